@@ -1,0 +1,16 @@
+"""DirectML's operators for JAX, exact to the last bit on every device."""
+
+from jaxdml._base.axis_direction import AxisDirection
+from jaxdml._operators.quantized_linear_matrix_multiply import quantized_linear_matrix_multiply
+from jaxdml._operators.scatter_elements import scatter_elements
+from jaxdml._operators.scatter_nd import scatter_nd
+from jaxdml._operators.top_k import TopK, top_k
+
+__all__ = [
+    "AxisDirection",
+    "TopK",
+    "quantized_linear_matrix_multiply",
+    "scatter_elements",
+    "scatter_nd",
+    "top_k",
+]

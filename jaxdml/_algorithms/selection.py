@@ -1,0 +1,74 @@
+"""Find the first k of every row in the order of selection, ties by ascending index.
+
+Every method here takes rows ``x: [b, n]`` and returns their indices ``[b, k]``, in order. The values follow by
+one exact gather, so no method ever has to carry them.
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxdml._algorithms.order_keys import as_float32, order_keys
+from jaxdml._base.axis_direction import AxisDirection
+
+Select = Callable[[jax.Array, int, AxisDirection], jax.Array]
+
+
+def by_sort(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
+    """Sort the whole row, stably, with its indices."""
+    # lax.sort puts small keys first, so it gets the keys of the opposite direction.
+    keys = order_keys(x, AxisDirection(1 - direction))
+    index_dtype = jnp.uint32 if x.shape[1] <= np.iinfo(jnp.uint32).max else jnp.uint64
+    positions = lax.broadcasted_iota(index_dtype, x.shape, 1)
+    _, order = lax.sort((keys, positions), dimension=1, is_stable=True, num_keys=1)
+    return order[:, :k]
+
+
+def by_integer_top_k(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
+    """Let ``lax.top_k`` select among the integer keys."""
+    return lax.top_k(order_keys(x, direction), k)[1].astype(jnp.uint32)
+
+
+def by_float_top_k(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
+    """Let ``lax.top_k`` select among the keys written as float32, where those are ordered by their bits."""
+    return lax.top_k(as_float32(order_keys(x, direction)), k)[1].astype(jnp.uint32)
+
+
+def by_chunk_maxima(x: jax.Array, k: int, direction: AxisDirection, *, chunk: int, select: Select) -> jax.Array:
+    """Keep the k chunks with the greatest maxima and select within those.
+
+    Exact, and stable. Order the chunks by their maximum, ties by position, and let chunk c not be among the
+    first k. Each of the k chunks before it holds an element that beats everything in c: its maximum is greater,
+    or it is equal and stands in an earlier chunk, at a smaller index. So k elements come before any of c, and c
+    can be dropped. The kept chunks stay in ascending position, so ties among the candidates keep their order.
+
+    Args:
+      x: rows, ``[b, n]``.
+      k: how many to take, no more than there are chunks.
+      direction: which end comes first.
+      chunk: the length of a chunk.
+      select: the method that selects among the maxima and among the candidates, both in decreasing keys.
+    """
+    rows, n = x.shape
+    chunks = -(-n // chunk)
+    tail = n - (chunks - 1) * chunk
+    grid = lax.pad(x, jnp.zeros((), x.dtype), ((0, 0, 0), (0, chunk - tail, 0))).reshape(rows, chunks, chunk)
+    offsets = lax.broadcasted_iota(jnp.uint32, (1, 1, chunk), 2)
+
+    def keys_of(grid: jax.Array, numbers: jax.Array) -> jax.Array:
+        keys = order_keys(grid, direction)
+        # Padding gets the lowest key and stands last: it can tie with real elements, never pass them.
+        real = (numbers[..., None] < chunks - 1) | (offsets < tail)
+        return keys if tail == chunk else jnp.where(real, keys, jnp.zeros_like(keys))
+
+    maxima = keys_of(grid, lax.broadcasted_iota(jnp.uint32, (1, chunks), 1)).max(axis=-1)
+    kept = lax.sort(select(maxima, k, AxisDirection.DECREASING), dimension=1)
+    candidates = jax.vmap(lambda row, numbers: row.at[numbers].get(mode="promise_in_bounds"))(grid, kept)
+    keys = keys_of(candidates, kept).reshape(rows, k * chunk)
+    places = select(keys, k, AxisDirection.DECREASING)
+    numbers = jnp.take_along_axis(kept, places // chunk, axis=1, mode="promise_in_bounds")
+    index_dtype = jnp.uint32 if n <= np.iinfo(jnp.uint32).max else jnp.uint64
+    return numbers.astype(index_dtype) * chunk + (places % chunk).astype(index_dtype)

@@ -1,0 +1,25 @@
+"""Compose every error message of the library: the call and the rule, what came, what to write instead."""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def describe(value: Any) -> str:
+    """Write an array as ``float32[2, 5]``, and anything else as the name of its type."""
+    dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
+    if dtype is None or shape is None:
+        return "None" if value is None else type(value).__name__
+    return f"{dtype}{list(shape)}"
+
+
+def complaint(function: str, rule: str, operands: Mapping[str, Any], advice: str) -> str:
+    """Compose the three lines of an error message.
+
+    Args:
+      function: the public function's name, as the caller typed it after ``jaxdml.``.
+      rule: what must hold and what came instead, as a full sentence.
+      operands: the arguments to describe on the second line, by name.
+      advice: what to write instead, as a full sentence.
+    """
+    described = ", ".join(f"{name}: {describe(value)}" for name, value in operands.items())
+    return f"jaxdml.{function}: {rule}\n  {described}\n  {advice}"

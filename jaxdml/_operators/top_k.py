@@ -1,0 +1,118 @@
+"""DML_OPERATOR_TOP_K1."""
+
+import math
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxdml._algorithms.exact_gather import take_from_rows
+from jaxdml._base.axis_direction import AxisDirection
+from jaxdml._base.dtypes import SELECTABLE
+from jaxdml._lowerings import top_k as lowering
+from jaxdml._operators._arguments import Call, x64_enabled
+
+_DIRECTIONS = {"decreasing": AxisDirection.DECREASING, "increasing": AxisDirection.INCREASING}
+_INDEX_DTYPES = ("uint32", "int32", "uint64", "int64")
+
+
+class TopK(NamedTuple):
+    """What ``top_k`` returns: the values in order, and where each of them stood."""
+
+    values: jax.Array
+    indices: jax.Array
+
+
+def top_k(
+    x: Any,
+    k: int,
+    *,
+    axis: int = -1,
+    direction: AxisDirection | str = "decreasing",
+    index_dtype: Any = None,
+    implementation: str | None = None,
+) -> TopK:
+    """Take the ``k`` largest, or smallest, elements of every sequence along one axis, in order.
+
+    Equal elements come out lowest index first, in both directions. -0.0 equals +0.0. Every NaN equals every
+    other and is greater than +inf. Values are bit for bit those of ``x``, NaN payloads included.
+
+    Args:
+      x: real array of shape ``[..., n, ...]``, where ``n`` is the length of ``axis``: any float, signed or
+        unsigned dtype. Other dimensions may be 0.
+      k: how many to take, ``1 <= k <= n``. Static.
+      axis: the axis to select along; negative counts from the end. Static.
+      direction: ``"decreasing"`` takes the largest, ``"increasing"`` the smallest; or an ``AxisDirection``. Static.
+      index_dtype: ``uint32`` (the default) or ``int32``; with x64 enabled ``uint64`` or ``int64`` too. Static.
+      implementation: the name of a method to force; None lets the library choose. Static.
+
+    Returns:
+      ``TopK(values, indices)``, each shaped like ``x`` with ``n`` replaced by ``k``. ``values`` has the dtype of
+      ``x`` and is differentiable in it; ``indices`` count from the start of their sequence.
+
+    Raises:
+      TypeError: ``x`` is complex, boolean, no array or has no axes; ``k`` or ``axis`` is no integer;
+        ``index_dtype`` is no index dtype or too narrow for ``n``.
+      ValueError: ``k``, ``axis``, ``direction`` or ``implementation`` is out of range.
+      NotImplementedError: the forced ``implementation`` cannot serve.
+
+    Source:
+      DML_TOP_K1_OPERATOR_DESC: ``Axis``, ``K``, ``AxisDirection``. Negative ``axis``, ``k == n``, the order of NaNs
+      and of -0.0 are ours; see docs/departures.md.
+
+    Example:
+      >>> jaxdml.top_k(jnp.array([3.0, 1.0, 3.0, 2.0]), 2)
+      TopK(values=Array([3., 3.], dtype=float32), indices=Array([0, 2], dtype=uint32))
+    """
+    call = Call("top_k", x=x)
+    x = call.array("x")
+    call.dtype("x", SELECTABLE)
+    if x.ndim == 0:
+        call.fail(TypeError, "x must have at least one axis.", "Pass x[None] to select from one element.")
+    axis = call.axis(axis, x.ndim)
+    n = x.shape[axis]
+    k = call.integer("k", k)
+    if not 1 <= k <= n:
+        advice = f"Pass k={n} to sort the whole axis." if n else "Pass an x whose axis is not empty."
+        call.fail(ValueError, f"k must be between 1 and {n}, the length of axis {axis}; got k={k}.", advice)
+    if not isinstance(direction, AxisDirection):
+        call.choice("direction", direction, _DIRECTIONS)
+        direction = _DIRECTIONS[direction]
+    index_dtype = _index_dtype(call, index_dtype, n)
+    call.implementation(implementation, lowering.METHODS, lambda name: lowering.why_not(name, n, k, x.dtype.itemsize))
+    return _top_k(x, k, axis, direction, index_dtype, implementation)
+
+
+def _index_dtype(call: Call, requested: Any, n: int) -> np.dtype[Any]:
+    allowed = _INDEX_DTYPES if x64_enabled() else _INDEX_DTYPES[:2]
+    try:
+        dtype = np.dtype("uint32" if requested is None else requested)
+    except TypeError:
+        dtype = None
+    if dtype is None or str(dtype) not in allowed:
+        rule = f"index_dtype must be one of {', '.join(allowed)}; got {requested!r}."
+        call.fail(TypeError, rule, "Enable jax_enable_x64 for 64-bit indices.")
+    if n - 1 > np.iinfo(dtype).max:
+        rule = f"index_dtype {dtype} cannot count the {n} elements of the axis."
+        call.fail(TypeError, rule, "Pass a wider index_dtype.")
+    return dtype
+
+
+@partial(jax.jit, static_argnums=(1, 2, 3, 4, 5), inline=True)
+def _top_k(
+    x: jax.Array,
+    k: int,
+    axis: int,
+    direction: AxisDirection,
+    index_dtype: np.dtype[Any],
+    implementation: str | None,
+) -> TopK:
+    moved = jnp.moveaxis(x, axis, -1)
+    *batch, n = moved.shape
+    rows = moved.reshape(math.prod(batch), n)
+    indices = lowering.select(lax.stop_gradient(rows), k, direction, implementation)
+    values = take_from_rows(rows, indices)
+    return TopK(*(jnp.moveaxis(part.reshape(*batch, k), -1, axis) for part in (values, indices.astype(index_dtype))))

@@ -1,0 +1,81 @@
+"""The definition of ``quantized_linear_matrix_multiply``."""
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
+
+
+def _against(value: ArrayLike, shape: tuple[int, ...], per_row: bool) -> np.ndarray[Any, Any]:
+    """Lay a scale or zero point out over the result's shape."""
+    value = np.asarray(value)
+    aligned = value[:, None] if per_row and value.ndim == 1 else value
+    return np.broadcast_to(aligned, shape)
+
+
+def quantized_linear_matrix_multiply(
+    a: ArrayLike,
+    a_scale: ArrayLike,
+    a_zero_point: ArrayLike | None,
+    b: ArrayLike,
+    b_scale: ArrayLike,
+    b_zero_point: ArrayLike | None,
+    output_scale: ArrayLike,
+    output_zero_point: ArrayLike | None = None,
+    *,
+    output_dtype: DTypeLike | None = None,
+) -> np.ndarray[Any, Any]:
+    """Dequantize, multiply and quantize in rational numbers, one output at a time.
+
+    Args:
+      a: int8 or uint8, ``[..., M, K]``.
+      a_scale: float32, one value or one per row.
+      a_zero_point: dtype of ``a``; None means 0.
+      b: int8 or uint8, ``[..., K, N]``.
+      b_scale: float32, one value or one per column.
+      b_zero_point: dtype of ``b``; None means 0.
+      output_scale: float32, one value or one per row.
+      output_zero_point: dtype of the output; None means 0.
+      output_dtype: int8 or uint8; None means that of ``output_zero_point``, or of ``a``.
+
+    Returns:
+      ``[..., M, N]`` of the output's dtype.
+
+    Raises:
+      ArithmeticError: a scale is 0, infinite or NaN.
+
+    Source:
+      DML_QUANTIZED_LINEAR_MATRIX_MULTIPLY_OPERATOR_DESC.
+
+    Example:
+      >>> one = np.float32(1)
+      >>> reference.quantized_linear_matrix_multiply(np.int8([[5]]), one, None, np.int8([[3]]), one, None, 2 * one)
+      array([[8]], dtype=int8)
+    """
+    a, b = np.asarray(a), np.asarray(b)
+    if output_dtype is None:
+        output_dtype = a.dtype if output_zero_point is None else np.asarray(output_zero_point).dtype
+    bounds = np.iinfo(output_dtype)
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    a, b = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
+    output = np.empty((*batch, a.shape[-2], b.shape[-1]), output_dtype)
+
+    def laid(value: ArrayLike | None, per_row: bool) -> np.ndarray[Any, Any]:
+        return _against(0 if value is None else value, output.shape, per_row)
+
+    a_scales, b_scales, output_scales = laid(a_scale, True), laid(b_scale, False), laid(output_scale, True)
+    a_zeros, b_zeros, output_zeros = (
+        laid(a_zero_point, True),
+        laid(b_zero_point, False),
+        laid(output_zero_point, True),
+    )
+    for place in np.ndindex(output.shape):
+        *stack, i, j = place
+        row = a[(*stack, i)].astype(np.int64) - int(a_zeros[place])
+        column = b[(*stack, slice(None), j)].astype(np.int64) - int(b_zeros[place])
+        total = int(row @ column)
+        real = total * Fraction(float(a_scales[place])) * Fraction(float(b_scales[place]))
+        rounded = round(real / Fraction(float(output_scales[place])))
+        output[place] = min(max(rounded + int(output_zeros[place]), bounds.min), bounds.max)
+    return output
