@@ -98,6 +98,7 @@ def quantized_linear_matrix_multiply(
         for name, of, shape in (("a", a.dtype, rows), ("b", b.dtype, columns), ("output", dtype, rows))
     )
     call.implementation(implementation, lowering.METHODS)
+    a, b = (lax.reshape(x, (1,) * (len(rows) - x.ndim) + x.shape) for x in (a, b))
     return _multiply(a, b, scales, zero_points, dtype, implementation)
 
 

@@ -1,0 +1,260 @@
+"""ONNX Runtime's CPU provider as a second judge, on random data; and the places where it is no judge."""
+
+import itertools
+from functools import cache
+
+import jax
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import helper
+from onnxruntime.capi import onnxruntime_pybind11_state as errors
+
+import jaxdml
+from jaxdml import reference
+from tests.laws import assert_same_bits, bits
+from tests.strategies import data, is_float
+
+DIRECTIONS = {"decreasing": 1, "increasing": 0}
+
+
+def dtypes(*names):
+    return [np.dtype(name) for name in names]
+
+
+@cache
+def session(operator, opset, inputs, outputs, **attributes):
+    """Build a model of one node and return it as a function of its inputs.
+
+    Args:
+      operator: the node's type.
+      opset: ONNX's operator set.
+      inputs: dtypes of the inputs.
+      outputs: dtypes of the outputs.
+      **attributes: the node's attributes.
+    """
+    values = [
+        [helper.make_tensor_value_info(f"{way}{i}", helper.np_dtype_to_tensor_dtype(dtype), None) for i, dtype in all_]
+        for way, all_ in (("in", enumerate(inputs)), ("out", enumerate(outputs)))
+    ]
+    node = helper.make_node(operator, *([value.name for value in way] for way in values), **attributes)
+    graph = helper.make_graph([node], operator, *values)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    built = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return lambda *arrays: built.run(None, {value.name: array for value, array in zip(values[0], arrays, strict=True)})
+
+
+# ------------------------------------------------------------------------------------------------------------- TopK
+
+ORDERED = dtypes("float32", "float16", "int32", "int16", "int8", "uint8")
+ORDERED_WITH_X64 = dtypes("float64", "int64")
+NOT_ORDERED = dtypes("uint16", "uint32", "uint64")
+SELECTIONS = [
+    ((300, 33), -1, 1),
+    ((300, 33), 1, 7),
+    ((300, 33), -1, 33),
+    ((20, 40, 9), 1, 30),
+    ((70, 50), 0, 3),
+    ((4, 3000), -1, 20),
+]
+"""Shape, axis and k: for each of the three methods of ONNX Runtime and for both of ours, on every kind of axis."""
+
+
+def theirs_of_top_k(x, k, axis, direction):
+    judge = session(
+        "TopK", 11, (x.dtype, np.dtype("int64")), (x.dtype, np.dtype("int64")), axis=axis, largest=DIRECTIONS[direction]
+    )
+    return judge(x, np.array([k], np.int64))
+
+
+def ours_of_top_k(x, k, axis, direction):
+    with jax.enable_x64(x.dtype.itemsize == 8):
+        values, indices = jaxdml.top_k(x, k, axis=axis, direction=direction)
+    return np.asarray(values), np.asarray(indices).astype(np.int64)
+
+
+def without_nans(x):
+    return np.where(np.isnan(x), np.zeros((), x.dtype), x) if is_float(x.dtype) else x
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("dtype", ORDERED + ORDERED_WITH_X64, ids=str)
+def test_without_nans_values_and_indices_are_those_of_onnxruntime(dtype, direction):
+    for (shape, axis, k), kind in itertools.product(SELECTIONS, ("any bits", "specials", "few distinct")):
+        x = without_nans(data(kind, k, shape, dtype))
+        theirs = theirs_of_top_k(x, k, axis, direction)
+        ours = ours_of_top_k(x, k, axis, direction)
+        for got, want in zip(ours, theirs, strict=True):
+            assert_same_bits(got, want)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("dtype", dtypes("float32", "float16", "float64"), ids=str)
+def test_zeros_of_both_signs_tie_as_in_onnxruntime(dtype, direction):
+    x = np.random.default_rng(0).choice(np.array([-0.0, 0.0], dtype), (300, 33))
+    for k in (1, 7, 33):
+        values, indices = ours_of_top_k(x, k, -1, direction)
+        assert (indices == np.arange(k)).all()
+        assert_same_bits(values, x[:, :k])
+        for got, want in zip((values, indices), theirs_of_top_k(x, k, -1, direction), strict=True):
+            assert_same_bits(got, want)
+
+
+@pytest.mark.parametrize("k", [1, 7, 33])
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("dtype", dtypes("float32", "float16", "float64"), ids=str)
+def test_where_there_are_nans_onnxruntime_loses_the_order_and_we_keep_it(dtype, direction, k):
+    rng = np.random.default_rng(k)
+    x = without_nans(data("any bits", k, (300, 33), dtype))
+    x = np.where(rng.random(x.shape) < 0.04, rng.choice(np.array([np.nan, -np.nan], dtype), x.shape), x)
+    ours = ours_of_top_k(x, k, -1, direction)
+    values, indices = reference.top_k(x, k, direction=direction, index_dtype=np.int64)
+    assert_same_bits(ours[0], values)
+    assert_same_bits(ours[1], indices)
+
+    has_nan = np.isnan(x).any(axis=-1)
+    assert 0 < has_nan.sum() < len(x)
+    _, their_indices = theirs_of_top_k(x, k, -1, direction)
+    differs = (their_indices != indices).any(axis=-1)
+    assert differs.any(), "ONNX Runtime has learned the order of NaNs: it can now judge these too"
+    assert not differs[~has_nan].any()
+
+
+@pytest.mark.parametrize("dtype", NOT_ORDERED, ids=str)
+def test_onnxruntime_cannot_order_the_dtypes_left_out_above(dtype):
+    with pytest.raises(errors.NotImplemented):
+        session("TopK", 11, (dtype, np.dtype("int64")), (dtype, np.dtype("int64")))
+
+
+# --------------------------------------------------------------------------------------------------------- Scatters
+
+MOVED = dtypes("float32", "float16", "int32", "int16", "int8", "uint32", "uint16", "uint8", "bool")
+ND_SHAPES = [
+    ((37,), (37,), 1),
+    ((37, 3), (4, 5), 1),
+    ((5, 6, 7), (11,), 2),
+    ((5, 6, 7), (3, 4), 3),
+    ((6, 2), (), 1),
+]
+"""Shape of x, leading shape of the indices, and how many dimensions they address."""
+ELEMENTS_SHAPES = [
+    ((41,), 0, (41,)),
+    ((6, 7, 8), 1, (6, 7, 8)),
+    ((6, 7, 8), -1, (5, 7, 3)),
+    ((9, 4), 0, (3, 4)),
+]
+"""Shape of x, axis, and shape of the indices."""
+OUTSIDE = [7, -8, 2**31, 2**32 + 1, -(2**32) + 1, 2**63 - 1, -(2**63)]
+"""Indices out of range for 7 elements; the low 32 bits of some are in range."""
+
+
+def from_either_end(rng, places, sizes):
+    """Write half of the places as negative ones."""
+    return np.where(rng.random(places.shape) < 0.5, places, places - np.asarray(sizes))
+
+
+def unique_places(rng, shape, leading, t):
+    """Draw places of the first ``t`` dimensions, no two of them the same."""
+    drawn = rng.choice(np.prod(shape[:t], dtype=int), leading, replace=False)
+    return from_either_end(rng, np.stack(np.unravel_index(drawn, shape[:t]), axis=-1), shape[:t])
+
+
+def unique_along(rng, shape, axis, index_shape):
+    """Draw indices along an axis, no two of them the same in one sequence."""
+    n = shape[axis]
+    full = [*index_shape]
+    full[axis] = n
+    orders = np.moveaxis(np.argsort(rng.random(full), axis=axis), axis, 0)
+    return from_either_end(rng, np.moveaxis(orders[: index_shape[axis]], 0, axis), n)
+
+
+def theirs_of_scatter(operator, x, indices, updates, **axis):
+    judge = session(operator, 16, (x.dtype, indices.dtype, x.dtype), (x.dtype,), **axis)
+    (written,) = judge(x, indices, updates)
+    return written
+
+
+def bits_for(rng, shape, dtype):
+    return rng.random(shape) < 0.5 if dtype == bool else data("any bits", int(rng.integers(2**32)), shape, dtype)
+
+
+@pytest.mark.parametrize("dtype", MOVED, ids=str)
+@pytest.mark.parametrize(("shape", "leading", "t"), ND_SHAPES)
+def test_scatter_nd_writes_what_onnxruntime_writes(shape, leading, t, dtype):
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        x, updates = bits_for(rng, shape, dtype), bits_for(rng, (*leading, *shape[t:]), dtype)
+        indices = unique_places(rng, shape, leading, t)
+        assert indices.dtype == np.int64
+        want = theirs_of_scatter("ScatterND", x, indices, updates)
+        assert_same_bits(jaxdml.scatter_nd(x, indices, updates), want)
+
+
+@pytest.mark.parametrize("dtype", MOVED, ids=str)
+@pytest.mark.parametrize(("shape", "axis", "index_shape"), ELEMENTS_SHAPES)
+def test_scatter_elements_writes_what_onnxruntime_writes(shape, axis, index_shape, dtype):
+    rng = np.random.default_rng(0)
+    for index_dtype in [np.int64, np.int32] * 10:
+        x, updates = bits_for(rng, shape, dtype), bits_for(rng, index_shape, dtype)
+        indices = unique_along(rng, shape, axis, index_shape).astype(index_dtype)
+        want = theirs_of_scatter("ScatterElements", x, indices, updates, axis=axis)
+        assert_same_bits(jaxdml.scatter_elements(x, indices, updates, axis=axis), want)
+
+
+@pytest.mark.parametrize("index", OUTSIDE)
+def test_scatter_nd_drops_an_update_for_which_onnxruntime_refuses_them_all(index):
+    x, updates = np.arange(14, dtype=np.float32).reshape(7, 2), -1 - np.arange(6, dtype=np.float32).reshape(3, 2)
+    indices = np.array([[5], [index], [-7]], np.int64)
+    with pytest.raises(errors.InvalidArgument):
+        theirs_of_scatter("ScatterND", x, indices, updates)
+    got = jaxdml.scatter_nd(x, indices, updates)
+    assert_same_bits(got, reference.scatter_nd(x, indices, updates))
+    assert_same_bits(got, theirs_of_scatter("ScatterND", x, indices[::2], updates[::2]))
+
+
+@pytest.mark.parametrize("index", OUTSIDE)
+def test_scatter_elements_drops_an_update_for_which_onnxruntime_refuses_them_all(index):
+    x, updates = np.arange(14, dtype=np.float32).reshape(2, 7), -1 - np.arange(6, dtype=np.float32).reshape(2, 3)
+    indices = np.array([[5, 0, -7], [1, index, -1]], np.int64)
+    with pytest.raises(errors.InvalidArgument):
+        theirs_of_scatter("ScatterElements", x, indices, updates, axis=1)
+    got = jaxdml.scatter_elements(x, indices, updates, axis=1)
+    assert_same_bits(got, reference.scatter_elements(x, indices, updates, axis=1))
+    # What it should be: the element that the update in range beside it writes, written once more.
+    indices[1, 1], updates[1, 1] = indices[1, 0], updates[1, 0]
+    assert_same_bits(got, theirs_of_scatter("ScatterElements", x, indices, updates, axis=1))
+
+
+# --------------------------------------------------------------------------------------------------- QLinearMatMul
+
+MULTIPLIED = [("uint8", "uint8"), ("uint8", "int8"), ("int8", "int8")]
+"""The dtypes of a and of b that ONNX Runtime multiplies, to the dtype of a."""
+PRODUCTS = [((40, 24), (24, 48)), ((3, 40, 24), (3, 24, 16)), ((3, 40, 24), (24, 16))]
+DECIMALS = np.array([0.1, 0.2, 0.3, 0.02, 0.05, 0.07, 0.01, 0.025, 0.125], np.float32)
+POWERS = np.exp2(np.arange(-6, 0)).astype(np.float32)
+
+
+def quantized(rng, shape, dtype):
+    # Without VNNI, x86's kernel adds two uint8 x int8 products in 16 bits: with 7 bits of b, it cannot saturate.
+    low, high = (0, 255) if dtype == np.uint8 else (-64, 63)
+    return rng.integers(low, high, shape, dtype, endpoint=True)
+
+
+def arguments(rng, scales, a_shape, b_shape, a_dtype, b_dtype, per_column):
+    """Draw a call whose outputs mostly do not saturate, in the order of ONNX and of jaxdml."""
+    columns = (b_shape[-1],) if per_column else ()
+    a_scale, b_scale = rng.choice(scales), rng.choice(scales, columns)
+    a, b = quantized(rng, a_shape, a_dtype), quantized(rng, b_shape, b_dtype)
+    a_zero_point, b_zero_point = quantized(rng, (), a_dtype), quantized(rng, columns, b_dtype)
+    spread = np.float64(a_scale) * np.max(b_scale) * np.sqrt(a_shape[-1]) * np.ptp(a) * np.ptp(b) / 400
+    output_scale = min(scales, key=lambda scale: abs(np.log(scale / spread)))
+    return a, a_scale, a_zero_point, b, b_scale, b_zero_point, output_scale, quantized(rng, (), a_dtype)
+
+
+def theirs_of_multiply(given):
+    given = [np.asarray(array) for array in given]
+    (product,) = session("QLinearMatMul", 10, tuple(array.dtype for array in given), (given[-1].dtype,))(*given)
+    return product

@@ -1,0 +1,217 @@
+"""The laws of the quantized matrix multiply, against the oracle, in rational numbers, and by themselves."""
+
+import itertools
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import jaxdml
+from jaxdml import reference
+from jaxdml._algorithms.requantize import requantize
+from tests.exact_rounding import one_multiply, rounded_quotients, scale_triples
+from tests.laws import assert_same_bits
+from tests.strategies import seeds
+
+multiply = jaxdml.quantized_linear_matrix_multiply
+QUANTIZED = [np.dtype(np.int8), np.dtype(np.uint8)]
+SIGNEDNESS = list(itertools.product(QUANTIZED, repeat=3))
+ONE = np.float32(1)
+
+
+def integers(rng, dtype, shape):
+    info = np.iinfo(dtype)
+    drawn = rng.integers(info.min, info.max, shape, endpoint=True)
+    extremes = rng.choice([info.min, info.max], shape)
+    return np.where(rng.random() < 0.2, extremes, drawn).astype(dtype)
+
+
+def scales(rng, shape, style):
+    if style == "power of two":
+        return (2.0 ** rng.integers(-6, 3, shape)).astype(np.float32)
+    if style == "decimal":
+        return rng.choice(np.array([0.1, 0.02, 0.05, 0.25, 0.003, -0.7], np.float32), shape)
+    exponents = rng.integers(-126, 127, shape) if style == "extreme" else rng.integers(-3, 3, shape)
+    return (rng.uniform(1, 2, shape) * 2.0**exponents).astype(np.float32)
+
+
+@st.composite
+def problems(draw, depths=range(41)):
+    """Operands of every signedness, batch and kind of scale and zero point."""
+    rng = np.random.default_rng(draw(seeds))
+    m, n, k = draw(st.integers(1, 5)), draw(st.integers(1, 5)), draw(st.sampled_from(depths))
+    a_batch, b_batch = draw(
+        st.sampled_from([((), ()), ((2,), (2,)), ((3,), ()), ((), (2,)), ((2, 1), (1, 3)), ((0,), (1,))])
+    )
+    batch = np.broadcast_shapes(a_batch, b_batch)
+    of = dict(zip("abo", draw(st.sampled_from(SIGNEDNESS)), strict=True))
+    a, b = integers(rng, of["a"], (*a_batch, m, k)), integers(rng, of["b"], (*b_batch, k, n))
+    rows = [(), (1,), (m,), (m, 1), (*batch, m, 1), (1,) * (len(batch) + 2)]
+    columns = [(), (1,), (n,), (1, n), (*batch, 1, n)]
+    shapes = {"a": rows, "b": columns, "o": rows}
+    style = draw(st.sampled_from(["power of two", "decimal", "any", "extreme"]))
+    parameters = {}
+    for name in "abo":
+        parameters[name] = scales(rng, draw(st.sampled_from(shapes[name])), style)
+        absent = draw(st.booleans())
+        parameters[name + "z"] = None if absent else integers(rng, of[name], draw(st.sampled_from(shapes[name])))
+    p = parameters
+    return (a, p["a"], p["az"], b, p["b"], p["bz"], p["o"], p["oz"]), of["o"]
+
+
+@given(problem=problems())
+def test_agrees_with_the_oracle(problem):
+    arguments, dtype = problem
+    for options in ({}, {"output_dtype": dtype}):
+        if options and arguments[-1] is not None and arguments[-1].dtype != dtype:
+            continue
+        assert_same_bits(
+            multiply(*arguments, **options), reference.quantized_linear_matrix_multiply(*arguments, **options)
+        )
+
+
+@given(problem=problems(depths=[33_025, 33_026, 65_794, 131_071, 131_072, 200_000]))
+def test_no_depth_overflows(problem):
+    arguments, _ = problem
+    a, b = arguments[0], arguments[3]
+    a = np.full_like(a, np.iinfo(a.dtype).min) if a.size % 2 else a
+    arguments = (a, *arguments[1:3], b, *arguments[4:])
+    assert_same_bits(multiply(*arguments), reference.quantized_linear_matrix_multiply(*arguments))
+
+
+@pytest.mark.parametrize("k", [33_025, 33_026, 70_000])
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_the_greatest_sums_are_exact(k, sign):
+    # Every product is 255 * 255, or its negative: the worst that zero points allow.
+    a, b = np.full((1, k), 255, np.uint8), np.full((k, 1), 127, np.int8)
+    if sign < 0:
+        b = ~b
+    zero_b = np.int8(-128 if sign > 0 else 127)
+    total = sign * 255 * 255 * k
+    divisor = np.float32(abs(total) / 100.0)
+    arguments = (a, ONE, np.uint8(0), b, ONE, zero_b, divisor)
+    got = multiply(*arguments, output_dtype="int8")
+    assert_same_bits(got, reference.quantized_linear_matrix_multiply(*arguments, output_dtype="int8"))
+    assert got.item() == sign * 100
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_every_quotient_is_correctly_rounded(deep):
+    rng = np.random.default_rng(1)
+    greatest = 2**46 if deep else 2**31 - 1
+    compared = wrong = 0
+    for span in (300, 2**20, greatest):
+        for triple in scale_triples(rng, 24, span):
+            accumulators = rng.integers(-span, span, 50_000, endpoint=True)
+            low, high = (accumulators & 0xFFFF, accumulators >> 16) if deep else (accumulators, None)
+            parts = [None if part is None else jnp.asarray(part.astype(np.int32)) for part in (low, high)]
+            quantize = jax.jit(partial(requantize, dtype=np.dtype(np.int8)))
+            for zero_point in (-128, 0, 127):
+                got = quantize(*parts, *(jnp.float32(s) for s in triple), jnp.int32(zero_point))
+                want = np.clip(rounded_quotients(accumulators, triple) + zero_point, -128, 127)
+                np.testing.assert_array_equal(got, want, err_msg=f"{triple=} {zero_point=}")
+                compared += want.size
+            wrong += (
+                np.clip(one_multiply(accumulators, triple), -128, 127)
+                != np.clip(rounded_quotients(accumulators, triple), -128, 127)
+            ).sum()
+    assert compared > 5_000_000
+    assert wrong > 0  # Else these numbers would be too easy to tell the two apart.
+
+
+def test_true_ties_go_to_even():
+    a = np.arange(-9, 10, dtype=np.int8)[:, None]
+    got = multiply(a, ONE, None, np.ones((1, 1), np.int8), ONE, None, np.float32(2))
+    assert got[:, 0].tolist() == [-4, -4, -4, -3, -2, -2, -2, -1, 0, 0, 0, 1, 2, 2, 2, 3, 4, 4, 4]
+
+
+def test_the_zero_point_is_added_after_rounding():
+    # 0.5 rounds to 0 and 1.5 to 2, whatever is added then.
+    got = multiply(np.int8([[1], [3]]), ONE, None, np.int8([[1]]), ONE, None, np.float32(2), np.int8(1))
+    assert got[:, 0].tolist() == [1, 3]
+
+
+def test_clamping_is_last():
+    got = multiply(np.uint8([[255]]), ONE, None, np.int8([[1], [-1]]).T, ONE, None, ONE, np.uint8(10))
+    assert got.tolist() == [[255, 0]]
+
+
+@pytest.mark.parametrize("shapes", [((2, 0), (0, 3)), ((0, 4), (4, 3)), ((2, 4), (4, 0)), ((0, 2, 4), (4, 3))])
+def test_empty_dimensions(shapes):
+    a, b = (np.ones(shape, np.int8) for shape in shapes)
+    got = multiply(a, ONE, np.int8(1), b, ONE, None, ONE, np.uint8(7))
+    assert_same_bits(got, np.full((*shapes[0][:-1], shapes[1][-1]), 7, np.uint8))
+
+
+@pytest.mark.parametrize("name", ["a_scale", "b_scale", "output_scale"])
+@pytest.mark.parametrize("value", [0.0, -0.0, np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("dtype", QUANTIZED)
+def test_meaningless_scales_do_no_harm(name, value, dtype):
+    arguments = {"a_scale": ONE, "b_scale": ONE, "output_scale": ONE, name: np.float32(value)}
+    rng = np.random.default_rng(0)
+    a, b = integers(rng, np.int8, (4, 6)), integers(rng, np.uint8, (6, 4))
+    got = multiply(
+        a, arguments["a_scale"], None, b, arguments["b_scale"], None, arguments["output_scale"], output_dtype=dtype
+    )
+    assert got.dtype == dtype
+    assert got.shape == (4, 4)
+
+
+@pytest.mark.parametrize("name", ["a_scale", "b_scale", "output_scale"])
+@pytest.mark.parametrize("bits", [1, 3, 0x400000, 0x7FFFFF, 0x80000001])
+def test_subnormal_scales_count_too(name, bits):
+    tiny = np.uint32(bits).view(np.float32)
+    arguments = {"a_scale": ONE, "b_scale": ONE, "output_scale": ONE}
+    arguments["output_scale" if name != "output_scale" else "a_scale"] = np.float32(np.abs(tiny) * 32)
+    arguments[name] = tiny
+    a, b = np.int8([[7, -3], [100, 2]]), np.int8([[11, 5], [-6, 90]])
+    given = (a, arguments["a_scale"], None, b, arguments["b_scale"], None, arguments["output_scale"])
+    assert_same_bits(multiply(*given), reference.quantized_linear_matrix_multiply(*given))
+
+
+@given(problem=problems())
+def test_jit_with_traced_scales_is_eager(problem):
+    arguments, _ = problem
+    assert_same_bits(jax.jit(multiply)(*arguments), multiply(*arguments))
+
+
+@pytest.mark.parametrize("axes", [(0, None, None), (None, 0, None), (None, None, 0), (1, 1, 0), (2, 0, None)])
+def test_vmap_over_any_argument_is_a_loop(axes):
+    rng = np.random.default_rng(0)
+    whole = [integers(rng, np.uint8, (3, 4, 5)), integers(rng, np.int8, (3, 5, 6)), scales(rng, (3, 4), "decimal")]
+    moved = [part[0] if axis is None else np.moveaxis(part, 0, axis) for part, axis in zip(whole, axes, strict=True)]
+
+    def call(a, b, output_scale):
+        return multiply(a, ONE, np.uint8(3), b, ONE, np.int8(-5), output_scale, np.uint8(128))
+
+    got = jax.vmap(call, in_axes=axes)(*moved)
+    for i in range(3):
+        a, b, s = (part[0 if axis is None else i] for part, axis in zip(whole, axes, strict=True))
+        want = reference.quantized_linear_matrix_multiply(a, ONE, np.uint8(3), b, ONE, np.int8(-5), s, np.uint8(128))
+        assert_same_bits(got[i], want)
+
+
+def test_derivatives_are_zero_and_no_error():
+    a, b = np.ones((2, 3), np.int8), np.ones((3, 2), np.int8)
+    _, tangent = jax.jvp(lambda s: multiply(a, s, None, b, ONE, None, ONE), (ONE,), (ONE,))
+    assert tangent.dtype == jax.dtypes.float0
+    gradient = jax.grad(lambda s: multiply(a, s, None, b, s, None, s).astype(jnp.float32).sum())(ONE)
+    assert gradient == 0
+
+
+def test_exports_for_every_platform():
+    arguments = (np.int8([[5, 6]]), ONE, np.int8(1), np.uint8([[3], [4]]), ONE, np.uint8(2), np.float32(2))
+    exported = jax.export.export(jax.jit(multiply), platforms=["cpu", "cuda", "tpu"])(*arguments)
+    assert_same_bits(exported.call(*arguments), reference.quantized_linear_matrix_multiply(*arguments))
+
+
+def test_the_oracle_refuses_meaningless_scales():
+    for bad in (0, np.inf, np.nan):
+        with pytest.raises((ArithmeticError, ValueError)):
+            reference.quantized_linear_matrix_multiply(
+                np.int8([[1]]), ONE, None, np.int8([[1]]), ONE, None, np.float32(bad)
+            )

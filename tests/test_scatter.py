@@ -1,0 +1,344 @@
+"""The laws of scatter_nd and scatter_elements, against the oracle and by themselves."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jax.experimental import checkify
+from jax.test_util import check_grads
+
+import jaxdml
+from jaxdml import reference
+from tests.laws import assert_same_bits, bits
+from tests.strategies import FLOATS, INDEX_DTYPES, INTEGERS, WIDE, data, indices_for, kinds, seeds
+
+MODES = ["drop", "clip", "promise_in_bounds"]
+DUPLICATES = ["unspecified", "last", "unique"]
+VALUES = [*FLOATS, *INTEGERS, np.dtype(bool), np.dtype(np.complex64)]
+
+
+def values_for(kind, seed, shape, dtype):
+    if dtype.kind == "b":
+        return np.random.default_rng(seed).random(shape) < 0.5
+    if dtype.kind == "c":
+        return np.random.default_rng(seed).standard_normal((*shape, 2), dtype.type(0).real.dtype).view(dtype)[..., 0]
+    return data(kind, seed, shape, dtype)
+
+
+def index_dtypes():
+    """JAX holds 64-bit indices with x64 alone; NumPy's reach the operator either way."""
+    return st.sampled_from(INDEX_DTYPES)
+
+
+@st.composite
+def nd_problems(draw, dtypes=VALUES, out_of_range=True):
+    """x, indices and updates for scatter_nd, with duplicates and any share of indices out of range."""
+    shape = tuple(draw(st.lists(st.integers(1, 4), min_size=0, max_size=4)))
+    t = draw(st.integers(0, len(shape)))
+    leading = tuple(draw(st.lists(st.integers(0, 4), min_size=0, max_size=2)))
+    dtype, index_dtype, seed = draw(st.sampled_from(dtypes)), draw(index_dtypes()), draw(seeds)
+    rng = np.random.default_rng(seed)
+    columns = [indices_for(rng, size, leading, index_dtype, out_of_range) for size in shape[:t]]
+    indices = np.stack(columns, -1) if t else np.zeros((*leading, 0), index_dtype)
+    x = values_for(draw(kinds), seed, shape, dtype)
+    updates = values_for(draw(kinds), seed + 1, (*leading, *shape[t:]), dtype)
+    return x, indices, updates
+
+
+@st.composite
+def elements_problems(draw, dtypes=VALUES, out_of_range=True):
+    """x, indices, updates and axis for scatter_elements, ``indices`` smaller than x off the axis or not."""
+    shape = tuple(draw(st.lists(st.integers(1, 5), min_size=1, max_size=4)))
+    axis = draw(st.integers(-len(shape), len(shape) - 1))
+    sizes = [
+        draw(st.integers(0, 6)) if d == axis % len(shape) else draw(st.integers(1, s)) for d, s in enumerate(shape)
+    ]
+    dtype, index_dtype, seed = draw(st.sampled_from(dtypes)), draw(index_dtypes()), draw(seeds)
+    indices = indices_for(np.random.default_rng(seed), shape[axis], tuple(sizes), index_dtype, out_of_range)
+    x = values_for(draw(kinds), seed, shape, dtype)
+    return x, indices, values_for(draw(kinds), seed + 1, tuple(sizes), dtype), axis
+
+
+@pytest.mark.parametrize("operator", [jaxdml.scatter_nd, reference.scatter_nd], ids=["jax", "oracle"])
+@pytest.mark.parametrize("duplicates", DUPLICATES)
+def test_worked_example(operator, duplicates):
+    x = np.arange(1, 9, dtype=np.float32)
+    updates = np.array([9, 10, 11, 12], np.float32)
+    got = operator(x, np.array([[4], [3], [1], [7]]), updates, duplicates=duplicates)
+    assert_same_bits(got, np.array([1, 11, 3, 10, 9, 6, 7, 12], np.float32))
+
+
+def test_shapes_of_the_worked_example():
+    x, indices = jnp.zeros((3, 4, 5, 6, 7)), jnp.zeros((1, 2, 3), jnp.int32)
+    assert jaxdml.scatter_nd(x, indices, jnp.ones((1, 2, 6, 7))).shape == x.shape
+
+
+@pytest.mark.parametrize("operator", [jaxdml.scatter_elements, reference.scatter_elements], ids=["jax", "oracle"])
+def test_the_elements_page_has_the_last_of_two_win(operator):
+    x = np.array([8, 2, 7, 4], np.float32)
+    got = operator(x, np.array([3, 1, 3, 0]), np.array([5, 6, 7, 8], np.float32), duplicates="last")
+    assert_same_bits(got, np.array([8, 6, 7, 7], np.float32))
+
+
+@pytest.mark.parametrize("mode", ["drop", "clip"])
+@given(problem=nd_problems())
+def test_scatter_nd_agrees_with_the_oracle(mode, problem):
+    got = jaxdml.scatter_nd(*problem, mode=mode, duplicates="last")
+    assert_same_bits(got, reference.scatter_nd(*problem, mode=mode))
+
+
+@pytest.mark.parametrize("mode", ["drop", "clip"])
+@given(problem=elements_problems())
+def test_scatter_elements_agrees_with_the_oracle(mode, problem):
+    *arrays, axis = problem
+    got = jaxdml.scatter_elements(*arrays, axis=axis, mode=mode, duplicates="last")
+    assert_same_bits(got, reference.scatter_elements(*arrays, axis=axis, mode=mode))
+
+
+@given(problem=nd_problems(out_of_range=False))
+def test_a_promise_that_is_kept_changes_nothing(problem):
+    got = jaxdml.scatter_nd(*problem, mode="promise_in_bounds", duplicates="last")
+    assert_same_bits(got, reference.scatter_nd(*problem, mode="promise_in_bounds"))
+
+
+@given(problem=nd_problems(dtypes=FLOATS + INTEGERS), mode=st.sampled_from(["drop", "clip"]))
+def test_unspecified_duplicates_leave_one_of_the_written_values(problem, mode):
+    x, indices, updates = problem
+    written = [set() for _ in range(x.size)]
+    places = np.arange(x.size).reshape(x.shape)
+    for i in np.ndindex(indices.shape[:-1]):
+        marks = np.zeros(x.shape, bool)
+        marks = reference.scatter_nd(marks, indices[i], np.ones(updates[i].shape, bool), mode=mode)
+        if marks.any():
+            for place, value in zip(places[marks], np.ravel(bits(updates[i])), strict=True):
+                written[place].add(int(value))
+    got = bits(jaxdml.scatter_nd(x, indices, updates, mode=mode)).ravel()
+    for place, allowed in enumerate(written):
+        assert int(got[place]) in (allowed or {int(bits(x).ravel()[place])})
+
+
+@pytest.mark.parametrize("dtype", [*WIDE, np.dtype(np.complex128)], ids=str)
+@pytest.mark.parametrize("index_dtype", INDEX_DTYPES, ids=str)
+def test_64_bit_values_and_indices_with_x64(dtype, index_dtype):
+    with jax.enable_x64(True):
+        rng = np.random.default_rng(0)
+        x, updates = values_for("any bits", 1, (6, 3), dtype), values_for("any bits", 2, (9, 3), dtype)
+        indices = indices_for(rng, 6, (9, 1), index_dtype)
+        for mode in ("drop", "clip"):
+            want = reference.scatter_nd(x, indices, updates, mode=mode)
+            for given_indices in (indices, jnp.asarray(indices)):
+                assert_same_bits(jaxdml.scatter_nd(x, given_indices, updates, mode=mode, duplicates="last"), want)
+
+
+@pytest.mark.parametrize("index_dtype", INDEX_DTYPES, ids=str)
+@pytest.mark.parametrize("size", [100, 127, 128, 200, 255, 256, 300])
+def test_narrow_index_dtypes_reach_every_place_they_can_name(index_dtype, size):
+    info = np.iinfo(index_dtype)
+    indices = np.arange(max(info.min, -size - 2), min(info.max, size + 1) + 1).astype(index_dtype)[:, None]
+    updates = np.arange(1, len(indices) + 1, dtype=np.int32)
+    got = jaxdml.scatter_nd(np.zeros(size, np.int32), indices, updates, duplicates="last")
+    assert_same_bits(got, reference.scatter_nd(np.zeros(size, np.int32), indices, updates))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32, np.uint64])
+@pytest.mark.parametrize("mode", ["drop", "clip"])
+def test_unsigned_indices_are_never_negative(dtype, mode):
+    x, top = np.zeros(5, np.float32), np.iinfo(dtype).max
+    got = jaxdml.scatter_nd(x, np.array([[top], [top - 1], [1]], dtype), np.array([1, 2, 3], np.float32), mode=mode)
+    assert got[1] == 3
+    assert got[4] == (0 if mode == "drop" else got[4])
+    if mode == "clip":
+        assert got[4] in (1, 2)
+
+
+@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize("value", [2**32 + 1, -(2**32) + 1, 2**63 - 1, -(2**63), 2**31, -(2**31) - 1])
+def test_64_bit_indices_from_numpy_are_never_cut(jit, value):
+    indices = np.array([[value], [2]], np.int64)
+    x, updates = np.zeros(5, np.float32), np.array([1, 2], np.float32)
+    call = partial(jaxdml.scatter_nd, indices=indices)
+    call = jax.jit(lambda x, updates: jaxdml.scatter_nd(x, indices, updates)) if jit else call
+    assert np.asarray(call(x, updates=updates)).tolist() == [0, 0, 2, 0, 0]
+    elements = jaxdml.scatter_elements(x, indices[:, 0], updates, mode="clip")
+    assert elements.tolist() == ([1, 0, 2, 0, 0] if value < 0 else [0, 0, 2, 0, 1])
+
+
+@pytest.mark.parametrize("duplicates", DUPLICATES)
+@pytest.mark.parametrize("mode", MODES)
+def test_nothing_is_written_outside_the_addressed_elements(duplicates, mode):
+    # Even a broken promise must not reach another element.
+    x = np.arange(24, dtype=np.float32).reshape(4, 6)
+    indices = np.array([[4, 0], [0, 6], [-5, 0], [0, -7], [2**31 - 1, 2**31 - 1], [-(2**31), -(2**31)]], np.int32)
+    for row in indices:
+        got = np.asarray(jaxdml.scatter_nd(x, row[None], np.array([99], np.float32), mode=mode, duplicates=duplicates))
+        changed = np.argwhere(got != x).tolist()
+        if mode == "drop":
+            assert changed == []
+        elif mode == "clip":
+            wrapped = [int(i) + n if i < 0 else int(i) for i, n in zip(row, x.shape, strict=True)]
+            assert changed == [[min(max(i, 0), n - 1) for i, n in zip(wrapped, x.shape, strict=True)]]
+        else:
+            assert len(changed) <= 1
+
+
+@pytest.mark.parametrize("operator", ["scatter_nd", "scatter_elements"])
+@pytest.mark.parametrize("duplicates", DUPLICATES)
+def test_no_update_returns_x(operator, duplicates):
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    indices = np.zeros((0, 1) if operator == "scatter_nd" else (0, 3), np.int32)
+    updates = np.zeros((0, 3), np.float32)
+    assert_same_bits(getattr(jaxdml, operator)(x, indices, updates, duplicates=duplicates), x)
+
+
+@pytest.mark.parametrize("mode", ["drop", "clip"])
+def test_an_empty_x_takes_no_update(mode):
+    got = jaxdml.scatter_nd(jnp.zeros((0, 2)), jnp.array([[0], [-1]]), jnp.ones((2, 2)), mode=mode)
+    assert got.shape == (0, 2)
+
+
+def test_an_empty_tuple_addresses_the_whole():
+    updates = np.arange(12, dtype=np.float32).reshape(2, 2, 3)
+    got = jaxdml.scatter_nd(jnp.zeros((2, 3)), jnp.zeros((2, 0), jnp.int32), updates, duplicates="last")
+    assert_same_bits(got, updates[-1])
+    assert jaxdml.scatter_nd(jnp.float32(1), jnp.zeros((0,), jnp.int32), jnp.float32(2)) == 2
+
+
+@pytest.mark.parametrize("axes", [(0, 0, 0), (1, 0, 2), (None, 1, 0), (2, None, 1), (0, 1, None), (None, 0, None)])
+@pytest.mark.parametrize("duplicates", ["last", "unspecified"])
+def test_vmap_over_any_argument_is_a_loop(axes, duplicates):
+    rng = np.random.default_rng(0)
+    whole = [
+        data("any bits", 1, (3, 5, 4), np.dtype(np.float32)),
+        rng.permutation(10)[: 3 * 2 * 1].reshape(3, 2, 1).astype(np.int32) - 5,
+        data("any bits", 2, (3, 2, 4), np.dtype(np.float32)),
+    ]
+    arguments = [
+        part[0] if axis is None else np.moveaxis(part, 0, axis) for part, axis in zip(whole, axes, strict=True)
+    ]
+    operator = partial(jaxdml.scatter_nd, duplicates=duplicates)
+    got = jax.vmap(operator, in_axes=axes)(*arguments)
+    for i in range(3):
+        one = [part[0 if axis is None else i] for part, axis in zip(whole, axes, strict=True)]
+        assert_same_bits(got[i], reference.scatter_nd(*one))
+
+
+@pytest.mark.parametrize("in_axes", [(0, 0, 0), (1, 2, 0), (None, 0, 0), (0, None, None)])
+def test_vmap_of_elements_is_a_loop(in_axes):
+    rng = np.random.default_rng(0)
+    whole = [
+        rng.standard_normal((3, 4, 5), np.float32),
+        rng.integers(-4, 4, (3, 2, 5)).astype(np.int32),
+        rng.standard_normal((3, 2, 5), np.float32),
+    ]
+    arguments = [part[0] if a is None else np.moveaxis(part, 0, a) for part, a in zip(whole, in_axes, strict=True)]
+    got = jax.vmap(partial(jaxdml.scatter_elements, duplicates="last"), in_axes=in_axes)(*arguments)
+    for i in range(3):
+        one = [part[0 if a is None else i] for part, a in zip(whole, in_axes, strict=True)]
+        assert_same_bits(got[i], reference.scatter_elements(*one))
+
+
+@given(problem=nd_problems())
+def test_jit_is_eager(problem):
+    indices = problem[1].astype(np.int32)  # As JAX would hold them.
+    call = partial(jaxdml.scatter_nd, duplicates="last")
+    assert_same_bits(jax.jit(call)(problem[0], indices, problem[2]), call(problem[0], indices, problem[2]))
+
+
+@given(problem=elements_problems(out_of_range=False))
+def test_writing_twice_is_writing_once(problem):
+    *arrays, axis = problem
+    once = jaxdml.scatter_elements(*arrays, axis=axis, duplicates="last")
+    assert_same_bits(jaxdml.scatter_elements(once, *arrays[1:], axis=axis, duplicates="last"), once)
+
+
+def test_exports_for_every_platform():
+    def call(x, i, u):
+        return jaxdml.scatter_nd(x, i, u, duplicates="last")
+
+    arguments = (np.zeros(5, np.float32), np.array([[1], [-1], [1]], np.int32), np.ones(3, np.float32))
+    exported = jax.export.export(jax.jit(call), platforms=["cpu", "cuda", "tpu"])(*arguments)
+    assert_same_bits(exported.call(*arguments), reference.scatter_nd(*arguments))
+
+
+def test_donation_writes_in_place():
+    compiled = (
+        jax.jit(jaxdml.scatter_nd, donate_argnums=0)
+        .lower(jnp.zeros((64, 8)), jnp.zeros((4, 1), jnp.int32), jnp.ones((4, 8)))
+        .compile()
+    )
+    assert "input_output_alias" in compiled.as_text()
+    assert not [line for line in compiled.as_text().splitlines() if "f32[64,8]" in line and " copy(" in line]
+
+
+@pytest.mark.parametrize("duplicates", DUPLICATES)
+@pytest.mark.parametrize("mode", ["drop", "clip"])
+def test_checkify_reports_an_index_out_of_range_and_nothing_else(duplicates, mode):
+    call = checkify.checkify(
+        lambda i: jaxdml.scatter_nd(jnp.zeros(5), i, jnp.ones(len(i)), duplicates=duplicates, mode=mode),
+        errors=checkify.index_checks,
+    )
+    for good in ([[0], [4], [-1], [-5]], [[2], [2], [2]]):
+        if duplicates != "unique" or len(good) == 4:
+            call(np.array(good, np.int32))[0].throw()
+    for bad in (5, -6, 2**31 - 1, -(2**31)):
+        error, _ = call(np.array([[0], [bad]], np.int32))
+        assert "out-of-bounds" in str(error.get())
+
+
+@pytest.mark.parametrize("duplicates", DUPLICATES)
+@pytest.mark.parametrize("mode", ["drop", "clip"])
+def test_derivatives_of_every_order(duplicates, mode):
+    rng = np.random.default_rng(0)
+    x, updates = rng.standard_normal((5, 3), np.float32), rng.standard_normal((4, 3), np.float32)
+    indices = np.array([[0], [3], [-1], [9 if mode == "drop" else 1]], np.int32)
+    check_grads(
+        lambda x, u: jnp.sin(jaxdml.scatter_nd(x, indices, u, duplicates=duplicates, mode=mode)),
+        (x, updates), order=2, modes=["fwd", "rev"], rtol=0.05, atol=0.05,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("duplicates", ["last", "unspecified"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, jnp.bfloat16])
+def test_the_gradient_goes_to_the_winner(duplicates, dtype):
+    indices = np.array([[1], [1], [-1], [7], [1]], np.int32)
+    weights = np.array([1, 2, 4, 8], dtype)
+
+    def loss(x, updates):
+        return (jaxdml.scatter_nd(x, indices, updates, duplicates=duplicates) * weights).sum()
+
+    x, updates = np.zeros(4, dtype), np.ones(5, dtype)
+    to_x, to_updates = jax.grad(loss, argnums=(0, 1))(x, updates)
+    assert to_x.tolist() == [1, 0, 4, 0]
+    assert to_updates.tolist() == [0, 0, 8, 0, 2]
+    elements = jax.grad(
+        lambda u: (jaxdml.scatter_elements(x, indices[:, 0], u, duplicates=duplicates) * weights).sum()
+    )(updates)
+    assert elements.tolist() == [0, 0, 8, 0, 2]
+
+
+def test_differentiating_changes_no_bit_of_the_value():
+    x = np.array([-0.0, 1, 2], np.float32)
+    updates = np.array([-0.0, np.nan], np.float32)
+    indices = np.array([[1], [2]], np.int32)
+    value, _ = jax.jvp(lambda x, u: jaxdml.scatter_nd(x, indices, u), (x, updates), (x, updates))
+    assert_same_bits(value, jaxdml.scatter_nd(x, indices, updates))
+
+
+def test_complex_and_integer_derivatives():
+    x = np.zeros(3, np.complex64)
+    _, tangent = jax.jvp(
+        lambda u: jaxdml.scatter_nd(x, np.array([[1]], np.int32), u),
+        (np.array([1j], np.complex64),),
+        (np.array([2 + 1j], np.complex64),),
+    )
+    assert tangent.tolist() == [0, 2 + 1j, 0]
+    _, tangent = jax.jvp(
+        lambda u: jaxdml.scatter_nd(np.zeros(3, np.int32), np.array([[1]], np.int32), u),
+        (np.array([5], np.int32),),
+        (np.zeros(1, jax.dtypes.float0),),
+    )
+    assert tangent.dtype == jax.dtypes.float0
