@@ -1,7 +1,7 @@
 """The checks that every operator makes of its arguments."""
 
 import operator
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import Any, NoReturn
 
 import jax
@@ -16,7 +16,7 @@ class Call:
 
     def __init__(self, function: str, **operands: Any) -> None:
         self.function = function
-        self.operands: Mapping[str, Any] = operands
+        self.operands = operands
 
     def fail(self, error: type[Exception], rule: str, advice: str, *only: str) -> NoReturn:
         """Raise ``error`` with the contract's three lines, describing ``only`` these operands, or all."""
@@ -24,11 +24,12 @@ class Call:
         raise error(complaint(self.function, rule, shown, advice))
 
     def array(self, name: str) -> jax.Array:
-        """Return the operand as a JAX array."""
+        """Return the operand as a JAX array, and show it as one from here on."""
         value = self.operands[name]
         if not _is_array(value):
             self.fail(TypeError, f"{name} must be an array.", f"Pass jnp.asarray({name}).", name)
-        return jnp.asarray(value)
+        self.operands[name] = jnp.asarray(value)
+        return self.operands[name]
 
     def dtype(self, name: str, allowed: Collection[str]) -> None:
         """Require the operand's dtype to be one of ``allowed``."""

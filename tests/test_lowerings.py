@@ -1,0 +1,113 @@
+"""Which primitives reach each platform, read from the program; any machine can lower for all of them."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxdml
+from jaxdml._lowerings import top_k as lowering
+
+PLATFORMS = ["cpu", "cuda", "rocm", "tpu"]
+
+
+def lowered(function, *arguments, platform):
+    return jax.jit(function).trace(*arguments).lower(lowering_platforms=(platform,)).as_text()
+
+
+def array(shape, dtype):
+    return jax.ShapeDtypeStruct(shape, dtype)
+
+
+def selected_dtypes(text):
+    return set(re.findall(r"chlo\.top_k.*?: tensor<(?:\d+x)*(\w+)>", text))
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int32", "uint8"])
+@pytest.mark.parametrize("shape", [(4, 100), (4, 1 << 16)])
+def test_selection_compares_integers_but_on_cpu_their_float_images(platform, dtype, shape):
+    text = lowered(lambda x: jaxdml.top_k(x, 5), array(shape, dtype), platform=platform)
+    width = 8 * jnp.dtype(dtype).itemsize
+    assert selected_dtypes(text) == {"f32" if platform == "cpu" else f"ui{width}"}
+
+
+def test_cpu_selects_without_a_sort_of_the_axis():
+    n = 1 << 16
+    for dtype in ("float32", "int32", "float16", "uint8"):
+        text = jax.jit(lambda x: jaxdml.top_k(x, 5)).lower(array((2, n), dtype)).compile().as_text()
+        assert "TopK" in text
+        assert not [line for line in text.splitlines() if " sort(" in line and f"{n}" in line]
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.parametrize("a", ["int8", "uint8"])
+@pytest.mark.parametrize("b", ["int8", "uint8"])
+@pytest.mark.parametrize("depth", [64, 100_000])
+def test_every_product_is_int8_by_int8_into_int32(platform, a, b, depth):
+    one = np.float32(1)
+
+    def call(a, b, za, zb):
+        return jaxdml.quantized_linear_matrix_multiply(a, one, za, b, one, zb, one)
+
+    arguments = array((16, depth), a), array((depth, 16), b), array((), a), array((), b)
+    text = lowered(call, *arguments, platform=platform)
+    products = re.findall(r"stablehlo\.dot_general.*?: \((.*?)\) -> (\S+)", text)
+    assert products
+    for operands, result in products:
+        assert re.fullmatch(r"tensor<[\dx]+xi8>, tensor<[\dx]+xi8>", operands)
+        assert result.endswith("xi32>")
+    assert not re.search(r"f64|i64>.*stablehlo\.(multiply|divide)", text)
+
+
+@pytest.mark.parametrize(("dtype", "zero_points"), [("int8", 0), ("int8", 1), ("int8", 2), ("uint8", 0)])
+def test_a_zero_point_that_is_absent_costs_no_sum(dtype, zero_points):
+    one = np.float32(1)
+    za, zb = (np.int8(3) if given <= zero_points else None for given in (1, 2))
+    if dtype == "uint8":
+        za = zb = None
+
+    def call(a, b):
+        return jaxdml.quantized_linear_matrix_multiply(a, one, za, b, one, zb, one)
+
+    text = lowered(call, array((16, 64), dtype), array((64, 16), dtype), platform="cpu")
+    sums = 2 if dtype == "uint8" else zero_points
+    assert text.count("stablehlo.dot_general") == 1 + sums
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_no_device_needs_64_bits(platform):
+    one = np.float32(1)
+
+    def call(a, b, x, i, u):
+        product = jaxdml.quantized_linear_matrix_multiply(a, one, None, b, one, None, one)
+        return product, jaxdml.top_k(x, 3), jaxdml.scatter_nd(x, i, u, duplicates="last")
+
+    shapes = array((4, 70_000), "int8"), array((70_000, 4), "uint8"), array((5000,), "float32")
+    text = lowered(call, *shapes, array((7, 1), "uint32"), array((7,), "float32"), platform=platform)
+    assert not re.search(r"tensor<(\d+x)*(f64|i64|ui64)>", re.sub(r"dense<[^>]*> : tensor<[^>]*>", "", text))
+
+
+@pytest.mark.parametrize("platform", [p for p in PLATFORMS if p != "cpu"])
+def test_a_method_forced_where_it_cannot_serve_does_not_fall_back(platform):
+    with pytest.raises(NotImplementedError):
+        lowered(lambda x: jaxdml.top_k(x, 3, implementation="float_top_k"), array((8,), "float32"), platform=platform)
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.parametrize("method", [m for m in lowering.METHODS if m != "float_top_k"])
+def test_every_other_method_lowers_everywhere(platform, method):
+    text = lowered(lambda x: jaxdml.top_k(x, 3, implementation=method), array((64,), "int16"), platform=platform)
+    assert ("stablehlo.sort" in text) == (method in ("sort", "chunk_maxima"))
+
+
+def test_scatters_are_one_lax_scatter_each():
+    for duplicates, scatters in (("unspecified", 1), ("unique", 1), ("last", 2)):
+        text = lowered(
+            lambda x, i, u, d=duplicates: jaxdml.scatter_nd(x, i, u, duplicates=d),
+            array((8, 4), "float32"), array((3, 1), "int8"), array((3, 4), "float32"), platform="cuda",
+        )  # fmt: skip
+        assert text.count('"stablehlo.scatter"') == scatters
+        assert text.count("unique_indices = true") == (duplicates == "unique")

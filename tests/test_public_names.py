@@ -1,0 +1,55 @@
+"""The public names, their signatures, and that each says what it owes."""
+
+import inspect
+import re
+
+import pytest
+
+import jaxdml
+from jaxdml import reference
+
+OPERATORS = ["quantized_linear_matrix_multiply", "scatter_elements", "scatter_nd", "top_k"]
+
+
+def test_nothing_more_and_nothing_less_is_public():
+    assert sorted(jaxdml.__all__) == sorted([*OPERATORS, "AxisDirection", "TopK"])
+    assert sorted(reference.__all__) == OPERATORS
+
+
+def test_directions_have_directml_values():
+    assert (jaxdml.AxisDirection.INCREASING, jaxdml.AxisDirection.DECREASING) == (0, 1)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_the_oracle_has_the_same_signature_less_the_implementation(name):
+    public = inspect.signature(getattr(jaxdml, name)).parameters
+    oracle = inspect.signature(getattr(reference, name)).parameters
+    assert [p for p in public if p not in ("implementation", "axis_name")] == list(oracle)
+    kinds = {p: parameter.kind for p, parameter in public.items()}
+    assert all(kinds[p] == parameter.kind for p, parameter in oracle.items())
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_options_are_keyword_only(name):
+    parameters = inspect.signature(getattr(jaxdml, name)).parameters.values()
+    assert parameters
+    for parameter in parameters:
+        if parameter.name in (
+            "axis",
+            "mode",
+            "duplicates",
+            "direction",
+            "index_dtype",
+            "output_dtype",
+            "implementation",
+        ):
+            assert parameter.kind is inspect.Parameter.KEYWORD_ONLY
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_docstrings_have_every_section_in_order(name):
+    text = inspect.getdoc(getattr(jaxdml, name))
+    sections = re.findall(r"^(Args|Returns|Raises|Source|Example):$", text, re.MULTILINE)
+    assert sections == ["Args", "Returns", "Raises", "Source", "Example"]
+    for parameter in inspect.signature(getattr(jaxdml, name)).parameters:
+        assert re.search(rf"^  {parameter}: ", text, re.MULTILINE), parameter
