@@ -34,6 +34,7 @@ def test_selection_compares_integers_but_on_cpu_their_float_images(platform, dty
     assert selected_dtypes(text) == {"f32" if platform == "cpu" else f"ui{width}"}
 
 
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="reads what XLA's CPU backend compiled")
 def test_cpu_selects_without_a_sort_of_the_axis():
     n = 1 << 16
     for dtype in ("float32", "int32", "float16", "uint8"):
@@ -60,6 +61,18 @@ def test_every_product_is_int8_by_int8_into_int32(platform, a, b, depth):
         assert re.fullmatch(r"tensor<[\dx]+xi8>, tensor<[\dx]+xi8>", operands)
         assert result.endswith("xi32>")
     assert not re.search(r"f64|i64>.*stablehlo\.(multiply|divide)", text)
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_gpus_multiply_depths_that_are_multiples_of_16(platform):
+    one = np.float32(1)
+    text = lowered(
+        lambda a, b: jaxdml.quantized_linear_matrix_multiply(a, one, None, b, one, np.uint8(3), one),
+        array((4, 70_001), "int8"), array((70_001, 6), "uint8"), platform=platform,
+    )  # fmt: skip
+    depths = {int(depth) for depth in re.findall(r"stablehlo\.dot_general.*?: \(tensor<\d+x(\d+)xi8>", text)}
+    assert depths
+    assert all(depth % 16 == 0 for depth in depths) == (platform in ("cuda", "rocm"))
 
 
 @pytest.mark.parametrize(("dtype", "zero_points"), [("int8", 0), ("int8", 1), ("int8", 2), ("uint8", 0)])

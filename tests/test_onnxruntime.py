@@ -12,7 +12,8 @@ from onnxruntime.capi import onnxruntime_pybind11_state as errors
 
 import jaxdml
 from jaxdml import reference
-from tests.laws import assert_same_bits, bits
+from jaxdml._lowerings import top_k as lowering
+from tests.laws import assert_same_bits
 from tests.strategies import data, is_float
 
 DIRECTIONS = {"decreasing": 1, "increasing": 0}
@@ -24,30 +25,26 @@ def dtypes(*names):
 
 @cache
 def session(operator, opset, inputs, outputs, **attributes):
-    """Build a model of one node and return it as a function of its inputs.
-
-    Args:
-      operator: the node's type.
-      opset: ONNX's operator set.
-      inputs: dtypes of the inputs.
-      outputs: dtypes of the outputs.
-      **attributes: the node's attributes.
-    """
-    values = [
-        [helper.make_tensor_value_info(f"{way}{i}", helper.np_dtype_to_tensor_dtype(dtype), None) for i, dtype in all_]
-        for way, all_ in (("in", enumerate(inputs)), ("out", enumerate(outputs)))
-    ]
-    node = helper.make_node(operator, *([value.name for value in way] for way in values), **attributes)
-    graph = helper.make_graph([node], operator, *values)
+    """Build a model of one node, with inputs and outputs of these dtypes, and return it as a function."""
+    takes, gives = (
+        [
+            helper.make_tensor_value_info(f"{way}_{i}", helper.np_dtype_to_tensor_dtype(dtype), None)
+            for i, dtype in enumerate(dtypes_)
+        ]
+        for way, dtypes_ in (("input", inputs), ("output", outputs))
+    )
+    names = [value.name for value in takes]
+    node = helper.make_node(operator, names, [value.name for value in gives], **attributes)
+    graph = helper.make_graph([node], operator, takes, gives)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
     built = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return lambda *arrays: built.run(None, {value.name: array for value, array in zip(values[0], arrays, strict=True)})
+    return lambda *arrays: built.run(None, dict(zip(names, arrays, strict=True)))
 
 
-# ------------------------------------------------------------------------------------------------------------- TopK
+# TopK
 
 ORDERED = dtypes("float32", "float16", "int32", "int16", "int8", "uint8")
 ORDERED_WITH_X64 = dtypes("float64", "int64")
@@ -70,9 +67,9 @@ def theirs_of_top_k(x, k, axis, direction):
     return judge(x, np.array([k], np.int64))
 
 
-def ours_of_top_k(x, k, axis, direction):
+def ours_of_top_k(x, k, axis, direction, method=None):
     with jax.enable_x64(x.dtype.itemsize == 8):
-        values, indices = jaxdml.top_k(x, k, axis=axis, direction=direction)
+        values, indices = jaxdml.top_k(x, k, axis=axis, direction=direction, implementation=method)
     return np.asarray(values), np.asarray(indices).astype(np.int64)
 
 
@@ -88,6 +85,19 @@ def test_without_nans_values_and_indices_are_those_of_onnxruntime(dtype, directi
         theirs = theirs_of_top_k(x, k, axis, direction)
         ours = ours_of_top_k(x, k, axis, direction)
         for got, want in zip(ours, theirs, strict=True):
+            assert_same_bits(got, want)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("dtype", dtypes("float32", "int32"), ids=str)
+@pytest.mark.parametrize("method", lowering.METHODS)
+def test_every_method_answers_as_onnxruntime(method, dtype, direction):
+    served = [s for s in SELECTIONS if lowering.why_not(method, s[0][s[1]], s[2], dtype.itemsize) is None]
+    assert served
+    for shape, axis, k in served:
+        x = without_nans(data("specials", k, shape, dtype))
+        theirs = theirs_of_top_k(x, k, axis, direction)
+        for got, want in zip(ours_of_top_k(x, k, axis, direction, method), theirs, strict=True):
             assert_same_bits(got, want)
 
 
@@ -119,7 +129,7 @@ def test_where_there_are_nans_onnxruntime_loses_the_order_and_we_keep_it(dtype, 
     assert 0 < has_nan.sum() < len(x)
     _, their_indices = theirs_of_top_k(x, k, -1, direction)
     differs = (their_indices != indices).any(axis=-1)
-    assert differs.any(), "ONNX Runtime has learned the order of NaNs: it can now judge these too"
+    assert differs.any(), "ONNX Runtime knows the order of NaNs by now: let it judge them too"
     assert not differs[~has_nan].any()
 
 
@@ -129,7 +139,7 @@ def test_onnxruntime_cannot_order_the_dtypes_left_out_above(dtype):
         session("TopK", 11, (dtype, np.dtype("int64")), (dtype, np.dtype("int64")))
 
 
-# --------------------------------------------------------------------------------------------------------- Scatters
+# Scatters
 
 MOVED = dtypes("float32", "float16", "int32", "int16", "int8", "uint32", "uint16", "uint8", "bool")
 ND_SHAPES = [
@@ -178,7 +188,7 @@ def theirs_of_scatter(operator, x, indices, updates, **axis):
 
 
 def bits_for(rng, shape, dtype):
-    return rng.random(shape) < 0.5 if dtype == bool else data("any bits", int(rng.integers(2**32)), shape, dtype)
+    return rng.random(shape) < 0.5 if dtype.kind == "b" else data("any bits", int(rng.integers(2**32)), shape, dtype)
 
 
 @pytest.mark.parametrize("dtype", MOVED, ids=str)
@@ -228,33 +238,115 @@ def test_scatter_elements_drops_an_update_for_which_onnxruntime_refuses_them_all
     assert_same_bits(got, theirs_of_scatter("ScatterElements", x, indices, updates, axis=1))
 
 
-# --------------------------------------------------------------------------------------------------- QLinearMatMul
+# QLinearMatMul
 
-MULTIPLIED = [("uint8", "uint8"), ("uint8", "int8"), ("int8", "int8")]
-"""The dtypes of a and of b that ONNX Runtime multiplies, to the dtype of a."""
-PRODUCTS = [((40, 24), (24, 48)), ((3, 40, 24), (3, 24, 16)), ((3, 40, 24), (24, 16))]
-DECIMALS = np.array([0.1, 0.2, 0.3, 0.02, 0.05, 0.07, 0.01, 0.025, 0.125], np.float32)
-POWERS = np.exp2(np.arange(-6, 0)).astype(np.float32)
+MULTIPLIED = [("uint8", "uint8", "uint8"), ("uint8", "int8", "uint8"), ("int8", "int8", "int8")]
+"""The dtypes of a, b and the output that ONNX Runtime knows."""
+NOT_MULTIPLIED = [
+    ("uint8", "uint8", "int8"),
+    ("uint8", "int8", "int8"),
+    ("int8", "uint8", "uint8"),
+    ("int8", "uint8", "int8"),
+    ("int8", "int8", "uint8"),
+]
+"""The other dtypes of DirectML. With every tensor and zero point moved by 128 they are uint8 throughout."""
+PRODUCTS = [((40, 24), (24, 48)), ((3, 40, 24), (3, 24, 48)), ((3, 40, 24), (24, 48))]
+PRODUCT_CASES = [*itertools.product(MULTIPLIED, PRODUCTS, [False, True])]
+PRODUCT_CASES += [(types, PRODUCTS[1], True) for types in NOT_MULTIPLIED]
+CALLS = 25
+DECIMALS = np.array([0.01, 0.02, 0.025, 0.05, 0.07, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 2.5, 5, 10, 20], np.float32)
+"""The inputs' scales are the first six: no float32 is such a decimal, so a multiplier of them only looks round."""
+POWERS = np.exp2(np.arange(-7, 6)).astype(np.float32)
+"""A multiplier made of three of these is exact, and so are many ties."""
 
 
-def quantized(rng, shape, dtype):
-    # Without VNNI, x86's kernel adds two uint8 x int8 products in 16 bits: with 7 bits of b, it cannot saturate.
-    low, high = (0, 255) if dtype == np.uint8 else (-64, 63)
-    return rng.integers(low, high, shape, dtype, endpoint=True)
+def quantized(rng, shape, dtype, part=1.0):
+    """Draw from the middle of what the dtype holds."""
+    # Without VNNI, x86's kernel adds two uint8 x int8 products in 16 bits: with 7 bits of int8 they always fit.
+    middle, reach = (128, 128) if dtype == np.uint8 else (0, 64)
+    return rng.integers(middle - int(part * reach), middle + int(part * reach), shape, dtype)
 
 
-def arguments(rng, scales, a_shape, b_shape, a_dtype, b_dtype, per_column):
-    """Draw a call whose outputs mostly do not saturate, in the order of ONNX and of jaxdml."""
-    columns = (b_shape[-1],) if per_column else ()
-    a_scale, b_scale = rng.choice(scales), rng.choice(scales, columns)
+def a_call(rng, scales, types, shapes, per_column):
+    """Draw arguments, in the order of ONNX and of jaxdml, for which most outputs do not saturate."""
+    (a_dtype, b_dtype, output_dtype), (a_shape, b_shape) = dtypes(*types), shapes
+    # ONNX Runtime wants one per column of each matrix of a stack.
+    stacked = (*b_shape[:-2], 1, b_shape[-1]) if b_shape[:-2] else b_shape[-1:]
+    columns = stacked if per_column else ()
     a, b = quantized(rng, a_shape, a_dtype), quantized(rng, b_shape, b_dtype)
-    a_zero_point, b_zero_point = quantized(rng, (), a_dtype), quantized(rng, columns, b_dtype)
-    spread = np.float64(a_scale) * np.max(b_scale) * np.sqrt(a_shape[-1]) * np.ptp(a) * np.ptp(b) / 400
-    output_scale = min(scales, key=lambda scale: abs(np.log(scale / spread)))
-    return a, a_scale, a_zero_point, b, b_scale, b_zero_point, output_scale, quantized(rng, (), a_dtype)
+    a_zero_point, b_zero_point = quantized(rng, (), a_dtype, 0.2), quantized(rng, columns, b_dtype, 0.2)
+    output_zero_point = quantized(rng, (), output_dtype, 0.2)
+    a_scale, b_scale = rng.choice(scales[:6]), rng.choice(scales[:6], columns)
+    wanted = a_scale * b_scale.max() * np.sqrt(a_shape[-1]) * a.std() * b.std() / 60
+    output_scale = scales[np.abs(np.log(scales / wanted)).argmin()]
+    return a, a_scale, a_zero_point, b, b_scale, b_zero_point, output_scale, output_zero_point
+
+
+def moved_by_128(x):
+    """Move int8 into uint8, and back, by flipping the top bit."""
+    flipped = np.asarray(x.view(np.uint8) ^ np.uint8(128))
+    return flipped.view(np.int8) if x.dtype == np.uint8 else flipped
 
 
 def theirs_of_multiply(given):
     given = [np.asarray(array) for array in given]
-    (product,) = session("QLinearMatMul", 10, tuple(array.dtype for array in given), (given[-1].dtype,))(*given)
-    return product
+    types = [str(given[i].dtype) for i in (0, 3, 7)]
+    if tuple(types) in NOT_MULTIPLIED:
+        given = [moved_by_128(array) if array.dtype == np.int8 else array for array in given]
+    (product,) = session("QLinearMatMul", 10, tuple(array.dtype for array in given), (given[7].dtype,))(*given)
+    return product if product.dtype == types[2] else moved_by_128(product)
+
+
+def the_true_one(given, place):
+    """Ask the oracle for one output: the product of one row and one column."""
+    a, a_scale, a_zero_point, b, b_scale, b_zero_point, *output = given
+    *stack, i, j = place
+    row = a[(*stack, slice(i, i + 1))]
+    column, b_scale, b_zero_point = (
+        np.broadcast_to(x, (*a.shape[:-2], size, b.shape[-1]))[(*stack, slice(None), slice(j, j + 1))]
+        for x, size in ((b, a.shape[-1]), (b_scale, 1), (b_zero_point, 1))
+    )
+    return reference.quantized_linear_matrix_multiply(
+        row, a_scale, a_zero_point, column, b_scale, b_zero_point, *output
+    )
+
+
+def not_saturated(x):
+    return (np.iinfo(x.dtype).min < x) & (x < np.iinfo(x.dtype).max)
+
+
+@pytest.mark.parametrize(("types", "shapes", "per_column"), PRODUCT_CASES, ids=str)
+def test_onnxruntime_differs_only_by_one_and_only_where_it_is_wrong(types, shapes, per_column):
+    rng = np.random.default_rng(0)
+    compared = different = 0
+    for _ in range(CALLS):
+        given = a_call(rng, DECIMALS, types, shapes, per_column)
+        ours = np.asarray(jaxdml.quantized_linear_matrix_multiply(*given))
+        theirs = theirs_of_multiply(given)
+        assert ours.dtype == theirs.dtype
+        assert ours.shape == theirs.shape
+        places = [tuple(place) for place in np.argwhere(ours != theirs)]
+        for place in places:
+            assert abs(int(ours[place]) - int(theirs[place])) == 1
+            assert ours[place] == the_true_one(given, place)
+        compared += not_saturated(ours).sum()
+        different += len(places)
+    assert compared > 0.8 * CALLS * ours.size
+    assert different
+
+
+@pytest.mark.parametrize(("types", "shapes", "per_column"), PRODUCT_CASES, ids=str)
+def test_where_the_multiplier_is_exact_so_is_onnxruntime(types, shapes, per_column):
+    rng = np.random.default_rng(0)
+    for _ in range(CALLS):
+        given = a_call(rng, POWERS, types, shapes, per_column)
+        ours = jaxdml.quantized_linear_matrix_multiply(*given)
+        assert not_saturated(np.asarray(ours)).mean() > 0.5
+        assert_same_bits(ours, theirs_of_multiply(given))
+
+
+@pytest.mark.parametrize("types", NOT_MULTIPLIED, ids=str)
+def test_onnxruntime_cannot_multiply_the_dtypes_moved_above(types):
+    float32, a, b, output = dtypes("float32", *types)
+    with pytest.raises(errors.NotImplemented):
+        session("QLinearMatMul", 10, (a, float32, a, b, float32, b, float32, output), (output,))

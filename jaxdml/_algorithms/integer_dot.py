@@ -4,13 +4,43 @@ With ``A @ B`` in int8, ``sum((a - za)(b - zb)) = A @ B - zb * (rowsum(A) - K * 
 int32 wraps around modulo 2**32, so single terms may overflow as long as the whole sum fits.
 """
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 from jax import lax
 
+Dot = Callable[[jax.Array, jax.Array], jax.Array]
+"""The product of two int8 matrices, ``[..., M, K]`` and ``[..., K, N]``, in int32."""
+
 _INT32_MAX = 2**31 - 1
 _SUM_COLUMNS = 8
 """Sums are products with this many columns of ones: with a single one, XLA's CPU backend has no int8 kernel."""
+
+
+ALIGNMENT = 16
+"""What ``aligned_dot`` rounds the depth up to, in bytes: one load of a tensor core's operand."""
+
+
+def dot(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Multiply as it is."""
+    return jnp.matmul(a, b, preferred_element_type=jnp.int32)
+
+
+def aligned_dot(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Multiply with the depth filled up with zeros to a multiple of the alignment.
+
+    Not for speed: XLA's Triton emitter has been seen to give wrong sums for int8 with a depth that is no
+    multiple of 4, 2 x 2 by 2 x 2 among them (jaxlib 0.11.2 on an H200). The barrier keeps the zeros out of that
+    kernel's own reads.
+    """
+    missing = -a.shape[-1] % ALIGNMENT
+    if missing == 0:
+        return dot(a, b)
+    zero = jnp.int8(0)
+    a = lax.pad(a, zero, [(0, 0, 0)] * (a.ndim - 1) + [(0, missing, 0)])
+    b = lax.pad(b, zero, [(0, 0, 0)] * (b.ndim - 2) + [(0, missing, 0), (0, 0, 0)])
+    return dot(*lax.optimization_barrier((a, b)))  # type: ignore[no-untyped-call]
 
 
 def as_int8(x: jax.Array, zero_point: jax.Array | None) -> tuple[jax.Array, jax.Array | None]:
@@ -27,7 +57,9 @@ def longest_exact_sum(greatest_a: int, greatest_b: int) -> int:
     return _INT32_MAX // (greatest_a * greatest_b)
 
 
-def centered_product(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> jax.Array:
+def centered_product(
+    a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None, multiply: Dot
+) -> jax.Array:
     """Return ``(a - za) @ (b - zb)`` modulo 2**32.
 
     Args:
@@ -35,21 +67,25 @@ def centered_product(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.A
       za: int32 that broadcasts against ``[..., M, 1]``, or None for 0.
       b: int8, ``[..., K, N]``.
       zb: int32 that broadcasts against ``[..., 1, N]``, or None for 0.
+      multiply: the product of two int8 matrices in int32.
     """
     depth = a.shape[-1]
-    total = jnp.matmul(a, b, preferred_element_type=jnp.int32)
+    total = multiply(a, b)
     if zb is not None:
-        row_sums = jnp.matmul(a, jnp.ones((depth, _SUM_COLUMNS), jnp.int8), preferred_element_type=jnp.int32)
-        row_sums = row_sums[..., :1]
+        row_sums = multiply(a, _ones(a.ndim, depth, _SUM_COLUMNS))[..., :1]
         total -= zb * (row_sums if za is None else row_sums - depth * za)
     if za is not None:
-        column_sums = jnp.matmul(jnp.ones((_SUM_COLUMNS, depth), jnp.int8), b, preferred_element_type=jnp.int32)
-        total -= za * column_sums[..., :1, :]
+        column_sums = multiply(_ones(b.ndim, _SUM_COLUMNS, depth), b)[..., :1, :]
+        total -= za * column_sums
     return total
 
 
+def _ones(rank: int, rows: int, columns: int) -> jax.Array:
+    return jnp.ones((1,) * (rank - 2) + (rows, columns), jnp.int8)
+
+
 def split_centered_product(
-    a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None, longest: int
+    a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None, multiply: Dot, longest: int
 ) -> tuple[jax.Array, jax.Array]:
     """Return the exact product for any depth, as ``(low, high)`` with the value ``low + 2**16 * high``.
 
@@ -60,7 +96,7 @@ def split_centered_product(
     full = depth // longest
 
     def halves(a_part: jax.Array, b_part: jax.Array) -> tuple[jax.Array, jax.Array]:
-        part = centered_product(a_part, za, b_part, zb)
+        part = centered_product(a_part, za, b_part, zb, multiply)
         return part & 0xFFFF, part >> 16
 
     def add(step: jax.Array, sums: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from jaxdml._algorithms import integer_dot
 from jaxdml._algorithms.requantize import requantize
+from jaxdml._lowerings._platform import by_platform
 
 Quantized = tuple[jax.Array, jax.Array | None]
 """A tensor and its zero point; None is 0."""
@@ -17,15 +18,23 @@ def _greatest(x: jax.Array, zero_point: jax.Array | None) -> int:
     return 128 if x.dtype == jnp.int8 and zero_point is None else 255
 
 
-def _integer_dot(a: Quantized, b: Quantized) -> Quantized:
+def _dot(a: jax.Array, b: jax.Array) -> jax.Array:
+    aligned = integer_dot.aligned_dot
+    if a.shape[-1] % integer_dot.ALIGNMENT == 0:
+        return aligned(a, b)
+    return by_platform(a, b, cuda=aligned, rocm=aligned, default=integer_dot.dot)
+
+
+def _integer_dot(a: Quantized, b: Quantized) -> tuple[jax.Array, jax.Array | None]:
     longest = integer_dot.longest_exact_sum(_greatest(*a), _greatest(*b))
     operands = *integer_dot.as_int8(*a), *integer_dot.as_int8(*b)
     if a[0].shape[-1] <= longest:
-        return integer_dot.centered_product(*operands), None
-    return integer_dot.split_centered_product(*operands, longest)
+        return integer_dot.centered_product(*operands, _dot), None
+    aligned = longest // integer_dot.ALIGNMENT * integer_dot.ALIGNMENT
+    return integer_dot.split_centered_product(*operands, _dot, aligned)
 
 
-METHODS: dict[str, Callable[[Quantized, Quantized], Quantized]] = {"integer_dot": _integer_dot}
+METHODS: dict[str, Callable[[Quantized, Quantized], tuple[jax.Array, jax.Array | None]]] = {"integer_dot": _integer_dot}
 
 
 def multiply(
