@@ -1,5 +1,6 @@
 """DirectML's operators for JAX, exact to the last bit on every device."""
 
+from jaxdml import reference
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._operators.quantized_linear_matrix_multiply import quantized_linear_matrix_multiply
 from jaxdml._operators.scatter_elements import scatter_elements
@@ -10,6 +11,7 @@ __all__ = [
     "AxisDirection",
     "TopK",
     "quantized_linear_matrix_multiply",
+    "reference",
     "scatter_elements",
     "scatter_nd",
     "top_k",

@@ -15,7 +15,7 @@ import jaxdml
 from jaxdml import reference
 
 ROOT = Path(__file__).parents[1]
-MODULES = [(jaxdml, name) for name in jaxdml.__all__] + [(reference, name) for name in reference.__all__]
+MODULES = [(module, name) for module in (jaxdml, reference) for name in module.__all__ if name != "reference"]
 
 
 @pytest.mark.parametrize(("module", "name"), MODULES, ids=lambda part: getattr(part, "__name__", part))

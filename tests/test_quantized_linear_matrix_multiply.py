@@ -203,6 +203,16 @@ def test_derivatives_are_zero_and_no_error():
     assert gradient == 0
 
 
+@pytest.mark.parametrize("x64", [False, True])
+def test_python_numbers_take_the_dtype_that_is_wanted(x64):
+    with jax.enable_x64(x64):
+        got = multiply(np.uint8([[9]]), 0.5, 200, np.int8([[-7]]), 3, -3, 0.25, 4, output_dtype="int8")
+    want = reference.quantized_linear_matrix_multiply(
+        np.uint8([[9]]), ONE / 2, np.uint8(200), np.int8([[-7]]), 3 * ONE, np.int8(-3), ONE / 4, np.int8(4)
+    )
+    assert_same_bits(got, want)
+
+
 def test_exports_for_every_platform():
     arguments = (np.int8([[5, 6]]), ONE, np.int8(1), np.uint8([[3], [4]]), ONE, np.uint8(2), np.float32(2))
     exported = jax.export.export(jax.jit(multiply), platforms=["cpu", "cuda", "tpu"])(*arguments)

@@ -1,9 +1,10 @@
 """Round ``acc * a_scale * b_scale / output_scale`` correctly, ties to even, with nothing but exact steps.
 
 Write |acc| as an integer N and each scale as a 24-bit integer times a power of two. The quotient to round is then
-``v = N * ma * mb * 2**e / mo``. An estimate in float32 finds ``f = floor(v)``, and unless it falls within
-``TOLERANCE * v`` of the half above f, it also finds on which side of ``f + 1/2`` the quotient lies. Where it does
-fall so near, the sign of ``D = N * ma * mb * 2**(e + 1) - (2 * f + 1) * mo`` decides, multiplied by the power of two
+``v = N * ma * mb * 2**e / mo``. Let f be the floor of an estimate of v in float32. Unless the estimate falls within
+``TOLERANCE`` of the half above f, v lies on the same side of ``f + 1/2`` and rounds to f or to f + 1 accordingly;
+also where f is one off, because v is then next to an integer, to which both round. Where it does fall so near, the
+sign of ``D = N * ma * mb * 2**(e + 1) - (2 * f + 1) * mo`` decides, multiplied by the power of two
 that makes it an integer. Its two terms agree in their leading bits, so D is small, and computing it modulo a power
 of two a little above 2 * |D| gives its sign exactly: no term ever has to be held whole.
 
@@ -35,7 +36,7 @@ _MANTISSA_BITS = 23
 def _decompose(scale: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Write a float32 as ``(-1)**negative * mantissa * 2**exponent`` with ``2**23 <= mantissa < 2**24``.
 
-    Subnormals are normalised too. Zero becomes a number so small, and infinity and NaN become numbers so large, that
+    Subnormals are normalized too. Zero becomes a number so small, and infinity and NaN become numbers so large, that
     what they give is in range and the same everywhere, though it means nothing.
     """
     bits = bits_of(scale)

@@ -19,7 +19,7 @@ class Call:
         self.operands = operands
 
     def fail(self, error: type[Exception], rule: str, advice: str, *only: str) -> NoReturn:
-        """Raise ``error`` with the contract's three lines, describing ``only`` these operands, or all."""
+        """Raise ``error`` in three lines, describing ``only`` these operands, or all."""
         shown = {name: self.operands[name] for name in only or self.operands}
         raise error(complaint(self.function, rule, shown, advice))
 

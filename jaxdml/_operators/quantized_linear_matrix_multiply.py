@@ -4,6 +4,7 @@ from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
@@ -34,7 +35,7 @@ def quantized_linear_matrix_multiply(
 
     A scale or zero point is one value, or one per row of ``a`` or of the output, or one per column of ``b``: of
     shape ``()``, ``(1,)``, 1-D of that length, or anything that broadcasts to ``[..., M, 1]`` (``a``, output) or
-    ``[..., 1, N]`` (``b``), where ``...`` are the result's leading dimensions.
+    ``[..., 1, N]`` (``b``), where ``...`` are the result's leading dimensions. A Python number takes the dtype wanted.
 
     Args:
       a: int8 or uint8, ``[..., M, K]``.
@@ -53,7 +54,7 @@ def quantized_linear_matrix_multiply(
 
     Raises:
       TypeError: an argument is no array or has a wrong dtype, rank or shape.
-      ValueError: ``implementation`` is unknown.
+      ValueError: ``implementation`` is unknown, or a Python number is no zero point of its dtype.
 
     Source:
       DML_QUANTIZED_LINEAR_MATRIX_MULTIPLY_OPERATOR_DESC: ``ATensor``, ``AScaleTensor``, ``AZeroPointTensor``,
@@ -62,8 +63,7 @@ def quantized_linear_matrix_multiply(
 
     Example:
       >>> a, b = jnp.array([[100, 28]], jnp.uint8), jnp.array([[3], [-4]], jnp.int8)
-      >>> jaxdml.quantized_linear_matrix_multiply(a, np.float32(0.5), np.uint8(128), b, np.float32(0.25), None,
-      ...                                         np.float32(2.0), np.uint8(10))
+      >>> jaxdml.quantized_linear_matrix_multiply(a, 0.5, 128, b, 0.25, None, 2.0, 10)
       Array([[30]], dtype=uint8)
     """
     call = Call(
@@ -113,7 +113,7 @@ def _matrix(call: Call, name: str) -> jax.Array:
 
 def _output_dtype(call: Call, requested: Any, dtype_of_a: np.dtype[Any]) -> np.dtype[Any]:
     zero_point = call.operands["output_zero_point"]
-    inferred = dtype_of_a if zero_point is None else call.array("output_zero_point").dtype
+    inferred = dtype_of_a if zero_point is None or _is_number(zero_point) else call.array("output_zero_point").dtype
     try:
         dtype = np.dtype(inferred if requested is None else requested)
     except TypeError:
@@ -132,7 +132,7 @@ def _output_dtype(call: Call, requested: Any, dtype_of_a: np.dtype[Any]) -> np.d
 
 def _parameter(call: Call, name: str, dtype: np.dtype[Any], shape: Shape) -> jax.Array:
     """Return a scale or zero point with the rank of the result, ``shape`` being its largest shape."""
-    given = call.array(name)
+    given = _number(call, name, dtype) if _is_number(call.operands[name]) else call.array(name)
     if given.dtype != dtype:
         rule = f"{name} must be {dtype}; got {given.dtype}."
         call.fail(TypeError, rule, f"Pass {name} as {dtype}.", name)
@@ -143,6 +143,21 @@ def _parameter(call: Call, name: str, dtype: np.dtype[Any], shape: Shape) -> jax
         rule = f"{name} must be one value, or {kind} or broadcast to {list(shape)}; got {list(given.shape)}."
         call.fail(TypeError, rule, f"Reshape {name} to {list(shape)}.", "a", "b", name)
     return lax.reshape(given, (1,) * (len(shape) - len(aligned)) + aligned)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool | np.generic)
+
+
+def _number(call: Call, name: str, dtype: np.dtype[Any]) -> jax.Array:
+    """Give a Python number the dtype that is wanted, as JAX does with its weak types."""
+    value = call.operands[name]
+    if dtype.kind != "f":
+        bounds = np.iinfo(dtype)
+        if not isinstance(value, int) or not bounds.min <= value <= bounds.max:
+            rule = f"{name} must be a whole number from {bounds.min} to {bounds.max}; got {value}."
+            call.fail(ValueError, rule, f"Pass {name} as {dtype}.", name)
+    return jnp.asarray(value, dtype)
 
 
 @partial(jax.jit, static_argnums=(4, 5), inline=True)

@@ -40,7 +40,8 @@ def scatter_nd(
       implementation: the name of a method to force; None lets the library choose. Static.
 
     Returns:
-      An array with the shape and dtype of ``x``, differentiable in ``x`` and ``updates``.
+      An array with the shape and dtype of ``x``, differentiable in ``x`` and ``updates``. Differentiated, "unspecified"
+      is "last".
 
     Raises:
       TypeError: an argument is no array, ``indices`` are no integers, or a shape or dtype does not fit.

@@ -20,7 +20,12 @@ _INDEX_DTYPES = ("uint32", "int32", "uint64", "int64")
 
 
 class TopK(NamedTuple):
-    """What ``top_k`` returns: the values in order, and where each of them stood."""
+    """What ``top_k`` returns: the values in order, and where each of them stood.
+
+    Attributes:
+      values: dtype of ``x``, in order along the axis.
+      indices: ``uint32`` or the ``index_dtype`` asked for, counted from the start of their sequence.
+    """
 
     values: jax.Array
     indices: jax.Array
@@ -75,8 +80,10 @@ def top_k(
     axis = call.axis(axis, x.ndim)
     n = x.shape[axis]
     k = call.integer("k", k)
+    if n == 0:
+        call.fail(ValueError, f"axis {axis} must have elements to select from; it has none.", "Pass another x or axis.")
     if not 1 <= k <= n:
-        advice = f"Pass k={n} to sort the whole axis." if n else "Pass an x whose axis is not empty."
+        advice = "Pass k=1 or more." if k < 1 else f"Pass k={n} to sort the whole axis."
         call.fail(ValueError, f"k must be between 1 and {n}, the length of axis {axis}; got k={k}.", advice)
     if not isinstance(direction, AxisDirection):
         call.choice("direction", direction, _DIRECTIONS)
