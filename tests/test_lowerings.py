@@ -64,15 +64,16 @@ def test_every_product_is_int8_by_int8_into_int32(platform, a, b, depth):
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
-def test_gpus_multiply_depths_that_are_multiples_of_16(platform):
-    one = np.float32(1)
+@pytest.mark.parametrize("shape", [(4, 70_001, 6), (1, 64, 64), (2, 2, 2), (32, 64, 20)])
+def test_gpus_multiply_sizes_that_are_multiples_of_16(platform, shape):
+    one, (m, k, n) = np.float32(1), shape
     text = lowered(
         lambda a, b: jaxdml.quantized_linear_matrix_multiply(a, one, None, b, one, np.uint8(3), one),
-        array((4, 70_001), "int8"), array((70_001, 6), "uint8"), platform=platform,
+        array((m, k), "int8"), array((k, n), "uint8"), platform=platform,
     )  # fmt: skip
-    depths = {int(depth) for depth in re.findall(r"stablehlo\.dot_general.*?: \(tensor<\d+x(\d+)xi8>", text)}
-    assert depths
-    assert all(depth % 16 == 0 for depth in depths) == (platform in ("cuda", "rocm"))
+    sizes = re.findall(r"stablehlo\.dot_general.*?: \(tensor<(\d+)x(\d+)xi8>, tensor<\d+x(\d+)xi8>", text)
+    assert sizes
+    assert all(int(size) % 16 == 0 for product in sizes for size in product) == (platform in ("cuda", "rocm"))
 
 
 @pytest.mark.parametrize(("dtype", "zero_points"), [("int8", 0), ("int8", 1), ("int8", 2), ("uint8", 0)])

@@ -195,6 +195,25 @@ def test_vmap_over_any_argument_is_a_loop(axes):
         assert_same_bits(got[i], want)
 
 
+@pytest.mark.parametrize(("m", "k", "n"), [(2, 2, 2), (2, 3, 2), (5, 3, 2), (4, 5, 6), (17, 33, 9), (16, 31, 16)])
+@pytest.mark.parametrize("dtype", QUANTIZED)
+@pytest.mark.parametrize("transposed", [False, True])
+def test_ragged_sizes_in_any_layout(m, k, n, dtype, transposed):
+    # Sizes and layouts for which stock int8 products have been seen to be wrong on a GPU.
+    rng = np.random.default_rng(0)
+    a, b = integers(rng, dtype, (30, m, k)), integers(rng, dtype, (30, k, n))
+    zero, scale = np.array(3, dtype), np.float32(0.01)
+
+    def call(a, b):
+        a, b = (jnp.swapaxes(x, -1, -2) for x in (a, b)) if transposed else (a, b)
+        return multiply(a, scale, zero, b, ONE, None, ONE)
+
+    want = reference.quantized_linear_matrix_multiply(a, scale, zero, b, ONE, None, ONE)
+    given = (a.swapaxes(1, 2), b.swapaxes(1, 2)) if transposed else (a, b)
+    assert_same_bits(jax.jit(call)(*given), want)
+    assert_same_bits(jax.jit(jax.vmap(call))(*given), want)
+
+
 def test_derivatives_are_zero_and_no_error():
     a, b = np.ones((2, 3), np.int8), np.ones((3, 2), np.int8)
     _, tangent = jax.jvp(lambda s: multiply(a, s, None, b, ONE, None, ONE), (ONE,), (ONE,))

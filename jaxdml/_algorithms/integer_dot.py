@@ -19,7 +19,7 @@ _SUM_COLUMNS = 8
 
 
 ALIGNMENT = 16
-"""What ``aligned_dot`` rounds the depth up to, in bytes: one load of a tensor core's operand."""
+"""What ``aligned_dot`` rounds every size up to, in bytes: one load of a tensor core's operand."""
 
 
 def dot(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -27,20 +27,25 @@ def dot(a: jax.Array, b: jax.Array) -> jax.Array:
     return jnp.matmul(a, b, preferred_element_type=jnp.int32)
 
 
-def aligned_dot(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Multiply with the depth filled up with zeros to a multiple of the alignment.
+def is_aligned(a: jax.Array, b: jax.Array) -> bool:
+    """Tell whether M, K and N are multiples of the alignment."""
+    return all(size % ALIGNMENT == 0 for size in (*a.shape[-2:], b.shape[-1]))
 
-    Not for speed: XLA's Triton emitter has been seen to give wrong sums for int8 with a depth that is no
-    multiple of 4, 2 x 2 by 2 x 2 among them (jaxlib 0.11.2 on an H200). The barrier keeps the zeros out of that
-    kernel's own reads.
+
+def aligned_dot(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Multiply with M, K and N filled up with zeros to multiples of the alignment.
+
+    Not for speed: with ragged sizes, XLA's GPU backend has been seen to give wrong sums for int8, 2 x 2 by 2 x 2
+    among them (docs/platforms.md). The barrier keeps the filling out of the product's own kernel.
     """
-    missing = -a.shape[-1] % ALIGNMENT
-    if missing == 0:
-        return dot(a, b)
-    zero = jnp.int8(0)
-    a = lax.pad(a, zero, [(0, 0, 0)] * (a.ndim - 1) + [(0, missing, 0)])
-    b = lax.pad(b, zero, [(0, 0, 0)] * (b.ndim - 2) + [(0, missing, 0), (0, 0, 0)])
-    return dot(*lax.optimization_barrier((a, b)))  # type: ignore[no-untyped-call]
+    rows, columns = a.shape[-2], b.shape[-1]
+    filled = lax.optimization_barrier((_fill(a), _fill(b)))  # type: ignore[no-untyped-call]
+    return dot(*filled)[..., :rows, :columns]
+
+
+def _fill(x: jax.Array) -> jax.Array:
+    missing = [(0, -size % ALIGNMENT, 0) for size in x.shape[-2:]]
+    return lax.pad(x, jnp.int8(0), [(0, 0, 0)] * (x.ndim - 2) + missing)
 
 
 def as_int8(x: jax.Array, zero_point: jax.Array | None) -> tuple[jax.Array, jax.Array | None]:

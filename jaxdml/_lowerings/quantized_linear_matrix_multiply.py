@@ -19,9 +19,9 @@ def _greatest(x: jax.Array, zero_point: jax.Array | None) -> int:
 
 
 def _dot(a: jax.Array, b: jax.Array) -> jax.Array:
+    if integer_dot.is_aligned(a, b):
+        return integer_dot.dot(a, b)
     aligned = integer_dot.aligned_dot
-    if a.shape[-1] % integer_dot.ALIGNMENT == 0:
-        return aligned(a, b)
     return by_platform(a, b, cuda=aligned, rocm=aligned, default=integer_dot.dot)
 
 
