@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import jaxdml
 from jaxdml import reference
+from jaxdml._algorithms import integer_dot
 from jaxdml._algorithms.requantize import requantize
 from tests.exact_rounding import one_multiply, rounded_quotients, scale_triples
 from tests.laws import assert_same_bits
@@ -121,6 +122,27 @@ def test_every_quotient_is_correctly_rounded(deep):
             ).sum()
     assert compared > 5_000_000
     assert wrong > 0  # Else these numbers would be too easy to tell the two apart.
+
+
+@pytest.mark.parametrize("multiply_by", [integer_dot.centered_product, integer_dot.centered_product_for_gpus])
+@pytest.mark.parametrize("depth", [1, 7, 1024, 1025, 5000])
+@pytest.mark.parametrize("fill", [None, 127, -128])
+def test_products_and_split_products_are_exact(multiply_by, depth, fill):
+    if multiply_by is integer_dot.centered_product and jax.default_backend() in ("gpu", "cuda", "rocm"):
+        pytest.skip("XLA's GPU backend gets plain int8 products of some sizes wrong")
+    rng = np.random.default_rng(depth)
+    a, b = (rng.integers(-128, 128, shape).astype(np.int8) for shape in ((3, depth), (depth, 4)))
+    if fill is not None:
+        a[:], b[:] = fill, fill
+    za, zb = np.int32([[-128], [127], [5]]), np.int32([[-128, 127, 0, 9]])
+    want = (a.astype(np.int64) - za) @ (b.astype(np.int64) - zb)
+    np.testing.assert_array_equal(jax.jit(multiply_by)(a, za, b, zb), want)
+    for longest in (1, 100, depth):
+        if longest > depth or depth // longest > 100:
+            continue
+        low, high = integer_dot.split_centered_product(*map(jnp.asarray, (a, za, b, zb)), multiply_by, longest)
+        assert ((low >= 0) & (low < 2**16)).all()
+        np.testing.assert_array_equal(np.asarray(high, np.int64) * 2**16 + np.asarray(low), want)
 
 
 def test_true_ties_go_to_even():

@@ -10,42 +10,18 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-Dot = Callable[[jax.Array, jax.Array], jax.Array]
-"""The product of two int8 matrices, ``[..., M, K]`` and ``[..., K, N]``, in int32."""
+Product = Callable[[jax.Array, jax.Array | None, jax.Array, jax.Array | None], jax.Array]
+"""``centered_product`` or ``centered_product_for_gpus``."""
 
 _INT32_MAX = 2**31 - 1
 _SUM_COLUMNS = 8
 """Sums are products with this many columns of ones: with a single one, XLA's CPU backend has no int8 kernel."""
 
+_ALIGNMENT = 16
+"""What ``_filled_dot`` rounds every size up to, in bytes: one load of a tensor core's operand."""
 
-ALIGNMENT = 16
-"""What ``aligned_dot`` rounds every size up to, in bytes: one load of a tensor core's operand."""
-
-
-def dot(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Multiply as it is."""
-    return jnp.matmul(a, b, preferred_element_type=jnp.int32)
-
-
-def is_aligned(a: jax.Array, b: jax.Array) -> bool:
-    """Tell whether M, K and N are multiples of the alignment."""
-    return all(size % ALIGNMENT == 0 for size in (*a.shape[-2:], b.shape[-1]))
-
-
-def aligned_dot(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Multiply with M, K and N filled up with zeros to multiples of the alignment.
-
-    Not for speed: with ragged sizes, XLA's GPU backend has been seen to give wrong sums for int8, 2 x 2 by 2 x 2
-    among them (docs/platforms.md). The barrier keeps the filling out of the product's own kernel.
-    """
-    rows, columns = a.shape[-2], b.shape[-1]
-    filled = lax.optimization_barrier((_fill(a), _fill(b)))  # type: ignore[no-untyped-call]
-    return dot(*filled)[..., :rows, :columns]
-
-
-def _fill(x: jax.Array) -> jax.Array:
-    missing = [(0, -size % ALIGNMENT, 0) for size in x.shape[-2:]]
-    return lax.pad(x, jnp.int8(0), [(0, 0, 0)] * (x.ndim - 2) + missing)
+_DEEPEST_FLOAT_SUM = 2**24 // 128**2
+"""So many products of two int8 numbers stay within 2**24, where float32 holds every integer."""
 
 
 def as_int8(x: jax.Array, zero_point: jax.Array | None) -> tuple[jax.Array, jax.Array | None]:
@@ -62,27 +38,77 @@ def longest_exact_sum(greatest_a: int, greatest_b: int) -> int:
     return _INT32_MAX // (greatest_a * greatest_b)
 
 
-def centered_product(
-    a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None, multiply: Dot
-) -> jax.Array:
-    """Return ``(a - za) @ (b - zb)`` modulo 2**32.
+def centered_product(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> jax.Array:
+    """Return ``(a - za) @ (b - zb)`` modulo 2**32, the sums as products with ones.
 
     Args:
       a: int8, ``[..., M, K]``.
       za: int32 that broadcasts against ``[..., M, 1]``, or None for 0.
       b: int8, ``[..., K, N]``.
       zb: int32 that broadcasts against ``[..., 1, N]``, or None for 0.
-      multiply: the product of two int8 matrices in int32.
+    """
+
+    def row_sums() -> jax.Array:
+        return _dot(a, _ones(a.ndim, a.shape[-1], _SUM_COLUMNS))[..., :1]
+
+    def column_sums() -> jax.Array:
+        return _dot(_ones(b.ndim, _SUM_COLUMNS, b.shape[-2]), b)[..., :1, :]
+
+    return _center(_dot(a, b), a.shape[-1], za, zb, row_sums, column_sums)
+
+
+def centered_product_for_gpus(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> jax.Array:
+    """Return what ``centered_product`` does, around what XLA's GPU backend gets wrong.
+
+    For shallow int8 products it can choose a generated kernel with a depth tile of 16, whose sums are wrong
+    (docs/platforms.md). So those run as bfloat16, which holds every int8 number, summed in float32, which holds
+    every sum there can be: no step rounds. Deeper ones are filled up to aligned sizes. The sums are reductions.
     """
     depth = a.shape[-1]
-    total = multiply(a, b)
+
+    def row_sums() -> jax.Array:
+        return jnp.sum(a, axis=-1, keepdims=True, dtype=jnp.int32)
+
+    def column_sums() -> jax.Array:
+        return jnp.sum(b, axis=-2, keepdims=True, dtype=jnp.int32)
+
+    total = _float_dot(a, b) if depth <= _DEEPEST_FLOAT_SUM else _filled_dot(a, b)
+    return _center(total, depth, za, zb, row_sums, column_sums)
+
+
+def _center(
+    total: jax.Array,
+    depth: int,
+    za: jax.Array | None,
+    zb: jax.Array | None,
+    row_sums: Callable[[], jax.Array],
+    column_sums: Callable[[], jax.Array],
+) -> jax.Array:
+    """Correct ``a @ b`` for the zero points; a sum that a zero point of 0 makes needless is never asked for."""
     if zb is not None:
-        row_sums = multiply(a, _ones(a.ndim, depth, _SUM_COLUMNS))[..., :1]
-        total -= zb * (row_sums if za is None else row_sums - depth * za)
+        total -= zb * (row_sums() if za is None else row_sums() - depth * za)
     if za is not None:
-        column_sums = multiply(_ones(b.ndim, _SUM_COLUMNS, depth), b)[..., :1, :]
-        total -= za * column_sums
+        total -= za * column_sums()
     return total
+
+
+def _dot(a: jax.Array, b: jax.Array) -> jax.Array:
+    return jnp.matmul(a, b, preferred_element_type=jnp.int32)
+
+
+def _float_dot(a: jax.Array, b: jax.Array) -> jax.Array:
+    left, right = (x.astype(jnp.bfloat16) for x in (a, b))
+    return jnp.matmul(left, right, preferred_element_type=jnp.float32).astype(jnp.int32)
+
+
+def _filled_dot(a: jax.Array, b: jax.Array) -> jax.Array:
+    rows, columns = a.shape[-2], b.shape[-1]
+    return _dot(_fill(a), _fill(b))[..., :rows, :columns]
+
+
+def _fill(x: jax.Array) -> jax.Array:
+    missing = [(0, -size % _ALIGNMENT, 0) for size in x.shape[-2:]]
+    return lax.pad(x, jnp.int8(0), [(0, 0, 0)] * (x.ndim - 2) + missing)
 
 
 def _ones(rank: int, rows: int, columns: int) -> jax.Array:
@@ -90,7 +116,7 @@ def _ones(rank: int, rows: int, columns: int) -> jax.Array:
 
 
 def split_centered_product(
-    a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None, multiply: Dot, longest: int
+    a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None, multiply: Product, longest: int
 ) -> tuple[jax.Array, jax.Array]:
     """Return the exact product for any depth, as ``(low, high)`` with the value ``low + 2**16 * high``.
 
@@ -101,7 +127,7 @@ def split_centered_product(
     full = depth // longest
 
     def halves(a_part: jax.Array, b_part: jax.Array) -> tuple[jax.Array, jax.Array]:
-        part = centered_product(a_part, za, b_part, zb, multiply)
+        part = multiply(a_part, za, b_part, zb)
         return part & 0xFFFF, part >> 16
 
     def add(step: jax.Array, sums: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:

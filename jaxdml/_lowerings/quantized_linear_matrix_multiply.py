@@ -18,20 +18,17 @@ def _greatest(x: jax.Array, zero_point: jax.Array | None) -> int:
     return 128 if x.dtype == jnp.int8 and zero_point is None else 255
 
 
-def _dot(a: jax.Array, b: jax.Array) -> jax.Array:
-    if integer_dot.is_aligned(a, b):
-        return integer_dot.dot(a, b)
-    aligned = integer_dot.aligned_dot
-    return by_platform(a, b, cuda=aligned, rocm=aligned, default=integer_dot.dot)
+def _product(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> jax.Array:
+    on_gpu = integer_dot.centered_product_for_gpus
+    return by_platform(a, za, b, zb, cuda=on_gpu, rocm=on_gpu, default=integer_dot.centered_product)
 
 
 def _integer_dot(a: Quantized, b: Quantized) -> tuple[jax.Array, jax.Array | None]:
     longest = integer_dot.longest_exact_sum(_greatest(*a), _greatest(*b))
     operands = *integer_dot.as_int8(*a), *integer_dot.as_int8(*b)
     if a[0].shape[-1] <= longest:
-        return integer_dot.centered_product(*operands, _dot), None
-    aligned = longest // integer_dot.ALIGNMENT * integer_dot.ALIGNMENT
-    return integer_dot.split_centered_product(*operands, _dot, aligned)
+        return _product(*operands), None
+    return integer_dot.split_centered_product(*operands, _product, longest)
 
 
 METHODS: dict[str, Callable[[Quantized, Quantized], tuple[jax.Array, jax.Array | None]]] = {"integer_dot": _integer_dot}

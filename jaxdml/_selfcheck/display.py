@@ -1,0 +1,86 @@
+"""Show progress and results, through rich where it is installed."""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Literal
+
+from jaxdml._selfcheck.cases import Check
+from jaxdml._selfcheck.races import Race
+
+Side = Literal["left", "right"]
+
+_WIDE = 160
+"""Columns that the table takes with one line a row."""
+
+
+class Display:
+    """Show progress and results as plain lines."""
+
+    def line(self, text: str) -> None:
+        """Show one line of text."""
+        print(text, flush=True)
+
+    def follow(self, jobs: Sequence[Check | Race]) -> Iterator[Check | Race]:
+        """Go through the jobs and show which one is at work."""
+        for number, job in enumerate(jobs, start=1):
+            self.line(f"[{number}/{len(jobs)}] {_label(job)}")
+            yield job
+
+    def table(self, columns: Mapping[str, Side], rows: Sequence[Sequence[str]]) -> None:
+        """Show rows under headers, in columns."""
+        lines = [tuple(columns), *rows]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        sides = ("<" if side == "left" else ">" for side in columns.values())
+        form = "  ".join(f"{{:{side}{width}}}" for side, width in zip(sides, widths, strict=True))
+        for line in lines:
+            self.line(form.format(*line).rstrip())
+
+
+class RichDisplay(Display):
+    """Show progress as a bar, and a table that fits the terminal; the only user of rich, which is optional."""
+
+    def __init__(self) -> None:
+        from rich import box, progress, table
+        from rich.console import Console
+
+        # What is no terminal has no width to fit.
+        self._console = Console(width=None if sys.stdout.isatty() else _WIDE, markup=False, highlight=False)
+        parts = progress.BarColumn(), progress.MofNCompleteColumn(), progress.TextColumn("{task.description}")
+        self._progress = progress.Progress(*parts, console=self._console, transient=True)
+        self._table = table.Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+
+    def line(self, text: str) -> None:
+        """Show one line of text."""
+        self._console.print(text, soft_wrap=True)
+
+    def follow(self, jobs: Sequence[Check | Race]) -> Iterator[Check | Race]:
+        """Go through the jobs and show how far it got."""
+        with self._progress as bar:
+            task = bar.add_task("", total=len(jobs))
+            for job in jobs:
+                bar.update(task, description=_label(job))
+                yield job
+                bar.advance(task)
+
+    def table(self, columns: Mapping[str, Side], rows: Sequence[Sequence[str]]) -> None:
+        """Show rows under headers, in columns, with the operator named once."""
+        for header, side in columns.items():
+            self._table.add_column(header, justify=side, overflow="fold")
+        for above, (operator, *others) in pairwise([("",), *rows]):
+            broken = len(operator) > 12 and self._console.width < _WIDE
+            name = operator.replace("_", "\n_") if broken else operator
+            self._table.add_row("" if above[0] == operator else name, *others)
+        self._console.print(self._table)
+
+
+def display() -> Display:
+    """Choose how to show things: through rich where it is installed."""
+    try:
+        return RichDisplay()
+    except ImportError:
+        return Display()
+
+
+def _label(job: Check | Race) -> str:
+    return f"{job.operator} {job.dtype}" + (f", {job.size} against stock JAX" if isinstance(job, Race) else "")

@@ -1,0 +1,308 @@
+"""``python -m jaxdml`` passes where all is well, and says what is not where something is broken."""
+
+import importlib.metadata
+import json
+import platform
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxdml
+from jaxdml import __main__, _selfcheck, reference
+from jaxdml._lowerings import top_k as thresholds
+from jaxdml._selfcheck.cases import CHECKS
+from jaxdml._selfcheck.data import answers
+from jaxdml._selfcheck.display import Display, RichDisplay, display
+from jaxdml._selfcheck.examples import EXAMPLES, Example
+from jaxdml._selfcheck.races import RACES, race_product, race_scatter, race_top_k
+from tests.laws import bits
+from tests.strategies import unsigned
+
+ROW_KEYS = {"operator", "dtype", "size", "cases", "outputs", "digest", "agrees", "failure", "timing"}
+
+
+@pytest.fixture
+def only(monkeypatch):
+    """Leave the first check of each named operator, and no race, so that a test takes a second."""
+
+    def leave(*operators, races=()):
+        checks = [next(check for check in CHECKS if check.operator == name) for name in dict.fromkeys(operators)]
+        monkeypatch.setattr(_selfcheck, "CHECKS", tuple(checks))
+        monkeypatch.setattr(_selfcheck, "RACES", tuple(races))
+        monkeypatch.setattr(_selfcheck, "CASES", 200)
+
+    return leave
+
+
+@pytest.fixture
+def no_rich(monkeypatch):
+    for name in [name for name in sys.modules if name.split(".")[0] == "rich"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "rich", None)
+
+
+def run(tmp_path, *arguments):
+    file = tmp_path / "report.json"
+    status = __main__.main([*arguments, "--json", str(file)])
+    return status, json.loads(file.read_text())
+
+
+def test_quick_passes_and_writes_everything_down(tmp_path, capsys):
+    status, report = run(tmp_path, "--quick")
+    assert status == 0
+    assert set(report) == {"devices", "versions", "seed", "quick", "examples", "rows", "digest", "agrees", "seconds"}
+    assert report["agrees"] is True
+    assert report["versions"]["jax"] == jax.__version__
+    assert report["versions"]["python"] == platform.python_version()
+    assert set(report["versions"]) == {"jaxdml", "jax", "jaxlib", "numpy", "python"}
+    assert [set(device) for device in report["devices"]] == [{"platform", "kind", "count"}]
+    assert sum(device["count"] for device in report["devices"]) == jax.device_count()
+    assert all(example["agrees"] for example in report["examples"])
+
+    ran = [(row["operator"], row["dtype"]) for row in report["rows"]]
+    assert ran == [(check.operator, check.dtype) for check in CHECKS]
+    for row in report["rows"]:
+        assert set(row) == ROW_KEYS
+        assert (row["agrees"], row["failure"], row["timing"]) == (True, None, None)
+        assert 200 <= row["cases"] <= row["outputs"]
+        assert len(row["digest"]) == 64
+    assert len({row["digest"] for row in report["rows"]}) == len(ran)
+
+    shown = capsys.readouterr().out
+    assert f"jax {jax.__version__}" in shown
+    assert f"{jax.device_count()} x {jax.default_backend()}" in shown
+    assert report["digest"][:16] in shown
+    assert all(operator in shown for operator, _ in ran)
+
+
+def test_every_operator_and_every_example_of_the_contract_is_run():
+    public = {name for name in jaxdml.__all__ if hasattr(reference, name)}
+    assert {check.operator for check in CHECKS} == public
+    assert {example.operator for example in EXAMPLES} == public
+    assert {race.operator for race in RACES} == public
+    for race in RACES:
+        assert (race.operator, race.dtype) in {(check.operator, check.dtype) for check in CHECKS}
+
+
+@pytest.mark.parametrize("operator", ["top_k", "scatter_nd", "scatter_elements"])
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_a_full_run_has_thousands_of_cases(operator, dtype):
+    check = next(c for c in CHECKS if (c.operator, c.dtype) == (operator, dtype))
+    batches = list(check.draw(np.random.default_rng(0), _selfcheck.CASES))
+    assert sum(len(batch.first) for batch in batches) >= 2000
+    assert len({repr(batch.options) for batch in batches}) > 1
+
+
+def test_the_examples_are_those_that_the_oracle_gives():
+    for example in EXAMPLES:
+        got = answers(getattr(reference, example.operator)(*example.arguments, **example.options))
+        for answer, expected in zip(got, example.expected, strict=True):
+            np.testing.assert_array_equal(bits(answer), bits(expected), strict=True)
+
+
+def test_quantized_cases_hold_true_ties():
+    check = next(c for c in CHECKS if c.operator == "quantized_linear_matrix_multiply")
+    batch = next(check.draw(np.random.default_rng(0), 300))
+    a, a_scale, a_zero, b, b_scale, b_zero, output_scale, _ = (
+        part.astype(np.float64).reshape(len(part), *(part.shape[1:] or (1, 1))) for part in batch.arguments
+    )
+    quotients = (a - a_zero) @ (b - b_zero) * (a_scale * b_scale / output_scale)
+    ties = (quotients % 1 == 0.5) & (np.abs(quotients) < 100)
+    assert ties.mean() > 0.02
+
+
+def test_sequences_cross_the_sizes_at_which_the_method_changes():
+    check = next(c for c in CHECKS if c.operator == "top_k")
+    sizes = {(b.first.shape[1], b.options["k"]) for b in check.draw(np.random.default_rng(0), 10)}
+    start, per_k = (
+        thresholds.MIN_LENGTH_FOR_CHUNKS,
+        thresholds.MIN_LENGTH_PER_K_FOR_CHUNKS,
+    )
+    pruned = {size for size in sizes if size[0] >= max(start, per_k * size[1])}
+    assert len(pruned) >= 2
+    assert {n for n, _ in sizes - pruned} >= {1, 7, 64, start - 1, start}
+
+
+def _last_bit_flipped(operator, once_in):
+    """Flip the last bit of what an operator answers (of the indices, for top_k) where its input hashes to 0."""
+    right = getattr(jaxdml, operator)
+
+    def broken(x, *arguments, **options):
+        answer = right(x, *arguments, **options)
+        patterns = jax.lax.bitcast_convert_type(x, unsigned(x.dtype)).astype(np.uint32)
+        if operator == "top_k":
+            flip = patterns.sum(options.get("axis", -1), keepdims=True, dtype=np.uint32) % once_in == 0
+            return jaxdml.TopK(answer.values, answer.indices ^ flip.astype(np.uint32))
+        flip = patterns.sum(dtype=np.uint32) % once_in == 0
+        pattern = jax.lax.bitcast_convert_type(answer, unsigned(answer.dtype))
+        return jax.lax.bitcast_convert_type(pattern ^ flip.astype(pattern.dtype), answer.dtype)
+
+    return broken
+
+
+@pytest.mark.parametrize("operator", ["top_k", "scatter_nd", "scatter_elements", "quantized_linear_matrix_multiply"])
+def test_a_broken_operator_fails_and_is_named(operator, only, monkeypatch, tmp_path, capsys):
+    only(operator, "scatter_nd" if operator == "top_k" else "top_k")
+    broken = _last_bit_flipped(operator, once_in=4)
+    monkeypatch.setattr(jaxdml, operator, broken)
+    status, report = run(tmp_path, "--quick", "--seed", "5")
+    assert status == 1
+    assert report["agrees"] is False
+    assert [row["operator"] for row in report["rows"] if not row["agrees"]] == [operator]
+
+    failure = next(row["failure"] for row in report["rows"] if not row["agrees"])
+    assert failure["case"].startswith("case ")
+    shown = capsys.readouterr().out
+    for text in (failure["call"], failure["case"], failure["difference"], "python -m jaxdml --seed 5 --quick", "NO"):
+        assert text in shown
+
+    # What was written down is enough to see it again.
+    inputs = [
+        None if value is None else np.frombuffer(bytes.fromhex(value["hex"]), value["dtype"]).reshape(value["shape"])
+        for value in failure["inputs"].values()
+    ]
+    got = answers(broken(*inputs, **failure["options"]))
+    right = answers(getattr(reference, operator)(*inputs, **failure["options"]))
+    assert any((bits(ours) != bits(theirs)).any() for ours, theirs in zip(got, right, strict=True))
+
+
+MISTAKES = {
+    "signed zeros differ": ("top_k", lambda call, x, k, **o: call(jnp.where(x == 0, jnp.abs(x), x), k, **o)),
+    "values alone": ("top_k", lambda call, x, k, **o: call(x, k, **o).values),
+    "int32 indices": ("top_k", lambda call, x, k, **o: call(x, k, index_dtype="int32", **o)),
+    "drop is clip": ("scatter_nd", lambda call, *a, mode, **o: call(*a, mode="clip", **o)),
+    "64 bits are cut to 32": (
+        "scatter_nd",
+        lambda call, x, i, u, **o: call(x, i if i.dtype != np.int64 else i.astype(np.int32), u, **o),
+    ),
+    "it raises": ("scatter_elements", lambda call, *a, **o: 1 // 0),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_typical_mistakes_are_found(mistake, only, monkeypatch, tmp_path):
+    operator, wrong = MISTAKES[mistake]
+    only("top_k", operator)
+    right = getattr(jaxdml, operator)
+    monkeypatch.setattr(jaxdml, operator, lambda *arguments, **options: wrong(right, *arguments, **options))
+    monkeypatch.setattr(_selfcheck, "QUICK_STRIDE", 1)
+    status, report = run(tmp_path, "--quick")
+    assert status == 1
+    assert {row["operator"] for row in report["rows"] if not row["agrees"]} == {operator}
+    (difference,) = (row["failure"]["difference"] for row in report["rows"] if not row["agrees"])
+    assert ("raised" in difference) == ("raised ZeroDivisionError" in difference) == (mistake == "it raises")
+
+
+def test_a_wrong_example_alone_fails(only, monkeypatch, tmp_path, capsys):
+    only("scatter_nd")
+    first, *others = EXAMPLES
+    changed = Example(first.operator, first.arguments, {**first.options, "k": 1}, first.expected)
+    monkeypatch.setattr(_selfcheck, "EXAMPLES", (changed, *others))
+    status, report = run(tmp_path, "--quick")
+    assert status == 1
+    assert [example["agrees"] for example in report["examples"]] == [False] + [True] * len(others)
+    assert all(row["agrees"] for row in report["rows"])
+    shown = capsys.readouterr().out
+    assert f"{len(others)} of {len(others) + 1} worked examples" in shown
+    assert report["examples"][0]["difference"] in shown
+
+
+def test_the_seed_decides_the_data(only, tmp_path):
+    only("scatter_nd")
+    digests = [run(tmp_path, "--quick", "--seed", seed)[1]["digest"] for seed in ("1", "1", "2")]
+    assert digests[0] == digests[1] != digests[2]
+
+
+SMALL_RACES = [
+    race_top_k("int8", 3, 50, 4),
+    race_scatter("scatter_nd", 9, 4, 5, lambda rows: rows, lambda x, i, u: x.at[i[:, 0]].set(u)),
+    race_product(5, 6, 7),
+]
+
+
+def test_races_are_timed_and_judged(only, tmp_path, capsys):
+    only("top_k", races=SMALL_RACES)
+    status, report = run(tmp_path)
+    assert status == 0
+    timed = [row for row in report["rows"] if row["timing"]]
+    assert [row["operator"] for row in timed] == [race.operator for race in SMALL_RACES]
+    assert [(row["cases"], row["outputs"]) for row in timed] == [(2, 16), (1, 36), (1, 28)]
+    shown = capsys.readouterr().out
+    for row in timed:
+        timing = row["timing"]
+        assert timing["repeats"] == _selfcheck.REPEATS
+        for side in ("ours", "stock"):
+            assert (
+                0 < timing[side]["lower_quartile_ms"] <= timing[side]["median_ms"] <= timing[side]["upper_quartile_ms"]
+            )
+        assert timing["ratio"] == pytest.approx(timing["stock"]["median_ms"] / timing["ours"]["median_ms"])
+        assert f"{timing['ours']['median_ms']:.3f}" in shown
+    assert "may answer differently" in shown
+
+
+def test_a_race_that_answers_wrongly_is_not_timed(only, monkeypatch, tmp_path):
+    only(races=SMALL_RACES[:1])
+    monkeypatch.setattr(jaxdml, "top_k", _last_bit_flipped("top_k", once_in=1))
+    status, report = run(tmp_path)
+    (row,) = report["rows"]
+    assert status == 1
+    assert (row["agrees"], row["timing"]) == (False, None)
+    assert "row 0 of the 2 compared" in row["failure"]["case"]
+
+
+@pytest.mark.parametrize("race", RACES, ids=lambda race: f"{race.operator} {race.size}")
+def test_the_stock_forms_answer_the_same_question(race):
+    arguments = race.draw(np.random.default_rng(0))
+    ours = jax.eval_shape(lambda *a: getattr(jaxdml, race.operator)(*a, **race.options), *arguments)
+    stock = jax.eval_shape(race.stock, *arguments)
+    assert [part.shape for part in jax.tree.leaves(ours)] == [part.shape for part in jax.tree.leaves(stock)]
+
+
+def test_without_rich_it_prints_lines(only, no_rich, tmp_path, capsys):
+    assert type(display()) is Display
+    only("top_k", "scatter_nd", races=SMALL_RACES[:1])
+    status, _ = run(tmp_path)
+    lines = capsys.readouterr().out.splitlines()
+    assert status == 0
+    assert [line.split("]")[0] for line in lines if line.startswith("[")] == ["[1/3", "[2/3", "[3/3"]
+    header = next(number for number, line in enumerate(lines) if line.startswith("operator"))
+    table = lines[header : header + 4]
+    assert [line.split()[0] for line in table] == ["operator", "top_k", "top_k", "scatter_nd"]
+    assert all(line.endswith("yes") for line in table[1:])
+    assert len({line.index("yes") for line in table[1:]}) == 1
+    assert table[1].split()[-6:-3] == ["-"] * 3
+
+
+def test_with_rich_it_prints_a_table(only, tmp_path, capsys):
+    pytest.importorskip("rich")
+    assert type(display()) is RichDisplay
+    only("top_k", "scatter_nd")
+    assert run(tmp_path, "--quick")[0] == 0
+    assert "─" * 20 in capsys.readouterr().out
+
+
+def test_an_installed_jaxdml_gives_its_version(monkeypatch):
+    real = importlib.metadata.version
+
+    def version(name):
+        if name == "jaxdml":
+            raise importlib.metadata.PackageNotFoundError(name)
+        return real(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    assert "source" in _selfcheck.surroundings()["versions"]["jaxdml"]
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "7.8.9")
+    assert _selfcheck.surroundings()["versions"]["jaxdml"] == "7.8.9"
+
+
+def test_help_and_a_file_that_cannot_be_written_end_at_once(tmp_path, capsys):
+    with pytest.raises(SystemExit, match="0"):
+        __main__.main(["--help"])
+    shown = capsys.readouterr().out
+    assert all(option in shown for option in ("--quick", "--json", "--seed"))
+    with pytest.raises(SystemExit, match="2"):
+        __main__.main(["--json", str(tmp_path / "no such folder" / "file.json")])
+    assert "cannot write" in capsys.readouterr().err
