@@ -1,5 +1,6 @@
 """Which primitives reach each platform, read from the program; any machine can lower for all of them."""
 
+import functools
 import re
 
 import jax
@@ -132,3 +133,25 @@ def test_scatters_are_one_lax_scatter_each():
         )  # fmt: skip
         assert text.count('"stablehlo.scatter"') == scatters
         assert text.count("unique_indices = true") == (duplicates == "unique")
+
+
+def test_a_derivative_settles_who_wins_as_last_does():
+    # On a CPU the last one wins anyway, so only the program can tell.
+    x, i, u = np.zeros((8, 4), np.float32), np.zeros((3, 1), np.int32), np.ones((3, 4), np.float32)
+
+    def program(duplicates):
+        call = functools.partial(jaxdml.scatter_nd, duplicates=duplicates)
+        text = lowered(lambda x, u: jax.jvp(lambda x, u: call(x, i, u), (x, u), (x, u)), x, u, platform="cuda")
+        return text.count('"stablehlo.scatter"'), text.count('"stablehlo.gather"')
+
+    assert program("unspecified") == program("last") != program("unique")
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "sorts_the_axis"), [(2**31 + 8, 2**28, True), (2**32 - 1, 8, False), (2**31 - 1, 8, False)]
+)
+def test_axes_longer_than_int32_are_counted_in_uint32(n, k, sorts_the_axis):
+    text = lowered(lambda x: jaxdml.top_k(x, k), array((n,), "uint8"), platform="cuda")
+    assert (f"tensor<1x{n}xui32>" in text) == sorts_the_axis
+    assert f"tensor<{k}xui32>" in text
+    assert all(int(size) < 2**31 for size in re.findall(r"chlo\.top_k.*?: tensor<\d+x(\d+)x", text))

@@ -341,3 +341,19 @@ def test_complex_and_integer_derivatives():
         (np.zeros(1, jax.dtypes.float0),),
     )
     assert tangent.dtype == jax.dtypes.float0
+
+
+def test_dimensions_too_long_for_int32_are_indexed_in_int64():
+    long = jax.ShapeDtypeStruct((2**31 + 5,), np.int8)
+    update = jax.ShapeDtypeStruct((1,), np.int8)
+    with jax.enable_x64(True):
+        for operator, indices in ((jaxdml.scatter_nd, np.array([[2**31]])), (jaxdml.scatter_elements, np.array([-1]))):
+            program = str(jax.make_jaxpr(lambda x, u, f=operator, i=indices: f(x, i, u))(long, update))
+            assert "i64[1,1]" in program
+            assert "i8[2147483653]" in program
+
+
+@pytest.mark.parametrize("index", [5, -6])
+def test_the_oracle_holds_the_caller_to_a_promise(index):
+    with pytest.raises(IndexError, match="promise"):
+        reference.scatter_nd(np.zeros(5), np.array([[index]]), np.ones(1), mode="promise_in_bounds")

@@ -78,7 +78,7 @@ def test_quick_passes_and_writes_everything_down(tmp_path, capsys):
     assert all(operator in shown for operator, _ in ran)
 
 
-def test_every_operator_and_every_example_of_the_contract_is_run():
+def test_every_operator_and_every_example_is_run():
     public = {name for name in jaxdml.__all__ if hasattr(reference, name)}
     assert {check.operator for check in CHECKS} == public
     assert {example.operator for example in EXAMPLES} == public
@@ -306,3 +306,13 @@ def test_help_and_a_file_that_cannot_be_written_end_at_once(tmp_path, capsys):
     with pytest.raises(SystemExit, match="2"):
         __main__.main(["--json", str(tmp_path / "no such folder" / "file.json")])
     assert "cannot write" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("agrees", "status"), [(True, 0), (False, 1)])
+def test_without_json_the_exit_status_says_it_all(monkeypatch, agrees, status):
+    monkeypatch.setattr(_selfcheck, "run", lambda **options: {"agrees": agrees, **options})
+    assert __main__.main(["--seed", "3"]) == status
+
+
+def test_an_absent_argument_is_written_as_null():
+    assert _selfcheck._exactly(None) is None
