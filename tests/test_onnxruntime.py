@@ -92,6 +92,8 @@ def test_without_nans_values_and_indices_are_those_of_onnxruntime(dtype, directi
 @pytest.mark.parametrize("dtype", dtypes("float32", "int32"), ids=str)
 @pytest.mark.parametrize("method", lowering.METHODS)
 def test_every_method_answers_as_onnxruntime(method, dtype, direction):
+    if method == "float_top_k" and jax.default_backend() != "cpu":
+        pytest.skip(f"float_top_k does not serve on {jax.default_backend()}")
     served = [s for s in SELECTIONS if lowering.why_not(method, s[0][s[1]], s[2], dtype.itemsize) is None]
     assert served
     for shape, axis, k in served:
@@ -231,7 +233,8 @@ def test_scatter_elements_drops_an_update_for_which_onnxruntime_refuses_them_all
     indices = np.array([[5, 0, -7], [1, index, -1]], np.int64)
     with pytest.raises(errors.InvalidArgument):
         theirs_of_scatter("ScatterElements", x, indices, updates, axis=1)
-    got = jaxdml.scatter_elements(x, indices, updates, axis=1)
+    # 0 and -7 are one place, so the last of them has to win.
+    got = jaxdml.scatter_elements(x, indices, updates, axis=1, duplicates="last")
     assert_same_bits(got, reference.scatter_elements(x, indices, updates, axis=1))
     # What it should be: the element that the update in range beside it writes, written once more.
     indices[1, 1], updates[1, 1] = indices[1, 0], updates[1, 0]
