@@ -14,8 +14,8 @@ Product = Callable[[jax.Array, jax.Array | None, jax.Array, jax.Array | None], j
 """``centered_product`` or ``centered_product_for_gpus``."""
 
 _INT32_MAX = 2**31 - 1
-_SUM_COLUMNS = 8
-"""Sums are products with this many columns of ones: with a single one, XLA's CPU backend has no int8 kernel."""
+_LEAST = 8
+"""The fewest rows and columns that an int8 product is given: one tile of a vector unit."""
 
 _ALIGNMENT = 16
 """What ``_filled_dot`` rounds every size up to, in bytes: one load of a tensor core's operand."""
@@ -47,14 +47,24 @@ def centered_product(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.A
       b: int8, ``[..., K, N]``.
       zb: int32 that broadcasts against ``[..., 1, N]``, or None for 0.
     """
+    depth, rows, columns = a.shape[-1], a.shape[-2], b.shape[-1]
+    # A few rows or columns are filled up with ones: XLA's CPU backend has no int8 kernel for a single one, and the
+    # filling gives the sums in the same pass.
+    left = jnp.concatenate([a, jnp.ones((*a.shape[:-2], max(0, _LEAST - rows), depth), jnp.int8)], axis=-2)
+    right = jnp.concatenate([b, jnp.ones((*b.shape[:-2], depth, max(0, _LEAST - columns)), jnp.int8)], axis=-1)
+    product = _dot(left, right)
 
     def row_sums() -> jax.Array:
-        return _dot(a, _ones(a.ndim, a.shape[-1], _SUM_COLUMNS))[..., :1]
+        if columns < _LEAST:
+            return product[..., :rows, columns : columns + 1]
+        return _dot(a, _ones(a.ndim, depth, _LEAST))[..., :1]
 
     def column_sums() -> jax.Array:
-        return _dot(_ones(b.ndim, _SUM_COLUMNS, b.shape[-2]), b)[..., :1, :]
+        if rows < _LEAST:
+            return product[..., rows : rows + 1, :columns]
+        return _dot(_ones(b.ndim, _LEAST, depth), b)[..., :1, :]
 
-    return _center(_dot(a, b), a.shape[-1], za, zb, row_sums, column_sums)
+    return _center(product[..., :rows, :columns], depth, za, zb, row_sums, column_sums)
 
 
 def centered_product_for_gpus(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> jax.Array:

@@ -15,6 +15,11 @@ from jaxdml._algorithms.order_keys import as_float32, order_keys
 from jaxdml._base.axis_direction import AxisDirection
 
 Select = Callable[[jax.Array, int, AxisDirection], jax.Array]
+Maxima = Callable[[jax.Array], jax.Array]
+"""The maximum along the last axis of keys ``[b, chunks, chunk]``."""
+
+_LANES = 32
+"""The width of the first step of ``maxima_in_two_steps``, a few vector registers of keys."""
 
 
 def by_sort(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
@@ -37,7 +42,25 @@ def by_float_top_k(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
     return lax.top_k(as_float32(order_keys(x, direction)), k)[1].astype(jnp.uint32)
 
 
-def by_chunk_maxima(x: jax.Array, k: int, direction: AxisDirection, *, chunk: int, select: Select) -> jax.Array:
+def maxima(keys: jax.Array) -> jax.Array:
+    """Take the maxima at once."""
+    return keys.max(axis=-1)
+
+
+def maxima_in_two_steps(keys: jax.Array) -> jax.Array:
+    """Take the maxima across lanes, then within: the first step is one that a CPU's vector unit does in order.
+
+    The barrier keeps XLA from merging the steps again, into a loop that it does not vectorize.
+    """
+    if keys.shape[-1] <= _LANES:
+        return maxima(keys)
+    lanes = keys.reshape(*keys.shape[:-1], -1, _LANES).max(axis=-2)
+    return maxima(lax.optimization_barrier(lanes))  # type: ignore[no-untyped-call]
+
+
+def by_chunk_maxima(
+    x: jax.Array, k: int, direction: AxisDirection, *, chunk: int, select: Select, maxima_of: Maxima = maxima
+) -> jax.Array:
     """Keep the k chunks with the greatest maxima and select within those.
 
     Exact, and stable. Order the chunks by their maximum, ties by position, and let chunk c not be among the
@@ -49,8 +72,9 @@ def by_chunk_maxima(x: jax.Array, k: int, direction: AxisDirection, *, chunk: in
       x: rows, ``[b, n]``.
       k: how many to take, no more than there are chunks.
       direction: which end comes first.
-      chunk: the length of a chunk.
+      chunk: the length of a chunk, a power of two.
       select: the method that selects among the maxima and among the candidates, both in decreasing keys.
+      maxima_of: the method that takes the maxima.
     """
     rows, n = x.shape
     chunks = -(-n // chunk)
@@ -64,8 +88,8 @@ def by_chunk_maxima(x: jax.Array, k: int, direction: AxisDirection, *, chunk: in
         real = (numbers[..., None] < chunks - 1) | (offsets < tail)
         return keys if tail == chunk else jnp.where(real, keys, jnp.zeros_like(keys))
 
-    maxima = keys_of(grid, lax.broadcasted_iota(jnp.uint32, (1, chunks), 1)).max(axis=-1)
-    kept = lax.sort(select(maxima, k, AxisDirection.DECREASING), dimension=1)
+    greatest = maxima_of(keys_of(grid, lax.broadcasted_iota(jnp.uint32, (1, chunks), 1)))
+    kept = lax.sort(select(greatest, k, AxisDirection.DECREASING), dimension=1)
     candidates = jax.vmap(lambda row, numbers: row.at[numbers].get(mode="promise_in_bounds"))(grid, kept)
     keys = keys_of(candidates, kept).reshape(rows, k * chunk)
     places = select(keys, k, AxisDirection.DECREASING)

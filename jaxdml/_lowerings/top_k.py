@@ -41,8 +41,15 @@ def _direct(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
     return by_platform(x, cpu=partial(selection.by_float_top_k, k=k, direction=direction), default=call)
 
 
+def _maxima(keys: jax.Array) -> jax.Array:
+    if keys.dtype.itemsize == 1:
+        return selection.maxima(keys)  # XLA's CPU backend has a kernel of its own for these.
+    return by_platform(keys, cpu=selection.maxima_in_two_steps, default=selection.maxima)
+
+
 def _chunk_maxima(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
-    return selection.by_chunk_maxima(x, k, direction, chunk=_chunk_length(x.shape[1], k), select=_direct)
+    chunk = _chunk_length(x.shape[1], k)
+    return selection.by_chunk_maxima(x, k, direction, chunk=chunk, select=_direct, maxima_of=_maxima)
 
 
 METHODS: dict[str, Select] = {
