@@ -2,10 +2,10 @@
 
 Write |acc| as an integer N and each scale as a 24-bit integer times a power of two. The quotient to round is then
 ``v = N * ma * mb * 2**e / mo``. Let f be the floor of an estimate of v in float32. Unless the estimate falls within
-``TOLERANCE`` of the half above f, v lies on the same side of ``f + 1/2`` and rounds to f or to f + 1 accordingly;
-also where f is one off, because v is then next to an integer, to which both round. Where it does fall so near, the
-sign of ``D = N * ma * mb * 2**(e + 1) - (2 * f + 1) * mo`` decides, multiplied by the power of two
-that makes it an integer. Its two terms agree in their leading bits, so D is small, and computing it modulo a power
+``TOLERANCE`` times itself of the half above f, v lies on the same side of ``f + 1/2`` and rounds to f or to f + 1
+accordingly; also where f is one off, because v is then next to an integer, to which both round. Where it does fall so
+near, the sign of ``D = N * ma * mb * 2**(e + 1) - (2 * f + 1) * mo`` decides, multiplied by the power of two that
+makes it an integer. Its two terms agree in their leading bits, so D is small, and computing it modulo a power
 of two a little above 2 * |D| gives its sign exactly: no term ever has to be held whole.
 
 How a device rounds the estimate does not matter. It takes a handful of operations, each within 2**-22 even where
