@@ -117,11 +117,8 @@ def test_quantized_cases_hold_true_ties():
 def test_sequences_cross_the_sizes_at_which_the_method_changes():
     check = next(c for c in CHECKS if c.operator == "top_k")
     sizes = {(b.first.shape[1], b.options["k"]) for b in check.draw(np.random.default_rng(0), 10)}
-    start, per_k = (
-        thresholds.MIN_LENGTH_FOR_CHUNKS,
-        thresholds.MIN_LENGTH_PER_K_FOR_CHUNKS,
-    )
-    pruned = {size for size in sizes if size[0] >= max(start, per_k * size[1])}
+    start = thresholds.PRUNING_ON_CPU.min_length
+    pruned = {size for size in sizes if thresholds.PRUNING_ON_CPU.pays(*size)}
     assert len(pruned) >= 2
     assert {n for n, _ in sizes - pruned} >= {1, 7, 64, start - 1, start}
 

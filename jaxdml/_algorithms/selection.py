@@ -15,11 +15,11 @@ from jaxdml._algorithms.order_keys import as_float32, order_keys
 from jaxdml._base.axis_direction import AxisDirection
 
 Select = Callable[[jax.Array, int, AxisDirection], jax.Array]
+Keep = Callable[[jax.Array, int], jax.Array]
+"""Takes keys ``[b, m]`` and returns the places of the k first of every row, in ascending order of place."""
+
 Maxima = Callable[[jax.Array], jax.Array]
 """The maximum along the last axis of keys ``[b, chunks, chunk]``."""
-
-_LANES = 32
-"""The width of the first step of ``maxima_in_two_steps``, a few vector registers of keys."""
 
 
 def by_sort(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
@@ -48,18 +48,33 @@ def maxima(keys: jax.Array) -> jax.Array:
 
 
 def maxima_in_two_steps(keys: jax.Array) -> jax.Array:
-    """Take the maxima across lanes, then within: the first step is one that a CPU's vector unit does in order.
+    """Take the maxima across lanes, then within: XLA's CPU backend does the first step with vectors.
 
-    The barrier keeps XLA from merging the steps again, into a loop that it does not vectorize.
+    The second it unrolls for 8 lanes, and does one by one, for few chunks, for 32. The barrier keeps it from merging
+    the steps again, into a loop that it does not vectorize.
     """
-    if keys.shape[-1] <= _LANES:
+    chunk = keys.shape[-1]
+    if chunk <= 8:
         return maxima(keys)
-    lanes = keys.reshape(*keys.shape[:-1], -1, _LANES).max(axis=-2)
-    return maxima(lax.optimization_barrier(lanes))  # type: ignore[no-untyped-call]
+    lanes = 8 if chunk < 64 else 32
+    across = keys.reshape(*keys.shape[:-1], chunk // lanes, lanes).max(axis=-2)
+    return maxima(lax.optimization_barrier(across))  # type: ignore[no-untyped-call]
+
+
+def keep_selected(select: Select) -> Keep:
+    """Keep what a method selects."""
+    return lambda keys, k: lax.sort(select(keys, k, AxisDirection.DECREASING), dimension=1, is_stable=False)
 
 
 def by_chunk_maxima(
-    x: jax.Array, k: int, direction: AxisDirection, *, chunk: int, select: Select, maxima_of: Maxima = maxima
+    x: jax.Array,
+    k: int,
+    direction: AxisDirection,
+    *,
+    chunk: int,
+    keep: Keep,
+    select: Select,
+    maxima_of: Maxima = maxima,
 ) -> jax.Array:
     """Keep the k chunks with the greatest maxima and select within those.
 
@@ -73,7 +88,8 @@ def by_chunk_maxima(
       k: how many to take, no more than there are chunks.
       direction: which end comes first.
       chunk: the length of a chunk, a power of two.
-      select: the method that selects among the maxima and among the candidates, both in decreasing keys.
+      keep: the method that keeps chunks by their maxima.
+      select: the method that selects among the candidates, by decreasing keys.
       maxima_of: the method that takes the maxima.
     """
     rows, n = x.shape
@@ -89,7 +105,7 @@ def by_chunk_maxima(
         return keys if tail == chunk else jnp.where(real, keys, jnp.zeros_like(keys))
 
     greatest = maxima_of(keys_of(grid, lax.broadcasted_iota(jnp.uint32, (1, chunks), 1)))
-    kept = lax.sort(select(greatest, k, AxisDirection.DECREASING), dimension=1)
+    kept = keep(greatest, k)
     candidates = jax.vmap(lambda row, numbers: row.at[numbers].get(mode="promise_in_bounds"))(grid, kept)
     keys = keys_of(candidates, kept).reshape(rows, k * chunk)
     places = select(keys, k, AxisDirection.DECREASING)

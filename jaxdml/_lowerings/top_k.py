@@ -2,22 +2,44 @@
 
 import math
 from functools import partial
+from typing import NamedTuple
 
 import jax
 
 from jaxdml._algorithms import selection
 from jaxdml._algorithms.selection import Select
+from jaxdml._algorithms.sorted_lists import by_sorted_lists
+from jaxdml._algorithms.threshold import by_threshold, kept_by_threshold
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._lowerings._platform import by_platform
 
 LAX_TOP_K_LIMIT = 2**31 - 1
 """``lax.top_k`` counts in int32."""
 
-MIN_LENGTH_FOR_CHUNKS = 2**10
-"""Shorter rows are selected from directly: two extra passes cost more than they save."""
 
-MIN_LENGTH_PER_K_FOR_CHUNKS = 16
-"""Below this many elements for each one taken, pruning leaves too many candidates."""
+
+class Pruning(NamedTuple):
+    """From where on it pays to prune by chunk maxima: two extra passes must cost less than they save."""
+
+    min_length: int
+    min_length_per_k: int
+
+    def pays(self, n: int, k: int) -> bool:
+        """Tell whether to prune rows of ``n`` for ``k``."""
+        return n >= max(self.min_length, self.min_length_per_k * k)
+
+
+PRUNING_ON_CPU = Pruning(min_length=2**8, min_length_per_k=32)
+PRUNING_ELSEWHERE = Pruning(min_length=2**10, min_length_per_k=16)
+
+MIN_ROWS_FOR_LISTS = 16
+"""Merging sorted lists is a loop over rows, and pays from so many."""
+
+MAX_K_FOR_LISTS = 32
+"""Wider lists leave the registers, and the time to compile them grows faster than they do."""
+
+MIN_K_FOR_THRESHOLD = 256
+"""From here on, on fewer rows, finding the k-th key bit by bit costs less than a heap of k."""
 
 
 def _chunk_length(n: int, k: int) -> int:
@@ -25,49 +47,92 @@ def _chunk_length(n: int, k: int) -> int:
     return 1 << (math.isqrt(n // k).bit_length() - 1)
 
 
+def _direct_on_cpu(rows: int, itemsize: int, k: int) -> Select:
+    """Choose a method without pruning; XLA's CPU backend has a partial sort for float32, and sorts all else whole."""
+    if itemsize > 4:
+        return selection.by_integer_top_k
+    if k >= (MIN_K_FOR_THRESHOLD if rows < MIN_ROWS_FOR_LISTS else MAX_K_FOR_LISTS + 1):
+        return by_threshold
+    return by_sorted_lists if rows >= MIN_ROWS_FOR_LISTS else selection.by_float_top_k
+
+
+def _chunk_maxima_on_cpu(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
+    itemsize = x.dtype.itemsize
+    select = _direct_on_cpu(x.shape[0], itemsize, k)
+    return selection.by_chunk_maxima(
+        *(x, k, direction),
+        chunk=_chunk_length(x.shape[1], k),
+        keep=kept_by_threshold if select is by_threshold else selection.keep_selected(select),
+        select=select,
+        # XLA's CPU backend has a kernel of its own for the maxima of bytes.
+        maxima_of=selection.maxima if itemsize == 1 else selection.maxima_in_two_steps,
+    )
+
+
+def _chunk_maxima_elsewhere(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
+    select = selection.by_integer_top_k
+    return selection.by_chunk_maxima(
+        *(x, k, direction),
+        chunk=_chunk_length(x.shape[1], k),
+        keep=selection.keep_selected(select),
+        select=select,
+    )
+
+
+def _on_cpu(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
+    rows, n = x.shape
+    if PRUNING_ON_CPU.pays(n, k):
+        return _chunk_maxima_on_cpu(x, k, direction)
+    if n > LAX_TOP_K_LIMIT:
+        return selection.by_sort(x, k, direction)
+    return _direct_on_cpu(rows, x.dtype.itemsize, k)(x, k, direction)
+
+
+def _elsewhere(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
+    n = x.shape[1]
+    if PRUNING_ELSEWHERE.pays(n, k):
+        return _chunk_maxima_elsewhere(x, k, direction)
+    return (selection.by_sort if n > LAX_TOP_K_LIMIT else selection.by_integer_top_k)(x, k, direction)
+
+
+def _by_platform(cpu: Select, default: Select) -> Select:
+    def select(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
+        return by_platform(x, cpu=lambda x: cpu(x, k, direction), default=lambda x: default(x, k, direction))
+
+    return select
+
+
 def _float_top_k(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
     # No default: only the CPU orders float32 by its bits in every case, so lowering fails anywhere else.
     return by_platform(x, cpu=partial(selection.by_float_top_k, k=k, direction=direction))
-
-
-def _direct(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
-    """Select without pruning."""
-    if x.shape[1] > LAX_TOP_K_LIMIT:
-        return selection.by_sort(x, k, direction)
-    call = partial(selection.by_integer_top_k, k=k, direction=direction)
-    if x.dtype.itemsize > 4:
-        return call(x)
-    # XLA's CPU backend has a partial sort for float32 alone; every other dtype it sorts whole.
-    return by_platform(x, cpu=partial(selection.by_float_top_k, k=k, direction=direction), default=call)
-
-
-def _maxima(keys: jax.Array) -> jax.Array:
-    if keys.dtype.itemsize == 1:
-        return selection.maxima(keys)  # XLA's CPU backend has a kernel of its own for these.
-    return by_platform(keys, cpu=selection.maxima_in_two_steps, default=selection.maxima)
-
-
-def _chunk_maxima(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
-    chunk = _chunk_length(x.shape[1], k)
-    return selection.by_chunk_maxima(x, k, direction, chunk=chunk, select=_direct, maxima_of=_maxima)
 
 
 METHODS: dict[str, Select] = {
     "sort": selection.by_sort,
     "integer_top_k": selection.by_integer_top_k,
     "float_top_k": _float_top_k,
-    "chunk_maxima": _chunk_maxima,
+    "sorted_lists": by_sorted_lists,
+    "threshold": by_threshold,
+    "chunk_maxima": _by_platform(_chunk_maxima_on_cpu, _chunk_maxima_elsewhere),
 }
+
+_AUTOMATIC = _by_platform(_on_cpu, _elsewhere)
 
 
 def why_not(method: str, n: int, k: int, itemsize: int) -> str | None:
     """Say why ``method`` cannot select ``k`` of ``n`` elements of this width, or return None where it can."""
+    wide = itemsize > 4
     reasons = {
         "integer_top_k": (n > LAX_TOP_K_LIMIT, f"it counts in int32 and n is {n}"),
         "float_top_k": (
-            n > LAX_TOP_K_LIMIT or itemsize > 4,
+            n > LAX_TOP_K_LIMIT or wide,
             f"it takes at most {LAX_TOP_K_LIMIT} elements of at most 32 bits; these are {n} of {8 * itemsize}",
         ),
+        "sorted_lists": (
+            k > MAX_K_FOR_LISTS or wide,
+            f"it keeps at most {MAX_K_FOR_LISTS} elements of at most 32 bits; these are {k} of {8 * itemsize}",
+        ),
+        "threshold": (wide, f"it takes elements of at most 32 bits; these have {8 * itemsize}"),
         "chunk_maxima": (n < 4 * k, f"it needs n >= 4 * k, and n is {n}, k is {k}"),
     }
     applies, reason = reasons.get(method, (False, ""))
@@ -76,9 +141,4 @@ def why_not(method: str, n: int, k: int, itemsize: int) -> str | None:
 
 def select(x: jax.Array, k: int, direction: AxisDirection, implementation: str | None) -> jax.Array:
     """Return the indices of the first ``k`` of every row of ``x: [b, n]``."""
-    if implementation is not None:
-        return METHODS[implementation](x, k, direction)
-    n = x.shape[1]
-    if n >= max(MIN_LENGTH_FOR_CHUNKS, MIN_LENGTH_PER_K_FOR_CHUNKS * k):
-        return _chunk_maxima(x, k, direction)
-    return _direct(x, k, direction)
+    return (METHODS[implementation] if implementation else _AUTOMATIC)(x, k, direction)

@@ -87,8 +87,8 @@ class Check:
     draw: Callable[[np.random.Generator, int], Iterator[Batch]]
 
 
-_START = thresholds.MIN_LENGTH_FOR_CHUNKS
-_MOST = _START // thresholds.MIN_LENGTH_PER_K_FOR_CHUNKS
+_START, _LENGTH_PER_K = thresholds.PRUNING_ON_CPU
+_MOST = _START // _LENGTH_PER_K
 _SEQUENCES = (
     *((1, 1, 0.1), (7, 7, 0.1), (64, 5, 0.1)),
     # On both sides of the length, and of the k, at which the method changes; the last has a ragged end.
