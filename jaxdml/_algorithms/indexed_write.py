@@ -1,5 +1,6 @@
 """Write slices at indexed places with ``lax.scatter``, with one rule for duplicates on every device."""
 
+import math
 from functools import partial
 from typing import Any
 
@@ -47,7 +48,26 @@ def wrap(indices: jax.Array, sizes: tuple[int, ...], mode: str) -> jax.Array:
     return jnp.where(indices < 0, limit, indices) if mode == "drop" else indices
 
 
-def write(x: jax.Array, indices: jax.Array, updates: jax.Array, mode: str, duplicates: str) -> jax.Array:
+def linear(along: jax.Array, shape: tuple[int, ...], axis: int, mode: str) -> jax.Array:
+    """Turn indices along one axis, each at its own place off that axis, into indices of the flattened array.
+
+    One coordinate is less to compute, hold and check than one per dimension. An index out of range points beyond
+    the end of the whole array, or in mode ``"clip"`` to the nearest element of its own sequence.
+    """
+    size = shape[axis]
+    if mode == "clip":
+        along = jnp.clip(along, 0, size - 1)
+    places = along * math.prod(shape[axis + 1 :])
+    for dimension in range(len(shape)):
+        if dimension != axis:
+            stride = math.prod(shape[dimension + 1 :])
+            places += stride * lax.broadcasted_iota(along.dtype, along.shape, dimension)
+    return jnp.where((along >= 0) & (along < size), places, math.prod(shape))
+
+
+def write(
+    x: jax.Array, indices: jax.Array, updates: jax.Array, mode: str, duplicates: str, as_integers: bool
+) -> jax.Array:
     """Return ``x`` with ``updates[i]`` at ``x[indices[i]]``.
 
     Args:
@@ -56,10 +76,12 @@ def write(x: jax.Array, indices: jax.Array, updates: jax.Array, mode: str, dupli
       updates: ``[n, d_(t+1), ..., d_r]``, of the dtype of ``x``.
       mode: ``"drop"``, ``"clip"`` or ``"promise_in_bounds"``.
       duplicates: ``"unspecified"``, ``"last"`` or ``"unique"``.
+      as_integers: whether to move the elements as integers of their width. A device that widens narrow floats to
+        move them quiets signalling NaNs otherwise; but it takes a pass over all of ``x``, in place or not.
     """
     if jnp.issubdtype(x.dtype, jnp.inexact):
-        return _write_floats(x, indices, updates, mode, duplicates)
-    return _write(x, indices, updates, mode, duplicates)
+        return _write_floats(x, indices, updates, mode, duplicates, as_integers)
+    return _write(x, indices, updates, mode, duplicates, as_integers)
 
 
 def _dimension_numbers(rank: int, t: int) -> lax.ScatterDimensionNumbers:
@@ -71,13 +93,14 @@ def _dimension_numbers(rank: int, t: int) -> lax.ScatterDimensionNumbers:
     )
 
 
-def _write(x: jax.Array, indices: jax.Array, updates: jax.Array, mode: str, duplicates: str) -> jax.Array:
+def _write(
+    x: jax.Array, indices: jax.Array, updates: jax.Array, mode: str, duplicates: str, as_integers: bool
+) -> jax.Array:
     if duplicates == "last":
         writers = _last_writers(x.shape, indices, mode)
         # Every update of one element now carries the last one's value, so their order cannot matter.
         updates = updates.at[writers].get(mode="promise_in_bounds")
-    if jnp.issubdtype(x.dtype, jnp.floating) and x.dtype.itemsize < 4:
-        # As integers: the CPU widens these floats to move them, which would quiet a signalling NaN.
+    if as_integers:
         written = _scatter(bits_of(x), indices, bits_of(updates), mode, duplicates)
         return lax.bitcast_convert_type(written, x.dtype)
     return _scatter(x, indices, updates, mode, duplicates)
@@ -117,19 +140,25 @@ def _last_writers(shape: tuple[int, ...], indices: jax.Array, mode: str) -> jax.
     return jnp.where(ordinals == 0, own, ordinals - 1)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(3, 4))
-def _write_floats(x: jax.Array, indices: jax.Array, updates: jax.Array, mode: str, duplicates: str) -> jax.Array:
-    return _write(x, indices, updates, mode, duplicates)
+@partial(jax.custom_jvp, nondiff_argnums=(3, 4, 5))
+def _write_floats(
+    x: jax.Array, indices: jax.Array, updates: jax.Array, mode: str, duplicates: str, as_integers: bool
+) -> jax.Array:
+    return _write(x, indices, updates, mode, duplicates, as_integers)
 
 
 @_write_floats.defjvp
 def _write_floats_jvp(
-    mode: str, duplicates: str, primals: tuple[jax.Array, ...], tangents: tuple[jax.Array, ...]
+    mode: str,
+    duplicates: str,
+    as_integers: bool,
+    primals: tuple[jax.Array, ...],
+    tangents: tuple[jax.Array, ...],
 ) -> tuple[jax.Array, jax.Array]:
     x, indices, updates = primals
     # Where the winner is free, the derivative needs a known one, and the value has to be of the same.
     settled = "last" if duplicates == "unspecified" else duplicates
-    written = _write_floats(x, indices, updates, mode, settled)
+    written = _write_floats(x, indices, updates, mode, settled, as_integers)
     if duplicates == "unique":
         return written, _scatter(tangents[0], indices, tangents[2], mode, duplicates)
     # As a masked sum, not a scatter, so that it transposes: each element gets one tangent and otherwise zeros.

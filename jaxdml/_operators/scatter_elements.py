@@ -5,9 +5,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
-from jaxdml._algorithms.indexed_write import narrow, wrap
+from jaxdml._algorithms.indexed_write import linear, narrow, wrap
 from jaxdml._lowerings import scatter as lowering
 from jaxdml._operators import _scattering
 from jaxdml._operators._arguments import Call
@@ -87,8 +88,11 @@ def _scatter_elements(
     duplicates: str,
     implementation: str | None,
 ) -> jax.Array:
-    # Narrowed for the longest dimension: one dtype has to hold every coordinate.
     along = wrap(narrow(indices, (max(x.shape),)), x.shape[axis : axis + 1], mode)
-    coordinates = [along if d == axis else lax.broadcasted_iota(along.dtype, along.shape, d) for d in range(x.ndim)]
-    places = jnp.stack(coordinates, axis=-1).reshape(-1, x.ndim)
-    return lowering.write(x, places, updates.reshape(-1), mode, duplicates, implementation)
+    if x.size > np.iinfo(np.int32).max:
+        # Narrowed for the longest dimension: one dtype has to hold every coordinate.
+        coordinates = [along if d == axis else lax.broadcasted_iota(along.dtype, along.shape, d) for d in range(x.ndim)]
+        places = jnp.stack(coordinates, axis=-1).reshape(-1, x.ndim)
+        return lowering.write(x, places, updates.reshape(-1), mode, duplicates, implementation)
+    places = linear(along, x.shape, axis, mode).reshape(-1, 1)
+    return lowering.write(x.ravel(), places, updates.ravel(), mode, duplicates, implementation).reshape(x.shape)
