@@ -17,7 +17,6 @@ LAX_TOP_K_LIMIT = 2**31 - 1
 """``lax.top_k`` counts in int32."""
 
 
-
 class Pruning(NamedTuple):
     """From where on it pays to prune by chunk maxima: two extra passes must cost less than they save."""
 
@@ -141,4 +140,16 @@ def why_not(method: str, n: int, k: int, itemsize: int) -> str | None:
 
 def select(x: jax.Array, k: int, direction: AxisDirection, implementation: str | None) -> jax.Array:
     """Return the indices of the first ``k`` of every row of ``x: [b, n]``."""
-    return (METHODS[implementation] if implementation else _AUTOMATIC)(x, k, direction)
+    method = METHODS[implementation] if implementation else _AUTOMATIC
+
+    @jax.custom_batching.custom_vmap
+    def indices(x: jax.Array) -> jax.Array:
+        return method(x, k, direction)
+
+    @indices.def_vmap
+    def _(axis_size: int, batched: list[bool], x: jax.Array) -> tuple[jax.Array, bool]:
+        # An axis of vmap is more rows: the method is chosen again, for all of them.
+        rows, n = x.shape[1:]
+        return indices(x.reshape(axis_size * rows, n)).reshape(axis_size, rows, k), True
+
+    return indices(x)
