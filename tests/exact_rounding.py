@@ -11,16 +11,24 @@ def rounded_quotients(accumulators: np.ndarray, scales: tuple[float, float, floa
 
     The quotient grows, or falls, with the accumulator, so each output begins at one accumulator, found exactly.
     """
+    starts = begins(scales, limit)
+    signed = accumulators.astype(np.int64) * _sign(scales)
+    return np.searchsorted(starts, signed, side="right") - limit
+
+
+def begins(scales: tuple[float, float, float], limit: int) -> np.ndarray:
+    """Return the accumulators at which the outputs from ``1 - limit`` to ``limit`` begin; signs of scales left out."""
     a_scale, b_scale, output_scale = (Fraction(float(scale)) for scale in scales)
-    multiplier = a_scale * b_scale / output_scale
-    outputs = range(-limit + 1, limit + 1)
-    halves = [(Fraction(2 * q - 1, 2) / abs(multiplier), q) for q in outputs]
+    multiplier = abs(a_scale * b_scale / output_scale)
+    halves = [(Fraction(2 * q - 1, 2) / multiplier, q) for q in range(-limit + 1, limit + 1)]
     # A tie just below q rounds to q where q is even.
     starts = [math.ceil(half) if q % 2 == 0 else math.floor(half) + 1 for half, q in halves]
     ends = 2**62
-    starts = np.array([min(max(start, -ends), ends) for start in starts])
-    signed = accumulators.astype(np.int64) * (1 if multiplier > 0 else -1)
-    return np.searchsorted(starts, signed, side="right") - limit
+    return np.array([min(max(start, -ends), ends) for start in starts])
+
+
+def _sign(scales: tuple[float, float, float]) -> int:
+    return -1 if sum(scale < 0 for scale in scales) % 2 else 1
 
 
 def one_multiply(accumulators: np.ndarray, scales: tuple[float, float, float]) -> np.ndarray:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml._algorithms.requantize import requantize
+from jaxdml._algorithms.requantize import requantize, requantize_by_multiplier
 from tests.exact_rounding import one_multiply, rounded_quotients, scale_triples
 
 _PER_TRIPLE = 500_000
@@ -21,6 +21,11 @@ def main() -> int:
     arguments = parser.parse_args()
     rng = np.random.default_rng(arguments.seed)
     quantize = jax.jit(partial(requantize, zero_point=None, dtype=np.dtype(np.int8)))
+
+    @jax.jit
+    def by_multiplier(accumulators: jax.Array, *scales: jax.Array) -> jax.Array:
+        return requantize_by_multiplier(lambda x: x, accumulators, scales, None, np.dtype(np.int8))
+
     compared = ours = usual = 0
     while compared < arguments.outputs:
         # Depths of a few, a thousand, the longest single sum, and beyond it.
@@ -31,6 +36,9 @@ def main() -> int:
                 parts = (accumulators & 0xFFFF, accumulators >> 16) if deep else (accumulators, None)
                 low, high = (None if part is None else jnp.asarray(part.astype(np.int32)) for part in parts)
                 got = np.asarray(quantize(low, high, *(jnp.float32(s) for s in triple)))
+                if not deep:
+                    other = np.asarray(by_multiplier(low, *(jnp.float32(s) for s in triple)))
+                    ours += int((got != other).sum())
                 want = np.clip(rounded_quotients(accumulators, triple), -128, 127)
                 ours += int((got != want).sum())
                 usual += int((np.clip(one_multiply(accumulators, triple), -128, 127) != want).sum())

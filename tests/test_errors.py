@@ -194,7 +194,7 @@ REFUSALS = {
         MM + "output_zero_point must be uint8; got int8.", "output_zero_point: int8[]",
         "Pass output_zero_point as uint8."),
     "matmul implementation": (multiply(implementation="float"), ValueError,
-        MM + "implementation must be one of 'integer_dot'; got 'float'.",
+        MM + "implementation must be one of 'integer_dot', 'mixed_dot'; got 'float'.",
         "a: int8[2, 3], a_scale: float32[], a_zero_point: None, b: uint8[3, 4], b_scale: float32[], "
         "b_zero_point: None, output_scale: float32[], output_zero_point: None",
         "Pass implementation='integer_dot'."),

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import jaxdml
+from jaxdml._lowerings import _platform
+from jaxdml._lowerings import quantized_linear_matrix_multiply as products
 from jaxdml._lowerings import top_k as lowering
 
 PLATFORMS = ["cpu", "cuda", "rocm", "tpu"]
@@ -52,7 +54,8 @@ def test_every_product_is_int8_by_int8_into_int32_or_as_exact(platform, a, b, de
     one = np.float32(1)
 
     def call(a, b, za, zb):
-        return jaxdml.quantized_linear_matrix_multiply(a, one, za, b, one, zb, one)
+        method = "integer_dot"
+        return jaxdml.quantized_linear_matrix_multiply(a, one, za, b, one, zb, one, implementation=method)
 
     arguments = array((16, depth), a), array((depth, 16), b), array((), a), array((), b)
     text = lowered(call, *arguments, platform=platform)
@@ -72,13 +75,57 @@ def test_every_product_is_int8_by_int8_into_int32_or_as_exact(platform, a, b, de
     assert not re.search(r"f64|i64>.*stablehlo\.(multiply|divide)", text)
 
 
+@pytest.mark.parametrize("a", ["int8", "uint8"])
+@pytest.mark.parametrize("depth", [64, 100_000])
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_a_mixed_product_stays_8_bits_wide_and_on_cpus(a, depth, batch):
+    one = np.float32(1)
+
+    def call(a, b):
+        return jaxdml.quantized_linear_matrix_multiply(a, one, None, b, one, None, one, implementation="mixed_dot")
+
+    arguments = array((*batch, 16, depth), a), array((*batch, depth, 16), "uint8")
+    text = lowered(call, *arguments, platform="cpu")
+    products = re.findall(r"stablehlo\.dot_general.*?: \((.*?)\) -> (\S+)", text)
+    assert products
+    for operands, result in products:
+        assert re.fullmatch(r"tensor<[\dx]+xui8>, tensor<[\dx]+xi8>", operands)
+        assert result.endswith("xi32>")
+    with pytest.raises(NotImplementedError):
+        lowered(call, *arguments, platform="cuda")
+
+
+@pytest.mark.parametrize("features", [(), ("avx512_vnni",), ("amx_int8", "sse")])
+def test_signs_are_mixed_where_the_cpu_has_an_instruction_for_it(monkeypatch, features):
+    monkeypatch.setattr(products, "cpu_features", lambda: frozenset(features))
+    jax.clear_caches()  # Of what was traced for the CPU that is really there.
+    one = np.float32(1)
+    text = lowered(
+        lambda a, b: jaxdml.quantized_linear_matrix_multiply(a, one, None, b, one, None, one),
+        array((19, 64), "uint8"), array((64, 23), "int8"), platform="cpu",
+    )  # fmt: skip
+    assert ("xui8>, tensor<64x23xi8>) -> tensor" in text) == bool(features)
+
+
+@pytest.mark.parametrize("listed", [None, "processor: 0\nflags\t\t: fpu avx512_vnni sse\nflags: x\n", "processor: 0\n"])
+def test_cpu_features_are_what_linux_lists(monkeypatch, tmp_path, listed):
+    file = tmp_path / "cpuinfo"
+    if listed is not None:
+        file.write_text(listed)
+    monkeypatch.setattr(_platform, "Path", lambda _: file)
+    found = _platform.cpu_features.__wrapped__()
+    assert found == ({"fpu", "avx512_vnni", "sse"} if listed and "flags" in listed else frozenset())
+
+
 @pytest.mark.parametrize("platform", PLATFORMS)
 def test_gpus_multiply_deep_int8_in_sizes_that_are_multiples_of_16(platform):
     one = np.float32(1)
-    text = lowered(
-        lambda a, b: jaxdml.quantized_linear_matrix_multiply(a, one, None, b, one, np.uint8(3), one),
-        array((4, 33_001), "int8"), array((33_001, 6), "uint8"), platform=platform,
-    )  # fmt: skip
+
+    def call(a, b):
+        method = "integer_dot"
+        return jaxdml.quantized_linear_matrix_multiply(a, one, None, b, one, np.uint8(3), one, implementation=method)
+
+    text = lowered(call, array((4, 33_001), "int8"), array((33_001, 6), "uint8"), platform=platform)
     sizes = re.findall(r"stablehlo\.dot_general.*?: \(tensor<(\d+)x(\d+)xi8>, tensor<\d+x(\d+)xi8>", text)
     assert sizes
     assert all(int(size) % 16 == 0 for product in sizes for size in product) == (platform in ("cuda", "rocm"))
@@ -92,11 +139,41 @@ def test_a_zero_point_that_is_absent_costs_no_sum(dtype, zero_points):
         za = zb = None
 
     def call(a, b):
-        return jaxdml.quantized_linear_matrix_multiply(a, one, za, b, one, zb, one)
+        method = "integer_dot"
+        return jaxdml.quantized_linear_matrix_multiply(a, one, za, b, one, zb, one, implementation=method)
 
     text = lowered(call, array((16, 64), dtype), array((64, 16), dtype), platform="cpu")
-    sums = 2 if dtype == "uint8" else zero_points
-    assert text.count("stablehlo.dot_general") == 1 + sums
+    of_rows, of_columns = dtype == "uint8" or zero_points == 2, dtype == "uint8" or zero_points >= 1
+    assert text.count("stablehlo.dot_general") == 1 + of_rows
+    # The sums of columns are one more row of the product.
+    assert ("tensor<17x64xi8>" in text) == of_columns
+
+
+def test_cpus_read_the_matrix_of_one_row_as_it_is():
+    one = np.float32(1)
+
+    def call(a, b):
+        return jaxdml.quantized_linear_matrix_multiply(a, one, np.uint8(3), b, one, np.int8(3), one)
+
+    row, matrix = array((1, 64), "uint8"), array((64, 48), "int8")
+    assert "dot_general" not in lowered(call, row, matrix, platform="cpu")
+    # Rows that share the matrix, and every other platform, have better products than one row at a time.
+    for rows in (jax.vmap(call, in_axes=(0, None)), call):
+        assert "dot_general" in lowered(rows, array((5, 1, 64), "uint8"), matrix, platform="cpu")
+    assert "dot_general" in lowered(call, row, matrix, platform="tpu")
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_only_cpus_choose_how_to_round_while_running(platform):
+    def branches(size):
+        def call(a, b, scale):
+            return jaxdml.quantized_linear_matrix_multiply(a, scale, None, b, scale, None, scale)
+
+        given = array((size, 9), "int8"), array((9, size), "int8"), array((), "float32")
+        return lowered(call, *given, platform=platform).count("stablehlo.case")
+
+    # A few outputs are rounded in one way everywhere. For GPUs a choice would wait for the host.
+    assert branches(128) - branches(64) == (platform == "cpu")
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
@@ -122,7 +199,7 @@ def test_a_method_forced_where_it_cannot_serve_does_not_fall_back(platform):
 @pytest.mark.parametrize("method", [m for m in lowering.METHODS if m != "float_top_k"])
 def test_every_other_method_lowers_everywhere(platform, method):
     text = lowered(lambda x: jaxdml.top_k(x, 3, implementation=method), array((64,), "int16"), platform=platform)
-    assert ("stablehlo.sort" in text) == (method in ("sort", "chunk_maxima"))
+    assert ("stablehlo.sort" in text) == (method in ("sort", "threshold", "chunk_maxima"))
 
 
 def test_scatters_are_one_lax_scatter_each():

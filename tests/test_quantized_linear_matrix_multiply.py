@@ -1,20 +1,21 @@
 """The laws of the quantized matrix multiply, against the oracle, in rational numbers, and by themselves."""
 
 import itertools
-from functools import partial
+from fractions import Fraction
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jaxdml
 from jaxdml import reference
-from jaxdml._algorithms import integer_dot
-from jaxdml._algorithms.requantize import requantize
-from tests.exact_rounding import one_multiply, rounded_quotients, scale_triples
+from jaxdml._algorithms import fixed_point, integer_dot
+from jaxdml._algorithms.requantize import multiplier_of, requantize, requantize_by_multiplier
+from jaxdml._lowerings import quantized_linear_matrix_multiply as lowering
+from tests.exact_rounding import begins, one_multiply, rounded_quotients, scale_triples
 from tests.laws import assert_same_bits
 from tests.strategies import seeds
 
@@ -22,6 +23,9 @@ multiply = jaxdml.quantized_linear_matrix_multiply
 QUANTIZED = [np.dtype(np.int8), np.dtype(np.uint8)]
 SIGNEDNESS = list(itertools.product(QUANTIZED, repeat=3))
 ONE = np.float32(1)
+# What only CPUs have is not for other devices.
+ON_CPU = jax.default_backend() == "cpu"
+METHODS = [None, *(name for name in lowering.METHODS if ON_CPU or name != "mixed_dot")]
 SIZES = st.sampled_from([1, 2, 3, 5, 7, 8, 9])  # On both sides of where rows of ones are filled in.
 
 
@@ -65,29 +69,35 @@ def problems(draw, depths=range(41)):
     return (a, p["a"], p["az"], b, p["b"], p["bz"], p["o"], p["oz"]), of["o"]
 
 
+@pytest.mark.parametrize("method", METHODS)
 @given(problem=problems())
-def test_agrees_with_the_oracle(problem):
+def test_agrees_with_the_oracle(method, problem):
     arguments, dtype = problem
     for options in ({}, {"output_dtype": dtype}):
         if options and arguments[-1] is not None and arguments[-1].dtype != dtype:
             continue
         assert_same_bits(
-            multiply(*arguments, **options), reference.quantized_linear_matrix_multiply(*arguments, **options)
+            multiply(*arguments, **options, implementation=method),
+            reference.quantized_linear_matrix_multiply(*arguments, **options),
         )
 
 
+@pytest.mark.parametrize("method", METHODS)
 @given(problem=problems(depths=[33_025, 33_026, 65_794, 131_071, 131_072, 200_000]))
-def test_no_depth_overflows(problem):
+@settings(max_examples=settings().max_examples // 2)
+def test_no_depth_overflows(method, problem):
     arguments, _ = problem
     a, b = arguments[0], arguments[3]
     a = np.full_like(a, np.iinfo(a.dtype).min) if a.size % 2 else a
     arguments = (a, *arguments[1:3], b, *arguments[4:])
-    assert_same_bits(multiply(*arguments), reference.quantized_linear_matrix_multiply(*arguments))
+    got = multiply(*arguments, implementation=method)
+    assert_same_bits(got, reference.quantized_linear_matrix_multiply(*arguments))
 
 
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("k", [33_025, 33_026, 70_000])
 @pytest.mark.parametrize("sign", [-1, 1])
-def test_the_greatest_sums_are_exact(k, sign):
+def test_the_greatest_sums_are_exact(method, k, sign):
     # Every product is 255 * 255, or its negative: the worst that zero points allow.
     a, b = np.full((1, k), 255, np.uint8), np.full((k, 1), 127, np.int8)
     if sign < 0:
@@ -96,24 +106,33 @@ def test_the_greatest_sums_are_exact(k, sign):
     total = sign * 255 * 255 * k
     divisor = np.float32(abs(total) / 100.0)
     arguments = (a, ONE, np.uint8(0), b, ONE, zero_b, divisor)
-    got = multiply(*arguments, output_dtype="int8")
+    got = multiply(*arguments, output_dtype="int8", implementation=method)
     assert_same_bits(got, reference.quantized_linear_matrix_multiply(*arguments, output_dtype="int8"))
     assert got.item() == sign * 100
 
 
-@pytest.mark.parametrize("deep", [False, True])
-def test_every_quotient_is_correctly_rounded(deep):
+def residuals(low, high, *scales, zero_point):
+    return requantize(low, high, *scales, zero_point, np.dtype(np.int8))
+
+
+def multipliers(low, high, *scales, zero_point):
+    assert high is None
+    return requantize_by_multiplier(lambda x: x, low, scales, zero_point, np.dtype(np.int8))
+
+
+@pytest.mark.parametrize(("way", "deep"), [(residuals, False), (residuals, True), (multipliers, False)])
+def test_every_quotient_is_correctly_rounded(way, deep):
     rng = np.random.default_rng(1)
     greatest = 2**46 if deep else 2**31 - 1
+    quantize = jax.jit(way)
     compared = wrong = 0
     for span in (300, 2**20, greatest):
         for triple in scale_triples(rng, 24, span):
             accumulators = rng.integers(-span, span, 50_000, endpoint=True)
             low, high = (accumulators & 0xFFFF, accumulators >> 16) if deep else (accumulators, None)
             parts = [None if part is None else jnp.asarray(part.astype(np.int32)) for part in (low, high)]
-            quantize = jax.jit(partial(requantize, dtype=np.dtype(np.int8)))
             for zero_point in (-128, 0, 127):
-                got = quantize(*parts, *(jnp.float32(s) for s in triple), jnp.int32(zero_point))
+                got = quantize(*parts, *(jnp.float32(s) for s in triple), zero_point=jnp.int32(zero_point))
                 want = np.clip(rounded_quotients(accumulators, triple) + zero_point, -128, 127)
                 np.testing.assert_array_equal(got, want, err_msg=f"{triple=} {zero_point=}")
                 compared += want.size
@@ -125,11 +144,134 @@ def test_every_quotient_is_correctly_rounded(deep):
     assert wrong > 0  # Else these numbers would be too easy to tell the two apart.
 
 
+@jax.jit
+def look_closely(accumulators, *scales):
+    multiplier = multiplier_of(scales)
+    rounded, doubtful = fixed_point.rounded_products(accumulators, multiplier)
+    return rounded, doubtful, fixed_point.may_be_doubtful(multiplier)
+
+
+SPANS = (2**10, 2**20, 2**31 - 1)
+TRIPLES = [
+    *((span, triple) for span in SPANS for triple in scale_triples(np.random.default_rng(2), 60, span)),
+    *((2**20, tuple(np.float32(s) for s in triple)) for triple in itertools.product([1e-45, 3e38, -0.1, 3], repeat=3)),
+    *((2**20, (1.0, np.float32(scale), 1.0)) for scale in np.float32(2.0) ** np.arange(-31, 12)),
+    *((2**20, (1 + 2.0**-18, 1 + 2.0**-18, 2.0**exponent)) for exponent in range(15)),
+    *((2**20, (np.float32(scale), 1.0, 1.0)) for scale in 2.0 ** np.random.default_rng(3).uniform(-19, -12, 150)),
+    *((2**20, (np.float32(0.02), np.float32(0.05), np.float32(o))) for o in (0.001, 0.01, 0.1, 1, 100)),
+]  # fmt: skip
+
+
+def test_multipliers_decide_wherever_they_do_not_doubt():
+    # The accumulators on both sides of every half are the hard ones.
+    doubts, sure = 0, 0
+    for span, triple in TRIPLES:
+        at = begins(triple, limit=260)
+        accumulators = (at[:, None] + np.arange(-2, 2)).clip(-(2**31) + 1, 2**31 - 1).ravel()
+        rounded, doubtful, may = map(np.asarray, look_closely(accumulators.astype(np.int32), *map(jnp.float32, triple)))
+        want = rounded_quotients(accumulators, triple, limit=260)
+        np.testing.assert_array_equal(rounded.clip(-256, 256)[~doubtful], want.clip(-256, 256)[~doubtful], f"{triple=}")
+        within = (np.abs(want) < 256) & (np.abs(accumulators) < 2**31 - 2)
+        assert may or not doubtful[within].any(), f"{triple=} {span=}"
+        doubts, sure = doubts + may, sure + (not may)
+    assert doubts > 20
+    assert sure > 100
+
+
+@pytest.mark.parametrize("negative", [False, True])
+@pytest.mark.parametrize("exponent", range(-30, 8))
+def test_powers_of_two_leave_no_doubt(exponent, negative):
+    scale = np.float32(2.0**exponent) * (-1 if negative else 1)
+    reach = int(min(300 / abs(scale) + 3, 2**31 - 1))
+    step = max(1, int(0.5 / abs(scale)))  # From tie to tie, and to what lies beside it.
+    accumulators = (np.arange(-600, 601)[:, None] * step + np.arange(-1, 2)).clip(-reach, reach).ravel()
+    rounded, doubtful, may = map(np.asarray, look_closely(accumulators.astype(np.int32), ONE, scale, ONE))
+    assert not may
+    assert not doubtful.any()
+    want = rounded_quotients(accumulators, (1.0, scale, 1.0))
+    np.testing.assert_array_equal(rounded.clip(-256, 256), want.clip(-256, 256))
+
+
+def test_multipliers_are_what_their_parts_say():
+    for _, triple in TRIPLES:
+        real = Fraction(float(triple[0])) * Fraction(float(triple[1])) / Fraction(float(triple[2])) * 2**30
+        if not 2**-20 < abs(real) < 2**38:
+            continue
+        by = multiplier_of(tuple(map(jnp.float32, triple)))
+        whole, fraction, limit = int(by.whole), Fraction(float(by.fraction)), int(by.limit)
+        rest = (real - whole + 2**31) % 2**32 - 2**31
+        assert abs(fraction - rest) <= Fraction(3, 2**23)
+        assert abs(fraction) <= Fraction(9, 8) if abs(real) > 2**34 else Fraction(5, 8)
+        assert abs(Fraction(float(by.estimate)) * 2**30 / real - 1) < Fraction(1, 2**20)
+        assert limit == 2**31 - 1 or limit * abs(real) / 2**30 > 256
+        assert (by.tolerance < 0) == (real.denominator == 1)
+        assert by.tolerance < 0 or by.tolerance >= 2 + limit / 2**20 * 0.999
+
+
+@pytest.mark.parametrize(
+    "shapes", [("row", "one", "one"), ("one", "column", "one"), ("row", "column", "row"), ("one",) * 3]
+)
+@pytest.mark.parametrize("size", [(90, 91), (91, 91), (3, 4000), (400, 300)])
+@pytest.mark.parametrize("style", ["power of two", "any", "extreme"])
+def test_multipliers_and_residuals_agree(shapes, size, style):
+    rng = np.random.default_rng(0)
+    of = {"row": (size[0], 1), "column": (1, size[1]), "one": (1, 1)}
+    a, b, o = (jnp.asarray(scales(rng, of[shape], style)) for shape in shapes)
+    x = jnp.asarray(rng.integers(-(2**12), 2**12, size).astype(np.int32))
+    for zero_point in (None, jnp.full((1, 1), -3)):
+        given = x, None, a, b, o
+        assert_same_bits(jax.jit(multipliers)(*given, zero_point=zero_point), residuals(*given, zero_point=zero_point))
+
+
+@pytest.mark.parametrize("axes", [(0, None), (None, 0), (0, 0)])
+def test_vmapped_multipliers_are_a_loop(axes):
+    rng = np.random.default_rng(0)
+    x = rng.integers(-(2**12), 2**12, (3, 100, 100)).astype(np.int32)
+    a = np.float32([0.02, 0.5, 0.037])  # The first leaves doubts.
+    o = np.float32(0.02 * 2**6)
+
+    def call(x, a):
+        return multipliers(x, None, a, ONE, o, zero_point=None)
+
+    given = [jnp.asarray(part if axis == 0 else part[0]) for part, axis in zip((x, a), axes, strict=True)]
+    got = jax.jit(jax.vmap(call, in_axes=axes))(*given)
+    for i in range(3):
+        one = [part[i if axis == 0 else 0] for part, axis in zip((x, a), axes, strict=True)]
+        np.testing.assert_array_equal(got[i], rounded_quotients(one[0], (one[1], 1.0, o)).clip(-128, 127))
+
+
+@pytest.mark.parametrize("scale", [0.5, 0.003, -0.1])
+def test_a_larger_product_agrees_with_the_oracle(scale):
+    rng = np.random.default_rng(0)
+    a, b = integers(rng, np.uint8, (96, 5)), integers(rng, np.int8, (5, 96))
+    given = (a, np.float32(scale), np.uint8(3), b, ONE, np.int8(-5), np.float32(7), np.uint8(128))
+    assert_same_bits(multiply(*given), reference.quantized_linear_matrix_multiply(*given))
+
+
+@pytest.mark.parametrize("depth", [1, 7, 8, 9, 31, 32, 33, 100, 1000])
+@pytest.mark.parametrize("zero_points", [(None, None), (-128, None), (None, 127), (127, -128)])
+def test_one_row_is_multiplied_exactly(depth, zero_points):
+    if not ON_CPU:
+        pytest.skip("XLA's GPU backend gets plain int8 products of some sizes wrong")
+    rng = np.random.default_rng(depth)
+    a, b = integers(rng, np.int8, (3, 1, depth)), integers(rng, np.int8, (3, depth, 5))
+    wide = [x.astype(np.int64) - (zero or 0) for x, zero in zip((a, b), zero_points, strict=True)]
+
+    def product(a, b):
+        za, zb = (None if zero is None else jnp.full((1,) * a.ndim, zero) for zero in zero_points)
+        return integer_dot.centered(integer_dot.centered_row_product(a, za, b, zb))
+
+    np.testing.assert_array_equal(product(*map(jnp.asarray, (a, b))), wide[0] @ wide[1])
+    np.testing.assert_array_equal(jax.vmap(product)(a, b), wide[0] @ wide[1])
+    np.testing.assert_array_equal(jax.vmap(product, in_axes=(0, None))(a, b[0]), wide[0] @ wide[1][0])
+    np.testing.assert_array_equal(jax.vmap(product, in_axes=(None, 0))(a[0], b), wide[0][0] @ wide[1])
+
+
 @pytest.mark.parametrize("multiply_by", [integer_dot.centered_product, integer_dot.centered_product_for_gpus])
 @pytest.mark.parametrize("depth", [1, 7, 1024, 1025, 5000])
 @pytest.mark.parametrize("fill", [None, 127, -128])
 def test_products_and_split_products_are_exact(multiply_by, depth, fill):
-    if multiply_by is integer_dot.centered_product and jax.default_backend() in ("gpu", "cuda", "rocm"):
+    if multiply_by is integer_dot.centered_product and not ON_CPU:
         pytest.skip("XLA's GPU backend gets plain int8 products of some sizes wrong")
     rng = np.random.default_rng(depth)
     a, b = (rng.integers(-128, 128, shape).astype(np.int8) for shape in ((3, depth), (depth, 4)))
@@ -137,11 +279,15 @@ def test_products_and_split_products_are_exact(multiply_by, depth, fill):
         a[:], b[:] = fill, fill
     za, zb = np.int32([[-128], [127], [5]]), np.int32([[-128, 127, 0, 9]])
     want = (a.astype(np.int64) - za) @ (b.astype(np.int64) - zb)
-    np.testing.assert_array_equal(jax.jit(multiply_by)(a, za, b, zb), want)
+
+    def product(*operands):
+        return integer_dot.centered(multiply_by(*operands))
+
+    np.testing.assert_array_equal(jax.jit(product)(a, za, b, zb), want)
     for longest in (1, 100, depth):
         if longest > depth or depth // longest > 100:
             continue
-        low, high = integer_dot.split_centered_product(*map(jnp.asarray, (a, za, b, zb)), multiply_by, longest)
+        low, high = integer_dot.split_centered_product(*map(jnp.asarray, (a, za, b, zb)), product, longest)
         assert ((low >= 0) & (low < 2**16)).all()
         np.testing.assert_array_equal(np.asarray(high, np.int64) * 2**16 + np.asarray(low), want)
 
@@ -163,7 +309,10 @@ def test_clamping_is_last():
     assert got.tolist() == [[255, 0]]
 
 
-@pytest.mark.parametrize("shapes", [((2, 0), (0, 3)), ((0, 4), (4, 3)), ((2, 4), (4, 0)), ((0, 2, 4), (4, 3))])
+@pytest.mark.parametrize(
+    "shapes",
+    [((2, 0), (0, 3)), ((9, 0), (0, 9)), ((1, 0), (0, 3)), ((0, 4), (4, 3)), ((2, 4), (4, 0)), ((0, 2, 4), (4, 3))],
+)
 def test_empty_dimensions(shapes):
     a, b = (np.ones(shape, np.int8) for shape in shapes)
     got = multiply(a, ONE, np.int8(1), b, ONE, None, ONE, np.uint8(7))
@@ -253,6 +402,11 @@ def test_python_numbers_take_the_dtype_that_is_wanted(x64):
         np.uint8([[9]]), ONE / 2, np.uint8(200), np.int8([[-7]]), 3 * ONE, np.int8(-3), ONE / 4, np.int8(4)
     )
     assert_same_bits(got, want)
+
+
+def test_one_row_is_differentiated_too():
+    a, b = np.ones((1, 3), np.int8), np.ones((3, 2), np.int8)
+    assert jax.grad(lambda s: multiply(a, s, None, b, s, None, s).astype(jnp.float32).sum())(ONE) == 0
 
 
 def test_exports_for_every_platform():

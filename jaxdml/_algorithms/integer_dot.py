@@ -1,17 +1,33 @@
-"""Multiply zero-pointed 8-bit matrices exactly, as int8 x int8 -> int32 and nothing wider.
+"""Multiply zero-pointed 8-bit matrices exactly, as 8-bit products summed in int32 and nothing wider.
 
 With ``A @ B`` in int8, ``sum((a - za)(b - zb)) = A @ B - zb * (rowsum(A) - K * za) - za * colsum(B)``.
 int32 wraps around modulo 2**32, so single terms may overflow as long as the whole sum fits.
 """
 
+import math
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-Product = Callable[[jax.Array, jax.Array | None, jax.Array, jax.Array | None], jax.Array]
-"""``centered_product`` or ``centered_product_for_gpus``."""
+
+class Centered(NamedTuple):
+    """A product and what its zero points take from it, as ``centered`` does: the arrays are small but ``total``."""
+
+    total: jax.Array
+    """int32, ``[..., M, N]``, like all of them modulo 2**32."""
+    zb: jax.Array | None
+    rows: jax.Array | None
+    """What ``zb`` multiplies, ``[..., M, 1]``."""
+    za: jax.Array | None
+    columns: jax.Array | None
+    """What ``za`` multiplies, ``[..., 1, N]``."""
+
+
+Product = Callable[[jax.Array, jax.Array | None, jax.Array, jax.Array | None], Centered]
+"""``centered_product`` and what stands in for it here and there."""
 
 _INT32_MAX = 2**31 - 1
 _LEAST = 8
@@ -23,6 +39,9 @@ _ALIGNMENT = 16
 _DEEPEST_FLOAT_SUM = 2**24 // 128**2
 """So many products of two int8 numbers stay within 2**24, where float32 holds every integer."""
 
+_FIRST_FOLD, _FOLD = 8, 4
+"""Rows added at once: with more, those of a matrix whose rows are 4 KiB apart compete for the same cache lines."""
+
 
 def as_int8(x: jax.Array, zero_point: jax.Array | None) -> tuple[jax.Array, jax.Array | None]:
     """Shift uint8 down by 128, the zero point with it; return int8 and the int32 zero point, None if it is 0."""
@@ -33,41 +52,117 @@ def as_int8(x: jax.Array, zero_point: jax.Array | None) -> tuple[jax.Array, jax.
     return lax.bitcast_convert_type(x ^ jnp.uint8(0x80), jnp.int8), shifted
 
 
+def as_uint8(x: jax.Array, zero_point: jax.Array | None) -> tuple[jax.Array, jax.Array | None]:
+    """Shift int8 up by 128, the zero point with it; return uint8 and the int32 zero point, None if it is 0."""
+    wide = None if zero_point is None else zero_point.astype(jnp.int32)
+    if x.dtype == jnp.uint8:
+        return x, wide
+    shifted = jnp.int32(128) if wide is None else wide + 128
+    return lax.bitcast_convert_type(x, jnp.uint8) ^ jnp.uint8(0x80), shifted
+
+
 def longest_exact_sum(greatest_a: int, greatest_b: int) -> int:
     """Return how many products of such magnitudes an int32 always holds."""
     return _INT32_MAX // (greatest_a * greatest_b)
 
 
-def centered_product(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> jax.Array:
-    """Return ``(a - za) @ (b - zb)`` modulo 2**32, the sums as products with ones.
+def centered(parts: Centered) -> jax.Array:
+    """Return ``(a - za) @ (b - zb)`` modulo 2**32, of what the products below give."""
+    total = parts.total
+    if parts.zb is not None and parts.rows is not None:
+        total -= parts.zb * parts.rows
+    if parts.za is not None and parts.columns is not None:
+        total -= parts.za * parts.columns
+    return total
+
+
+def centered_product(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> Centered:
+    """Multiply ``a - za`` by ``b - zb``, the sums of rows as a product with ones.
 
     Args:
-      a: int8, ``[..., M, K]``.
+      a: int8 or uint8, ``[..., M, K]``.
       za: int32 that broadcasts against ``[..., M, 1]``, or None for 0.
       b: int8, ``[..., K, N]``.
       zb: int32 that broadcasts against ``[..., 1, N]``, or None for 0.
     """
-    depth, rows, columns = a.shape[-1], a.shape[-2], b.shape[-1]
-    # A few rows or columns are filled up with ones: XLA's CPU backend has no int8 kernel for a single one, and the
-    # filling gives the sums in the same pass.
-    left = jnp.concatenate([a, jnp.ones((*a.shape[:-2], max(0, _LEAST - rows), depth), jnp.int8)], axis=-2)
-    right = jnp.concatenate([b, jnp.ones((*b.shape[:-2], depth, max(0, _LEAST - columns)), jnp.int8)], axis=-1)
+    *batch, rows, depth = a.shape
+    columns = b.shape[-1]
+    if math.prod(b.shape[:-2]) == 1:
+        # One matrix for all: the leading dimensions of a are more rows.
+        left, right = a.reshape(math.prod(batch) * rows, depth), b.reshape(depth, columns)
+    else:
+        left, right = a, b
+    height = left.shape[-2]
+    # A row of ones gives the sums of columns in the same pass. XLA's CPU backend has no kernel for a single row or
+    # column, so a few get more of them, and a few columns the sums of rows.
+    ones_below = max(0 if za is None else 1, _LEAST - height)
+    left = jnp.concatenate([left, jnp.ones((*left.shape[:-2], ones_below, depth), left.dtype)], axis=-2)
+    ones_beside = max(0, _LEAST - columns)
+    right = jnp.concatenate([right, jnp.ones((*right.shape[:-2], depth, ones_beside), jnp.int8)], axis=-1)
     product = _dot(left, right)
+    leading = product.shape[:-2] or tuple(batch)
 
     def row_sums() -> jax.Array:
-        if columns < _LEAST:
-            return product[..., :rows, columns : columns + 1]
+        if ones_beside:
+            return product[..., :height, columns : columns + 1].reshape(*leading, rows, 1)
         return _dot(a, _ones(a.ndim, depth, _LEAST))[..., :1]
 
     def column_sums() -> jax.Array:
-        if rows < _LEAST:
-            return product[..., rows : rows + 1, :columns]
-        return _dot(_ones(b.ndim, _LEAST, depth), b)[..., :1, :]
+        sums = product[..., height : height + 1, :columns]
+        return sums if sums.ndim == a.ndim else sums.reshape((1,) * (a.ndim - 2) + sums.shape)
 
-    return _center(product[..., :rows, :columns], depth, za, zb, row_sums, column_sums)
+    total = product[..., :height, :columns].reshape(*leading, rows, columns)
+    return _center(total, depth, za, zb, row_sums, column_sums)
 
 
-def centered_product_for_gpus(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> jax.Array:
+@jax.custom_batching.custom_vmap
+def centered_row_product(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> Centered:
+    """Return what ``centered_product`` does of a single row ``a``, reading ``b`` once and without rearranging it.
+
+    No int8 kernel of XLA's CPU backend does. The zero point is taken from the row, so no column is summed.
+    Many rows that share ``b`` are better off with ``centered_product``, to which ``jax.vmap`` goes back.
+    """
+    wide = a.astype(jnp.int32)
+    row = jnp.swapaxes(wide if za is None else wide - za, -1, -2)
+    total = _sum_of_rows(b, row)
+    if zb is not None:
+        total -= zb * jnp.sum(row, axis=-2, keepdims=True, dtype=jnp.int32)
+    return Centered(total, None, None, None, None)
+
+
+@centered_row_product.def_vmap
+def _(size: int, batched: Any, *operands: Any) -> tuple[Centered, Centered]:
+    axes = [None if x is None or not is_batched else 0 for x, is_batched in zip(operands, batched, strict=True)]
+    total = jax.vmap(lambda *x: centered(centered_product(*x)), axes, axis_size=size)(*operands)
+    nothing = Centered(total, None, None, None, None)
+    return nothing, Centered(True, None, None, None, None)  # type: ignore[arg-type]
+
+
+def _sum_of_rows(matrix: jax.Array, weights: jax.Array) -> jax.Array:
+    """Sum the rows of int8 ``[..., K, N]``, each times its int32 weight ``[..., K, 1]``, as int32 ``[..., 1, N]``.
+
+    A few rows are added at a time, as vectors. XLA's CPU backend has no such kernel for a sum along columns.
+    """
+    total, sums = _fold(_FIRST_FOLD, lambda x, weight: x.astype(jnp.int32) * weight, matrix, weights)
+    while total.shape[-2] > 1:
+        total, left = _fold(_FOLD, lambda x: x, total)
+        sums += left
+    sums += [total] if total.shape[-2] else []
+    return sum(sums[1:], sums[0])
+
+
+def _fold(count: int, term: Callable[..., jax.Array], *xs: jax.Array) -> tuple[jax.Array, list[jax.Array]]:
+    """Add ``count`` neighbouring rows of what ``term`` gives; return the sums, and the rows left over."""
+    rows = xs[0].shape[-2]
+    whole = rows // count * count
+    rest = [term(*(x[..., i : i + 1, :] for x in xs)) for i in range(whole, rows)]
+    groups = [x[..., :whole, :].reshape(*x.shape[:-2], whole // count, count, x.shape[-1]) for x in xs]
+    terms = [term(*(x[..., i, :] for x in groups)) for i in range(count)]
+    # Fused with what uses it, each sum would be computed there again and again.
+    return lax.optimization_barrier(sum(terms[1:], terms[0])), rest  # type: ignore[no-untyped-call]
+
+
+def centered_product_for_gpus(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> Centered:
     """Return what ``centered_product`` does, around what XLA's GPU backend gets wrong.
 
     For shallow int8 products it can choose a generated kernel with a depth tile of 16, whose sums are wrong
@@ -93,17 +188,32 @@ def _center(
     zb: jax.Array | None,
     row_sums: Callable[[], jax.Array],
     column_sums: Callable[[], jax.Array],
-) -> jax.Array:
-    """Correct ``a @ b`` for the zero points; a sum that a zero point of 0 makes needless is never asked for."""
+) -> Centered:
+    """Collect what corrects ``a @ b``; a sum that a zero point of 0 makes needless is never asked for."""
+    rows = columns = None
     if zb is not None:
-        total -= zb * (row_sums() if za is None else row_sums() - depth * za)
+        rows = row_sums() if za is None else row_sums() - depth * za
     if za is not None:
-        total -= za * column_sums()
-    return total
+        columns = column_sums()
+    return Centered(total, zb, rows, za, columns)
 
 
 def _dot(a: jax.Array, b: jax.Array) -> jax.Array:
-    return jnp.matmul(a, b, preferred_element_type=jnp.int32)
+    if a.dtype == b.dtype:
+        return jnp.matmul(a, b, preferred_element_type=jnp.int32)
+    return _mixed_dot(a, b)
+
+
+def _mixed_dot(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Multiply uint8 by int8. Unless told by what algorithm, JAX would convert mixed signs to int32 first."""
+    algorithm = {"precision": lax.DotAlgorithmPreset.DEFAULT, "preferred_element_type": jnp.int32}
+    if math.prod(b.shape[:-2]) == 1:
+        shared = b.reshape(b.shape[-2:])
+        return lax.dot_general(a, shared, (((a.ndim - 1,), (0,)), ((), ())), **algorithm)
+    batch = jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    a, b = (jnp.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
+    leading = tuple(range(len(batch)))
+    return lax.dot_general(a, b, (((a.ndim - 1,), (b.ndim - 2,)), (leading, leading)), **algorithm)
 
 
 def _float_dot(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -126,7 +236,12 @@ def _ones(rank: int, rows: int, columns: int) -> jax.Array:
 
 
 def split_centered_product(
-    a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None, multiply: Product, longest: int
+    a: jax.Array,
+    za: jax.Array | None,
+    b: jax.Array,
+    zb: jax.Array | None,
+    multiply: Callable[..., jax.Array],
+    longest: int,
 ) -> tuple[jax.Array, jax.Array]:
     """Return the exact product for any depth, as ``(low, high)`` with the value ``low + 2**16 * high``.
 

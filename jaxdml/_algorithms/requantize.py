@@ -12,12 +12,15 @@ How a device rounds the estimate does not matter. It takes a handful of operatio
 division is not correctly rounded or a product is contracted into a fused multiply-add, and the tolerance is 2**-18.
 """
 
+import math
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml._algorithms import wide_integers
+from jaxdml._algorithms import fixed_point, wide_integers
 from jaxdml._algorithms.order_keys import bits_of
 from jaxdml._algorithms.wide_integers import Limbs
 
@@ -31,6 +34,15 @@ _LOWEST_EXPONENT, _HIGHEST_EXPONENT = -70, 40
 """Beyond these the quotient rounds to 0, or saturates, for every accumulator from 1 to 2**47."""
 
 _MANTISSA_BITS = 23
+
+_FEW = 2**13
+"""So many outputs are rounded by their residuals at once: to weigh two ways looks at 2048 places itself."""
+
+_PER_MULTIPLIER = 2**11
+"""So many outputs must share a multiplier for its halves, four places each, to be fewer than they are."""
+
+Scales = tuple[jax.Array, jax.Array, jax.Array]
+Accumulate = Callable[..., jax.Array]
 
 
 def _decompose(scale: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -119,11 +131,56 @@ def requantize(
         past_half > 0,
     )
     rounded = whole + up.astype(jnp.int32)
-    result = jnp.where(negative, -rounded, rounded)
-    if zero_point is not None:
-        result += zero_point
+    return _clamp(jnp.where(negative, -rounded, rounded), zero_point, dtype)
+
+
+def _clamp(rounded: jax.Array, zero_point: jax.Array | None, dtype: jnp.dtype) -> jax.Array:
+    result = rounded if zero_point is None else rounded + zero_point
     bounds = np.iinfo(dtype)
     return jnp.clip(result, bounds.min, bounds.max).astype(dtype)
+
+
+def requantize_by_multiplier(
+    accumulate: Accumulate, parts: object, scales: Scales, zero_point: jax.Array | None, dtype: jnp.dtype
+) -> jax.Array:
+    """Return what ``requantize`` does of ``accumulate(parts)``, by residuals only if a multiplier leaves doubts.
+
+    Args:
+      accumulate: gives the int32 accumulator. It is called in every branch, so that it need not be stored.
+      parts: its argument, a tree of arrays.
+      scales: of ``a``, of ``b`` and of the output.
+      zero_point: int32, or None for 0.
+      dtype: int8 or uint8.
+    """
+    shape = jax.eval_shape(accumulate, parts).shape
+    outputs = math.prod(shape)
+    distinct = math.prod(np.broadcast_shapes(*(scale.shape for scale in scales)))
+
+    def by_residuals(parts: object) -> jax.Array:
+        return requantize(accumulate(parts), None, *scales, zero_point, dtype)
+
+    if outputs <= _FEW or distinct * 2 > outputs:
+        return by_residuals(parts)
+    multiplier = multiplier_of(scales)
+
+    def by_multiplier(parts: object) -> jax.Array:
+        rounded, _ = fixed_point.rounded_products(accumulate(parts), multiplier)
+        return _clamp(rounded, zero_point, dtype)
+
+    if distinct * _PER_MULTIPLIER <= outputs:
+        doubtful = fixed_point.may_be_doubtful(multiplier)
+    else:
+        _, where = fixed_point.rounded_products(accumulate(parts), multiplier)
+        # Stored as bytes first: XLA has a fast maximum of those, and a slow one of anything that it fuses into it.
+        stored = lax.optimization_barrier(where.astype(jnp.uint8))  # type: ignore[no-untyped-call]
+        doubtful = jnp.max(stored) > 0
+    return lax.cond(doubtful, by_residuals, by_multiplier, parts)
+
+
+def multiplier_of(scales: Scales) -> fixed_point.Multiplier:
+    """Return ``a_scale * b_scale / output_scale``."""
+    (a_negative, ma, ea), (b_negative, mb, eb), (o_negative, mo, eo) = map(_decompose, scales)
+    return fixed_point.multiplier(a_negative ^ b_negative ^ o_negative, ma, mb, mo, ea + eb - eo)
 
 
 def _reaches_half(

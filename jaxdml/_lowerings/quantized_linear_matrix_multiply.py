@@ -1,13 +1,15 @@
-"""Choose the method that multiplies: one int32 sum, or slices of the depth where it could overflow."""
+"""Choose the methods that multiply and that round: by platform, and by how deep and how high the product is."""
 
+import math
 from collections.abc import Callable
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 
 from jaxdml._algorithms import integer_dot
-from jaxdml._algorithms.requantize import requantize
-from jaxdml._lowerings._platform import by_platform
+from jaxdml._algorithms.requantize import Scales, requantize, requantize_by_multiplier
+from jaxdml._lowerings._platform import by_platform, cpu_features
 
 Quantized = tuple[jax.Array, jax.Array | None]
 """A tensor and its zero point; None is 0."""
@@ -18,31 +20,99 @@ def _greatest(x: jax.Array, zero_point: jax.Array | None) -> int:
     return 128 if x.dtype == jnp.int8 and zero_point is None else 255
 
 
-def _product(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> jax.Array:
-    on_gpu = integer_dot.centered_product_for_gpus
-    return by_platform(a, za, b, zb, cuda=on_gpu, rocm=on_gpu, default=integer_dot.centered_product)
+Operands = tuple[jax.Array, jax.Array | None, jax.Array, jax.Array | None]
+Shift = Callable[[jax.Array, jax.Array | None], Quantized]
+"""``integer_dot.as_int8`` or ``integer_dot.as_uint8``."""
+
+_MIXED_SIGNS = frozenset({"avx512_vnni", "amx_int8"})
+"""CPU features for which XLA has a kernel of uint8 x int8; with the first, it has none as fast of int8 x int8."""
 
 
-def _integer_dot(a: Quantized, b: Quantized) -> tuple[jax.Array, jax.Array | None]:
+def _exactly(operands: Operands, multiply: integer_dot.Product) -> jax.Array:
+    return integer_dot.centered(multiply(*operands))
+
+
+def _round(
+    operands: Operands,
+    scales: Scales,
+    zero_point: jax.Array | None,
+    *,
+    multiply: integer_dot.Product,
+    dtype: jnp.dtype,
+) -> jax.Array:
+    return requantize(_exactly(_shifted(operands, integer_dot.as_int8), multiply), None, *scales, zero_point, dtype)
+
+
+def _round_on_cpu(
+    operands: Operands, scales: Scales, zero_point: jax.Array | None, *, shift: Shift, dtype: jnp.dtype
+) -> jax.Array:
+    """Round by multipliers: a CPU's branches cost nothing. Those of a GPU wait for the host."""
+    a, _, b, _ = operands
+    batch = jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    single = a.shape[-2] == 1 and a.shape[-1] > 0 and math.prod(batch) == math.prod(b.shape[:-2])
+    multiply = integer_dot.centered_row_product if single else integer_dot.centered_product
+    parts = multiply(*_shifted(operands, shift))
+    return requantize_by_multiplier(integer_dot.centered, parts, scales, zero_point, dtype)
+
+
+def _shifted(operands: Operands, shift: Shift) -> Operands:
+    a, za, b, zb = operands
+    return (*shift(a, za), *integer_dot.as_int8(b, zb))
+
+
+Branches = dict[str, Callable[..., jax.Array]]
+
+
+def _elsewhere(on_gpu: Callable[..., jax.Array], default: Callable[..., jax.Array]) -> Branches:
+    return {"cuda": on_gpu, "rocm": on_gpu, "default": default}
+
+
+def _multiply(
+    a: Quantized,
+    b: Quantized,
+    scales: Scales,
+    zero_point: jax.Array | None,
+    dtype: jnp.dtype,
+    *,
+    shift: Shift,
+    everywhere: bool,
+) -> jax.Array:
+    """Multiply with ``shift(a)`` on CPUs, and with int8 elsewhere, if anywhere."""
     longest = integer_dot.longest_exact_sum(_greatest(*a), _greatest(*b))
-    operands = *integer_dot.as_int8(*a), *integer_dot.as_int8(*b)
-    if a[0].shape[-1] <= longest:
-        return _product(*operands), None
-    return integer_dot.split_centered_product(*operands, _product, longest)
+    products = integer_dot.centered_product_for_gpus, integer_dot.centered_product
+    if a[0].shape[-1] > longest:
+        others = _elsewhere(*(partial(_exactly, multiply=multiply) for multiply in products)) if everywhere else {}
+
+        def product(*operands: jax.Array | None) -> jax.Array:
+            return by_platform(operands, cpu=partial(_exactly, multiply=integer_dot.centered_product), **others)
+
+        operands = _shifted((*a, *b), integer_dot.as_int8 if everywhere else shift)
+        low, high = integer_dot.split_centered_product(*operands, product, longest)
+        return requantize(low, high, *scales, zero_point, dtype)
+    others = (
+        _elsewhere(*(partial(_round, multiply=multiply, dtype=dtype) for multiply in products)) if everywhere else {}
+    )
+    on_cpu = partial(_round_on_cpu, shift=shift, dtype=dtype)
+    return by_platform((*a, *b), scales, zero_point, cpu=on_cpu, **others)
 
 
-METHODS: dict[str, Callable[[Quantized, Quantized], tuple[jax.Array, jax.Array | None]]] = {"integer_dot": _integer_dot}
+METHODS: dict[str, Callable[..., jax.Array]] = {
+    "integer_dot": partial(_multiply, shift=integer_dot.as_int8, everywhere=True),
+    "mixed_dot": partial(_multiply, shift=integer_dot.as_uint8, everywhere=False),
+}
 
 
 def multiply(
     a: Quantized,
     b: Quantized,
-    scales: tuple[jax.Array, jax.Array, jax.Array],
+    scales: Scales,
     output_zero_point: jax.Array | None,
     output_dtype: jnp.dtype,
     implementation: str | None,
 ) -> jax.Array:
     """Multiply and requantize; scales and zero points have the rank of the result."""
-    low, high = METHODS[implementation or "integer_dot"](a, b)
     wide = None if output_zero_point is None else output_zero_point.astype(jnp.int32)
-    return requantize(low, high, *scales, wide, output_dtype)
+    if implementation is not None:
+        return METHODS[implementation](a, b, scales, wide, output_dtype)
+    shift = integer_dot.as_uint8 if _MIXED_SIGNS & cpu_features() else integer_dot.as_int8
+    return _multiply(a, b, scales, wide, output_dtype, shift=shift, everywhere=True)
