@@ -1,0 +1,65 @@
+"""Show progress, and the results as tables."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from rich import box, progress
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.cases import Case
+from benchmarks.report import OURS, fraction, geometric_mean, medians, ratio, ratios, untimed
+
+console = Console(highlight=False)
+if not console.is_terminal:
+    console = Console(highlight=False, width=200)  # What is no terminal has no width to fit.
+
+
+def follow(cases: Sequence[Case]) -> Iterator[Case]:
+    """Go through the cases and show which one is at work."""
+    columns = progress.BarColumn(), progress.MofNCompleteColumn(), progress.TimeRemainingColumn()
+    with progress.Progress(*columns, progress.TextColumn("{task.description}"), console=console, transient=True) as bar:
+        task = bar.add_task("", total=len(cases))
+        for case in cases:
+            bar.update(task, description=case.name)
+            yield case
+            bar.advance(task)
+
+
+def show(cases: Sequence[Mapping[str, Any]], peers: Sequence[str]) -> None:
+    """Show the table of the cases, and why a peer has no time."""
+    present = [peer for peer in peers if any(not case["contenders"][peer]["absent"] for case in cases)]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("case; medians in us", overflow="fold")
+    for header in (*present, "best other / ours", "quartiles of ours", "of the roofline", "ours compiles in s"):
+        table.add_column(header, justify="right")
+    for case in cases:
+        table.add_row(case["name"], *(_cell(case, peer) for peer in present), *_of_ours(case))
+    console.print(table)
+    if found := ratios(cases):
+        console.print(f"Best other / ours: geometric mean {geometric_mean(found):.2f}, worst {min(found):.2f}.")
+    counted = Counter((peer, reason) for peer, _, reason in untimed(cases))
+    for (peer, reason), count in counted.items():
+        console.print(f"{peer} has no time for {count} of {len(cases)} cases: {reason}.", markup=False)
+
+
+def _cell(case: Mapping[str, Any], peer: str) -> str:
+    taken = medians(case)
+    if peer in taken:
+        return microseconds(taken[peer])
+    return "-" if case["contenders"][peer]["absent"] else "WRONG"
+
+
+def _of_ours(case: Mapping[str, Any]) -> Iterable[str]:
+    ours = case["contenders"].get(OURS, {"timing": None})
+    if not ours["timing"]:
+        return [""] * 4
+    against = ratio(case)
+    quartiles = "-".join(microseconds(ours["timing"][f"{name}_quartile_us"]) for name in ("lower", "upper"))
+    return "" if against is None else f"{against:.2f}", quartiles, f"{fraction(case):.0%}", f"{ours['compile_s']:.2f}"
+
+
+def microseconds(value: float) -> str:
+    """Write a time with three digits that count, or all before the point."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:#.3g}"

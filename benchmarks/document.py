@@ -1,0 +1,143 @@
+"""Write docs/benchmarks.md from what lies in benchmarks/results/: ``python -m benchmarks.document``."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.display import microseconds
+from benchmarks.report import FILE, OURS, fraction, geometric_mean, medians, ratio, ratios, read, untimed
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+PAGE = ROOT / "docs" / "benchmarks.md"
+
+_HEAD = """<!-- Written by python -m benchmarks.document from benchmarks/results/. Do not edit. -->
+# Benchmarks
+
+```
+pip install -e ".[bench]"
+python -m benchmarks --out benchmarks/results/NAME --cases "*" --overheads
+python -m benchmarks.document
+```
+
+The first command measures the device that JAX finds, with the peers that are installed, and draws the plots. The
+second writes this page. `python -m benchmarks --help` says how to choose operators, peers and cases, and `--list`
+shows every case with its origin.
+
+## How it is measured
+
+- Every peer runs in the same process, on the same data, with the same number of threads. Its answer is compared
+  with the oracle's before anything is timed. A wrong answer gets no time.
+- The peers take turns, a sample each, and all start over. The figures are medians, beside the quartiles. Compiling
+  is timed apart.
+- After its call a thread pool spins for a while, and slows whoever comes next. Before each turn the harness waits
+  until every other thread of the process sleeps. Then the peer warms up, untimed.
+- On a CPU the clock is read around calls that follow one another. glibc is told to keep freed memory, for every peer
+  alike (`environment.ALLOCATOR`), and a peer warms up until its calls touch no fresh pages, for at most half a
+  second.
+- On an accelerator the profiler's times of kernels and copies are added up, after a flush of the cache. What the
+  host takes to dispatch does not count.
+- The roofline is the greater of two times: to move each input and output byte once at the speed of a copy of that
+  size, and to compute at the rate of a large product of 8-bit integers. Both are the best that the same run
+  measured. Data in a nearer cache than the copy's can beat it.
+- "Prepacked" peers were given the right matrix beforehand, as a constant of the model.
+"""
+
+_NOTHING = """
+## Results
+
+There are none yet.
+"""
+
+
+def page(results: Path = RESULTS) -> str:
+    """Write the page."""
+    folders = sorted(file.parent for file in results.glob(f"*/{FILE}"))
+    return _HEAD + ("".join(f"\n{part}\n" for folder in folders for part in _device(folder)) or _NOTHING)
+
+
+def _device(folder: Path) -> Iterator[str]:
+    report = read(folder)
+    where = report["environment"]
+    versions = ", ".join(f"{name} {version}" for name, version in where["versions"].items())
+    yield f"## {where['device']}"
+    yield f"Measured on {where['date']} at commit {where['commit']}, with {where['threads']} threads; {versions}."
+    copy = [float(rate) for rate in report["roofline"]["copy_gb_per_s"].values()]
+    rate = report["roofline"]["int8_gop_per_s"]
+    yield (
+        f"Copy bandwidth: {min(copy):.1f} to {max(copy):.1f} GB/s, by size. "
+        f"Products of 8-bit integers: {rate:,.0f} billion operations a second."
+    )
+    yield _summary(report["cases"])
+    for picture in sorted(folder.glob("*.png")):
+        yield f"![{picture.stem.replace('-', ' ')}](../benchmarks/results/{folder.name}/{picture.name})"
+    if models := [case for case in report["cases"] if case["group"] == "models"]:
+        yield "### Sizes of real models"
+        yield _models(models)
+    if "overheads" in report:
+        yield "### Before a program runs"
+        yield _overheads(report["overheads"])
+    if missing := _missing(report["cases"]):
+        yield "### Who has no time, and why"
+        yield missing
+
+
+def _summary(cases: Sequence[Mapping[str, Any]]) -> str:
+    """Tell each operator and group in a line: the best of the others against jaxdml."""
+    rows = []
+    for operator, group in dict.fromkeys((case["operator"], case["group"]) for case in cases):
+        mine = [case for case in cases if (case["operator"], case["group"]) == (operator, group)]
+        if found := ratios(mine):
+            slower = sum(value < 1 for value in found)
+            reached = [value for value in map(fraction, mine) if value is not None]
+            figures = f"{geometric_mean(found):.2f}", f"{min(found):.2f}", f"{max(found):.2f}", str(slower)
+            rows.append((f"`{operator}`, {group}", str(len(found)), *figures, f"{geometric_mean(reached):.0%}"))
+    header = (
+        "",
+        "cases",
+        "best other / ours, mean",
+        "least",
+        "greatest",
+        "cases where ours is slower",
+        "of the roofline",
+    )
+    return _table(header, rows) + "\n\nMeans are geometric. The best other is the fastest peer of each case."
+
+
+def _models(cases: Sequence[Mapping[str, Any]]) -> str:
+    peers = [peer for peer in cases[0]["contenders"] if any(peer in medians(case) for case in cases)]
+    rows = []
+    for case in cases:
+        taken, against, reached = medians(case), ratio(case), fraction(case)
+        times = (microseconds(taken[peer]) if peer in taken else "-" for peer in peers)
+        last = "-" if against is None else f"{against:.2f}", "-" if reached is None else f"{reached:.0%}"
+        rows.append((f"`{case['name']}`: {case['origin']}", *times, *last))
+    return "Medians in µs.\n\n" + _table(("case", *peers, "best other / ours", "of the roofline"), rows)
+
+
+def _overheads(entries: Sequence[Mapping[str, Any]]) -> str:
+    rows = []
+    for entry in entries:
+        for peer in (OURS, "lax"):
+            stages = (f"{1e3 * entry[peer][stage]:.1f}" for stage in ("trace_s", "lower_s", "compile_s"))
+            rows.append(
+                (f"`{entry['operator']}`, {entry['size']}", peer, *stages, microseconds(entry[peer]["eager_us"]))
+            )
+    return _table(("call", "", "trace (ms)", "lower (ms)", "compile (ms)", "eager call (µs)"), rows)
+
+
+def _missing(cases: Sequence[Mapping[str, Any]]) -> str:
+    counted: dict[tuple[str, str], int] = {}
+    for peer, _, reason in untimed(cases):
+        counted[peer, reason] = counted.get((peer, reason), 0) + 1
+    rows = [(peer, reason, str(count)) for (peer, reason), count in counted.items()]
+    return _table(("peer", "why", "cases"), rows) if rows else ""
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [header, ["---", *["--:"] * (len(header) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,95 @@
+"""Where a run happens: the device that JAX finds, the threads that everybody gets, versions, flags, commit."""
+
+import datetime
+import os
+import platform as host
+import subprocess
+import sys
+import time
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import jax
+
+THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+"""Threads of every peer on a CPU: all there are, as XLA takes them."""
+
+ALLOCATOR = {
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": "100000000000",
+    "MALLOC_TOP_PAD_": "268435456",
+}
+"""glibc keeps what is freed. Otherwise every large result lies in fresh pages, and clearing them is what one times."""
+
+_FLAGS = ("XLA_FLAGS", "JAX_PLATFORMS", "OMP_NUM_THREADS", "OMP_WAIT_POLICY", "KMP_BLOCKTIME", *ALLOCATOR)
+_PACKAGES = ("jax", "jaxlib", "numpy", "onnxruntime", "torch")
+
+
+def settle() -> None:
+    """Start this process anew under the allocator's settings, which glibc reads only at start."""
+    if sys.platform == "linux" and any(os.environ.get(name) != value for name, value in ALLOCATOR.items()):
+        os.execve(sys.executable, sys.orig_argv, os.environ | ALLOCATOR)
+
+
+def busy() -> tuple[float, float] | None:
+    """Return the seconds that all cores, and that this process, have worked so far; None where nothing tells."""
+    try:
+        ticks = [int(part) for part in Path("/proc/stat").read_text(encoding="utf-8").split("\n", 1)[0].split()[1:9]]
+    except OSError:
+        return None
+    idle, waiting = ticks[3:5]
+    return (sum(ticks) - idle - waiting) / os.sysconf("SC_CLK_TCK"), time.process_time()
+
+
+def busy_elsewhere(before: tuple[float, float] | None, elapsed_s: float) -> float | None:
+    """Return how many cores worked for others since then: it spoils figures, those of OpenMP above all."""
+    after = busy()
+    if before is None or after is None:
+        return None
+    return max(0.0, (after[0] - before[0]) - (after[1] - before[1])) / elapsed_s
+
+
+def platform() -> str:
+    """Return ``cpu``, ``gpu`` or ``tpu``."""
+    return jax.default_backend()
+
+
+def describe() -> dict[str, Any]:
+    """Say all that a reader needs to judge the figures, or to get them again."""
+    cpu = f"{_processor()}, {THREADS} thread{'s' * (THREADS > 1)}"
+    return {
+        "device": cpu if platform() == "cpu" else jax.devices()[0].device_kind,
+        "host": cpu,
+        "platform": platform(),
+        "threads": THREADS,
+        "versions": {"python": host.python_version()} | dict(filter(None, map(_version, _PACKAGES))),
+        "flags": {name: os.environ[name] for name in _FLAGS if name in os.environ},
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "commit": _commit(),
+    }
+
+
+def _version(package: str) -> tuple[str, str] | None:
+    try:
+        return package, metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _commit() -> str | None:
+    """Name the commit, and whether the tree differs from it."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--exclude=*", "--abbrev=12"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return host.processor() or host.machine()

@@ -1,0 +1,184 @@
+"""Draw a report: growth in n and in k, the roofline, and the ratios as heat maps."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+
+from benchmarks.report import OURS, medians, ratio
+
+mpl.use("agg")
+
+_COLOURS = {
+    "jaxdml": "#D55E00",
+    "lax": "#0072B2",
+    "onnxruntime": "#009E73",
+    "onnxruntime prepacked": "#009E73",
+    "torch": "#CC79A7",
+    "torch prepacked": "#CC79A7",
+    "torch.compile": "#882255",
+    "numpy": "#999999",
+}
+"""Okabe and Ito's palette, which people with any colour vision can tell apart."""
+
+_MARKERS = {
+    "jaxdml": "o",
+    "lax": "s",
+    "onnxruntime": "^",
+    "onnxruntime prepacked": "v",
+    "torch": "D",
+    "torch prepacked": "d",
+    "torch.compile": "P",
+    "numpy": "x",
+}
+
+_WIDTH, _DPI = 9.0, 110
+
+Cases = Sequence[Mapping[str, Any]]
+
+
+def draw(report: Mapping[str, Any], folder: Path) -> list[Path]:
+    """Draw what the report has cases for."""
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for case in report["cases"]:
+        groups.setdefault(case["group"], []).append(case)
+    figures = {
+        group.replace(" ", "-"): _growth(cases, group) for group, cases in groups.items() if group.startswith("growth")
+    }
+    plain = [case for name in ("grid", "models") for case in groups.get(name, [])]
+    if any(OURS in medians(case) for case in plain):
+        figures["roofline"] = _roofline(plain)
+    for operator in dict.fromkeys(case["operator"] for case in groups.get("grid", [])):
+        cases = [case for case in groups["grid"] if case["operator"] == operator and ratio(case) is not None]
+        if cases:
+            figures[f"ratios-{operator}"] = _heat_map(cases, operator)
+    paths = []
+    for name, figure in figures.items():
+        figure.suptitle(f"{figure.get_suptitle()}\n{report['environment']['device']}", fontsize=11)
+        paths.append(folder / f"{name}.png")
+        figure.savefig(paths[-1], dpi=_DPI, metadata={"Software": None})
+    return paths
+
+
+def _growth(cases: Cases, group: str) -> Figure:
+    """Draw time against n or k, one panel a dtype."""
+    dtypes = list(dict.fromkeys(case["dtype"] for case in cases))
+    columns = min(3, len(dtypes))
+    rows = -(-len(dtypes) // columns)
+    figure = Figure(figsize=(_WIDTH, 2.9 * rows + 0.9), layout="constrained")
+    panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    for panel, dtype in zip(panels.flat, dtypes, strict=False):
+        series: dict[str, list[tuple[int, float]]] = {"roofline": []}
+        for case in cases:
+            if case["dtype"] == dtype:
+                series["roofline"].append((case["at"], case["floor_us"]))
+                for peer, median in medians(case).items():
+                    series.setdefault(peer, []).append((case["at"], median))
+        for peer, points in series.items():
+            style: dict[str, Any] = {"color": "black", "linestyle": ":", "linewidth": 1}
+            if peer in _COLOURS:
+                style = {"color": _COLOURS[peer], "marker": _MARKERS[peer], "markersize": 3.5, "linewidth": 1.4}
+            panel.plot(*zip(*points, strict=True), label=peer, zorder=3 if peer == OURS else 2, **style)
+        panel.set_xscale("log", base=2)
+        panel.set_yscale("log")
+        panel.set_title(dtype, fontsize=10)
+        panel.grid(alpha=0.3)
+    for panel in panels.flat[len(dtypes) :]:
+        panel.set_axis_off()
+    for column in range(columns):
+        lowest = panels.flat[max(i for i in range(len(dtypes)) if i % columns == column)]
+        lowest.tick_params(labelbottom=True)
+        lowest.set_xlabel(f"{group[-1]} (elements)")
+    for row in panels:
+        row[0].set_ylabel("time of a call (µs)")
+    others = "k = 64" if group.endswith("n") else "n = 2²⁰"
+    figure.suptitle(f"top_k of one row, {others}: {group}")
+    _legend(figure, list(panels.flat))
+    return figure
+
+
+def _roofline(cases: Cases) -> Figure:
+    """Draw how long every call takes against the least that it could."""
+    operators = list(dict.fromkeys(case["operator"] for case in cases))
+    columns = min(2, len(operators))
+    rows = -(-len(operators) // columns)
+    figure = Figure(figsize=(_WIDTH, 3.3 * rows + 0.9), layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False)
+    for panel, operator in zip(panels.flat, operators, strict=False):
+        series: dict[str, list[tuple[float, float]]] = {}
+        floors = []
+        for case in cases:
+            if case["operator"] == operator:
+                floors.append(case["floor_us"])
+                for peer, median in medians(case).items():
+                    series.setdefault(peer, []).append((case["floor_us"], median))
+        ends = [min(floors) / 2, max(floors) * 2]
+        panel.plot(ends, ends, color="black", linewidth=1, linestyle=":", label="roofline")
+        for peer, points in series.items():
+            style = {"c": _COLOURS[peer], "marker": _MARKERS[peer], "alpha": 0.75, "linewidths": 0.8}
+            panel.scatter(*zip(*points, strict=True), s=16, label=peer, zorder=3 if peer == OURS else 2, **style)
+        panel.set_xscale("log")
+        panel.set_yscale("log")
+        panel.set_title(operator, fontsize=10)
+        panel.grid(alpha=0.3)
+        panel.set_xlabel("least time by the roofline (µs)")
+    for panel in panels.flat[len(operators) :]:
+        panel.set_axis_off()
+    for row in panels:
+        row[0].set_ylabel("time of a call (µs)")
+    figure.suptitle("What calls take, and the least that they could")
+    _legend(figure, list(panels.flat))
+    return figure
+
+
+def _legend(figure: Figure, panels: Sequence[Axes]) -> None:
+    """Name every peer once, below all panels."""
+    handles = {
+        label: handle for panel in panels for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
+    }
+    ordered = [peer for peer in (*_COLOURS, "roofline") if peer in handles]
+    figure.legend(
+        [handles[peer] for peer in ordered],
+        ordered,
+        loc="outside lower center",
+        ncols=len(ordered) if len(ordered) < 7 else 5,
+        frameon=False,
+    )
+
+
+def _heat_map(cases: Cases, operator: str) -> Figure:
+    """Draw the time of the best other by ours, sizes down and dtypes across."""
+
+    def across(case: Mapping[str, Any]) -> str:
+        return case["dtype"] if case["data"] == "random" else f"{case['dtype']}\n{case['data']}"
+
+    def down(case: Mapping[str, Any]) -> str:
+        return " ".join([case["size"], *(value for value in case["options"].values() if isinstance(value, str))])
+
+    columns, rows = list(dict.fromkeys(map(across, cases))), list(dict.fromkeys(map(down, cases)))
+    table = np.full((len(rows), len(columns)), np.nan)
+    for case in cases:
+        table[rows.index(down(case)), columns.index(across(case))] = ratio(case)
+    figure = Figure(
+        figsize=(min(_WIDTH, 4.8 + 0.6 * len(columns)), max(3.2, 1.6 + 0.36 * len(rows))), layout="constrained"
+    )
+    panel = figure.subplots()
+    # Purple to orange, white where both take the same; beyond four times the colour says no more.
+    image = panel.imshow(table, cmap="PuOr_r", norm=LogNorm(0.25, 4), aspect="auto")
+    panel.set_xticks(range(len(columns)), columns, fontsize=8, rotation=30, ha="right", rotation_mode="anchor")
+    panel.set_yticks(range(len(rows)), rows, fontsize=8)
+    for (row, column), value in np.ndenumerate(table):
+        if np.isfinite(value):
+            colour = "white" if max(value, 1 / value) > 2.8 else "black"
+            text = f"{value:.2f}" if value < 9.95 else f"{value:.0f}"
+            panel.text(column, row, text, ha="center", va="center", fontsize=8, color=colour)
+    bar = figure.colorbar(image, extend="both", ticks=[0.25, 0.5, 1, 2, 4], format="%g")
+    bar.ax.minorticks_off()
+    bar.set_label("time of the best other / of jaxdml", fontsize=8)
+    figure.suptitle(operator)
+    return figure

@@ -1,0 +1,85 @@
+"""Measure what the device can do at best: copy bytes, and multiply 8-bit integers."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from benchmarks.cases import multiply
+from benchmarks.environment import platform
+from benchmarks.measuring import interleaved
+from benchmarks.peers import Absent, prepare
+
+Run = Callable[[], Any]
+
+_EXPONENTS = range(12, 29, 2)
+"""Working sets of 4 KiB to 256 MiB: from what the innermost cache holds to what none does."""
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """What was measured.
+
+    Attributes:
+      copy_gb_per_s: bytes read and written in a second, by the size of its working set.
+      int8_gop_per_s: multiplications and additions in a second of a large product of int8 matrices.
+    """
+
+    copy_gb_per_s: Mapping[int, float]
+    int8_gop_per_s: float
+
+    def floor_us(self, size: int, operations: int) -> float:
+        """Return the time below which no call that moves and computes so much can come."""
+        nearest = min(self.copy_gb_per_s, key=lambda measured: abs(measured.bit_length() - size.bit_length()))
+        return max(size / self.copy_gb_per_s[nearest], operations / self.int8_gop_per_s) / 1e3
+
+
+def measure(rounds: int, budget_s: float) -> Roofline:
+    """Measure the device that JAX finds."""
+    square = 2048 if platform() == "cpu" else 8192
+    products = _best(dict(enumerate(_products(square))), rounds, budget_s)
+    copies = {2**exponent: _best(_copies(2**exponent // 8), rounds, budget_s) for exponent in _EXPONENTS}
+    return Roofline({size: size / us / 1e3 for size, us in copies.items()}, 2 * square**3 / products / 1e3)
+
+
+def _best(runs: Mapping[Any, Run], rounds: int, budget_s: float) -> float:
+    """Return the median of the fastest, in microseconds: a roof is over everybody."""
+    for run in runs.values():
+        run()
+    named = {str(name): run for name, run in runs.items()}
+    return min(timing.median_us for timing in interleaved(named, rounds=rounds, budget_s=budget_s).values())
+
+
+def _copies(words: int) -> Mapping[str, Run]:
+    copies = {"lax": _run(jax.jit(lambda x: x + 1), jnp.zeros(words, jnp.int32))}
+    if platform() == "cpu":
+        # A program of XLA takes microseconds to start, which in small sets is more than the copy.
+        copies["numpy"] = _run(np.copyto, np.ones(words, np.int32), np.zeros(words, np.int32))
+    return copies
+
+
+def _products(square: int) -> Iterator[Run]:
+    # Which side is contracted along which axis decides how well it vectorizes.
+    ones = jnp.ones((square, square), jnp.int8)
+    for contracted in ((1, 0), (1, 1), (0, 0), (0, 1)):
+        yield _run(jax.jit(_product, static_argnums=2), ones, ones, contracted)
+    # On CPUs XLA's products of integers are not the best there are.
+    case = multiply("roofline", (), square, square, square, "uint8", "int8", origin="the roofline")
+    arguments = case.draw(np.random.default_rng(0))
+    for peer in ("onnxruntime prepacked", "torch prepacked"):
+        with contextlib.suppress(Absent):
+            yield prepare(peer, case, [arguments]).run
+
+
+def _product(a: jax.Array, b: jax.Array, contracted: tuple[int, int]) -> jax.Array:
+    left, right = contracted
+    return lax.dot_general(a, b, (((left,), (right,)), ((), ())), preferred_element_type=jnp.int32)
+
+
+def _run(function: Callable[..., Any], *arguments: Any) -> Run:
+    return lambda: jax.block_until_ready(function(*arguments))

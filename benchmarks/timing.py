@@ -1,0 +1,132 @@
+"""Time calls: contenders in turn, many short samples of each, told by their quartiles."""
+
+import contextlib
+import math
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
+SAMPLE_S = 0.004
+"""A sample repeats the call until it takes about this long, well above what reading a clock costs."""
+
+WARM_S = 0.02
+"""So long, and at least once, a contender runs untimed before its sample.
+
+Caches are its own then, and its threads have found their cores: Linux may wake a thread on the core of the one that
+waits for it, and moves it away only after some ticks of 4 ms."""
+
+_FEW_PAGES, _LONGEST_WARM_S = 64, 0.5
+"""A call that touches so few pages for the first time has its memory together; when to start whether or not."""
+
+_NAP_S, _NAPS, _LONGEST_DOZE_S = 0.001, 3, 0.2
+"""Between two looks at the threads; so many looks in a row find none at work; when to stop looking."""
+
+_BLIND_DOZE_S = 0.06
+"""The doze where nothing tells what threads do: longer than any pool was seen to spin."""
+
+_THREADS = Path("/proc/self/task")
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long a call took, over the samples."""
+
+    median_us: float
+    lower_quartile_us: float
+    upper_quartile_us: float
+    samples: int
+    calls_per_sample: int
+
+
+def doze() -> None:
+    """Sleep until every other thread of this process sleeps as well.
+
+    Thread pools spin after a call, waiting for the next: onnxruntime's for tens of milliseconds, OpenMP's for some.
+    Two pools at a time on the same cores cost the one that works up to whole time slices. Forbidding them to spin
+    would slow their own calls, so whoever comes next waits instead.
+    """
+    if not _THREADS.exists():
+        time.sleep(_BLIND_DOZE_S)
+        return
+    end, quiet = time.perf_counter() + _LONGEST_DOZE_S, 0
+    while quiet < _NAPS and time.perf_counter() < end:
+        time.sleep(_NAP_S)
+        quiet = 0 if _others_run() else quiet + 1
+
+
+def _others_run() -> bool:
+    """Tell whether the kernel has another thread of this process running, or waiting for a core."""
+    for thread in _THREADS.iterdir():
+        with contextlib.suppress(OSError):  # It has just ended.
+            if int(thread.name) != threading.get_native_id() and _state(thread) == "R":
+                return True
+    return False
+
+
+def _state(thread: Path) -> str:
+    return (thread / "stat").read_text().rpartition(")")[2].split()[0]
+
+
+def seconds(run: Callable[[], Any], calls: int = 1) -> float:
+    """Time some calls, one after the other."""
+    begin = time.perf_counter()
+    for _ in range(calls):
+        run()
+    return time.perf_counter() - begin
+
+
+def interleaved(runs: Mapping[str, Callable[[], Any]], *, rounds: int, budget_s: float) -> dict[str, Timing]:
+    """Time every run in turn, ``rounds`` times over.
+
+    A round gives each one a silence, a warm-up and a sample. A run whose ``rounds`` samples would take more than
+    ``budget_s`` gets fewer; one that takes longer than that in a single call gets no other.
+    """
+    once: dict[str, float] = {}
+    for name, run in runs.items():
+        doze()
+        once[name] = _warm(run)
+    calls = {name: max(1, min(1000, int(SAMPLE_S / took))) for name, took in once.items()}
+    turns = {name: max(1, int(budget_s / (max(WARM_S, took) + took * calls[name]))) for name, took in once.items()}
+    # The one call of whoever has no budget for a second is the sample.
+    samples = {name: [] if took < budget_s else [took] for name, took in once.items()}
+    for turn in range(rounds):
+        for name, run in runs.items():
+            if once[name] < budget_s and turn < turns[name]:
+                doze()
+                _warm(run)
+                samples[name].append(seconds(run, calls[name]) / calls[name])
+    return {name: summary(taken, calls[name]) for name, taken in samples.items()}
+
+
+def _warm(run: Callable[[], Any]) -> float:
+    """Run for a while, and return the seconds of the fastest call.
+
+    As long as calls still take fresh pages it goes on: glibc fits an aligned block into one that was freed only after
+    a dozen calls or so, when enough of its neighbours are free as well.
+    """
+    begin, fastest, fresh = time.perf_counter(), math.inf, False
+    while fastest == math.inf or (took := time.perf_counter() - begin) < WARM_S or (fresh and took < _LONGEST_WARM_S):
+        before = _faults()
+        fastest = min(fastest, seconds(run))
+        fresh = _faults() - before > _FEW_PAGES
+    return fastest
+
+
+def _faults() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt if resource else 0
+
+
+def summary(taken_s: list[float], calls: int) -> Timing:
+    """Tell samples by their quartiles."""
+    lower, median, upper = (float(part) * 1e6 for part in np.quantile(taken_s, (0.25, 0.5, 0.75)))
+    return Timing(median, lower, upper, len(taken_s), calls)

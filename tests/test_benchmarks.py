@@ -1,0 +1,155 @@
+"""The harness checks before it times, drops nobody silently, and its page holds what was measured."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("rich")
+
+from benchmarks import __main__, document, measuring, peers, report, timing
+from benchmarks.answers import Judge
+from benchmarks.cases import CASES, multiply, scatter, top_k
+from benchmarks.peers import Absent, Contender, prepare
+from benchmarks.roofline import Roofline
+from benchmarks.timing import Timing
+from jaxdml import reference
+
+TINY = (
+    top_k("grid", 2, 40, 3, "float32", "decreasing", data="with NaN"),
+    top_k("grid", 2, 40, 3, "int8", "increasing", data="few distinct"),
+    top_k("growth in k", 1, 64, 4, "uint8", "decreasing"),
+    multiply("models", (), 3, 8, 4, "uint8", "int8", origin="a test"),
+    scatter("scatter_nd", "models", (6, 2), 3, "float32", memory="donated", origin="a test"),
+    scatter("scatter_elements", "grid", (6, 2), 3, "float32", memory="copied", origin="a test"),
+)
+HERE = ("jaxdml", "lax", "numpy")
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    """Call each contender once more, instead of timing it, and measure no roof."""
+
+    def interleaved(runs, **plan):
+        return {name: Timing(timing.seconds(run) * 1e6, 1.0, 2.0, 1, 1) for name, run in runs.items()}
+
+    monkeypatch.setattr(measuring, "interleaved", interleaved)
+    # On an accelerator NumPy would not be measured; here it is the peer that is always there.
+    monkeypatch.setattr(peers, "ONLY_ON_CPUS", frozenset())
+    monkeypatch.setattr(__main__.roofline, "measure", lambda **plan: Roofline({4096: 1.0, 2**20: 2.0}, 10.0))
+
+
+def wrong(case, draws):
+    answers = prepare("lax", case, draws).run()
+    return Contender(lambda: answers, lambda found: tuple(np.asarray(part) + 1 for part in found), "exact")
+
+
+def test_a_run_writes_what_the_report_says_it_holds(tmp_path, capsys):
+    assert __main__.main(["--cases", "*", "--peers", *HERE, "--out", str(tmp_path)], cases=TINY) == 0
+    written = json.loads((tmp_path / report.FILE).read_text())
+    assert set(written) == {"environment", "roofline", "cases"}
+    assert "busy_elsewhere" in written["environment"]
+    assert written["environment"]["versions"]["jax"] == jax.__version__
+    assert written["roofline"] == {"copy_gb_per_s": {"4096": 1.0, "1048576": 2.0}, "int8_gop_per_s": 10.0}
+    assert [case["name"] for case in written["cases"]] == [case.name for case in TINY]
+    for case in written["cases"]:
+        assert list(case["contenders"]) == list(HERE)
+        for contender in case["contenders"].values():
+            assert set(contender) == {"absent", "verdict", "compile_s", "timing"}
+            assert contender["verdict"]["accepted"]
+            assert contender["timing"]["median_us"] > 0
+    pictures = {"growth-in-k", "roofline", "ratios-top_k", "ratios-scatter_elements"}
+    assert {file.stem for file in tmp_path.glob("*.png")} == pictures
+    assert TINY[0].size in "".join(capsys.readouterr().out.split("\n"))
+
+
+def test_a_wrong_answer_gets_no_time(monkeypatch, tmp_path, capsys):
+    monkeypatch.setitem(peers.PEERS, "jaxdml", {"top_k": wrong})
+    arguments = ["top_k", "--cases", "*int8*", "--peers", *HERE, "--out", str(tmp_path)]
+    assert __main__.main(arguments, cases=TINY) == 1
+    ours = report.read(tmp_path)["cases"][0]["contenders"]["jaxdml"]
+    assert ours["timing"] is None
+    assert ours["verdict"]["different"] > 0
+    assert not ours["verdict"]["accepted"]
+    assert "WRONG" in capsys.readouterr().out
+
+
+def test_a_peer_that_breaks_does_not_end_the_run(monkeypatch):
+    def broken(case, arguments):
+        raise RuntimeError("no memory\nand a long story")
+
+    monkeypatch.setitem(peers.PEERS, "torch", {"top_k": broken})
+    found = measuring.measure(TINY[0], ["torch", "numpy"], rounds=1, budget_s=1)
+    assert found["torch"]["absent"] == "failed: RuntimeError: no memory"
+    assert found["numpy"]["timing"]
+
+
+def test_a_peer_that_is_not_there_is_named(monkeypatch):
+    def without(case, arguments):
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+    monkeypatch.setitem(peers.PEERS, "torch", {"top_k": without})
+    found = measuring.measure(TINY[0], ["torch", "torch prepacked"], rounds=1, budget_s=1)
+    assert found["torch"]["absent"] == "torch is not installed"
+    assert found["torch prepacked"]["absent"] == "no way of its own"
+    entry = report.entry(TINY[0], found, Roofline({4096: 1.0}, 1.0))
+    assert [peer for peer, _, _ in report.untimed([entry])] == ["torch", "torch prepacked"]
+
+
+def test_a_peer_that_cannot_says_why():
+    half = top_k("grid", 2, 40, 3, "bfloat16", "decreasing")
+    with pytest.raises(Absent, match="no partition of bfloat16"):
+        prepare("numpy", half, [half.draw(np.random.default_rng(0))])
+
+
+def test_every_case_has_a_name_of_its_own():
+    named = [(case.group, case.name) for case in CASES]
+    assert len(set(named)) == len(named)
+    assert all(case.origin for case in CASES)
+
+
+@pytest.mark.parametrize("direction", ["decreasing", "increasing"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "uint32"])
+@pytest.mark.parametrize("data", ["random", "ascending", "all equal", "few distinct", "with NaN", "all NaN"])
+def test_the_judge_asks_about_enough_candidates(dtype, data, direction):
+    if "NaN" in data and "int" in dtype:
+        pytest.skip("integers hold no NaN")
+    for n, k in ((1, 1), (30, 1), (30, 7), (30, 30)):
+        case = top_k("test", 3, n, k, dtype, direction, data="random" if "NaN" in data else data)
+        (x,) = arguments = case.draw(np.random.default_rng(n + k))
+        if "NaN" in data:
+            x[:, ::3] = np.nan
+        if data == "all NaN":
+            x[:] = np.nan
+        expected = reference.top_k(x, k, direction=direction)
+        assert Judge(case, arguments).judge(tuple(expected), "exact").different == 0
+
+
+def test_ties_are_free_only_where_that_is_promised():
+    case = top_k("test", 1, 8, 2, "float32", "decreasing", data="all equal")
+    arguments = case.draw(np.random.default_rng(0))
+    other = np.ones((1, 2), np.float32), np.array([[5, 3]])
+    assert Judge(case, arguments).judge(other, "values").accepted
+    assert not Judge(case, arguments).judge(other, "exact").accepted
+    twice = np.ones((1, 2), np.float32), np.array([[5, 5]])
+    assert not Judge(case, arguments).judge(twice, "values").accepted
+
+
+def test_whoever_exceeds_the_budget_is_called_once(monkeypatch):
+    monkeypatch.setattr(timing, "doze", lambda: None)
+    calls = []
+    taken = timing.interleaved(
+        {"slow": lambda: calls.append(1) or timing.time.sleep(2 * timing.WARM_S)}, rounds=5, budget_s=0.005
+    )
+    assert taken["slow"].samples == len(calls) == 1
+
+
+def test_the_page_holds_what_the_results_say(tmp_path):
+    assert document.PAGE.read_text(encoding="utf-8") == document.page()
+    __main__.main(["--cases", "*", "--peers", *HERE, "--out", str(tmp_path / "here")], cases=TINY)
+    page = document.page(tmp_path)
+    assert f"`{TINY[3].name}`: a test" in page
+    assert "(../benchmarks/results/here/roofline.png)" in page
+    assert "none yet" in document.page(tmp_path / "here")
