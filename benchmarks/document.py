@@ -28,6 +28,8 @@ shows every case with its origin.
 
 - Every peer runs in the same process, on the same data, with the same number of threads. Its answer is compared
   with the oracle's before anything is timed. A wrong answer gets no time.
+- A selection runs on up to eight draws of its data in turn. A branch predictor learns by heart what it sees again and
+  again, and the time would be that of something that never happens.
 - The peers take turns, a sample each, and all start over. The figures are medians, beside the quartiles. Compiling
   is timed apart.
 - After its call a thread pool spins for a while, and slows whoever comes next. Before each turn the harness waits
@@ -74,6 +76,9 @@ def _device(folder: Path) -> Iterator[str]:
     if models := [case for case in report["cases"] if case["group"] == "models"]:
         yield "### Sizes of real models"
         yield _models(models)
+    if grid := [case for case in report["cases"] if case["group"] == "grid"]:
+        yield "### Every case of the grid"
+        yield _grid(grid)
     if "overheads" in report:
         yield "### Before a program runs"
         yield _overheads(report["overheads"])
@@ -113,6 +118,17 @@ def _models(cases: Sequence[Mapping[str, Any]]) -> str:
         last = "-" if against is None else f"{against:.2f}", "-" if reached is None else f"{reached:.0%}"
         rows.append((f"`{case['name']}`: {case['origin']}", *times, *last))
     return "Medians in µs.\n\n" + _table(("case", *peers, "best other / ours", "of the roofline"), rows)
+
+
+def _grid(cases: Sequence[Mapping[str, Any]]) -> str:
+    rows = []
+    for case in cases:
+        taken, against, reached = medians(case), ratio(case), fraction(case)
+        if OURS in taken and against is not None and reached is not None:
+            best = min((peer for peer in taken if peer != OURS), key=lambda peer: taken[peer])
+            other = f"{microseconds(taken[best])} ({best})"
+            rows.append((f"`{case['name']}`", microseconds(taken[OURS]), other, f"{against:.2f}", f"{reached:.0%}"))
+    return _table(("case", "ours (µs)", "best other (µs)", "best other / ours", "of the roofline"), rows)
 
 
 def _overheads(entries: Sequence[Mapping[str, Any]]) -> str:

@@ -82,6 +82,7 @@ def by_chunk_maxima(
     first k. Each of the k chunks before it holds an element that beats everything in c: its maximum is greater,
     or it is equal and stands in an earlier chunk, at a smaller index. So k elements come before any of c, and c
     can be dropped. The kept chunks stay in ascending position, so ties among the candidates keep their order.
+    Elements that fill no chunk at the end stay candidates.
 
     Args:
       x: rows, ``[b, n]``.
@@ -93,22 +94,19 @@ def by_chunk_maxima(
       maxima_of: the method that takes the maxima.
     """
     rows, n = x.shape
-    chunks = -(-n // chunk)
-    tail = n - (chunks - 1) * chunk
-    grid = lax.pad(x, jnp.zeros((), x.dtype), ((0, 0, 0), (0, chunk - tail, 0))).reshape(rows, chunks, chunk)
-    offsets = lax.broadcasted_iota(jnp.uint32, (1, 1, chunk), 2)
-
-    def keys_of(grid: jax.Array, numbers: jax.Array) -> jax.Array:
-        keys = order_keys(grid, direction)
-        # Padding gets the lowest key and stands last: it can tie with real elements, never pass them.
-        real = (numbers[..., None] < chunks - 1) | (offsets < tail)
-        return keys if tail == chunk else jnp.where(real, keys, jnp.zeros_like(keys))
-
-    greatest = maxima_of(keys_of(grid, lax.broadcasted_iota(jnp.uint32, (1, chunks), 1)))
-    kept = keep(greatest, k)
+    chunks, tail = divmod(n, chunk)
+    whole = chunks * chunk
+    grid = lax.slice_in_dim(x, 0, whole, axis=1).reshape(rows, chunks, chunk)
+    kept = keep(maxima_of(order_keys(grid, direction)), k)
     candidates = jax.vmap(lambda row, numbers: row.at[numbers].get(mode="promise_in_bounds"))(grid, kept)
-    keys = keys_of(candidates, kept).reshape(rows, k * chunk)
+    # What is left at the end is no chunk: all of it is a candidate, and stands last as it did.
+    rest = lax.slice_in_dim(x, whole, n, axis=1)
+    keys = order_keys(jnp.concatenate([candidates.reshape(rows, k * chunk), rest], axis=1), direction)
     places = select(keys, k, AxisDirection.DECREASING)
-    numbers = jnp.take_along_axis(kept, places // chunk, axis=1, mode="promise_in_bounds")
     index_dtype = jnp.uint32 if n <= np.iinfo(jnp.uint32).max else jnp.uint64
-    return numbers.astype(index_dtype) * chunk + (places % chunk).astype(index_dtype)
+    from_tail = places >= k * chunk
+    numbers = jnp.take_along_axis(kept, jnp.where(from_tail, 0, places // chunk), axis=1, mode="promise_in_bounds")
+    from_chunks = numbers.astype(index_dtype) * chunk + (places % chunk).astype(index_dtype)
+    if not tail:
+        return from_chunks
+    return jnp.where(from_tail, (places - k * chunk).astype(index_dtype) + index_dtype(whole), from_chunks)

@@ -41,6 +41,10 @@ MIN_K_FOR_THRESHOLD = 256
 """From here on, on fewer rows, finding the k-th key bit by bit costs less than a heap of k."""
 
 
+MAX_CHUNK_ON_CPU = 2**9
+"""The two steps of longer chunks' maxima are far apart in memory, and slow."""
+
+
 def _chunk_length(n: int, k: int) -> int:
     """Balance n / chunk maxima against k * chunk candidates: a power of two near sqrt(n / k)."""
     return 1 << (math.isqrt(n // k).bit_length() - 1)
@@ -60,7 +64,7 @@ def _chunk_maxima_on_cpu(x: jax.Array, k: int, direction: AxisDirection) -> jax.
     select = _direct_on_cpu(x.shape[0], itemsize, k)
     return selection.by_chunk_maxima(
         *(x, k, direction),
-        chunk=_chunk_length(x.shape[1], k),
+        chunk=min(_chunk_length(x.shape[1], k), MAX_CHUNK_ON_CPU),
         keep=kept_by_threshold if select is by_threshold else selection.keep_selected(select),
         select=select,
         # XLA's CPU backend has a kernel of its own for the maxima of bytes.
