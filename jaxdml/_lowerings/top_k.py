@@ -30,6 +30,7 @@ class Pruning(NamedTuple):
 
 PRUNING_ON_CPU = Pruning(min_length=2**8, min_length_per_k=32)
 PRUNING_ELSEWHERE = Pruning(min_length=2**10, min_length_per_k=16)
+PRUNINGS = PRUNING_ON_CPU, PRUNING_ELSEWHERE
 
 MIN_ROWS_FOR_LISTS = 16
 """Merging sorted lists is a loop over rows, and pays from so many."""

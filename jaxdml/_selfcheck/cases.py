@@ -87,12 +87,12 @@ class Check:
     draw: Callable[[np.random.Generator, int], Iterator[Batch]]
 
 
-_START, _LENGTH_PER_K = thresholds.PRUNING_ON_CPU
-_MOST = _START // _LENGTH_PER_K
 _SEQUENCES = (
     *((1, 1, 0.1), (7, 7, 0.1), (64, 5, 0.1)),
-    # On both sides of the length, and of the k, at which the method changes; the last has a ragged end.
-    *((_START - 1, 9, 0.05), (_START, _MOST, 0.05), (_START, _MOST + 1, 0.05), (_START * 3 // 2 - 1, 3, 0.05)),
+    # On both sides of each length, and k, at which the method changes somewhere; the last has a ragged end.
+    *((sizes[0] - 1, 9, 0.03) for sizes in thresholds.PRUNINGS),
+    *((sizes[0], sizes[0] // sizes[1] + more, 0.03) for sizes in thresholds.PRUNINGS for more in (0, 1)),
+    *((sizes[0] * 3 // 2 - 1, 3, 0.03) for sizes in thresholds.PRUNINGS),
 )
 """n, k and their share of the cases in each direction."""
 
