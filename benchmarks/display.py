@@ -1,6 +1,5 @@
 """Show progress, and the results as tables."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -9,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.cases import Case
-from benchmarks.report import OURS, fraction, geometric_mean, medians, ratio, ratios, untimed
+from benchmarks.report import OURS, fraction, geometric_mean, medians, missing, ratio, ratios
 
 console = Console(highlight=False)
 if not console.is_terminal:
@@ -39,8 +38,7 @@ def show(cases: Sequence[Mapping[str, Any]], peers: Sequence[str]) -> None:
     console.print(table)
     if found := ratios(cases):
         console.print(f"Best other / ours: geometric mean {geometric_mean(found):.2f}, worst {min(found):.2f}.")
-    counted = Counter((peer, reason) for peer, _, reason in untimed(cases))
-    for (peer, reason), count in counted.items():
+    for (peer, reason), count in missing(cases).items():
         console.print(f"{peer} has no time for {count} of {len(cases)} cases: {reason}.", markup=False)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.display import microseconds
-from benchmarks.report import FILE, OURS, fraction, geometric_mean, medians, ratio, ratios, read, untimed
+from benchmarks.report import FILE, OURS, fraction, geometric_mean, medians, missing, ratio, ratios, read
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -82,9 +82,9 @@ def _device(folder: Path) -> Iterator[str]:
     if "overheads" in report:
         yield "### Before a program runs"
         yield _overheads(report["overheads"])
-    if missing := _missing(report["cases"]):
+    if absent := _missing(report["cases"]):
         yield "### Who has no time, and why"
-        yield missing
+        yield absent
 
 
 def _summary(cases: Sequence[Mapping[str, Any]]) -> str:
@@ -143,10 +143,7 @@ def _overheads(entries: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _missing(cases: Sequence[Mapping[str, Any]]) -> str:
-    counted: dict[tuple[str, str], int] = {}
-    for peer, _, reason in untimed(cases):
-        counted[peer, reason] = counted.get((peer, reason), 0) + 1
-    rows = [(peer, reason, str(count)) for (peer, reason), count in counted.items()]
+    rows = [(peer, reason, str(count)) for (peer, reason), count in missing(cases).items()]
     return _table(("peer", "why", "cases"), rows) if rows else ""
 
 

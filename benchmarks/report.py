@@ -20,6 +20,7 @@
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -83,6 +84,11 @@ def untimed(cases: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str, str]
                     case["name"],
                     f"{WRONG} {{different}} of {{compared}} elements".format(**contender["verdict"]),
                 )
+
+
+def missing(cases: Iterable[Mapping[str, Any]]) -> Counter[tuple[str, str]]:
+    """Count the cases for each peer and reason to have no time."""
+    return Counter((peer, reason) for peer, _, reason in untimed(cases))
 
 
 def write(report: Mapping[str, Any], folder: Path) -> None:

@@ -12,6 +12,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxdml._algorithms.order_keys import bits_of
+
 
 class Centered(NamedTuple):
     """A product and what its zero points take from it, as ``centered`` does: the arrays are small but ``total``."""
@@ -45,20 +47,20 @@ _FIRST_FOLD, _FOLD = 8, 4
 
 def as_int8(x: jax.Array, zero_point: jax.Array | None) -> tuple[jax.Array, jax.Array | None]:
     """Shift uint8 down by 128, the zero point with it; return int8 and the int32 zero point, None if it is 0."""
-    wide = None if zero_point is None else zero_point.astype(jnp.int32)
-    if x.dtype == jnp.int8:
-        return x, wide
-    shifted = jnp.int32(-128) if wide is None else wide - 128
-    return lax.bitcast_convert_type(x ^ jnp.uint8(0x80), jnp.int8), shifted
+    return _shift(x, zero_point, jnp.int8, -128)
 
 
 def as_uint8(x: jax.Array, zero_point: jax.Array | None) -> tuple[jax.Array, jax.Array | None]:
     """Shift int8 up by 128, the zero point with it; return uint8 and the int32 zero point, None if it is 0."""
+    return _shift(x, zero_point, jnp.uint8, 128)
+
+
+def _shift(x: jax.Array, zero_point: jax.Array | None, dtype: Any, by: int) -> tuple[jax.Array, jax.Array | None]:
     wide = None if zero_point is None else zero_point.astype(jnp.int32)
-    if x.dtype == jnp.uint8:
+    if x.dtype == dtype:
         return x, wide
-    shifted = jnp.int32(128) if wide is None else wide + 128
-    return lax.bitcast_convert_type(x, jnp.uint8) ^ jnp.uint8(0x80), shifted
+    shifted = jnp.int32(by) if wide is None else wide + by
+    return lax.bitcast_convert_type(bits_of(x) ^ jnp.uint8(0x80), dtype), shifted
 
 
 def longest_exact_sum(greatest_a: int, greatest_b: int) -> int:

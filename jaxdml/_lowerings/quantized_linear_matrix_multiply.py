@@ -60,13 +60,6 @@ def _shifted(operands: Operands, shift: Shift) -> Operands:
     return (*shift(a, za), *integer_dot.as_int8(b, zb))
 
 
-Branches = dict[str, Callable[..., jax.Array]]
-
-
-def _elsewhere(on_gpu: Callable[..., jax.Array], default: Callable[..., jax.Array]) -> Branches:
-    return {"cuda": on_gpu, "rocm": on_gpu, "default": default}
-
-
 def _multiply(
     a: Quantized,
     b: Quantized,
@@ -79,21 +72,23 @@ def _multiply(
 ) -> jax.Array:
     """Multiply with ``shift(a)`` on CPUs, and with int8 elsewhere, if anywhere."""
     longest = integer_dot.longest_exact_sum(_greatest(*a), _greatest(*b))
-    products = integer_dot.centered_product_for_gpus, integer_dot.centered_product
+
+    def elsewhere(branch: Callable[..., jax.Array]) -> dict[str, Callable[..., jax.Array]]:
+        products = integer_dot.centered_product_for_gpus, integer_dot.centered_product
+        on_gpu, default = (partial(branch, multiply=multiply) for multiply in products)
+        return {"cuda": on_gpu, "rocm": on_gpu, "default": default} if everywhere else {}
+
     if a[0].shape[-1] > longest:
-        others = _elsewhere(*(partial(_exactly, multiply=multiply) for multiply in products)) if everywhere else {}
+        on_cpu = partial(_exactly, multiply=integer_dot.centered_product)
 
         def product(*operands: jax.Array | None) -> jax.Array:
-            return by_platform(operands, cpu=partial(_exactly, multiply=integer_dot.centered_product), **others)
+            return by_platform(operands, cpu=on_cpu, **elsewhere(_exactly))
 
         operands = _shifted((*a, *b), integer_dot.as_int8 if everywhere else shift)
         low, high = integer_dot.split_centered_product(*operands, product, longest)
         return requantize(low, high, *scales, zero_point, dtype)
-    others = (
-        _elsewhere(*(partial(_round, multiply=multiply, dtype=dtype) for multiply in products)) if everywhere else {}
-    )
     on_cpu = partial(_round_on_cpu, shift=shift, dtype=dtype)
-    return by_platform((*a, *b), scales, zero_point, cpu=on_cpu, **others)
+    return by_platform((*a, *b), scales, zero_point, cpu=on_cpu, **elsewhere(partial(_round, dtype=dtype)))
 
 
 METHODS: dict[str, Callable[..., jax.Array]] = {
