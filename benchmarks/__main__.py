@@ -34,7 +34,8 @@ def main(arguments: Sequence[str] | None = None, cases: Sequence[Case] = CASES) 
         return 0
 
     plan = {"rounds": options.rounds, "budget_s": options.budget}
-    found = environment.describe()
+    environment.dispatch(options.async_dispatch)
+    found = environment.describe() | {"asynchronous_dispatch": options.async_dispatch}
     versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
     display.console.print(f"{found['device']}; commit {found['commit']}; {versions}", markup=False, soft_wrap=True)
     begin, before = time.perf_counter(), environment.busy()
@@ -78,6 +79,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--out", type=Path, metavar="DIR", help=f"write {report.FILE} and the plots there")
     parser.add_argument("--rounds", type=int, default=9, help="samples of each contender (default: 9)")
     parser.add_argument("--budget", type=float, default=2.0, metavar="S", help="seconds for one contender (default: 2)")
+    parser.add_argument(
+        "--async-dispatch", action="store_true", help="leave JAX's programs for the CPU to a thread of their own"
+    )
     parser.add_argument("--overheads", action="store_true", help="also measure tracing, compiling and eager calls")
     return parser
 

@@ -37,6 +37,9 @@ shows every case with its origin.
 - On a CPU the clock is read around calls that follow one another. glibc is told to keep freed memory, for every peer
   alike (`environment.ALLOCATOR`), and a peer warms up until its calls touch no fresh pages, for at most half a
   second.
+- On a CPU every library computes on the thread that calls it. JAX by default hands a program to another thread. A
+  folder named "-asynchronous" holds the run with `--async-dispatch`, which leaves JAX as it is: a microsecond or
+  thirty more for each program, whatever it computes.
 - On an accelerator the profiler's times of kernels and copies are added up, after a flush of the cache. What the
   host takes to dispatch does not count.
 - The roofline is the greater of two times: to move each input and output byte once at the speed of a copy of that

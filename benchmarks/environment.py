@@ -33,6 +33,15 @@ def settle() -> None:
         os.execve(sys.executable, sys.orig_argv, os.environ | ALLOCATOR)
 
 
+def dispatch(asynchronous: bool) -> None:
+    """Say, before the first computation, whether JAX hands programs for the CPU to another thread, as is its default.
+
+    The others compute on the thread that calls them. What the way to a thread and back costs does not depend on the
+    operator, and a program of many operators pays it once.
+    """
+    jax.config.update("jax_cpu_enable_async_dispatch", asynchronous)
+
+
 def busy() -> tuple[float, float] | None:
     """Return the seconds that all cores, and that this process, have worked so far; None where nothing tells."""
     try:

@@ -2,7 +2,8 @@
 
 ``report.json`` holds::
 
-    environment   device, host, platform, threads, versions, flags, date, commit, and
+    environment   device, host, platform, threads, versions, flags, date, commit,
+                  asynchronous_dispatch: whether JAX handed programs for the CPU to another thread, and
                   busy_elsewhere: how many cores worked for other processes meanwhile
     roofline      copy_gb_per_s: by the bytes of the working set; int8_gop_per_s
     overheads     see benchmarks/overheads.py; absent where they were not asked for

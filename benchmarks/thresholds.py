@@ -1,4 +1,4 @@
-"""Time forced methods of top_k side by side: ``python -m benchmarks.thresholds MIN_ROWS_FOR_LISTS``.
+"""Time forced methods of top_k side by side: ``python -m benchmarks.thresholds MANY_ROWS``.
 
 What comes out is where the constants of ``jaxdml/_lowerings/top_k.py`` come from: the size from which on one method
 wins. Each constant has a sweep of its own; its rows, lengths, k and dtypes can be given instead.
@@ -32,14 +32,14 @@ class Sweep(NamedTuple):
 
 
 SWEEPS = {
-    "MIN_ROWS_FOR_LISTS": Sweep(("float_top_k", "sorted_lists"), (1, 4, 8, 16, 32, 64), (64, 256, 1024), (2, 8, 32)),
-    "MAX_K_FOR_LISTS": Sweep(("threshold", "sorted_lists"), (16, 64, 256), (256, 1024), (8, 16, 32)),
+    "MANY_ROWS": Sweep(("float_top_k", "repeated_maxima"), (1, 4, 8, 16, 64), (64, 256, 512), (2, 8, 32)),
+    "MAX_STEPS_FOR_MAXIMA": Sweep(("threshold", "repeated_maxima"), (8, 64, 256), (256, 512), (16, 32, 64, 128)),
     "MIN_K_FOR_THRESHOLD": Sweep(("float_top_k", "threshold"), (1, 8), (2**11, 2**13, 2**16), (64, 128, 256, 512)),
-    "PRUNING_ON_CPU": Sweep(
-        ("chunk_maxima", "float_top_k", "sorted_lists", "threshold"),
-        (1, 64),
-        (2**7, 2**8, 2**10, 2**13),
-        (2, 8, 32, 128),
+    "PRUNING_OF_FEW_ROWS": Sweep(
+        ("chunk_maxima", "float_top_k", "threshold"), (1, 4), (2**7, 2**8, 2**10, 2**13), (2, 8, 32, 128)
+    ),
+    "PRUNING_OF_MANY_ROWS": Sweep(
+        ("chunk_maxima", "repeated_maxima", "threshold"), (8, 64, 512), (2**7, 2**8, 2**9, 2**10), (4, 16, 64)
     ),
 }
 
@@ -53,6 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--dtypes", nargs="+", default=["float32", "int16"])
     parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args(arguments)
+    environment.dispatch(asynchronous=False)
     sweep = SWEEPS[options.constant]
     given = {name: getattr(options, name) for name in ("rows", "n", "k") if getattr(options, name)}
     console.print(_table(sweep._replace(**given), options.dtypes, options.rounds))

@@ -84,16 +84,18 @@ REFUSALS = {
         TypeError, TOP + "index_dtype int32 cannot count the 2147483649 elements of the axis.", "x: int8[2147483649]",
         "Pass a wider index_dtype."),
     "implementation unknown": (top_k(F, 1, implementation="magic"), ValueError,
-        TOP + "implementation must be one of 'sort', 'integer_top_k', 'float_top_k', 'sorted_lists', 'threshold', "
+        TOP + "implementation must be one of 'sort', 'integer_top_k', 'float_top_k', 'repeated_maxima', 'threshold', "
         "'chunk_maxima'; got 'magic'.", X,
         "Pass implementation='sort'."),
     "implementation cannot serve": (top_k(F, 2, implementation="chunk_maxima"), NotImplementedError,
         TOP + "implementation='chunk_maxima' cannot serve this call: it needs n >= 4 * k, and n is 5, k is 2.", X,
         "Pass implementation=None to let the library choose."),
-    "sorted lists of too many": (
-        top_k(np.zeros(40, np.float32), 33, implementation="sorted_lists"), NotImplementedError,
-        TOP + "implementation='sorted_lists' cannot serve this call: it keeps at most 32 elements of at most 32 bits; "
-        "these are 33 of 32.", "x: float32[40]", "Pass implementation=None to let the library choose."),
+    "maxima of too many": (
+        lambda: jax.eval_shape(lambda x: jaxdml.top_k(x, 1, implementation="repeated_maxima"), LONG),
+        NotImplementedError,
+        TOP + "implementation='repeated_maxima' cannot serve this call: it takes at most 2147483647 elements of at "
+        "most 32 bits; these are 2147483649 of 8.", "x: int8[2147483649]",
+        "Pass implementation=None to let the library choose."),
     # scatter_nd
     "float indices": (nd(F, I1.astype(np.float32), F), TypeError,
         ND + f"indices must be one of {INTEGERS}; got float32.", "indices: float32[2, 1]",

@@ -10,7 +10,6 @@ from jax.test_util import check_grads
 
 import jaxdml
 from jaxdml import AxisDirection, reference
-from jaxdml._algorithms.sorted_lists import odd_even_merge_sort
 from jaxdml._lowerings import top_k as lowering
 from tests.laws import assert_same_bits, bits
 from tests.strategies import DATA, FLOATS, INTEGERS, WIDE, data, kinds, seeds
@@ -18,7 +17,7 @@ from tests.strategies import DATA, FLOATS, INTEGERS, WIDE, data, kinds, seeds
 DIRECTIONS = ["decreasing", "increasing"]
 METHODS = [None, *lowering.METHODS]
 # On both sides of every size at which the method changes.
-START = lowering.PRUNING_ON_CPU.min_length
+START = lowering.PRUNING_OF_FEW_ROWS.min_length
 LENGTHS = [1, 2, 3, 17, 64, START - 1, START, 1024, 1500, 4097]
 
 PAGE_1 = np.array([[[[0, 1, 10, 11], [3, 2, 9, 8], [4, 5, 6, 7]]]], np.float32)
@@ -96,13 +95,16 @@ def test_64_bit_dtypes_agree_with_the_oracle(dtype, method):
                         check(x, k, direction=direction, implementation=method)
 
 
-# Rows and k on both sides of where the CPU changes from one method to another, within the pruned and without.
+# Rows, n and k on both sides of where the CPU changes from one method to another, within the pruned and without.
 MANY = [
-    (lowering.MIN_ROWS_FOR_LISTS - 1, 300, 5),
-    (lowering.MIN_ROWS_FOR_LISTS, 300, 5),
-    (lowering.MIN_ROWS_FOR_LISTS, 90, lowering.MAX_K_FOR_LISTS),
-    (lowering.MIN_ROWS_FOR_LISTS, 90, lowering.MAX_K_FOR_LISTS + 1),
-    (lowering.MIN_ROWS_FOR_LISTS, 1057, lowering.MAX_K_FOR_LISTS + 1),
+    (lowering.MANY_ROWS - 1, 300, 5),
+    (lowering.MANY_ROWS, 300, 5),
+    (lowering.MANY_ROWS, 16, 15),
+    (lowering.MANY_ROWS, 128, lowering.MAX_STEPS_FOR_MAXIMA // 128),
+    (lowering.MANY_ROWS, 129, 128),
+    (lowering.MANY_ROWS, 1057, 70),
+    (lowering.MANY_ROWS, 9001, 33),
+    (lowering.MANY_ROWS, 70_001, 9),
     (3, 700, lowering.MIN_K_FOR_THRESHOLD - 1),
     (3, 700, lowering.MIN_K_FOR_THRESHOLD),
     (2, 8200, lowering.MIN_K_FOR_THRESHOLD),
@@ -114,14 +116,6 @@ MANY = [
 def test_many_rows_and_large_k_agree_with_the_oracle(dtype, rows, n, k):
     for seed, kind in enumerate(DATA):
         check(data(kind, seed, (rows, n), np.dtype(dtype)), k, direction=DIRECTIONS[seed % 2])
-
-
-@pytest.mark.parametrize("width", [1, 2, 4, 8, 16])
-def test_the_network_sorts_all_zeros_and_ones_and_so_everything(width):
-    patterns = (np.arange(1 << width)[:, None] >> np.arange(width) & 1).T.copy()
-    for upper, lower in odd_even_merge_sort(width):
-        patterns[[upper, lower]] = patterns[[upper, lower]].max(axis=0), patterns[[upper, lower]].min(axis=0)
-    assert (np.diff(patterns, axis=0) <= 0).all()
 
 
 @given(

@@ -16,10 +16,13 @@ from jaxdml._base.axis_direction import AxisDirection
 
 Select = Callable[[jax.Array, int, AxisDirection], jax.Array]
 Keep = Callable[[jax.Array, int], jax.Array]
-"""Takes keys ``[b, m]`` and returns the places of the k first of every row, in ascending order of place."""
+"""Takes keys ``[b, m]`` and returns the places of the k first of every row."""
 
-Maxima = Callable[[jax.Array], jax.Array]
-"""The maximum along the last axis of keys ``[b, chunks, chunk]``."""
+Among = Callable[[jax.Array, jax.Array, int, int], jax.Array]
+"""Takes keys ``[b, m]``, their positions in a row of n, k and n; returns the positions of the k first, in order."""
+
+Maxima = Callable[[jax.Array, AxisDirection], jax.Array]
+"""The greatest key along the last axis of elements ``[b, chunks, chunk]``."""
 
 
 def by_sort(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
@@ -42,28 +45,45 @@ def by_float_top_k(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
     return lax.top_k(as_float32(order_keys(x, direction)), k)[1].astype(jnp.uint32)
 
 
-def maxima(keys: jax.Array) -> jax.Array:
-    """Take the maxima at once."""
-    return keys.max(axis=-1)
+def maxima(grid: jax.Array, direction: AxisDirection) -> jax.Array:
+    """Take the maxima of the keys at once."""
+    return order_keys(grid, direction).max(axis=-1)
 
 
-def maxima_in_two_steps(keys: jax.Array) -> jax.Array:
-    """Take the maxima across lanes, then within: XLA's CPU backend does the first step with vectors.
+def maxima_of_integers(grid: jax.Array, direction: AxisDirection) -> jax.Array:
+    """Take the extreme integers and make keys of those alone: XLA's CPU backend has a kernel for bytes as they are."""
+    extremes = grid.max(axis=-1) if direction == AxisDirection.DECREASING else grid.min(axis=-1)
+    return order_keys(extremes, direction)
+
+
+def maxima_in_two_steps(grid: jax.Array, direction: AxisDirection) -> jax.Array:
+    """Take the maxima of the keys across lanes, then within: XLA's CPU backend does the first step with vectors.
 
     The second it unrolls for 8 lanes, and does one by one, for few chunks, for 32. The barrier keeps it from merging
     the steps again, into a loop that it does not vectorize.
     """
-    chunk = keys.shape[-1]
+    chunk = grid.shape[-1]
     if chunk <= 8:
-        return maxima(keys)
+        return maxima(grid, direction)
     lanes = 8 if chunk < 64 else 32
-    across = keys.reshape(*keys.shape[:-1], chunk // lanes, lanes).max(axis=-2)
-    return maxima(lax.optimization_barrier(across))  # type: ignore[no-untyped-call]
+    keys = order_keys(grid.reshape(*grid.shape[:-1], chunk // lanes, lanes), direction)
+    return lax.optimization_barrier(keys.max(axis=-2)).max(axis=-1)  # type: ignore[no-untyped-call]
 
 
-def keep_selected(select: Select) -> Keep:
-    """Keep what a method selects."""
+def keep_in_order(select: Select) -> Keep:
+    """Keep what a method selects, by ascending place."""
     return lambda keys, k: lax.sort(select(keys, k, AxisDirection.DECREASING), dimension=1, is_stable=False)
+
+
+def among_in_order(select: Select) -> Among:
+    """Select by place among candidates whose positions ascend."""
+
+    def among(keys: jax.Array, positions: jax.Array, k: int, n: int) -> jax.Array:
+        del n
+        places = select(keys, k, AxisDirection.DECREASING)
+        return jnp.take_along_axis(positions, places, axis=1, mode="promise_in_bounds")
+
+    return among
 
 
 def by_chunk_maxima(
@@ -73,7 +93,7 @@ def by_chunk_maxima(
     *,
     chunk: int,
     keep: Keep,
-    select: Select,
+    among: Among,
     maxima_of: Maxima = maxima,
 ) -> jax.Array:
     """Keep the k chunks with the greatest maxima and select within those.
@@ -81,8 +101,7 @@ def by_chunk_maxima(
     Exact, and stable. Order the chunks by their maximum, ties by position, and let chunk c not be among the
     first k. Each of the k chunks before it holds an element that beats everything in c: its maximum is greater,
     or it is equal and stands in an earlier chunk, at a smaller index. So k elements come before any of c, and c
-    can be dropped. The kept chunks stay in ascending position, so ties among the candidates keep their order.
-    Elements that fill no chunk at the end stay candidates.
+    can be dropped. Elements that fill no chunk at the end stay candidates.
 
     Args:
       x: rows, ``[b, n]``.
@@ -90,23 +109,19 @@ def by_chunk_maxima(
       direction: which end comes first.
       chunk: the length of a chunk, a power of two.
       keep: the method that keeps chunks by their maxima.
-      select: the method that selects among the candidates, by decreasing keys.
+      among: the method that selects among the candidates; they stand in the order of what ``keep`` returns.
       maxima_of: the method that takes the maxima.
     """
     rows, n = x.shape
-    chunks, tail = divmod(n, chunk)
-    whole = chunks * chunk
-    grid = lax.slice_in_dim(x, 0, whole, axis=1).reshape(rows, chunks, chunk)
-    kept = keep(maxima_of(order_keys(grid, direction)), k)
+    whole = n // chunk * chunk
+    index_dtype = jnp.uint32 if n <= np.iinfo(jnp.uint32).max else jnp.uint64
+    grid = lax.slice_in_dim(x, 0, whole, axis=1).reshape(rows, whole // chunk, chunk)
+    kept = keep(maxima_of(grid, direction), k)
     candidates = jax.vmap(lambda row, numbers: row.at[numbers].get(mode="promise_in_bounds"))(grid, kept)
+    within = lax.broadcasted_iota(index_dtype, candidates.shape, 2)
+    positions = kept.astype(index_dtype)[:, :, None] * index_dtype(chunk) + within
     # What is left at the end is no chunk: all of it is a candidate, and stands last as it did.
     rest = lax.slice_in_dim(x, whole, n, axis=1)
+    positions_of_rest = index_dtype(whole) + lax.broadcasted_iota(index_dtype, rest.shape, 1)
     keys = order_keys(jnp.concatenate([candidates.reshape(rows, k * chunk), rest], axis=1), direction)
-    places = select(keys, k, AxisDirection.DECREASING)
-    index_dtype = jnp.uint32 if n <= np.iinfo(jnp.uint32).max else jnp.uint64
-    from_tail = places >= k * chunk
-    numbers = jnp.take_along_axis(kept, jnp.where(from_tail, 0, places // chunk), axis=1, mode="promise_in_bounds")
-    from_chunks = numbers.astype(index_dtype) * chunk + (places % chunk).astype(index_dtype)
-    if not tail:
-        return from_chunks
-    return jnp.where(from_tail, (places - k * chunk).astype(index_dtype) + index_dtype(whole), from_chunks)
+    return among(keys, jnp.concatenate([positions.reshape(rows, k * chunk), positions_of_rest], axis=1), k, n)

@@ -1,8 +1,11 @@
-"""Select by the value of the k-th key: find it bit by bit, mark what reaches it, and gather the marked.
+"""Select by the value of the k-th key: find it by halving its range, mark what reaches it, and gather the marked.
 
-The work does not depend on k, or on the order of the data, until the k that are left get sorted. Every step is one
-that a vector unit does: comparing and counting, or bits of words of 32 marks.
+The work does not depend on k until the k that are left get sorted. Every step is one that a vector unit does:
+comparing and counting, as often at most as a key has bits, or bits of words of 32 marks.
 """
+
+from collections.abc import Callable
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -37,7 +40,7 @@ def kept_by_threshold(keys: jax.Array, k: int) -> jax.Array:
     """
     # Zeros reach no threshold but 0, and there they come after everything real.
     filled = lax.pad(keys, keys.dtype.type(0), ((0, 0, 0), (0, -keys.shape[1] % _BLOCK, 0)))
-    threshold = _kth(filled, k)
+    threshold = _kth(filled, k, _least(keys, k))
     above, equal = _words(filled > threshold), _words(filled == threshold)
     missing = k - lax.population_count(above).sum(axis=1, keepdims=True, dtype=jnp.uint32)
     earlier = _exclusive_cumsum(lax.population_count(equal))
@@ -45,27 +48,49 @@ def kept_by_threshold(keys: jax.Array, k: int) -> jax.Array:
     return _places(above | _lowest_bits(equal, room), k)
 
 
-def _kth(keys: jax.Array, k: int) -> jax.Array:
-    """Find the k-th greatest key of every row, ``[b, 1]``: the greatest number that k keys reach."""
-    bits = 8 * keys.dtype.itemsize
-    zeros = jnp.zeros((keys.shape[0], 1), keys.dtype)
+def _least(keys: jax.Array, k: int) -> jax.Array:
+    """Find a number that at least ``k`` keys reach, ``[b, 1]``, often near the k-th: the least maximum of k groups."""
+    rows, m = keys.shape
+    blocks = -(-k // _WORD)
+    members = m // (blocks * _WORD)
+    if not members:
+        return jnp.zeros((rows, 1), keys.dtype)
+    grouped = lax.slice_in_dim(keys, 0, blocks * members * _WORD, axis=1).reshape(rows, blocks, members, _WORD)
+    maxima = lax.optimization_barrier(grouped.max(axis=2))  # type: ignore[no-untyped-call]
+    return maxima.min(axis=(1, 2))[:, None]
 
-    def set_bit(step: jax.Array, found: jax.Array) -> jax.Array:
-        tried = found | keys.dtype.type(1) << (bits - 1 - step).astype(keys.dtype)
-        return jnp.where(_count(keys >= tried) >= k, tried, found)
 
-    return lax.fori_loop(0, bits, set_bit, zeros)
+def _kth(filled: jax.Array, k: int, least: jax.Array) -> jax.Array:
+    """Find the k-th greatest key of every row, ``[b, 1]``: the greatest number that ``k`` keys reach.
+
+    The range in which it lies, from ``least`` to the greatest key, is halved by each count.
+    """
+    one = filled.dtype.type(1)
+
+    def halve(bounds: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        low, high = bounds
+        middle = high - (high - low >> one)
+        reached = _count(filled >= middle) >= k
+        return jnp.where(reached, middle, low), jnp.where(reached, high, middle - one)
+
+    greatest = _reduced(filled, jnp.max)
+    return lax.while_loop(lambda bounds: (bounds[0] < bounds[1]).any(), halve, (least, greatest))[0]
 
 
 def _count(marks: jax.Array) -> jax.Array:
-    """Count the marks of every row, ``[b, 1]``, in two steps: XLA's CPU backend vectorizes sums across columns.
+    """Count the marks of every row, ``[b, 1]``."""
+    return _reduced(marks, partial(jnp.sum, dtype=jnp.uint32))
+
+
+def _reduced(values: jax.Array, reduce: Callable[..., jax.Array]) -> jax.Array:
+    """Reduce every row, ``[b, 1]``, in two steps: XLA's CPU backend vectorizes what goes across columns.
 
     The barrier keeps it from merging the steps again.
     """
-    rows, m = marks.shape
-    columns = marks.reshape(rows, m // _BLOCK, _BLOCK // _WORD, _WORD).sum(axis=2, dtype=jnp.uint32)
+    rows, m = values.shape
+    columns = reduce(values.reshape(rows, m // _BLOCK, _BLOCK // _WORD, _WORD), axis=2)
     columns = lax.optimization_barrier(columns)  # type: ignore[no-untyped-call]
-    return columns.sum(axis=(1, 2), dtype=jnp.uint32)[:, None]
+    return reduce(columns, axis=(1, 2))[:, None]
 
 
 def _words(marks: jax.Array) -> jax.Array:

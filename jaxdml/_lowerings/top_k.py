@@ -7,8 +7,8 @@ from typing import NamedTuple
 import jax
 
 from jaxdml._algorithms import selection
+from jaxdml._algorithms.repeated_maxima import among_by_repeated_maxima, by_repeated_maxima
 from jaxdml._algorithms.selection import Select
-from jaxdml._algorithms.sorted_lists import by_sorted_lists
 from jaxdml._algorithms.threshold import by_threshold, kept_by_threshold
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._lowerings._platform import by_platform
@@ -28,19 +28,19 @@ class Pruning(NamedTuple):
         return n >= max(self.min_length, self.min_length_per_k * k)
 
 
-PRUNING_ON_CPU = Pruning(min_length=2**8, min_length_per_k=32)
+MANY_ROWS = 8
+"""From here on CPUs take maxima step by step: a step takes about a microsecond however few the rows, a heap less."""
+
+PRUNING_OF_FEW_ROWS = Pruning(min_length=2**8, min_length_per_k=32)
+PRUNING_OF_MANY_ROWS = Pruning(min_length=2**8, min_length_per_k=16)
 PRUNING_ELSEWHERE = Pruning(min_length=2**10, min_length_per_k=16)
-PRUNINGS = PRUNING_ON_CPU, PRUNING_ELSEWHERE
+PRUNINGS = PRUNING_OF_FEW_ROWS, PRUNING_OF_MANY_ROWS, PRUNING_ELSEWHERE
 
-MIN_ROWS_FOR_LISTS = 16
-"""Merging sorted lists is a loop over rows, and pays from so many."""
-
-MAX_K_FOR_LISTS = 32
-"""Wider lists leave the registers, and the time to compile them grows faster than they do."""
+MAX_STEPS_FOR_MAXIMA = 2**14
+"""Up to so large a product of n and k, k steps through many rows cost less than finding the k-th keys."""
 
 MIN_K_FOR_THRESHOLD = 256
-"""From here on, on fewer rows, finding the k-th key bit by bit costs less than a heap of k."""
-
+"""From here on, on few rows, finding the k-th key bit by bit costs less than a heap of k."""
 
 MAX_CHUNK_ON_CPU = 2**9
 """The two steps of longer chunks' maxima are far apart in memory, and slow."""
@@ -51,25 +51,36 @@ def _chunk_length(n: int, k: int) -> int:
     return 1 << (math.isqrt(n // k).bit_length() - 1)
 
 
-def _direct_on_cpu(rows: int, itemsize: int, k: int) -> Select:
+def _direct_on_cpu(rows: int, n: int, itemsize: int, k: int) -> Select:
     """Choose a method without pruning; XLA's CPU backend has a partial sort for float32, and sorts all else whole."""
     if itemsize > 4:
         return selection.by_integer_top_k
-    if k >= (MIN_K_FOR_THRESHOLD if rows < MIN_ROWS_FOR_LISTS else MAX_K_FOR_LISTS + 1):
-        return by_threshold
-    return by_sorted_lists if rows >= MIN_ROWS_FOR_LISTS else selection.by_float_top_k
+    if rows < MANY_ROWS:
+        return selection.by_float_top_k if k < MIN_K_FOR_THRESHOLD else by_threshold
+    return by_repeated_maxima if n * k <= MAX_STEPS_FOR_MAXIMA else by_threshold
 
 
 def _chunk_maxima_on_cpu(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
+    rows, n = x.shape
     itemsize = x.dtype.itemsize
-    select = _direct_on_cpu(x.shape[0], itemsize, k)
+    chunk = min(_chunk_length(n, k), MAX_CHUNK_ON_CPU)
+    left = max(n // chunk, k * chunk + n % chunk)
+    select = _direct_on_cpu(rows, left, itemsize, k)
+    if rows >= MANY_ROWS and PRUNING_OF_MANY_ROWS.pays(left, k):
+        # Many steps: what is left gets pruned again.
+        select = _on_cpu
+    keep, among = selection.keep_in_order(select), selection.among_in_order(select)
+    if select is by_threshold:
+        keep = kept_by_threshold
+    elif select is by_repeated_maxima:
+        keep = partial(by_repeated_maxima, direction=AxisDirection.DECREASING)
+        among = among_by_repeated_maxima
     return selection.by_chunk_maxima(
         *(x, k, direction),
-        chunk=min(_chunk_length(x.shape[1], k), MAX_CHUNK_ON_CPU),
-        keep=kept_by_threshold if select is by_threshold else selection.keep_selected(select),
-        select=select,
-        # XLA's CPU backend has a kernel of its own for the maxima of bytes.
-        maxima_of=selection.maxima if itemsize == 1 else selection.maxima_in_two_steps,
+        chunk=chunk,
+        keep=keep,
+        among=among,
+        maxima_of=selection.maxima_of_integers if itemsize == 1 else selection.maxima_in_two_steps,
     )
 
 
@@ -78,18 +89,19 @@ def _chunk_maxima_elsewhere(x: jax.Array, k: int, direction: AxisDirection) -> j
     return selection.by_chunk_maxima(
         *(x, k, direction),
         chunk=_chunk_length(x.shape[1], k),
-        keep=selection.keep_selected(select),
-        select=select,
+        keep=selection.keep_in_order(select),
+        among=selection.among_in_order(select),
     )
 
 
 def _on_cpu(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
     rows, n = x.shape
-    if PRUNING_ON_CPU.pays(n, k):
+    pruning = PRUNING_OF_FEW_ROWS if rows < MANY_ROWS else PRUNING_OF_MANY_ROWS
+    if pruning.pays(n, k):
         return _chunk_maxima_on_cpu(x, k, direction)
     if n > LAX_TOP_K_LIMIT:
         return selection.by_sort(x, k, direction)
-    return _direct_on_cpu(rows, x.dtype.itemsize, k)(x, k, direction)
+    return _direct_on_cpu(rows, n, x.dtype.itemsize, k)(x, k, direction)
 
 
 def _elsewhere(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
@@ -115,7 +127,7 @@ METHODS: dict[str, Select] = {
     "sort": selection.by_sort,
     "integer_top_k": selection.by_integer_top_k,
     "float_top_k": _float_top_k,
-    "sorted_lists": by_sorted_lists,
+    "repeated_maxima": by_repeated_maxima,
     "threshold": by_threshold,
     "chunk_maxima": _by_platform(_chunk_maxima_on_cpu, _chunk_maxima_elsewhere),
 }
@@ -132,9 +144,9 @@ def why_not(method: str, n: int, k: int, itemsize: int) -> str | None:
             n > LAX_TOP_K_LIMIT or wide,
             f"it takes at most {LAX_TOP_K_LIMIT} elements of at most 32 bits; these are {n} of {8 * itemsize}",
         ),
-        "sorted_lists": (
-            k > MAX_K_FOR_LISTS or wide,
-            f"it keeps at most {MAX_K_FOR_LISTS} elements of at most 32 bits; these are {k} of {8 * itemsize}",
+        "repeated_maxima": (
+            n > LAX_TOP_K_LIMIT or wide,
+            f"it takes at most {LAX_TOP_K_LIMIT} elements of at most 32 bits; these are {n} of {8 * itemsize}",
         ),
         "threshold": (wide, f"it takes elements of at most 32 bits; these have {8 * itemsize}"),
         "chunk_maxima": (n < 4 * k, f"it needs n >= 4 * k, and n is {n}, k is {k}"),
