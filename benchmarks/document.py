@@ -37,9 +37,9 @@ shows every case with its origin.
 - On a CPU the clock is read around calls that follow one another. glibc is told to keep freed memory, for every peer
   alike (`environment.ALLOCATOR`), and a peer warms up until its calls touch no fresh pages, for at most half a
   second.
-- On a CPU every library computes on the thread that calls it. JAX by default hands a program to another thread. A
-  folder named "-asynchronous" holds the run with `--async-dispatch`, which leaves JAX as it is: a microsecond or
-  thirty more for each program, whatever it computes.
+- On a CPU every library starts on the thread that calls it. By default JAX hands a program to another thread, and so
+  it does in the results "with asynchronous dispatch" (`--async-dispatch`). That is the price of a call from Python,
+  whatever the program computes, and a program that holds many operators pays it once.
 - On an accelerator the profiler's times of kernels and copies are added up, after a flush of the cache. What the
   host takes to dispatch does not count.
 - The roofline is the greater of two times: to move each input and output byte once at the speed of a copy of that
@@ -65,7 +65,8 @@ def _device(folder: Path) -> Iterator[str]:
     report = read(folder)
     where = report["environment"]
     versions = ", ".join(f"{name} {version}" for name, version in where["versions"].items())
-    yield f"## {where['device']}"
+    own_thread = where.get("asynchronous_dispatch", False)
+    yield f"## {where['device']}{', with asynchronous dispatch' if own_thread else ''}"
     yield f"Measured on {where['date']} at commit {where['commit']}, with {where['threads']} threads; {versions}."
     copy = [float(rate) for rate in report["roofline"]["copy_gb_per_s"].values()]
     rate = report["roofline"]["int8_gop_per_s"]

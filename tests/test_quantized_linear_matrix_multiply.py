@@ -259,7 +259,7 @@ def test_one_row_is_multiplied_exactly(depth, zero_points):
 
     def product(a, b):
         za, zb = (None if zero is None else jnp.full((1,) * a.ndim, zero) for zero in zero_points)
-        return integer_dot.centered(integer_dot.centered_row_product(a, za, b, zb))
+        return integer_dot.centered(integer_dot.centered_row_product(a, za, b, zb), integer_dot.product_shape(a, b))
 
     np.testing.assert_array_equal(product(*map(jnp.asarray, (a, b))), wide[0] @ wide[1])
     np.testing.assert_array_equal(jax.vmap(product)(a, b), wide[0] @ wide[1])
@@ -281,7 +281,7 @@ def test_products_and_split_products_are_exact(multiply_by, depth, fill):
     want = (a.astype(np.int64) - za) @ (b.astype(np.int64) - zb)
 
     def product(*operands):
-        return integer_dot.centered(multiply_by(*operands))
+        return integer_dot.centered(multiply_by(*operands), (3, 4))
 
     np.testing.assert_array_equal(jax.jit(product)(a, za, b, zb), want)
     for longest in (1, 100, depth):

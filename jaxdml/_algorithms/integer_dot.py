@@ -19,7 +19,7 @@ class Centered(NamedTuple):
     """A product and what its zero points take from it, as ``centered`` does: the arrays are small but ``total``."""
 
     total: jax.Array
-    """int32, ``[..., M, N]``, like all of them modulo 2**32."""
+    """int32, like all of them modulo 2**32: ``[..., M, N]`` in the corner of what may be larger, or flatter."""
     zb: jax.Array | None
     rows: jax.Array | None
     """What ``zb`` multiplies, ``[..., M, 1]``."""
@@ -68,9 +68,15 @@ def longest_exact_sum(greatest_a: int, greatest_b: int) -> int:
     return _INT32_MAX // (greatest_a * greatest_b)
 
 
-def centered(parts: Centered) -> jax.Array:
-    """Return ``(a - za) @ (b - zb)`` modulo 2**32, of what the products below give."""
-    total = parts.total
+def product_shape(a: jax.Array, b: jax.Array) -> tuple[int, ...]:
+    """Return the shape ``[..., M, N]`` of ``a @ b``."""
+    return (*jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
+
+
+def centered(parts: Centered, shape: tuple[int, ...]) -> jax.Array:
+    """Return ``(a - za) @ (b - zb)`` modulo 2**32, in its shape, of what the products below give."""
+    height = math.prod(shape[:-1]) if parts.total.ndim == 2 else shape[-2]
+    total = parts.total[..., :height, : shape[-1]].reshape(shape)
     if parts.zb is not None and parts.rows is not None:
         total -= parts.zb * parts.rows
     if parts.za is not None and parts.columns is not None:
@@ -113,8 +119,7 @@ def centered_product(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.A
         sums = product[..., height : height + 1, :columns]
         return sums if sums.ndim == a.ndim else sums.reshape((1,) * (a.ndim - 2) + sums.shape)
 
-    total = product[..., :height, :columns].reshape(*leading, rows, columns)
-    return _center(total, depth, za, zb, row_sums, column_sums)
+    return _center(product, depth, za, zb, row_sums, column_sums)
 
 
 @jax.custom_batching.custom_vmap
@@ -135,7 +140,11 @@ def centered_row_product(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: j
 @centered_row_product.def_vmap
 def _(size: int, batched: Any, *operands: Any) -> tuple[Centered, Centered]:
     axes = [None if x is None or not is_batched else 0 for x, is_batched in zip(operands, batched, strict=True)]
-    total = jax.vmap(lambda *x: centered(centered_product(*x)), axes, axis_size=size)(*operands)
+
+    def product(*x: Any) -> jax.Array:
+        return centered(centered_product(*x), product_shape(x[0], x[2]))
+
+    total = jax.vmap(product, axes, axis_size=size)(*operands)
     nothing = Centered(total, None, None, None, None)
     return nothing, Centered(True, None, None, None, None)  # type: ignore[arg-type]
 

@@ -29,7 +29,8 @@ _MIXED_SIGNS = frozenset({"avx512_vnni", "amx_int8"})
 
 
 def _exactly(operands: Operands, multiply: integer_dot.Product) -> jax.Array:
-    return integer_dot.centered(multiply(*operands))
+    a, _, b, _ = operands
+    return integer_dot.centered(multiply(*operands), integer_dot.product_shape(a, b))
 
 
 def _round(
@@ -48,11 +49,13 @@ def _round_on_cpu(
 ) -> jax.Array:
     """Round by multipliers: a CPU's branches cost nothing. Those of a GPU wait for the host."""
     a, _, b, _ = operands
-    batch = jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    single = a.shape[-2] == 1 and a.shape[-1] > 0 and math.prod(batch) == math.prod(b.shape[:-2])
+    shape = integer_dot.product_shape(a, b)
+    single = a.shape[-2] == 1 and a.shape[-1] > 0 and math.prod(shape[:-2]) == math.prod(b.shape[:-2])
     multiply = integer_dot.centered_row_product if single else integer_dot.centered_product
     parts = multiply(*_shifted(operands, shift))
-    return requantize_by_multiplier(integer_dot.centered, parts, scales, zero_point, dtype)
+    # Cut to its shape where it is rounded: cut before, it would be stored once more.
+    accumulate = partial(integer_dot.centered, shape=shape)
+    return requantize_by_multiplier(accumulate, parts, scales, zero_point, dtype)
 
 
 def _shifted(operands: Operands, shift: Shift) -> Operands:
