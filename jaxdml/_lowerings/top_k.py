@@ -31,7 +31,7 @@ class Pruning(NamedTuple):
 MANY_ROWS = 8
 """From here on CPUs take maxima step by step: a step takes about a microsecond however few the rows, a heap less."""
 
-PRUNING_OF_FEW_ROWS = Pruning(min_length=2**8, min_length_per_k=32)
+PRUNING_OF_FEW_ROWS = Pruning(min_length=2**11, min_length_per_k=32)
 PRUNING_OF_MANY_ROWS = Pruning(min_length=2**8, min_length_per_k=16)
 PRUNING_ELSEWHERE = Pruning(min_length=2**10, min_length_per_k=16)
 PRUNINGS = PRUNING_OF_FEW_ROWS, PRUNING_OF_MANY_ROWS, PRUNING_ELSEWHERE
