@@ -1,7 +1,7 @@
 """Time forced methods of top_k side by side: ``python -m benchmarks.thresholds MANY_ROWS``.
 
-What comes out is where the constants of ``jaxdml/_lowerings/top_k.py`` come from: the size from which on one method
-wins. Each constant has a sweep of its own; its rows, lengths, k and dtypes can be given instead.
+What comes out is where the constants of ``jaxdml/_lowerings/top_k_on_cpu.py`` come from: the size from which on one
+method wins. Each constant has a sweep of its own; its rows, lengths, k and dtypes can be given instead.
 """
 
 import argparse

@@ -10,14 +10,18 @@ from jax.test_util import check_grads
 
 import jaxdml
 from jaxdml import AxisDirection, reference
+from jaxdml._algorithms.packed import among_packed, by_ranks, by_sorting
+from jaxdml._algorithms.repeated_maxima import by_repeated_maxima
+from jaxdml._algorithms.tournament import by_tournament
 from jaxdml._lowerings import top_k as lowering
+from jaxdml._lowerings import top_k_on_cpu
 from tests.laws import assert_same_bits, bits
 from tests.strategies import DATA, FLOATS, INTEGERS, WIDE, data, kinds, seeds
 
 DIRECTIONS = ["decreasing", "increasing"]
 METHODS = [None, *lowering.METHODS]
 # On both sides of every size at which the method changes.
-START = lowering.PRUNING_OF_FEW_ROWS.min_length
+START = top_k_on_cpu.PRUNING_OF_FEW_ROWS.min_length
 LENGTHS = [1, 2, 3, 17, 64, START - 1, START, 1024, 1500, 4097]
 
 PAGE_1 = np.array([[[[0, 1, 10, 11], [3, 2, 9, 8], [4, 5, 6, 7]]]], np.float32)
@@ -97,17 +101,17 @@ def test_64_bit_dtypes_agree_with_the_oracle(dtype, method):
 
 # Rows, n and k on both sides of where the CPU changes from one method to another, within the pruned and without.
 MANY = [
-    (lowering.MANY_ROWS - 1, 300, 5),
-    (lowering.MANY_ROWS, 300, 5),
-    (lowering.MANY_ROWS, 16, 15),
-    (lowering.MANY_ROWS, 128, lowering.MAX_STEPS_FOR_MAXIMA // 128),
-    (lowering.MANY_ROWS, 129, 128),
-    (lowering.MANY_ROWS, 1057, 70),
-    (lowering.MANY_ROWS, 9001, 33),
-    (lowering.MANY_ROWS, 70_001, 9),
-    (3, 700, lowering.MIN_K_FOR_THRESHOLD - 1),
-    (3, 700, lowering.MIN_K_FOR_THRESHOLD),
-    (2, 8200, lowering.MIN_K_FOR_THRESHOLD),
+    (top_k_on_cpu.MANY_ROWS - 1, 300, 5),
+    (top_k_on_cpu.MANY_ROWS, 300, 5),
+    (top_k_on_cpu.MANY_ROWS, 16, 15),
+    (top_k_on_cpu.MANY_ROWS, 128, top_k_on_cpu.MAX_STEPS_FOR_MAXIMA // 128),
+    (top_k_on_cpu.MANY_ROWS, 129, 128),
+    (top_k_on_cpu.MANY_ROWS, 1057, 70),
+    (top_k_on_cpu.MANY_ROWS, 9001, 33),
+    (top_k_on_cpu.MANY_ROWS, 70_001, 9),
+    (3, 700, top_k_on_cpu.MIN_K_FOR_THRESHOLD - 1),
+    (3, 700, top_k_on_cpu.MIN_K_FOR_THRESHOLD),
+    (2, 8200, top_k_on_cpu.MIN_K_FOR_THRESHOLD),
 ]
 
 
@@ -116,6 +120,52 @@ MANY = [
 def test_many_rows_and_large_k_agree_with_the_oracle(dtype, rows, n, k):
     for seed, kind in enumerate(DATA):
         check(data(kind, seed, (rows, n), np.dtype(dtype)), k, direction=DIRECTIONS[seed % 2])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "uint8"])
+@pytest.mark.parametrize(
+    ("rows", "n", "k"),
+    [
+        (1, 40, 3),
+        (1, 5000, 50),
+        (2, 4097, 9),
+        (3, 70_001, 70),
+        (17, 2049, 64),
+        (40, 130, 1),
+        (0, 9, 2),
+        (600, 1000, 40),
+    ],
+)
+def test_rounds_of_every_number_agree_with_the_oracle(dtype, rows, n, k):
+    for seed, kind in enumerate(DATA):
+        direction = DIRECTIONS[seed % 2]
+        check(data(kind, seed, (rows, n), np.dtype(dtype)), k, direction=direction, implementation="tournament")
+
+
+@pytest.mark.parametrize("stored", [1, 4, 32])
+@pytest.mark.parametrize("n", [64, 1000, 1025])
+def test_it_does_not_matter_which_maxima_a_tournament_stores(stored, n):
+    x = jnp.asarray(data("few distinct", 3, (3, n), np.float32))
+    want = reference.top_k(np.asarray(x), 2)[1]
+    for take in (by_ranks, by_sorting, by_repeated_maxima):
+        rounds = by_tournament(
+            *(x, 2, AxisDirection.DECREASING), lengths=(1, 4, 32), stored=stored, among=among_packed(take)
+        )
+        assert_same_bits(rounds, want)
+
+
+@pytest.mark.parametrize(
+    ("rows", "n", "k", "pays"),
+    [
+        (1, 50257, 50, True), (128, 1 << 20, 2048, True), (8192, 256, 8, True), (1, 1 << 30, 100, True),
+        (1, 1 << 24, 4096, False), (128, 1 << 20, 1 << 18, False),
+    ],
+)  # fmt: skip
+def test_gpus_hold_rounds_where_they_are_short(rows, n, k, pays):
+    x = jax.ShapeDtypeStruct((rows, n), np.float32)
+    lowered = jax.jit(lambda x: jaxdml.top_k(x, k)).trace(x).lower(lowering_platforms=("cuda",)).as_text()
+    assert ("chlo.top_k" in lowered) != pays
+    assert f"tensor<{rows}x{n}xui64>" not in lowered
 
 
 @given(

@@ -1,8 +1,7 @@
 """Select by taking the maximum k times, each time of what lies below the last one.
 
-Key and position of an element make one integer, the key in the high bits and the position, counted backwards, in
-the low ones. Those integers are all different, so the larger one simply comes first, and "below the last one" leaves
-out exactly what has been taken. Nothing is moved, nothing branches on the data, and nothing depends on its order.
+That leaves out exactly what has been taken, as the numbers are all different. Nothing is moved, nothing branches on
+the data, and nothing depends on its order.
 """
 
 import math
@@ -12,9 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml._algorithms.order_keys import order_keys
-from jaxdml._base.axis_direction import AxisDirection
-
 _FANS = 8, 7, 6, 5, 4
 """How many rows of numbers to reduce at once, best first: XLA's CPU backend unrolls such a loop, then vectorizes."""
 
@@ -22,33 +18,8 @@ _LANES = 64
 """How many numbers may be left for the last reduction, which runs along the vector."""
 
 
-def by_repeated_maxima(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
-    """Take the first ``k`` of every row one by one; keys are of at most 32 bits, rows shorter than 2**31."""
-    positions = lax.broadcasted_iota(jnp.uint32, x.shape, 1)
-    return among_by_repeated_maxima(order_keys(x, direction), positions, k, x.shape[1])
-
-
-def among_by_repeated_maxima(keys: jax.Array, positions: jax.Array, k: int, n: int) -> jax.Array:
-    """Return the positions of the ``k`` greatest keys of every row, in order; of equal keys the first ones.
-
-    Args:
-      keys: unsigned integers of at most 32 bits, ``[b, m]``.
-      positions: uint32 below ``n``, all different within a row, in any order, ``[b, m]``.
-      k: how many to take, at most m.
-      n: at most 2**31 - 1.
-    """
-    bits = n.bit_length()
-    packed = np.dtype(np.uint32 if 8 * keys.dtype.itemsize + bits <= 32 else np.uint64)
-    # 64-bit integers exist only within: what comes out has 32 bits again.
-    with jax.enable_x64(True):
-        # Counted from n: 0 is left for what fills up.
-        backwards = np.uint32(n) - positions
-        taken = _taken(keys.astype(packed) << packed.type(bits) | backwards.astype(packed), k)
-        return np.uint32(n) - (taken & packed.type((1 << bits) - 1)).astype(jnp.uint32)
-
-
-def _taken(numbers: jax.Array, k: int) -> jax.Array:
-    """Take the ``k`` greatest of every row of different numbers, none of them 0, in decreasing order."""
+def by_repeated_maxima(numbers: jax.Array, k: int) -> jax.Array:
+    """Take the ``k`` greatest of every row of different positive integers, in decreasing order."""
     rows, m = numbers.shape
     shape = _factors(m)
     zero = numbers.dtype.type(0)

@@ -70,9 +70,15 @@ def maxima_in_two_steps(grid: jax.Array, direction: AxisDirection) -> jax.Array:
     return lax.optimization_barrier(keys.max(axis=-2)).max(axis=-1)  # type: ignore[no-untyped-call]
 
 
+def keep_as_selected(select: Select) -> Keep:
+    """Keep what a method selects."""
+    return lambda keys, k: select(keys, k, AxisDirection.DECREASING)
+
+
 def keep_in_order(select: Select) -> Keep:
     """Keep what a method selects, by ascending place."""
-    return lambda keys, k: lax.sort(select(keys, k, AxisDirection.DECREASING), dimension=1, is_stable=False)
+    kept = keep_as_selected(select)
+    return lambda keys, k: lax.sort(kept(keys, k), dimension=1, is_stable=False)
 
 
 def among_in_order(select: Select) -> Among:
