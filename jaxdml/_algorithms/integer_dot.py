@@ -178,17 +178,22 @@ def centered_product_for_gpus(a: jax.Array, za: jax.Array | None, b: jax.Array, 
 
     For shallow int8 products it can choose a generated kernel with a depth tile of 16, whose sums are wrong
     (docs/platforms.md). So those run as bfloat16, which holds every int8 number, summed in float32, which holds
-    every sum there can be: no step rounds. Deeper ones are filled up to aligned sizes. The sums are reductions.
+    every sum there can be: no step rounds. Deeper ones are filled up to aligned sizes, with ``b`` turned first. The
+    tensor cores take both operands by their depth, and XLA's own way to turn one takes longer than the product.
     """
     depth = a.shape[-1]
+    shallow = depth <= _DEEPEST_FLOAT_SUM
+    turned = jnp.swapaxes(b, -1, -2)
+    if not shallow:
+        turned = lax.optimization_barrier(turned)  # type: ignore[no-untyped-call]
 
     def row_sums() -> jax.Array:
         return jnp.sum(a, axis=-1, keepdims=True, dtype=jnp.int32)
 
     def column_sums() -> jax.Array:
-        return jnp.sum(b, axis=-2, keepdims=True, dtype=jnp.int32)
+        return jnp.swapaxes(jnp.sum(turned, axis=-1, keepdims=True, dtype=jnp.int32), -1, -2)
 
-    total = _float_dot(a, b) if depth <= _DEEPEST_FLOAT_SUM else _filled_dot(a, b)
+    total = _float_dot(a, b) if shallow else _filled_dot(a, turned)
     return _center(total, depth, za, zb, row_sums, column_sums)
 
 
@@ -232,9 +237,10 @@ def _float_dot(a: jax.Array, b: jax.Array) -> jax.Array:
     return jnp.matmul(left, right, preferred_element_type=jnp.float32).astype(jnp.int32)
 
 
-def _filled_dot(a: jax.Array, b: jax.Array) -> jax.Array:
-    rows, columns = a.shape[-2], b.shape[-1]
-    return _dot(_fill(a), _fill(b))[..., :rows, :columns]
+def _filled_dot(a: jax.Array, turned: jax.Array) -> jax.Array:
+    rows, columns = a.shape[-2], turned.shape[-2]
+    product = jnp.einsum("...mk,...nk->...mn", _fill(a), _fill(turned), preferred_element_type=jnp.int32)
+    return product[..., :rows, :columns]
 
 
 def _fill(x: jax.Array) -> jax.Array:
