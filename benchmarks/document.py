@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.display import microseconds
-from benchmarks.report import FILE, OURS, fraction, geometric_mean, medians, missing, ratio, ratios, read
+from benchmarks.report import FILE, OURS, fraction, geometric_mean, medians, missing, ratio, ratios, read, title
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -65,8 +65,7 @@ def _device(folder: Path) -> Iterator[str]:
     report = read(folder)
     where = report["environment"]
     versions = ", ".join(f"{name} {version}" for name, version in where["versions"].items())
-    own_thread = where.get("asynchronous_dispatch", False)
-    yield f"## {where['device']}{', with asynchronous dispatch' if own_thread else ''}"
+    yield f"## {title(where)}"
     yield f"Measured on {where['date']} at commit {where['commit']}, with {where['threads']} threads; {versions}."
     copy = [float(rate) for rate in report["roofline"]["copy_gb_per_s"].values()]
     rate = report["roofline"]["int8_gop_per_s"]

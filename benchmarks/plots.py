@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from benchmarks.report import OURS, medians, ratio
+from benchmarks.report import OURS, medians, ratio, title
 
 mpl.use("agg")
 
@@ -59,7 +59,7 @@ def draw(report: Mapping[str, Any], folder: Path) -> list[Path]:
             figures[f"ratios-{operator}"] = _heat_map(cases, operator)
     paths = []
     for name, figure in figures.items():
-        figure.suptitle(f"{figure.get_suptitle()}\n{report['environment']['device']}", fontsize=11)
+        figure.suptitle(f"{figure.get_suptitle()}\n{title(report['environment'])}", fontsize=11)
         paths.append(folder / f"{name}.png")
         figure.savefig(paths[-1], dpi=_DPI, metadata={"Software": None})
     return paths

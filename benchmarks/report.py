@@ -43,6 +43,12 @@ def entry(case: Case, contenders: Mapping[str, Any], roofline: Roofline) -> dict
     return said | {"floor_us": roofline.floor_us(case.bytes, case.operations), "contenders": contenders}
 
 
+def title(environment: Mapping[str, Any]) -> str:
+    """Name the device, and what was not as it is by default here."""
+    asynchronous = environment.get("asynchronous_dispatch", False)
+    return f"{environment['device']}{', with asynchronous dispatch' if asynchronous else ''}"
+
+
 def medians(case: Mapping[str, Any]) -> dict[str, float]:
     """Return the median of every contender that was timed, in microseconds."""
     timed = ((peer, contender["timing"]) for peer, contender in case["contenders"].items())
