@@ -14,6 +14,7 @@ import jaxdml
 from jaxdml import reference
 from jaxdml._algorithms import fixed_point, integer_dot
 from jaxdml._algorithms.requantize import multiplier_of, requantize, requantize_by_multiplier
+from jaxdml._algorithms.row_product import row_product
 from jaxdml._lowerings import quantized_linear_matrix_multiply as lowering
 from tests.exact_rounding import begins, one_multiply, rounded_quotients, scale_triples
 from tests.laws import assert_same_bits
@@ -259,7 +260,7 @@ def test_one_row_is_multiplied_exactly(depth, zero_points):
 
     def product(a, b):
         za, zb = (None if zero is None else jnp.full((1,) * a.ndim, zero) for zero in zero_points)
-        return integer_dot.centered(integer_dot.centered_row_product(a, za, b, zb), integer_dot.product_shape(a, b))
+        return row_product(a, za, b, zb)
 
     np.testing.assert_array_equal(product(*map(jnp.asarray, (a, b))), wide[0] @ wide[1])
     np.testing.assert_array_equal(jax.vmap(product)(a, b), wide[0] @ wide[1])

@@ -20,11 +20,11 @@ class Centered(NamedTuple):
 
     total: jax.Array
     """int32, like all of them modulo 2**32: ``[..., M, N]`` in the corner of what may be larger, or flatter."""
-    zb: jax.Array | None
-    rows: jax.Array | None
+    zb: jax.Array | None = None
+    rows: jax.Array | None = None
     """What ``zb`` multiplies, ``[..., M, 1]``."""
-    za: jax.Array | None
-    columns: jax.Array | None
+    za: jax.Array | None = None
+    columns: jax.Array | None = None
     """What ``za`` multiplies, ``[..., 1, N]``."""
 
 
@@ -40,9 +40,6 @@ _ALIGNMENT = 16
 
 _DEEPEST_FLOAT_SUM = 2**24 // 128**2
 """So many products of two int8 numbers stay within 2**24, where float32 holds every integer."""
-
-_FIRST_FOLD, _FOLD = 8, 4
-"""Rows added at once: with more, those of a matrix whose rows are 4 KiB apart compete for the same cache lines."""
 
 
 def as_int8(x: jax.Array, zero_point: jax.Array | None) -> tuple[jax.Array, jax.Array | None]:
@@ -120,57 +117,6 @@ def centered_product(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.A
         return sums if sums.ndim == a.ndim else sums.reshape((1,) * (a.ndim - 2) + sums.shape)
 
     return _center(product, depth, za, zb, row_sums, column_sums)
-
-
-@jax.custom_batching.custom_vmap
-def centered_row_product(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> Centered:
-    """Return what ``centered_product`` does of a single row ``a``, reading ``b`` once and without rearranging it.
-
-    No int8 kernel of XLA's CPU backend does. The zero point is taken from the row, so no column is summed.
-    Many rows that share ``b`` are better off with ``centered_product``, to which ``jax.vmap`` goes back.
-    """
-    wide = a.astype(jnp.int32)
-    row = jnp.swapaxes(wide if za is None else wide - za, -1, -2)
-    total = _sum_of_rows(b, row)
-    if zb is not None:
-        total -= zb * jnp.sum(row, axis=-2, keepdims=True, dtype=jnp.int32)
-    return Centered(total, None, None, None, None)
-
-
-@centered_row_product.def_vmap
-def _(size: int, batched: Any, *operands: Any) -> tuple[Centered, Centered]:
-    axes = [None if x is None or not is_batched else 0 for x, is_batched in zip(operands, batched, strict=True)]
-
-    def product(*x: Any) -> jax.Array:
-        return centered(centered_product(*x), product_shape(x[0], x[2]))
-
-    total = jax.vmap(product, axes, axis_size=size)(*operands)
-    nothing = Centered(total, None, None, None, None)
-    return nothing, Centered(True, None, None, None, None)  # type: ignore[arg-type]
-
-
-def _sum_of_rows(matrix: jax.Array, weights: jax.Array) -> jax.Array:
-    """Sum the rows of int8 ``[..., K, N]``, each times its int32 weight ``[..., K, 1]``, as int32 ``[..., 1, N]``.
-
-    A few rows are added at a time, as vectors. XLA's CPU backend has no such kernel for a sum along columns.
-    """
-    total, sums = _fold(_FIRST_FOLD, lambda x, weight: x.astype(jnp.int32) * weight, matrix, weights)
-    while total.shape[-2] > 1:
-        total, left = _fold(_FOLD, lambda x: x, total)
-        sums += left
-    sums += [total] if total.shape[-2] else []
-    return sum(sums[1:], sums[0])
-
-
-def _fold(count: int, term: Callable[..., jax.Array], *xs: jax.Array) -> tuple[jax.Array, list[jax.Array]]:
-    """Add ``count`` neighbouring rows of what ``term`` gives; return the sums, and the rows left over."""
-    rows = xs[0].shape[-2]
-    whole = rows // count * count
-    rest = [term(*(x[..., i : i + 1, :] for x in xs)) for i in range(whole, rows)]
-    groups = [x[..., :whole, :].reshape(*x.shape[:-2], whole // count, count, x.shape[-1]) for x in xs]
-    terms = [term(*(x[..., i, :] for x in groups)) for i in range(count)]
-    # Fused with what uses it, each sum would be computed there again and again.
-    return lax.optimization_barrier(sum(terms[1:], terms[0])), rest  # type: ignore[no-untyped-call]
 
 
 def centered_product_for_gpus(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> Centered:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from jaxdml._algorithms import integer_dot
 from jaxdml._algorithms.requantize import Scales, requantize, requantize_by_multiplier
+from jaxdml._algorithms.row_product import row_product
 from jaxdml._lowerings._platform import by_platform, cpu_features
 
 Quantized = tuple[jax.Array, jax.Array | None]
@@ -51,8 +52,8 @@ def _round_on_cpu(
     a, _, b, _ = operands
     shape = integer_dot.product_shape(a, b)
     single = a.shape[-2] == 1 and a.shape[-1] > 0 and math.prod(shape[:-2]) == math.prod(b.shape[:-2])
-    multiply = integer_dot.centered_row_product if single else integer_dot.centered_product
-    parts = multiply(*_shifted(operands, shift))
+    shifted = _shifted(operands, shift)
+    parts = integer_dot.Centered(row_product(*shifted)) if single else integer_dot.centered_product(*shifted)
     # Cut to its shape where it is rounded: cut before, it would be stored once more.
     accumulate = partial(integer_dot.centered, shape=shape)
     return requantize_by_multiplier(accumulate, parts, scales, zero_point, dtype)
