@@ -138,8 +138,19 @@ def test_many_rows_and_large_k_agree_with_the_oracle(dtype, rows, n, k):
 )
 def test_rounds_of_every_number_agree_with_the_oracle(dtype, rows, n, k):
     for seed, kind in enumerate(DATA):
-        direction = DIRECTIONS[seed % 2]
-        check(data(kind, seed, (rows, n), np.dtype(dtype)), k, direction=direction, implementation="tournament")
+        for direction in DIRECTIONS:
+            check(data(kind, seed, (rows, n), np.dtype(dtype)), k, direction=direction, implementation="tournament")
+
+
+@pytest.mark.parametrize("n", [33, 50, 257, 1000, 4097])
+@pytest.mark.parametrize("method", METHODS)
+def test_what_stands_at_a_ragged_end_counts_once(method, n):
+    if cannot_serve(method, n, 4, np.int16):
+        pytest.skip(f"{method} does not serve on {jax.default_backend()}")
+    x = np.arange(2 * n, dtype=np.int16).reshape(2, n)
+    for direction in DIRECTIONS:
+        check(x, 4, direction=direction, implementation=method)
+        check(np.repeat(x, 9, axis=0), 4, direction=direction, implementation=method)
 
 
 @pytest.mark.parametrize("stored", [1, 4, 32])
