@@ -44,7 +44,7 @@ def entry(case: Case, contenders: Mapping[str, Any], roofline: Roofline) -> dict
 
 
 def title(environment: Mapping[str, Any]) -> str:
-    """Name the device, and what was not as it is by default here."""
+    """Name the device, and how JAX dispatched where that differs from run to run."""
     asynchronous = environment.get("asynchronous_dispatch", False)
     return f"{environment['device']}{', with asynchronous dispatch' if asynchronous else ''}"
 

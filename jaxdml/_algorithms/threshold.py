@@ -13,6 +13,7 @@ import numpy as np
 from jax import lax
 
 from jaxdml._algorithms.order_keys import order_keys
+from jaxdml._algorithms.packed import among_packed, by_sorting
 from jaxdml._base.axis_direction import AxisDirection
 
 _WORD = 32
@@ -25,10 +26,7 @@ def by_threshold(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
     keys = order_keys(x, direction)
     places = kept_by_threshold(keys, k)
     kept = jnp.take_along_axis(keys, places, axis=1, mode="promise_in_bounds")
-    # One integer to sort by, the key before the place. 64 bits exist only within: what comes out has 32 again.
-    with jax.enable_x64(True):
-        packed = (~kept).astype(jnp.uint64) << np.uint64(32) | places.astype(jnp.uint64)
-        return lax.sort(packed, dimension=1, is_stable=False).astype(jnp.uint32)
+    return among_packed(by_sorting)(kept, places, k, x.shape[1])
 
 
 def kept_by_threshold(keys: jax.Array, k: int) -> jax.Array:

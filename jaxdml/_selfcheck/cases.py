@@ -90,9 +90,9 @@ class Check:
 _SEQUENCES = (
     *((1, 1, 0.1), (7, 7, 0.1), (64, 5, 0.1)),
     # On both sides of each length, and k, at which the method changes somewhere; the last has a ragged end.
-    *((sizes[0] - 1, 9, 0.02) for sizes in thresholds.PRUNINGS),
-    *((sizes[0], sizes[0] // sizes[1] + more, 0.02) for sizes in thresholds.PRUNINGS for more in (0, 1)),
-    *((sizes[0] * 3 // 2 - 1, 3, 0.02) for sizes in thresholds.PRUNINGS),
+    *((length - 1, 9, 0.02) for length, _ in thresholds.PRUNINGS),
+    *((length, length // per_k + more, 0.02) for length, per_k in thresholds.PRUNINGS for more in (0, 1)),
+    *((length * 3 // 2 - 1, 3, 0.02) for length, _ in thresholds.PRUNINGS),
 )
 """n, k and their share of the cases in each direction."""
 
