@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import jaxdml
 from jaxdml import reference
-from jaxdml._algorithms import fixed_point, integer_dot
+from jaxdml._algorithms import aligned_product, fixed_point, integer_dot
 from jaxdml._algorithms.requantize import multiplier_of, requantize, requantize_by_multiplier
 from jaxdml._algorithms.row_product import row_product
 from jaxdml._lowerings import quantized_linear_matrix_multiply as lowering
@@ -268,12 +268,35 @@ def test_one_row_is_multiplied_exactly(depth, zero_points):
     np.testing.assert_array_equal(jax.vmap(product, in_axes=(None, 0))(a[0], b), wide[0][0] @ wide[1])
 
 
-@pytest.mark.parametrize("multiply_by", [integer_dot.centered_product, integer_dot.centered_product_for_gpus])
-@pytest.mark.parametrize("depth", [1, 7, 1024, 1025, 5000])
-@pytest.mark.parametrize("fill", [None, 127, -128])
-def test_products_and_split_products_are_exact(multiply_by, depth, fill):
+SHALLOW = integer_dot.centered_product, aligned_product.float_product
+DEEP = integer_dot.centered_product, aligned_product.turned_product, aligned_product.unturned_product
+DEEPEST = aligned_product.DEEPEST_FLOAT_SUM
+PRODUCTS = [*itertools.product(SHALLOW, (1, 7, DEEPEST)), *itertools.product(DEEP, (DEEPEST + 1, 5000))]
+BATCHES = [((), ()), ((2, 3), (1, 1)), ((2, 1), (1, 3)), ((1,), (2,)), ((0,), (1,)), ((2, 3), (2, 3))]
+
+
+def skip_if_known_wrong(multiply_by):
     if multiply_by is integer_dot.centered_product and not ON_CPU:
         pytest.skip("XLA's GPU backend gets plain int8 products of some sizes wrong")
+
+
+@pytest.mark.parametrize(("multiply_by", "depth"), PRODUCTS)
+@pytest.mark.parametrize("zero_points", [(None, None), (5, None), (None, -128), (127, 9)])
+@pytest.mark.parametrize("batches", BATCHES)
+def test_products_broadcast_as_matmul_does(multiply_by, depth, zero_points, batches):
+    skip_if_known_wrong(multiply_by)
+    rng = np.random.default_rng(depth)
+    a, b = integers(rng, np.int8, (*batches[0], 3, depth)), integers(rng, np.int8, (*batches[1], depth, 18))
+    want = (a.astype(np.int64) - (zero_points[0] or 0)) @ (b.astype(np.int64) - (zero_points[1] or 0))
+    za, zb = (None if zero is None else np.full((1,) * want.ndim, zero, np.int32) for zero in zero_points)
+    got = jax.jit(lambda *operands: integer_dot.centered(multiply_by(*operands), want.shape))(a, za, b, zb)
+    np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize(("multiply_by", "depth"), PRODUCTS)
+@pytest.mark.parametrize("fill", [None, 127, -128])
+def test_products_and_split_products_are_exact(multiply_by, depth, fill):
+    skip_if_known_wrong(multiply_by)
     rng = np.random.default_rng(depth)
     a, b = (rng.integers(-128, 128, shape).astype(np.int8) for shape in ((3, depth), (depth, 4)))
     if fill is not None:

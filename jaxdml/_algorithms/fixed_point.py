@@ -34,7 +34,7 @@ _HALVES = 2**22 + 2**21
 """A float32 sum with it is rounded to a multiple of a half: the last bit of a number from 2**22 to 2**23."""
 
 _HALVES_BITS = 0x4AC00000
-"""The bits of ``float32(_HALVES)``. Half of it is a multiple of 4, so it vanishes from ``F << 30`` and ``F & 1``."""
+"""The bits of ``float32(_HALVES)``."""
 
 _DIGIT = 16
 
@@ -84,11 +84,11 @@ def multiplier(negative: jax.Array, ma: jax.Array, mb: jax.Array, mo: jax.Array,
     high_left, low_left = high & ((1 << from_high) - 1), low & ((1 << from_low) - 1)
     exact = (last == 0) & (high_left == 0) & (low_left == 0)
     left = high_left.astype(jnp.float32) * 2.0**_DIGIT + (low_left.astype(jnp.float32) + last.astype(jnp.float32) / fo)
-    fraction = left * _power_of_two(-down)
+    fraction = left * power_of_two(-down)
     upper = fraction > 0.5
     whole, fraction = whole + upper.astype(jnp.int32), jnp.where(upper, fraction - 1.0, fraction)
 
-    estimate = ratio * _power_of_two(-down - (_UNIT_BITS - _DIGIT))
+    estimate = ratio * power_of_two(-down - (_UNIT_BITS - _DIGIT))
     saturating = _SATURATED / estimate
     greatest = 2.0**30
     limit = jnp.where(
@@ -99,18 +99,27 @@ def multiplier(negative: jax.Array, ma: jax.Array, mb: jax.Array, mo: jax.Array,
     return Multiplier(estimate * sign, jnp.where(negative, -whole, whole), fraction * sign, limit, tolerance)
 
 
-def _power_of_two(exponent: jax.Array) -> jax.Array:
+def power_of_two(exponent: jax.Array) -> jax.Array:
+    """Return ``2.0**exponent`` as float32, for exponents of normal numbers."""
     return lax.bitcast_convert_type((exponent + 127) << 23, jnp.float32)
 
 
 def rounded_products(accumulator: jax.Array, by: Multiplier) -> tuple[jax.Array, jax.Array]:
     """Return the int32 products, rounded with ties to even unless they saturate, and where that is doubtful."""
     accumulator = jnp.clip(accumulator, -by.limit, by.limit)
-    # One product, one sum, and no conversion: those of XLA clamp. Contraction into one operation is welcome.
-    halves = accumulator.astype(jnp.float32) * by.estimate + float(_HALVES)
-    shifted = lax.bitcast_convert_type(halves, jnp.int32) >> 1
-    past = _past_half(accumulator, shifted, by)
-    return shifted + (past > 0).astype(jnp.int32) - (_HALVES_BITS >> 1), jnp.abs(past) <= by.tolerance
+    floor, _ = floor_and_half(accumulator.astype(jnp.float32) * by.estimate)
+    past = _past_half(accumulator, floor, by)
+    return floor + (past > 0).astype(jnp.int32), jnp.abs(past) <= by.tolerance
+
+
+def floor_and_half(estimate: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return an int32 that a float32, below 2**21 in magnitude, exceeds by -1/4 to 3/4; and it plus 1/2, in float32.
+
+    That takes sums and no conversion: those of XLA clamp, and are slow on GPUs. Contraction of a sum with a product
+    into one operation is welcome.
+    """
+    bits = lax.bitcast_convert_type(estimate + float(_HALVES), jnp.int32)
+    return (bits >> 1) - (_HALVES_BITS >> 1), lax.bitcast_convert_type(bits | 1, jnp.float32) - float(_HALVES)
 
 
 def _past_half(accumulator: jax.Array, floor: jax.Array, by: Multiplier) -> jax.Array:

@@ -65,9 +65,7 @@ def linear(along: jax.Array, shape: tuple[int, ...], axis: int, mode: str) -> ja
     return jnp.where((along >= 0) & (along < size), places, math.prod(shape))
 
 
-def write(
-    x: jax.Array, indices: jax.Array, updates: jax.Array, mode: str, duplicates: str, as_integers: bool
-) -> jax.Array:
+def write(x: jax.Array, indices: jax.Array, updates: jax.Array, mode: str, duplicates: str, word: int) -> jax.Array:
     """Return ``x`` with ``updates[i]`` at ``x[indices[i]]``.
 
     Args:
@@ -76,12 +74,14 @@ def write(
       updates: ``[n, d_(t+1), ..., d_r]``, of the dtype of ``x``.
       mode: ``"drop"``, ``"clip"`` or ``"promise_in_bounds"``.
       duplicates: ``"unspecified"``, ``"last"`` or ``"unique"``.
-      as_integers: whether to move the elements as integers of their width. A device that widens narrow floats to
-        move them quiets signalling NaNs otherwise; but it takes a pass over all of ``x``, in place or not.
+      word: 0 to move the elements as they are. Otherwise they move as integers, so many together as have ``word`` bytes
+        where a slice is a multiple of that, and one by one where it is not. A device that widens narrow floats to
+        move them quiets signalling NaNs unless they are integers, and one that has no store of few bytes takes many
+        steps for it. But some take a pass over all of ``x`` to make integers of it, in place or not.
     """
     if jnp.issubdtype(x.dtype, jnp.inexact):
-        return _write_floats(x, indices, updates, mode, duplicates, as_integers)
-    return _write(x, indices, updates, mode, duplicates, as_integers)
+        return _write_floats(x, indices, updates, mode, duplicates, word)
+    return _write(x, indices, updates, mode, duplicates, word)
 
 
 def _dimension_numbers(rank: int, t: int) -> lax.ScatterDimensionNumbers:
@@ -93,17 +93,29 @@ def _dimension_numbers(rank: int, t: int) -> lax.ScatterDimensionNumbers:
     )
 
 
-def _write(
-    x: jax.Array, indices: jax.Array, updates: jax.Array, mode: str, duplicates: str, as_integers: bool
-) -> jax.Array:
+def _write(x: jax.Array, indices: jax.Array, updates: jax.Array, mode: str, duplicates: str, word: int) -> jax.Array:
     if duplicates == "last":
         writers = _last_writers(x.shape, indices, mode)
         # Every update of one element now carries the last one's value, so their order cannot matter.
         updates = updates.at[writers].get(mode="promise_in_bounds")
-    if as_integers:
-        written = _scatter(bits_of(x), indices, bits_of(updates), mode, duplicates)
-        return lax.bitcast_convert_type(written, x.dtype)
-    return _scatter(x, indices, updates, mode, duplicates)
+    if not word:
+        return _scatter(x, indices, updates, mode, duplicates)
+    together = word // x.dtype.itemsize
+    if not together or math.prod(updates.shape[1:]) % together:
+        together = 1
+    words, new_words = _words(x, indices.shape[1], together), _words(updates, 1, together)
+    written = _scatter(words, indices, new_words, mode, duplicates)
+    return lax.bitcast_convert_type(written, x.dtype).reshape(x.shape)
+
+
+def _words(x: jax.Array, leading: int, together: int) -> jax.Array:
+    """Make integers of so many elements each; if of several, the dimensions after the ``leading`` ones become one."""
+    bits = bits_of(x)
+    if together == 1:
+        return bits
+    count = math.prod(x.shape[leading:]) // together
+    rows = bits.reshape(*x.shape[:leading], count, together)
+    return lax.bitcast_convert_type(rows, f"uint{8 * together * x.dtype.itemsize}")
 
 
 def _scatter(x: jax.Array, indices: jax.Array, updates: jax.Array, mode: str, duplicates: str) -> jax.Array:
@@ -142,23 +154,23 @@ def _last_writers(shape: tuple[int, ...], indices: jax.Array, mode: str) -> jax.
 
 @partial(jax.custom_jvp, nondiff_argnums=(3, 4, 5))
 def _write_floats(
-    x: jax.Array, indices: jax.Array, updates: jax.Array, mode: str, duplicates: str, as_integers: bool
+    x: jax.Array, indices: jax.Array, updates: jax.Array, mode: str, duplicates: str, word: int
 ) -> jax.Array:
-    return _write(x, indices, updates, mode, duplicates, as_integers)
+    return _write(x, indices, updates, mode, duplicates, word)
 
 
 @_write_floats.defjvp
 def _write_floats_jvp(
     mode: str,
     duplicates: str,
-    as_integers: bool,
+    word: int,
     primals: tuple[jax.Array, ...],
     tangents: tuple[jax.Array, ...],
 ) -> tuple[jax.Array, jax.Array]:
     x, indices, updates = primals
     # Where the winner is free, the derivative needs a known one, and the value has to be of the same.
     settled = "last" if duplicates == "unspecified" else duplicates
-    written = _write_floats(x, indices, updates, mode, settled, as_integers)
+    written = _write_floats(x, indices, updates, mode, settled, word)
     if duplicates == "unique":
         return written, _scatter(tangents[0], indices, tangents[2], mode, duplicates)
     # As a masked sum, not a scatter, so that it transposes: each element gets one tangent and otherwise zeros.

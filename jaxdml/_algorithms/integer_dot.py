@@ -25,7 +25,7 @@ class Centered(NamedTuple):
     """What ``zb`` multiplies, ``[..., M, 1]``."""
     za: jax.Array | None = None
     columns: jax.Array | None = None
-    """What ``za`` multiplies, ``[..., 1, N]``."""
+    """What ``za`` multiplies, ``[..., 1, N]`` or ``[1, N]``."""
 
 
 Product = Callable[[jax.Array, jax.Array | None, jax.Array, jax.Array | None], Centered]
@@ -34,12 +34,6 @@ Product = Callable[[jax.Array, jax.Array | None, jax.Array, jax.Array | None], C
 _INT32_MAX = 2**31 - 1
 _LEAST = 8
 """The fewest rows and columns that an int8 product is given: one tile of a vector unit."""
-
-_ALIGNMENT = 16
-"""What ``_filled_dot`` rounds every size up to, in bytes: one load of a tensor core's operand."""
-
-_DEEPEST_FLOAT_SUM = 2**24 // 128**2
-"""So many products of two int8 numbers stay within 2**24, where float32 holds every integer."""
 
 
 def as_int8(x: jax.Array, zero_point: jax.Array | None) -> tuple[jax.Array, jax.Array | None]:
@@ -77,8 +71,15 @@ def centered(parts: Centered, shape: tuple[int, ...]) -> jax.Array:
     if parts.zb is not None and parts.rows is not None:
         total -= parts.zb * parts.rows
     if parts.za is not None and parts.columns is not None:
-        total -= parts.za * parts.columns
+        total -= parts.za * parts.columns.reshape((1,) * (len(shape) - parts.columns.ndim) + parts.columns.shape)
     return total
+
+
+def as_matrices(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return what to multiply: where ``b`` is one matrix for all, the leading dimensions of ``a`` are more rows."""
+    if math.prod(b.shape[:-2]) == 1:
+        return a.reshape(math.prod(a.shape[:-1]), a.shape[-1]), b.reshape(b.shape[-2:])
+    return a, b
 
 
 def centered_product(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> Centered:
@@ -92,11 +93,7 @@ def centered_product(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.A
     """
     *batch, rows, depth = a.shape
     columns = b.shape[-1]
-    if math.prod(b.shape[:-2]) == 1:
-        # One matrix for all: the leading dimensions of a are more rows.
-        left, right = a.reshape(math.prod(batch) * rows, depth), b.reshape(depth, columns)
-    else:
-        left, right = a, b
+    left, right = as_matrices(a, b)
     height = left.shape[-2]
     # A row of ones gives the sums of columns in the same pass. XLA's CPU backend has no kernel for a single row or
     # column, so a few get more of them, and a few columns the sums of rows.
@@ -113,37 +110,12 @@ def centered_product(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.A
         return _dot(a, _ones(a.ndim, depth, _LEAST))[..., :1]
 
     def column_sums() -> jax.Array:
-        sums = product[..., height : height + 1, :columns]
-        return sums if sums.ndim == a.ndim else sums.reshape((1,) * (a.ndim - 2) + sums.shape)
+        return product[..., height : height + 1, :columns]
 
-    return _center(product, depth, za, zb, row_sums, column_sums)
-
-
-def centered_product_for_gpus(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> Centered:
-    """Return what ``centered_product`` does, around what XLA's GPU backend gets wrong.
-
-    For shallow int8 products it can choose a generated kernel with a depth tile of 16, whose sums are wrong
-    (docs/platforms.md). So those run as bfloat16, which holds every int8 number, summed in float32, which holds
-    every sum there can be: no step rounds. Deeper ones are filled up to aligned sizes, with ``b`` turned first. The
-    tensor cores take both operands by their depth, and XLA's own way to turn one takes longer than the product.
-    """
-    depth = a.shape[-1]
-    shallow = depth <= _DEEPEST_FLOAT_SUM
-    turned = jnp.swapaxes(b, -1, -2)
-    if not shallow:
-        turned = lax.optimization_barrier(turned)  # type: ignore[no-untyped-call]
-
-    def row_sums() -> jax.Array:
-        return jnp.sum(a, axis=-1, keepdims=True, dtype=jnp.int32)
-
-    def column_sums() -> jax.Array:
-        return jnp.swapaxes(jnp.sum(turned, axis=-1, keepdims=True, dtype=jnp.int32), -1, -2)
-
-    total = _float_dot(a, b) if shallow else _filled_dot(a, turned)
-    return _center(total, depth, za, zb, row_sums, column_sums)
+    return center(product, depth, za, zb, row_sums, column_sums)
 
 
-def _center(
+def center(
     total: jax.Array,
     depth: int,
     za: jax.Array | None,
@@ -176,22 +148,6 @@ def _mixed_dot(a: jax.Array, b: jax.Array) -> jax.Array:
     a, b = (jnp.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
     leading = tuple(range(len(batch)))
     return lax.dot_general(a, b, (((a.ndim - 1,), (b.ndim - 2,)), (leading, leading)), **algorithm)
-
-
-def _float_dot(a: jax.Array, b: jax.Array) -> jax.Array:
-    left, right = (x.astype(jnp.bfloat16) for x in (a, b))
-    return jnp.matmul(left, right, preferred_element_type=jnp.float32).astype(jnp.int32)
-
-
-def _filled_dot(a: jax.Array, turned: jax.Array) -> jax.Array:
-    rows, columns = a.shape[-2], turned.shape[-2]
-    product = jnp.einsum("...mk,...nk->...mn", _fill(a), _fill(turned), preferred_element_type=jnp.int32)
-    return product[..., :rows, :columns]
-
-
-def _fill(x: jax.Array) -> jax.Array:
-    missing = [(0, -size % _ALIGNMENT, 0) for size in x.shape[-2:]]
-    return lax.pad(x, jnp.int8(0), [(0, 0, 0)] * (x.ndim - 2) + missing)
 
 
 def _ones(rank: int, rows: int, columns: int) -> jax.Array:

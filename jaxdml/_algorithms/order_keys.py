@@ -7,6 +7,7 @@ overflow. No float is ever compared, so no device's treatment of NaNs or subnorm
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from jaxdml._base.axis_direction import AxisDirection
@@ -22,18 +23,42 @@ def bits_of(x: jax.Array) -> jax.Array:
 def order_keys(x: jax.Array, direction: AxisDirection) -> jax.Array:
     """Map each element to an unsigned integer of its width; the larger key comes first."""
     bits = bits_of(x)
-    top = bits.dtype.type(1 << (8 * bits.dtype.itemsize - 1))
     if jnp.issubdtype(x.dtype, jnp.floating):
-        magnitude = bits & ~top
-        infinity = bits_of(jnp.array(jnp.inf, x.dtype))
-        # Strictly greater: -0.0 is `top` itself and goes the way of +0.0.
-        keys = jnp.where(bits > top, ~bits, magnitude | top)
-        keys = jnp.where(magnitude > infinity, ~jnp.zeros_like(bits), keys)
+        keys = _keys_of_floats(bits, x.dtype)
     elif jnp.issubdtype(x.dtype, jnp.signedinteger):
-        keys = bits ^ top
+        keys = bits ^ bits.dtype.type(1 << (8 * bits.dtype.itemsize - 1))
     else:
         keys = bits
+    return _towards(direction, keys)
+
+
+def _towards(direction: AxisDirection, keys: jax.Array) -> jax.Array:
     return keys if direction == AxisDirection.DECREASING else ~keys
+
+
+def _keys_of_floats(bits: jax.Array, dtype: jnp.dtype) -> jax.Array:
+    """Make keys of the bits of floats; of narrower floats than the bits are wide, zeros being below them.
+
+    The magnitude with its sign is in the order of the floats, and knows one zero. Counted from -inf, the NaNs of either
+    sign come out on top, the negative ones by wrapping around, and there they become one.
+    """
+    width, own_width = (8 * kind.itemsize for kind in (bits.dtype, dtype))
+    infinity = bits_of(jnp.array(jnp.inf, dtype)).astype(bits.dtype) << (width - own_width)
+    signed = lax.bitcast_convert_type(bits, f"int{width}")
+    magnitude = signed & np.iinfo(signed.dtype).max
+    value = jnp.where(signed < 0, -magnitude, magnitude)
+    nan = 2 * infinity + (1 << (width - own_width))
+    return jnp.minimum(lax.bitcast_convert_type(value, bits.dtype) + infinity, nan)
+
+
+def greater_of_pairs(x: jax.Array, direction: AxisDirection) -> jax.Array:
+    """Return the greater key of each two 16-bit floats along the last axis, of even length, in a uint32's upper half.
+
+    Where arithmetic has 32 bits anyway, that of fewer takes more steps: results have to be cut to their width.
+    """
+    words = lax.bitcast_convert_type(x.reshape(*x.shape[:-1], x.shape[-1] // 2, 2), jnp.uint32)
+    halves = words << 16, words & np.uint32(0xFFFF0000)
+    return jnp.maximum(*(_towards(direction, _keys_of_floats(half, x.dtype)) for half in halves))
 
 
 def as_float32(keys: jax.Array) -> jax.Array:

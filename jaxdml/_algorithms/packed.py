@@ -18,17 +18,16 @@ from jaxdml._algorithms.selection import Among, Select
 from jaxdml._base.axis_direction import AxisDirection
 
 Take = Callable[[jax.Array, int], jax.Array]
-"""Takes different positive integers ``[b, m]`` and k; returns the k greatest of every row, in decreasing order."""
+"""Takes different integers ``[b, m]`` and k; returns the k greatest of every row, in decreasing order."""
 
 
 def among_packed(take: Take) -> Among:
-    """Select with ``take`` among keys of at most 32 bits, at positions below 2**32 - 1 in any order."""
+    """Select with ``take`` among keys of at most 32 bits, at positions below ``n``, in any order."""
 
     def among(keys: jax.Array, positions: jax.Array, k: int, n: int) -> jax.Array:
-        bits = n.bit_length()
+        bits = (n - 1).bit_length()
         packed = np.dtype(np.uint32 if 8 * keys.dtype.itemsize + bits <= 32 else np.uint64)
         with jax.enable_x64(True):
-            # 2**bits - 1 is at least n, so that no integer is 0, which is left for what fills up.
             last = np.uint32((1 << bits) - 1)
             taken = take(keys.astype(packed) << packed.type(bits) | (last - positions).astype(packed), k)
             return last - (taken & packed.type(last)).astype(jnp.uint32)

@@ -19,7 +19,10 @@ _LANES = 64
 
 
 def by_repeated_maxima(numbers: jax.Array, k: int) -> jax.Array:
-    """Take the ``k`` greatest of every row of different positive integers, in decreasing order."""
+    """Take the ``k`` greatest of every row of different unsigned integers, in decreasing order.
+
+    Zeros fill rows up. If a row has a zero itself, it comes last, and is no other than those.
+    """
     rows, m = numbers.shape
     shape = _factors(m)
     zero = numbers.dtype.type(0)

@@ -1,15 +1,16 @@
 """Round ``acc * a_scale * b_scale / output_scale`` correctly, ties to even, with nothing but exact steps.
 
-Write |acc| as an integer N and each scale as a 24-bit integer times a power of two. The quotient to round is then
-``v = N * ma * mb * 2**e / mo``. Let f be the floor of an estimate of v in float32. Unless the estimate falls within
-``TOLERANCE`` times itself of the half above f, v lies on the same side of ``f + 1/2`` and rounds to f or to f + 1
-accordingly; also where f is one off, because v is then next to an integer, to which both round. Where it does fall so
-near, the sign of ``D = N * ma * mb * 2**(e + 1) - (2 * f + 1) * mo`` decides, multiplied by the power of two that
-makes it an integer. Its two terms agree in their leading bits, so D is small, and computing it modulo a power
-of two a little above 2 * |D| gives its sign exactly: no term ever has to be held whole.
+Write each scale as an integer of 24 bits and a sign times a power of two. With the accumulator N, the quotient to round
+is ``v = N * ma * mb * 2**e / mo``. Let f be the floor of an estimate of v in float32. Unless the estimate falls within
+``TOLERANCE`` times its magnitude of the half above f, v lies on the same side of ``f + 1/2`` and rounds to f or to
+f + 1 accordingly; also where f is one off, because v is then next to an integer, to which both round. Where it does
+fall so near, the sign of ``D = N * ma * mb * 2**(e + 1) - (2 * f + 1) * mo`` decides, multiplied by the power of two
+that makes it an integer. Its two terms agree in their leading bits, so D is small, and computing it modulo 2**64
+gives its sign exactly: no term ever has to be held whole.
 
 How a device rounds the estimate does not matter. It takes a handful of operations, each within 2**-22 even where
 division is not correctly rounded or a product is contracted into a fused multiply-add, and the tolerance is 2**-18.
+The 64-bit integers exist only within.
 """
 
 import math
@@ -20,9 +21,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml._algorithms import fixed_point, wide_integers
+from jaxdml._algorithms import fixed_point
+from jaxdml._algorithms.fixed_point import floor_and_half, power_of_two
 from jaxdml._algorithms.order_keys import bits_of
-from jaxdml._algorithms.wide_integers import Limbs
 
 TOLERANCE = 2.0**-18
 """Relative distance from a half within which the estimate is not believed."""
@@ -30,8 +31,16 @@ TOLERANCE = 2.0**-18
 _CEILING = 1024.0
 """Quotients from here on saturate: no zero point brings them back into 8 bits."""
 
-_LOWEST_EXPONENT, _HIGHEST_EXPONENT = -70, 40
-"""Beyond these the quotient rounds to 0, or saturates, for every accumulator from 1 to 2**47."""
+_HIGHEST_EXPONENT = -1
+"""From here on the quotient saturates for every accumulator but 0."""
+
+_LOWEST_EXPONENT, _LOWEST_DEEP_EXPONENT = -63, -79
+"""From here on it rounds to 0 for every accumulator below 2**31, or 2**47."""
+
+_HALF_WORD = 16
+
+_DEEP_SHIFT = 45
+"""A halves' power of two from here on leaves the numerator more bits than it needs, or than there are."""
 
 _MANTISSA_BITS = 23
 
@@ -63,31 +72,6 @@ def _decompose(scale: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     return bits >> 31 == 1, mantissa, jnp.where(zero, -1000, exponent)
 
 
-def _float_of(limbs: Limbs) -> jax.Array:
-    total = limbs[0].astype(jnp.float32)
-    for place, limb in enumerate(limbs[1:], start=1):
-        total += limb.astype(jnp.float32) * 2.0 ** (16 * place)
-    return total
-
-
-def _power_of_two(exponent: jax.Array) -> jax.Array:
-    """Return ``2.0**exponent`` as float32, for exponents of normal numbers."""
-    return lax.bitcast_convert_type((exponent + 127) << _MANTISSA_BITS, jnp.float32)
-
-
-def _magnitude(low: jax.Array, high: jax.Array | None) -> tuple[jax.Array, Limbs]:
-    """Return where the accumulator is negative, and the limbs of its magnitude."""
-    if high is None:
-        return low < 0, wide_integers.split(jnp.abs(low).astype(jnp.uint32))
-    negative = high < 0
-    # -(low + 2**16 * high), with the lower half kept from 0 to 2**16 - 1.
-    flipped_low = -low & 0xFFFF
-    flipped_high = -high - (low > 0).astype(jnp.int32)
-    low = jnp.where(negative, flipped_low, low).astype(jnp.uint32)
-    high = jnp.where(negative, flipped_high, high).astype(jnp.uint32)
-    return negative, [low, *wide_integers.split(high)]
-
-
 def requantize(
     low: jax.Array,
     high: jax.Array | None,
@@ -108,30 +92,20 @@ def requantize(
       zero_point: int32, or None for 0.
       dtype: int8 or uint8.
     """
-    negative, magnitude = _magnitude(low, high)
-    a_negative, a_mantissa, a_exponent = _decompose(a_scale)
-    b_negative, b_mantissa, b_exponent = _decompose(b_scale)
-    o_negative, o_mantissa, o_exponent = _decompose(output_scale)
-    negative = negative ^ a_negative ^ b_negative ^ o_negative
-    exponent = a_exponent + b_exponent - o_exponent
-    exponent = jnp.clip(exponent, _LOWEST_EXPONENT - _MANTISSA_BITS, _HIGHEST_EXPONENT - _MANTISSA_BITS)
-
-    a_part, b_part, o_part = (m.astype(jnp.float32) for m in (a_mantissa, b_mantissa, o_mantissa))
-    ratio = a_part * (b_part / o_part)
-    estimate = _float_of(magnitude) * ratio * _power_of_two(exponent)
-    estimate = jnp.minimum(estimate, _CEILING)
-    floor = jnp.floor(estimate)
-    past_half = estimate - (floor + 0.5)
-    doubtful = jnp.abs(past_half) <= TOLERANCE * estimate
-    whole = floor.astype(jnp.int32)
-
-    up = jnp.where(
-        doubtful,
-        _reaches_half(magnitude, a_mantissa, b_mantissa, o_mantissa, exponent, whole),
-        past_half > 0,
-    )
-    rounded = whole + up.astype(jnp.int32)
-    return _clamp(jnp.where(negative, -rounded, rounded), zero_point, dtype)
+    ma, mb, mo, exponent = _fraction((a_scale, b_scale, output_scale))
+    exponent = jnp.clip(exponent, _LOWEST_EXPONENT if high is None else _LOWEST_DEEP_EXPONENT, _HIGHEST_EXPONENT)
+    accumulator = low.astype(jnp.float32)
+    if high is not None:
+        accumulator += high.astype(jnp.float32) * 2.0**_HALF_WORD
+    a_part, b_part, o_part = (m.astype(jnp.float32) for m in (ma, mb, mo))
+    # The scales of a and of the output go by rows, so that what they make is often small.
+    estimate = accumulator * (a_part / o_part * b_part) * power_of_two(exponent)
+    estimate = jnp.clip(estimate, -_CEILING, _CEILING)
+    floor, half = floor_and_half(estimate)
+    past_half = estimate - half
+    doubtful = jnp.abs(past_half) <= TOLERANCE * jnp.abs(estimate)
+    up = jnp.where(doubtful, _rounds_up(low, high, ma, mb, mo, exponent, floor), past_half > 0)
+    return _clamp(floor + up.astype(jnp.int32), zero_point, dtype)
 
 
 def _clamp(rounded: jax.Array, zero_point: jax.Array | None, dtype: jnp.dtype) -> jax.Array:
@@ -183,23 +157,44 @@ def multiplier_of(scales: Scales) -> fixed_point.Multiplier:
     return fixed_point.multiplier(a_negative ^ b_negative ^ o_negative, ma, mb, mo, ea + eb - eo)
 
 
-def _reaches_half(
-    magnitude: Limbs, ma: jax.Array, mb: jax.Array, mo: jax.Array, exponent: jax.Array, whole: jax.Array
-) -> jax.Array:
-    """Tell where the quotient, known to be within a few tolerances of ``whole + 1/2``, rounds up from there.
+def _fraction(scales: Scales) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+    """Write ``a_scale * b_scale / output_scale`` as ``ma * mb / mo * 2**exponent`` in int32, ``mo`` positive."""
+    (a_negative, ma, ea), (b_negative, mb, eb), (o_negative, mo, eo) = map(_decompose, scales)
+    ma, mb, mo = (mantissa.astype(jnp.int32) for mantissa in (ma, mb, mo))
+    return jnp.where(a_negative ^ o_negative, -ma, ma), jnp.where(b_negative, -mb, mb), mo, ea - eo + eb
 
-    With N of 16 * p bits less one, N * ma * mb is below 2**(16p + 47), and D within 2**-17 of it: below 2**(16p + 30).
-    Sign and all that is 16p + 31 bits, so p + 2 limbs hold it. Where the exponent is positive, both
-    terms are of the size of (2 * whole + 1) * mo, below 2**35, instead.
+
+def _rounds_up(
+    low: jax.Array,
+    high: jax.Array | None,
+    ma: jax.Array,
+    mb: jax.Array,
+    mo: jax.Array,
+    exponent: jax.Array,
+    floor: jax.Array,
+) -> jax.Array:
+    """Tell where the quotient, known to be within a few tolerances of ``floor + 1/2``, rounds up from there.
+
+    With N below 2**31, N * ma * mb is below 2**79, and D within 2**-17 of it: below 2**62.
+
+    With N below 2**47, D is below 2**78. But the quotient is below 2**11, so D is also below 2**(18 + shift), with the
+    shift that makes the halves an integer. So where that is 45 or more, both terms are taken in units of 2**16. What
+    the first has below that breaks a tie, and the second has nothing there.
     """
-    count = len(magnitude) + 2
-    doubled = exponent + 1
-    raised = wide_integers.power_of_two(jnp.maximum(doubled, 0), count)
-    lowered = wide_integers.power_of_two(jnp.maximum(-doubled, 0), count)
-    scales = wide_integers.multiply(wide_integers.split(ma), wide_integers.split(mb), count)
-    numerator = wide_integers.multiply(wide_integers.multiply(magnitude, scales, count), raised, count)
-    odd = (2 * whole + 1).astype(jnp.uint32)
-    halves = wide_integers.multiply([odd], wide_integers.split(mo), count)
-    difference = wide_integers.subtract(numerator, wide_integers.multiply(halves, lowered, count))
-    tie = wide_integers.is_zero(difference)
-    return jnp.where(tie, whole % 2 == 1, ~wide_integers.is_negative(difference))
+    shift = -1 - exponent
+    with jax.enable_x64(True):
+        ma, mb, mo = (mantissa.astype(jnp.int64) for mantissa in (ma, mb, mo))
+        tie_goes_up = floor & 1
+        if high is None:
+            numerator = low.astype(jnp.int64) * ma * mb
+        else:
+            # N * ma is whole * 2**16 + rest, and so is what mb makes of them.
+            of_low = low.astype(jnp.int64) * ma
+            whole = (high.astype(jnp.int64) * ma + (of_low >> _HALF_WORD)) * mb
+            rest = (of_low & 0xFFFF) * mb
+            in_half_words = shift >= _DEEP_SHIFT
+            numerator = jnp.where(in_half_words, whole + (rest >> _HALF_WORD), (whole << _HALF_WORD) + rest)
+            shift = jnp.where(in_half_words, shift - _HALF_WORD, shift)
+            tie_goes_up |= (in_half_words & (rest & 0xFFFF != 0)).astype(jnp.int32)
+        halves = (2 * floor + 1).astype(jnp.int64) * mo << shift.astype(jnp.int64)
+        return numerator - halves + tie_goes_up.astype(jnp.int64) > 0

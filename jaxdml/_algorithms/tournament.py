@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml._algorithms.order_keys import order_keys
+from jaxdml._algorithms.order_keys import greater_of_pairs, order_keys
 from jaxdml._algorithms.selection import Among
 from jaxdml._base.axis_direction import AxisDirection
 
@@ -36,7 +36,7 @@ def by_tournament(
     def keys_of(elements: jax.Array) -> jax.Array:
         return order_keys(elements, direction)
 
-    maxima = _maxima(keys_of(x), stored)
+    maxima = _maxima_of_elements(x, stored, direction)
     longest = lengths[-1]
     chunks = _maxima(maxima, longest // stored)
     count = chunks.shape[1]
@@ -52,6 +52,13 @@ def by_tournament(
         parts = kept[:, :, None] * np.uint32(fan) + lax.broadcasted_iota(jnp.uint32, (1, 1, fan), 2)
         kept = among(keys, parts.reshape(rows, k * fan), k, count * (longest // part))
     return kept
+
+
+def _maxima_of_elements(x: jax.Array, length: int, direction: AxisDirection) -> jax.Array:
+    halves = jnp.issubdtype(x.dtype, jnp.floating) and x.dtype.itemsize == 2
+    if halves and x.shape[1] % 2 == 0 == length % 2:
+        return (_maxima(greater_of_pairs(x, direction), length // 2) >> 16).astype(jnp.uint16)
+    return _maxima(order_keys(x, direction), length)
 
 
 def _maxima(keys: jax.Array, length: int) -> jax.Array:

@@ -7,7 +7,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from jaxdml._algorithms import integer_dot
+from jaxdml._algorithms import aligned_product, integer_dot
 from jaxdml._algorithms.requantize import Scales, requantize, requantize_by_multiplier
 from jaxdml._algorithms.row_product import row_product
 from jaxdml._lowerings._platform import by_platform, cpu_features
@@ -27,6 +27,22 @@ Shift = Callable[[jax.Array, jax.Array | None], Quantized]
 
 _MIXED_SIGNS = frozenset({"avx512_vnni", "amx_int8"})
 """CPU features for which XLA has a kernel of uint8 x int8; with the first, it has none as fast of int8 x int8."""
+
+
+MAX_ROWS_UNTURNED = 64
+"""With more rows than that, on a GPU, turning the right matrix pays."""
+
+
+def _on_gpu(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> integer_dot.Centered:
+    """Multiply around what XLA's GPU backend gets wrong, or does slowly.
+
+    For shallow int8 products it can choose a generated kernel with a depth tile of 16, whose sums are wrong
+    (docs/platforms.md). So those are no int8 products.
+    """
+    if a.shape[-1] <= aligned_product.DEEPEST_FLOAT_SUM:
+        return aligned_product.float_product(a, za, b, zb)
+    few = integer_dot.as_matrices(a, b)[0].shape[-2] <= MAX_ROWS_UNTURNED
+    return (aligned_product.unturned_product if few else aligned_product.turned_product)(a, za, b, zb)
 
 
 def _exactly(operands: Operands, multiply: integer_dot.Product) -> jax.Array:
@@ -78,8 +94,7 @@ def _multiply(
     longest = integer_dot.longest_exact_sum(_greatest(*a), _greatest(*b))
 
     def elsewhere(branch: Callable[..., jax.Array]) -> dict[str, Callable[..., jax.Array]]:
-        products = integer_dot.centered_product_for_gpus, integer_dot.centered_product
-        on_gpu, default = (partial(branch, multiply=multiply) for multiply in products)
+        on_gpu, default = (partial(branch, multiply=multiply) for multiply in (_on_gpu, integer_dot.centered_product))
         return {"cuda": on_gpu, "rocm": on_gpu, "default": default} if everywhere else {}
 
     if a[0].shape[-1] > longest:

@@ -9,17 +9,28 @@ import jax.numpy as jnp
 from jaxdml._algorithms import indexed_write
 from jaxdml._lowerings._platform import by_platform
 
+GPU_WORD = 4
+"""Bytes of the least integer that a GPU stores as it is: for any less XLA makes it compare and swap in a loop."""
+
 
 def _scatter(x: jax.Array, indices: jax.Array, updates: jax.Array, mode: str, duplicates: str) -> jax.Array:
-    direct, as_integers = (
-        partial(indexed_write.write, mode=mode, duplicates=duplicates, as_integers=flag) for flag in (False, True)
-    )
-    if x.dtype == jnp.float16:
-        # CPUs and GPUs move these as they are.
-        return by_platform(x, indices, updates, cpu=direct, cuda=direct, rocm=direct, default=as_integers)
-    # XLA's CPU backend widens the other narrow floats to move them.
-    narrow_float = jnp.issubdtype(x.dtype, jnp.floating) and x.dtype.itemsize < 4
-    return (as_integers if narrow_float else direct)(x, indices, updates)
+    def moved(word: int) -> Callable[..., jax.Array]:
+        return partial(indexed_write.write, mode=mode, duplicates=duplicates, word=word)
+
+    if not _is_narrow(x.dtype):
+        return moved(0)(x, indices, updates)
+    itself = x.dtype.itemsize if jnp.issubdtype(x.dtype, jnp.floating) else 0
+    # XLA's CPU backend widens narrow floats to move them, all but this one.
+    cpu, gpu, default = moved(0 if x.dtype == jnp.float16 else itself), moved(GPU_WORD), moved(itself)
+    return by_platform(x, indices, updates, cpu=cpu, cuda=gpu, rocm=gpu, default=default)
+
+
+def _is_narrow(dtype: jnp.dtype) -> bool:
+    """Tell whether elements have one or two bytes, of which all bits count."""
+    for kind, info in ((jnp.floating, jnp.finfo), (jnp.integer, jnp.iinfo)):
+        if jnp.issubdtype(dtype, kind):
+            return info(dtype).bits == 8 * dtype.itemsize < 32
+    return False
 
 
 METHODS: dict[str, Callable[..., jax.Array]] = {"scatter": _scatter}
