@@ -51,6 +51,10 @@ def main(arguments: Sequence[str] | None = None, cases: Sequence[Case] = CASES) 
         result["overheads"] = overheads.measure(options.rounds)
         display.console.print_json(data=result["overheads"])
     if options.out:
+        if options.add:
+            named = {entry["name"] for entry in entries}
+            earlier = report.read(options.out)["cases"]
+            result["cases"] = [entry for entry in earlier if entry["name"] not in named] + entries
         report.write(result, options.out)
         plots.draw(report.read(options.out), options.out)
     ours = [reason for peer, _, reason in report.untimed(entries) if peer == report.OURS]
@@ -77,6 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--list", action="store_true", help="show what would be measured, and measure nothing")
     parser.add_argument("--out", type=Path, metavar="DIR", help=f"write {report.FILE} and the plots there")
+    parser.add_argument("--add", action="store_true", help="keep the other cases that the report there has")
     parser.add_argument("--rounds", type=int, default=9, help="samples of each contender (default: 9)")
     parser.add_argument("--budget", type=float, default=2.0, metavar="S", help="seconds for one contender (default: 2)")
     parser.add_argument(

@@ -18,7 +18,7 @@ class Case:
 
     operator: str
     group: str
-    """What it is measured for: ``grid``, ``models``, ``growth in n``, ``growth in k``."""
+    """What it is measured for: ``grid``, ``models``, ``growth in n``, ``growth in k``, ``accelerators``."""
     size: str
     dtype: str
     data: str
@@ -95,8 +95,22 @@ def top_k(
     )
 
 
-def multiply(group: str, batch: tuple[int, ...], m: int, k: int, n: int, a: str, b: str, *, origin: str) -> Case:
-    """Multiply two quantized matrices whose zero points are not 0; the result has the dtype of ``a``."""
+def multiply(
+    group: str,
+    batch: tuple[int, ...],
+    m: int,
+    k: int,
+    n: int,
+    a: str,
+    b: str,
+    *,
+    by_axis: bool = False,
+    origin: str = "the grid",
+) -> Case:
+    """Multiply two quantized matrices whose zero points are not 0; the result has the dtype of ``a``.
+
+    ``by_axis`` gives each row of ``a`` and of the result, and each column of ``b``, a scale and a zero point.
+    """
 
     def draw(rng: np.random.Generator) -> Arguments:
         left, right = _random(rng, (*batch, m, k), np.dtype(a)), _random(rng, (*batch, k, n), np.dtype(b))
@@ -104,6 +118,11 @@ def multiply(group: str, batch: tuple[int, ...], m: int, k: int, n: int, a: str,
         # The products of two full-range random operands, scaled to fill the range of the output.
         scales = np.float32(0.021), np.float32(0.0137), np.float32(0.021 * 0.0137 * 90 * np.sqrt(k))
         pairs = [(np.asarray(scale), zero) for scale, zero in zip(scales, zero_points, strict=True)]
+        if by_axis:
+            pairs = [
+                ((scale * rng.uniform(0.5, 2, shape)).astype(np.float32), _random(rng, shape, zero.dtype))
+                for (scale, zero), shape in zip(pairs, ((m, 1), (1, n), (m, 1)), strict=True)
+            ]
         return left, *pairs[0], right, *pairs[1], *pairs[2]
 
     count = int(np.prod(batch, dtype=np.int64))
@@ -113,13 +132,25 @@ def multiply(group: str, batch: tuple[int, ...], m: int, k: int, n: int, a: str,
         draw=draw,
         bytes=count * (m * k + k * n + m * n),
         operations=2 * count * m * k * n,
+        options={"scales": "by row and column"} if by_axis else {},
     )
 
 
 def scatter(
-    operator: str, group: str, shape: tuple[int, int], count: int, dtype: str, *, memory: str, origin: str
+    operator: str,
+    group: str,
+    shape: tuple[int, int],
+    count: int,
+    dtype: str,
+    *,
+    memory: str,
+    duplicates: str | None = None,
+    origin: str = "the grid",
 ) -> Case:
-    """Write ``count`` rows at distinct places, into a copy (``copied``) or into the buffer itself (``donated``)."""
+    """Write ``count`` rows at distinct places, into a copy (``copied``) or into the buffer itself (``donated``).
+
+    ``duplicates`` says what is asked for about them, though there are none.
+    """
     rows, columns = shape
     kind = np.dtype(dtype)
 
@@ -135,7 +166,7 @@ def scatter(
         *(operator, group, f"{rows}x{columns} <- {count}", dtype, "random", origin),
         draw=draw,
         bytes=written + (2 * rows * columns * kind.itemsize if memory == "copied" else 0),
-        options={"memory": memory},
+        options={"memory": memory} | ({"duplicates": duplicates} if duplicates else {}),
     )
 
 
@@ -158,13 +189,13 @@ def _multiply_grid() -> Iterator[Case]:
     ]
     dtypes = [("uint8", "int8"), ("uint8", "uint8"), ("int8", "int8")]
     for (batch, m, k, n), (a, b) in itertools.product(sizes, dtypes):
-        yield multiply("grid", batch, m, k, n, a, b, origin="the grid")
+        yield multiply("grid", batch, m, k, n, a, b)
 
 
 def _scatter_grid() -> Iterator[Case]:
     sizes = [((65_536, 128), 16_384), ((2**20, 1), 2**18), ((4096, 4096), 512), ((16_384, 64), 16_384)]
     for operator, size, memory in itertools.product(("scatter_nd", "scatter_elements"), sizes, ("copied", "donated")):
-        yield scatter(operator, "grid", *size, "float32", memory=memory, origin="the grid")
+        yield scatter(operator, "grid", *size, "float32", memory=memory)
 
 
 def _models() -> Iterator[Case]:
@@ -200,4 +231,42 @@ def _growth() -> Iterator[Case]:
         yield top_k("growth in k", 1, 2**20, 2**exponent, dtype, "decreasing", origin="how time grows with k")
 
 
-CASES: tuple[Case, ...] = (*_top_k_grid(), *_multiply_grid(), *_scatter_grid(), *_models(), *_growth())
+def _accelerators() -> Iterator[Case]:
+    origin = "what a GPU's memory and its tensor cores limit"
+    sizes = [
+        *((64, 2**17, 10), (1024, 2**15, 16), (8192, 256, 8), (1, 50_257, 50), (128, 2**17, 64), (128, 2**20, 64)),
+        *((128, 2**20, 2048), (1, 2**24, 64), (1, 2**24, 4096), (1, 2**28, 64), (1, 2**30, 100)),
+    ]
+    dtypes = ("float32", "float16", "bfloat16", "int32", "int16", "uint8")
+    kinds = [
+        *((dtype, "random", "decreasing") for dtype in dtypes),
+        *(("float32", data, "decreasing") for data in ("ascending", "all equal", "few distinct")),
+        ("float32", "random", "increasing"),
+    ]
+    for (rows, n, k), (dtype, data, direction) in itertools.product(sizes, kinds):
+        if n < 2**30 or (data, direction) == ("random", "decreasing"):
+            yield top_k("accelerators", rows, n, k, dtype, direction, data=data, origin=origin)
+    products: list[tuple[tuple[int, ...], int, int, int]] = [
+        *(((), m, 4096, 4096) for m in (1, 32, 1024, 4096)),
+        *(((), 4096, 4095, 4097), ((), 8192, 8192, 8192), ((64,), 512, 512, 512)),
+    ]
+    for size, (a, b) in itertools.product(products, (("int8", "int8"), ("uint8", "int8"), ("uint8", "uint8"))):
+        yield multiply("accelerators", *size, a, b, by_axis=True, origin=origin)
+    writes = [
+        *(((2**20, 128), 2**18, "float32"), ((2**24, 1), 2**22, "float32")),
+        *(((2**20, 128), 2**18, "float16"), ((2**20, 128), 2**18, "uint8")),
+    ]
+    for write, memory, duplicates in itertools.product(
+        writes, ("copied", "donated"), ("unspecified", "unique", "last")
+    ):
+        yield scatter("scatter_nd", "accelerators", *write, memory=memory, duplicates=duplicates, origin=origin)
+
+
+CASES: tuple[Case, ...] = (
+    *_top_k_grid(),
+    *_multiply_grid(),
+    *_scatter_grid(),
+    *_models(),
+    *_growth(),
+    *_accelerators(),
+)

@@ -1,10 +1,11 @@
 """Time calls on an accelerator: what its profiler saw it do, with a cold cache, whoever asked for it."""
 
 import contextlib
+import statistics
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,18 @@ from benchmarks.timing import Timing, seconds, summary
 _FLUSHED_BYTES = 2**28
 """More than four times the largest cache among current GPUs, an H200's 50 MiB."""
 
-_Span = tuple[float, float]
+_ATTEMPTS = 3
+
+_CALLS = 3
+"""Calls from which the time of each kernel is taken."""
+
+
+class Span(NamedTuple):
+    """Something that the device did, in nanoseconds."""
+
+    begin: float
+    end: float
+    name: str
 
 
 @jax.jit
@@ -28,14 +40,8 @@ def interleaved(runs: Mapping[str, Callable[[], Any]], *, rounds: int, budget_s:
     The profiler of JAX sees every kernel and copy of the process, and so times torch by the same clock. A sample is
     the time that the device was busy for one call: neither the dispatch counts nor the gaps that it leaves.
     """
-    trash = [jnp.zeros(_FLUSHED_BYTES // 4, jnp.int32)]
-
-    def flush() -> None:
-        trash[0] = jax.block_until_ready(_flush(trash[0]))
-
-    flush()
+    flush, flushing = _flusher()
     once = {name: seconds(run) for name, run in runs.items()}
-    flushing = len(_spans(flush, 1))
     samples: dict[str, list[float]] = {name: [] for name in runs}
     # Two visits of half the calls each: a device that gets warm or slow does so to everybody.
     for calls in ((rounds + 1) // 2, rounds // 2):
@@ -46,11 +52,35 @@ def interleaved(runs: Mapping[str, Callable[[], Any]], *, rounds: int, budget_s:
                     flush()
                     run()
 
-                samples[name] += _busy_seconds(_spans(call, calls), calls, flushing)
+                samples[name] += map(_covered, _calls(call, calls, flushing))
     return {name: summary(taken, 1) for name, taken in samples.items()}
 
 
-def _spans(call: Callable[[], Any], calls: int) -> list[_Span]:
+def kernels(run: Callable[[], Any]) -> list[tuple[str, float]]:
+    """Return the name and the microseconds of every kernel and copy of a call, in order, each after a flush."""
+    flush, flushing = _flusher()
+
+    def call() -> None:
+        flush()
+        run()
+
+    run()
+    alike = zip(*_calls(call, _CALLS, flushing), strict=True)
+    return [(same[0].name, statistics.median((span.end - span.begin) / 1e3 for span in same)) for same in alike]
+
+
+def _flusher() -> tuple[Callable[[], None], int]:
+    """Return what empties the cache, and how many events of the device that is."""
+    trash = [jnp.zeros(_FLUSHED_BYTES // 4, jnp.int32)]
+
+    def flush() -> None:
+        trash[0] = jax.block_until_ready(_flush(trash[0]))
+
+    flush()
+    return flush, len(_spans(flush, 1))
+
+
+def _spans(call: Callable[[], Any], calls: int) -> list[Span]:
     """Return when what the device did began and ended, in nanoseconds."""
     with tempfile.TemporaryDirectory() as folder:
         with _tracing(folder):
@@ -61,7 +91,7 @@ def _spans(call: Callable[[], Any], calls: int) -> list[_Span]:
     planes = [plane for plane in data.planes if plane.name.startswith(("/device:GPU:0", "/device:TPU:0"))]
     # A GPU's streams hold kernels and copies; a TPU's programs are on one line, its operations on others.
     lines = [line for plane in planes for line in plane.lines if line.name.startswith(("Stream", "XLA Modules"))]
-    return sorted((event.start_ns, event.end_ns) for line in lines for event in line.events)
+    return sorted(Span(event.start_ns, event.end_ns, event.name) for line in lines for event in line.events)
 
 
 @contextlib.contextmanager
@@ -73,21 +103,24 @@ def _tracing(folder: str) -> Iterator[None]:
         yield
 
 
-def _busy_seconds(spans: list[_Span], calls: int, flushing: int) -> list[float]:
-    """Split what was seen into calls, and sum each without the flush that it begins with.
+def _calls(call: Callable[[], Any], calls: int, flushing: int) -> list[list[Span]]:
+    """Split what was seen into calls, each without the flush that it begins with.
 
-    Every call of the same program on the same data does the same, so each has an equal share of the events.
+    Every call of the same program on the same data does the same, so each has an equal share of the events. Should the
+    profiler lose some of them, it is asked again.
     """
-    share, rest = divmod(len(spans), calls)
-    if rest or share <= flushing:
-        raise RuntimeError(f"the profiler saw {len(spans)} events in {calls} calls, {flushing} of each to flush")
-    return [_covered(spans[begin + flushing : begin + share]) for begin in range(0, len(spans), share)]
+    for _ in range(_ATTEMPTS):
+        spans = _spans(call, calls)
+        share, rest = divmod(len(spans), calls)
+        if not rest and share > flushing:
+            return [spans[begin + flushing : begin + share] for begin in range(0, len(spans), share)]
+    raise RuntimeError(f"the profiler saw {len(spans)} events in {calls} calls, {flushing} of each to flush")
 
 
-def _covered(spans: list[_Span]) -> float:
+def _covered(spans: list[Span]) -> float:
     """Return the seconds in which at least one of the spans, sorted by their begin, ran."""
     total, until = 0.0, 0.0
-    for begin, end in spans:
+    for begin, end, _ in spans:
         total += max(0.0, end - max(begin, until))
         until = max(until, end)
     return total / 1e9

@@ -1,11 +1,12 @@
 """Write docs/benchmarks.md from what lies in benchmarks/results/: ``python -m benchmarks.document``."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.display import microseconds
-from benchmarks.report import FILE, OURS, fraction, geometric_mean, medians, missing, ratio, ratios, read, title
+from benchmarks.report import FILE, GRIDS, OURS, fraction, geometric_mean, medians, missing, ratio, ratios, read, title
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -79,9 +80,12 @@ def _device(folder: Path) -> Iterator[str]:
     if models := [case for case in report["cases"] if case["group"] == "models"]:
         yield "### Sizes of real models"
         yield _models(models)
-    if grid := [case for case in report["cases"] if case["group"] == "grid"]:
+    if grid := [case for case in report["cases"] if case["group"] in GRIDS]:
         yield "### Every case of the grid"
         yield _grid(grid)
+    if seen := [case for case in grid if case["contenders"][OURS].get("kernels")]:
+        yield "### Where the time goes"
+        yield _kernels(seen)
     if "overheads" in report:
         yield "### Before a program runs"
         yield _overheads(report["overheads"])
@@ -132,6 +136,28 @@ def _grid(cases: Sequence[Mapping[str, Any]]) -> str:
             other = f"{microseconds(taken[best])} ({best})"
             rows.append((f"`{case['name']}`", microseconds(taken[OURS]), other, f"{against:.2f}", f"{reached:.0%}"))
     return _table(("case", "ours (µs)", "best other (µs)", "best other / ours", "of the roofline"), rows)
+
+
+def _kernels(cases: Sequence[Mapping[str, Any]]) -> str:
+    """Tell what the device did in a call of ours, what took longest first."""
+    rows = []
+    for case in cases:
+        together: dict[str, list[float]] = {}
+        for name, us in case["contenders"][OURS]["kernels"]:
+            together.setdefault(_kind(name), []).append(us)
+        parts = [
+            f"{kind}{f' ({len(us)})' if len(us) > 1 else ''} {sum(us):.1f}"
+            for kind, us in sorted(together.items(), key=lambda item: -sum(item[1]))
+        ]
+        rows.append((f"`{case['name']}`", f"{case['floor_us']:.1f}", ", ".join(parts)))
+    explained = "Names are those of XLA's, cuBLAS's and CUB's kernels, with how often one of that name ran."
+    return explained + "\n\n" + _table(("case", "roofline (µs)", "kernels (µs)"), rows)
+
+
+def _kind(name: str) -> str:
+    """Cut a kernel's name to what tells kinds apart."""
+    own = name.partition("<")[0].partition("(")[0].rpartition("::")[2]
+    return re.sub(r"(_\d+)+$", "", own.removeprefix("void "))
 
 
 def _overheads(entries: Sequence[Mapping[str, Any]]) -> str:

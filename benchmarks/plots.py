@@ -10,18 +10,20 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from benchmarks.report import OURS, medians, ratio, title
+from benchmarks.report import GRIDS, OURS, medians, ratio, title
 
 mpl.use("agg")
 
 _COLOURS = {
     "jaxdml": "#D55E00",
     "lax": "#0072B2",
+    "lax unstable": "#56B4E9",
     "onnxruntime": "#009E73",
     "onnxruntime prepacked": "#009E73",
     "torch": "#CC79A7",
     "torch prepacked": "#CC79A7",
     "torch.compile": "#882255",
+    "cupy": "#F0E442",
     "numpy": "#999999",
 }
 """Okabe and Ito's palette, which people with any colour vision can tell apart."""
@@ -29,11 +31,13 @@ _COLOURS = {
 _MARKERS = {
     "jaxdml": "o",
     "lax": "s",
+    "lax unstable": "p",
     "onnxruntime": "^",
     "onnxruntime prepacked": "v",
     "torch": "D",
     "torch prepacked": "d",
     "torch.compile": "P",
+    "cupy": "*",
     "numpy": "x",
 }
 
@@ -50,11 +54,12 @@ def draw(report: Mapping[str, Any], folder: Path) -> list[Path]:
     figures = {
         group.replace(" ", "-"): _growth(cases, group) for group, cases in groups.items() if group.startswith("growth")
     }
-    plain = [case for name in ("grid", "models") for case in groups.get(name, [])]
+    tables = [case for name in GRIDS for case in groups.get(name, [])]
+    plain = tables + groups.get("models", [])
     if any(OURS in medians(case) for case in plain):
         figures["roofline"] = _roofline(plain)
-    for operator in dict.fromkeys(case["operator"] for case in groups.get("grid", [])):
-        cases = [case for case in groups["grid"] if case["operator"] == operator and ratio(case) is not None]
+    for operator in dict.fromkeys(case["operator"] for case in tables):
+        cases = [case for case in tables if case["operator"] == operator and ratio(case) is not None]
         if cases:
             figures[f"ratios-{operator}"] = _heat_map(cases, operator)
     paths = []

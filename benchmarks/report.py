@@ -33,6 +33,8 @@ from benchmarks.roofline import Roofline
 OURS = "jaxdml"
 FILE = "report.json"
 WRONG = "wrong:"
+GRIDS = "grid", "accelerators"
+"""Groups that cross sizes with dtypes."""
 
 _SAID = [field.name for field in fields(Case) if field.name != "draw"]
 

@@ -6,7 +6,7 @@ from itertools import cycle
 
 from benchmarks import environment
 from benchmarks.cases import Arguments, Case
-from benchmarks.peers import jax_programs, numpy_programs, onnxruntime_programs, torch_programs
+from benchmarks.peers import cupy_programs, jax_programs, numpy_programs, onnxruntime_programs, torch_programs
 from benchmarks.peers.contender import Absent, Contender
 
 Prepare = Callable[[Case, Sequence[Arguments]], Contender]
@@ -33,11 +33,13 @@ def _each(programs: Mapping[str, Callable[[Case, Arguments], Contender]]) -> Map
 PEERS: Mapping[str, Mapping[str, Prepare]] = {
     "jaxdml": _jax(jax_programs.JAXDML),
     "lax": _jax(jax_programs.LAX),
+    "lax unstable": _jax(jax_programs.UNSTABLE),
     "onnxruntime": _each(onnxruntime_programs.PLAIN),
     "onnxruntime prepacked": _each(onnxruntime_programs.PREPACKED),
     "torch": _each(torch_programs.EAGER),
     "torch prepacked": _each(torch_programs.PREPACKED),
     "torch.compile": _each(torch_programs.COMPILED),
+    "cupy": _each(cupy_programs.CUPY),
     "numpy": _each(numpy_programs.NUMPY),
 }
 """For every peer, how it does each operator that it can do in a way of its own."""

@@ -1,8 +1,10 @@
 """jaxdml, and the obvious way to write each operator in stock JAX."""
 
+import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import cycle
 from typing import Any
 
@@ -13,7 +15,7 @@ from jax import lax
 
 import jaxdml
 from benchmarks.cases import Arguments, Case
-from benchmarks.peers.contender import Contender
+from benchmarks.peers.contender import Absent, Contender
 
 
 @dataclass(frozen=True)
@@ -52,33 +54,44 @@ def _our_top_k(case: Case) -> Program:
 
 
 def _our_scatter(case: Case) -> Program:
-    return Program(getattr(jaxdml, case.operator))
+    options = {name: value for name, value in case.options.items() if name != "memory"}
+    return Program(partial(getattr(jaxdml, case.operator), **options))
 
 
 def _our_product(case: Case) -> Program:
     return Program(jaxdml.quantized_linear_matrix_multiply)
 
 
-def _stock_top_k(case: Case) -> Program:
+def _stock_top_k(case: Case, **options: Any) -> Program:
     k = case.options["k"]
     # The usual way to the smallest: the complement of an integer and the negative of a float reverse the order.
     reverse = lax.bitwise_not if "int" in case.dtype else lax.neg
 
     def largest(x: jax.Array) -> tuple[jax.Array, ...]:
-        return tuple(lax.top_k(x, k))
+        return tuple(lax.top_k(x, k, **options))
 
     def smallest(x: jax.Array) -> tuple[jax.Array, ...]:
-        values, indices = lax.top_k(reverse(x), k)
+        values, indices = lax.top_k(reverse(x), k, **options)
         return reverse(values), indices
 
     # It puts NaNs by their sign, and what it does with them differs from device to device.
-    promises = "values" if case.data == "with NaN" else "exact"
+    promises = "values" if case.data == "with NaN" or options else "exact"
     return Program(largest if case.options["direction"] == "decreasing" else smallest, promises)
 
 
+def _unstable_top_k(case: Case) -> Program:
+    if "is_stable" not in inspect.signature(lax.top_k).parameters:
+        raise Absent("lax.top_k is always stable here")
+    return _stock_top_k(case, is_stable=False)
+
+
 def _stock_scatter(case: Case) -> Program:
+    duplicates = case.options.get("duplicates")
+    if duplicates == "last":
+        raise Absent("no rule for duplicates")
+
     def by_row(x: jax.Array, places: jax.Array, updates: jax.Array) -> jax.Array:
-        return x.at[places[:, 0]].set(updates)
+        return x.at[places[:, 0]].set(updates, unique_indices=duplicates == "unique")
 
     def by_element(x: jax.Array, places: jax.Array, updates: jax.Array) -> jax.Array:
         return x.at[places, jnp.arange(x.shape[1])[None]].set(updates)
@@ -104,6 +117,9 @@ JAXDML: Mapping[str, Callable[[Case], Program]] = {
     "scatter_elements": _our_scatter,
     "quantized_linear_matrix_multiply": _our_product,
 }
+
+UNSTABLE: Mapping[str, Callable[[Case], Program]] = {"top_k": _unstable_top_k}
+"""What does not promise the order of ties."""
 
 LAX: Mapping[str, Callable[[Case], Program]] = {
     "top_k": _stock_top_k,
