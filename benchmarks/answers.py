@@ -128,7 +128,9 @@ def _some_of_the_product(case: Case, arguments: Arguments) -> tuple[Any, tuple[A
     a, a_scale, a_zero, b, b_scale, b_zero, output_scale, output_zero = arguments
     rows = np.unique(np.linspace(0, a.shape[-2] - 1, _ROWS).astype(int))
     columns = np.unique(np.linspace(0, b.shape[-1] - 1, _COLUMNS).astype(int))
-    parts = a[..., rows, :], a_scale, a_zero, b[..., columns], b_scale, b_zero, output_scale, output_zero
+    of_rows = [part if part.ndim == 0 else part[rows] for part in (a_scale, a_zero, output_scale, output_zero)]
+    of_columns = [part if part.ndim == 0 else part[:, columns] for part in (b_scale, b_zero)]
+    parts = a[..., rows, :], *of_rows[:2], b[..., columns], *of_columns, *of_rows[2:]
     return (..., rows[:, None], columns), (reference.quantized_linear_matrix_multiply(*parts),)
 
 

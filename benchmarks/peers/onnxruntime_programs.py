@@ -83,6 +83,8 @@ def _scatter(case: Case, arguments: Arguments) -> Contender:
 
 
 def _product(case: Case, arguments: Arguments, prepacked: bool) -> Contender:
+    if case.options.get("scales"):
+        raise Absent("one scale for all of the left matrix")
     a, a_scale, a_zero, b, b_scale, b_zero, output_scale, output_zero = arguments
     names = ("a", "a_scale", "a_zero", "b", "b_scale", "b_zero", "output_scale", "output_zero")
     values = dict(zip(names, (a, a_scale, a_zero, b, b_scale, b_zero, output_scale, output_zero), strict=True))
