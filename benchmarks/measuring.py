@@ -28,7 +28,7 @@ def measure(case: Case, peers: Sequence[str], *, rounds: int, budget_s: float, s
     results: dict[str, dict[str, Any]] = {}
     ready: dict[str, Contender] = {}
     for peer in peers:
-        results[peer] = {"absent": None, "verdict": None, "compile_s": None, "timing": None}
+        results[peer] = dict.fromkeys(("absent", "verdict", "compile_s", "timing", "kernels"))
         try:
             contender = prepare(peer, case, draws)
             # The call that is checked is also the one that warms up.

@@ -7,6 +7,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 FLOATS = [np.dtype(name) for name in ("float16", "float32")] + [np.dtype(jnp.bfloat16)]
+HALVES = [dtype for dtype in FLOATS if dtype.itemsize == 2]
 INTEGERS = [np.dtype(name) for name in ("int8", "int16", "int32", "uint8", "uint16", "uint32")]
 WIDE = [np.dtype(name) for name in ("float64", "int64", "uint64")]
 INDEX_DTYPES = [np.dtype(name) for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")]

@@ -57,7 +57,7 @@ def test_a_run_writes_what_the_report_says_it_holds(tmp_path, capsys):
     for case in written["cases"]:
         assert list(case["contenders"]) == list(HERE)
         for contender in case["contenders"].values():
-            assert set(contender) == {"absent", "verdict", "compile_s", "timing"}
+            assert set(contender) == {"absent", "verdict", "compile_s", "timing", "kernels"}
             assert contender["verdict"]["accepted"]
             assert contender["timing"]["median_us"] > 0
     pictures = {"growth-in-k", "roofline", "ratios-top_k", "ratios-scatter_elements"}

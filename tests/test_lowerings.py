@@ -39,6 +39,14 @@ def test_selection_compares_integers_but_on_cpu_their_float_images(platform, dty
     assert not re.search(r"stablehlo\.compare.*FLOAT", text)
 
 
+@pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.parametrize(("dtype", "n"), [("float16", 5000), ("bfloat16", 5000), ("float16", 5001), ("int16", 5000)])
+def test_gpus_read_16_bit_floats_in_pairs(platform, dtype, n):
+    text = lowered(lambda x: jaxdml.top_k(x, 3), array((n,), dtype), platform=platform)
+    pairs = dtype != "int16" and n % 2 == 0 and platform in ("cuda", "rocm")
+    assert (f"-> tensor<1x{n // 2}xui32>" in text) == pairs
+
+
 @pytest.mark.skipif(jax.default_backend() != "cpu", reason="reads what XLA's CPU backend compiled")
 def test_cpu_selects_without_a_sort_of_the_axis():
     n = 1 << 16
@@ -52,14 +60,15 @@ def test_cpu_selects_without_a_sort_of_the_axis():
 @pytest.mark.parametrize("a", ["int8", "uint8"])
 @pytest.mark.parametrize("b", ["int8", "uint8"])
 @pytest.mark.parametrize("depth", [64, 1024, 1025, 100_000])
-def test_every_product_is_int8_by_int8_into_int32_or_as_exact(platform, a, b, depth):
+@pytest.mark.parametrize("rows", [16, products.MAX_ROWS_UNTURNED + 1])
+def test_every_product_is_int8_by_int8_into_int32_or_as_exact(platform, a, b, depth, rows):
     one = np.float32(1)
 
     def call(a, b, za, zb):
         method = "integer_dot"
         return jaxdml.quantized_linear_matrix_multiply(a, one, za, b, one, zb, one, implementation=method)
 
-    arguments = array((16, depth), a), array((depth, 16), b), array((), a), array((), b)
+    arguments = array((rows, depth), a), array((depth, 16), b), array((), a), array((), b)
     text = lowered(call, *arguments, platform=platform)
     products = re.findall(r"stablehlo\.dot_general.*?: \((.*?)\) -> (\S+)", text)
     assert products
@@ -74,7 +83,7 @@ def test_every_product_is_int8_by_int8_into_int32_or_as_exact(platform, a, b, de
         else:
             assert re.fullmatch(r"tensor<[\dx]+xi8>, tensor<[\dx]+xi8>", operands)
             assert result.endswith("xi32>")
-    assert not re.search(r"f64|i64>.*stablehlo\.(multiply|divide)", text)
+    assert "f64" not in text
 
 
 @pytest.mark.parametrize("a", ["int8", "uint8"])
@@ -120,17 +129,47 @@ def test_cpu_features_are_what_linux_lists(monkeypatch, tmp_path, listed):
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
-def test_gpus_multiply_deep_int8_in_sizes_that_are_multiples_of_16(platform):
+@pytest.mark.parametrize("rows", [4, products.MAX_ROWS_UNTURNED + 1])
+def test_gpus_multiply_deep_int8_in_sizes_that_are_multiples_of_16(platform, rows):
     one = np.float32(1)
 
     def call(a, b):
         method = "integer_dot"
         return jaxdml.quantized_linear_matrix_multiply(a, one, None, b, one, np.uint8(3), one, implementation=method)
 
-    text = lowered(call, array((4, 33_001), "int8"), array((33_001, 6), "uint8"), platform=platform)
+    text = lowered(call, array((rows, 33_001), "int8"), array((33_001, 6), "uint8"), platform=platform)
     sizes = re.findall(r"stablehlo\.dot_general.*?: \(tensor<(\d+)x(\d+)xi8>, tensor<\d+x(\d+)xi8>", text)
     assert sizes
     assert all(int(size) % 16 == 0 for product in sizes for size in product) == (platform in ("cuda", "rocm"))
+
+
+FEW = products.MAX_ROWS_UNTURNED
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.parametrize(
+    ("a_shape", "b_batch", "many"),
+    [
+        ((1,), (), False), ((FEW,), (), False), ((FEW + 1,), (), True),
+        ((2, FEW), (), True), ((2, FEW // 2), (1,), False), ((2, FEW), (2,), False), ((2, FEW + 1), (2,), True),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("depth", [1024, 1025, 100_000])
+def test_gpus_turn_the_right_matrix_of_many_rows_first(platform, a_shape, b_batch, many, depth):
+    one = np.float32(1)
+
+    def call(a, b, za, zb):
+        method = "integer_dot"
+        return jaxdml.quantized_linear_matrix_multiply(a, one, za, b, one, zb, one, implementation=method)
+
+    given = array((*a_shape, depth), "uint8"), array((*b_batch, depth, 23), "int8"), array((), "uint8")
+    text = lowered(call, *given, array((), "int8"), platform=platform)
+    turned = many and depth > 1024 and platform in ("cuda", "rocm")
+    assert bool(re.search(r"stablehlo\.transpose.*xi8>\) ->", text)) == turned
+    # The barrier keeps XLA from turning it back.
+    assert bool(re.search(r"stablehlo\.optimization_barrier.*: tensor<\d+xi8>", text)) == turned
+    contracted = re.findall(r"stablehlo\.dot_general.*contracting_dims = \[(\d)\] x \[(\d)\].*xi32>", text)
+    assert {left == right for left, right in contracted} <= {turned}
 
 
 @pytest.mark.parametrize(("dtype", "zero_points"), [("int8", 0), ("int8", 1), ("int8", 2), ("uint8", 0)])
@@ -178,20 +217,43 @@ def test_only_cpus_choose_how_to_round_while_running(platform):
     assert branches(128) - branches(64) == (platform == "cpu")
 
 
-@pytest.mark.parametrize("platform", PLATFORMS)
-def test_64_bits_are_for_packed_numbers_on_gpus_and_inside_only(platform):
-    one = np.float32(1)
-
-    def call(a, b, x, i, u):
-        product = jaxdml.quantized_linear_matrix_multiply(a, one, None, b, one, None, one)
-        return product, jaxdml.top_k(x, 3), jaxdml.scatter_nd(x, i, u, duplicates="last")
-
-    shapes = array((4, 70_000), "int8"), array((70_000, 4), "uint8"), array((5000,), "float32")
-    text = lowered(call, *shapes, array((7, 1), "uint32"), array((7,), "float32"), platform=platform)
-    used = set(re.findall(r"tensor<(?:\d+x)*(\w*64)>", re.sub(r"dense<[^>]*> : tensor<[^>]*>", "", text)))
-    assert used == ({"ui64"} if platform in ("cuda", "rocm") else set())
+def wide_dtypes_inside(function, *arguments, platform):
+    """List the dtypes of 64 bits in a program; its results have none."""
+    text = lowered(function, *arguments, platform=platform)
     (results,) = re.findall(r"func\.func public @main\(.*\) -> \((.*)\) \{", text)
     assert "64>" not in results
+    return set(re.findall(r"tensor<(?:\d+x)*(\w*64)>", re.sub(r"dense<[^>]*> : tensor<[^>]*>", "", text)))
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.parametrize(("size", "depth"), [(4, 5), (200, 5), (4, 2000), (4, 70_000)])
+def test_products_are_rounded_with_int64_inside(platform, size, depth):
+    one = np.float32(1)
+
+    def call(a, b, scale):
+        return jaxdml.quantized_linear_matrix_multiply(a, scale, None, b, one, None, one)
+
+    given = array((size, depth), "int8"), array((depth, size), "uint8"), array((size,), "float32")
+    assert wide_dtypes_inside(call, *given, platform=platform) == {"i64"}
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.parametrize(
+    ("dtype", "n", "bits"),
+    [("float32", 5000, 45), ("int32", 2, 33), ("uint16", 1 << 16, 32), ("bfloat16", (1 << 16) + 1, 33)],
+)
+def test_gpus_pack_a_key_and_its_place_in_64_bits_where_32_are_too_few(platform, dtype, n, bits):
+    packed = {"ui64"} if bits > 32 and platform in ("cuda", "rocm") else set()
+    assert wide_dtypes_inside(lambda x: jaxdml.top_k(x, 1), array((n,), dtype), platform=platform) == packed
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_scatters_need_no_64_bits(platform):
+    def call(x, i, u):
+        return jaxdml.scatter_nd(x, i, u, duplicates="last")
+
+    given = array((5000,), "float32"), array((7, 1), "uint32"), array((7,), "float32")
+    assert wide_dtypes_inside(call, *given, platform=platform) == set()
 
 
 @pytest.mark.parametrize("platform", [p for p in PLATFORMS if p != "cpu"])
@@ -215,6 +277,32 @@ def test_scatters_are_one_lax_scatter_each():
         )  # fmt: skip
         assert text.count('"stablehlo.scatter"') == scatters
         assert text.count("unique_indices = true") == (duplicates == "unique")
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.parametrize(
+    ("dtype", "row", "on_gpu", "on_cpu", "elsewhere"),
+    [
+        ("float16", (4,), "2xui32", "4xf16", "4xui16"),
+        ("float16", (3,), "3xui16", "3xf16", "3xui16"),
+        ("float16", (2, 3), "3xui32", "2x3xf16", "2x3xui16"),
+        ("bfloat16", (2,), "1xui32", "2xui16", "2xui16"),
+        ("uint16", (2,), "1xui32", "2xui16", "2xui16"),
+        ("int8", (4,), "1xui32", "4xi8", "4xi8"),
+        ("int8", (6,), "6xui8", "6xi8", "6xi8"),
+        ("int8", (2, 2), "1xui32", "2x2xi8", "2x2xi8"),
+        ("float8_e5m2", (3,), "3xui8", "3xui8", "3xui8"),
+        ("float32", (4,), "4xf32", "4xf32", "4xf32"),
+        ("int4", (8,), "8xi4", "8xi4", "8xi4"),
+        ("bool", (4,), "4xi1", "4xi1", "4xi1"),
+    ],
+)
+def test_rows_that_fill_words_move_in_words_on_gpus(platform, dtype, row, on_gpu, on_cpu, elsewhere):
+    given = array((8, *row), dtype), array((3, 1), "int32"), array((3, *row), dtype)
+    text = lowered(jaxdml.scatter_nd, *given, platform=platform)
+    moved = {"cpu": on_cpu, "cuda": on_gpu, "rocm": on_gpu, "tpu": elsewhere}[platform]
+    assert text.count('"stablehlo.scatter"') == 1
+    assert f"(tensor<8x{moved}>, tensor<3x1xi32>, tensor<3x{moved}>) -> tensor<8x{moved}>" in text
 
 
 def test_a_derivative_settles_who_wins_as_last_does():

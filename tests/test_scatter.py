@@ -13,6 +13,7 @@ from jax.test_util import check_grads
 
 import jaxdml
 from jaxdml import reference
+from jaxdml._algorithms.indexed_write import wrap, write
 from tests.laws import assert_same_bits, bits
 from tests.strategies import FLOATS, INDEX_DTYPES, INTEGERS, WIDE, data, indices_for, kinds, seeds
 
@@ -103,6 +104,100 @@ def test_scatter_elements_agrees_with_the_oracle(mode, problem):
 def test_a_promise_that_is_kept_changes_nothing(problem):
     got = jaxdml.scatter_nd(*problem, mode="promise_in_bounds", duplicates="last")
     assert_same_bits(got, reference.scatter_nd(*problem, mode="promise_in_bounds"))
+
+
+NARROW = [np.dtype(name) for name in ("int8", "uint8", "int16", "float16", jnp.bfloat16, jnp.float8_e4m3fn)]
+# Slices of whole words and not, some by their last dimension, some by all together, some of one element or none.
+SLICES = [
+    *(((5,), window) for window in [(), (0,), (2,), (3,), (4,), (6,), (2, 2), (4, 3), (2, 0, 3)]),
+    *(((5, 2), window) for window in [(), (4,), (1, 2, 2)]),
+]
+PLACES = {
+    "drop": [[1, 0], [-1, 1], [5, 0], [-6, 0], [3, -1]],
+    "clip": [[1, 0], [7, 1], [-9, 0], [3, -2]],
+    "promise_in_bounds": [[1, 0], [-1, 1], [0, -1]],
+}
+
+
+@partial(jax.jit, static_argnums=(3, 4))
+def in_words(x, indices, updates, mode, duplicates):
+    """Write as the operator does where elements move in words, which CPUs can do as well."""
+    places = wrap(indices, x.shape[: indices.shape[1]], mode)
+    return write(x, places, updates, mode, duplicates, word=4)
+
+
+def word_problem(leading, window, dtype, mode, duplicates, kind="any bits"):
+    """x, indices and updates; only "last" gets every update twice."""
+    indices = np.array(PLACES[mode], np.int32)[:, : len(leading)]
+    if duplicates == "last":
+        indices = np.concatenate([indices, indices[::-1]])
+    return data(kind, 1, (*leading, *window), dtype), indices, data(kind, 2, (len(indices), *window), dtype)
+
+
+def check_words(*problem, mode, duplicates):
+    assert_same_bits(in_words(*problem, mode, duplicates), reference.scatter_nd(*problem, mode=mode))
+
+
+@pytest.mark.parametrize("dtype", NARROW, ids=str)
+@pytest.mark.parametrize(("leading", "window"), SLICES)
+def test_words_of_elements_are_written_as_elements_are(leading, window, dtype):
+    for kind in ("any bits", "specials") if dtype.itemsize > 1 else ("any bits",):
+        problem = word_problem(leading, window, dtype, "drop", "last", kind)
+        check_words(*problem, mode="drop", duplicates="last")
+
+
+@pytest.mark.parametrize("duplicates", DUPLICATES)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("leading", "window"), [((5,), (4, 3)), ((5,), (3,)), ((5, 2), (2, 2))])
+@pytest.mark.parametrize("dtype", ["int8", "float16"])
+def test_words_obey_every_mode_and_rule(leading, window, dtype, mode, duplicates):
+    problem = word_problem(leading, window, np.dtype(dtype), mode, duplicates)
+    check_words(*problem, mode=mode, duplicates=duplicates)
+
+
+def test_what_is_wider_than_a_word_moves_by_itself():
+    with jax.enable_x64(True):
+        check_words(*word_problem((5,), (3,), np.dtype(np.float64), "drop", "last"), mode="drop", duplicates="last")
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("duplicates", DUPLICATES)
+def test_no_word_may_be_written(mode, duplicates):
+    for shape in ((5, 4), (0, 4), (5, 0)):
+        x = data("any bits", 1, shape, np.dtype(np.float16))
+        check_words(x, np.zeros((0, 1), np.int32), x[:0], mode=mode, duplicates=duplicates)
+
+
+@pytest.mark.parametrize("duplicates", DUPLICATES)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("window", [(4,), (2, 3), (3,)])
+def test_the_gradient_of_words_goes_to_the_elements_that_won(window, mode, duplicates):
+    x, indices, updates = word_problem((5,), window, np.dtype(np.float16), mode, duplicates, "few distinct")
+    weights = np.arange(1, x.size + 1, dtype=np.float16).reshape(x.shape)
+
+    def loss(x, updates):
+        return (in_words(x, indices, updates, mode, duplicates) * weights).sum()
+
+    to_x, to_updates = jax.jit(jax.grad(loss, argnums=(0, 1)))(x, updates)
+    numbers = np.arange(updates.size).reshape(updates.shape)
+    winners = reference.scatter_nd(np.full(x.shape, -1), indices, numbers, mode=mode)
+    won = np.zeros_like(updates)
+    won.flat[winners[winners >= 0]] = weights[winners >= 0]
+    assert_same_bits(to_x, np.where(winners < 0, weights, np.float16(0)))
+    assert_same_bits(to_updates, won)
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4", "float4_e2m1fn"])
+@pytest.mark.parametrize("duplicates", DUPLICATES)
+def test_half_bytes_are_written_too(dtype, duplicates):
+    every = np.arange(16, dtype=np.uint8).view(dtype) if dtype[0] == "f" else np.arange(16).astype(dtype)
+    x, updates = every.reshape(4, 4), every[::-1][:8].reshape(2, 4)
+    indices = np.array([[-1], [1]], np.int32)
+    got = jaxdml.scatter_nd(x, indices, updates, duplicates=duplicates)
+    assert got.dtype == x.dtype
+    want = reference.scatter_nd(x, indices, updates)
+    # As other numbers: no one says what the rest of a byte holds.
+    assert_same_bits(np.asarray(got).astype(np.float32), want.astype(np.float32))
 
 
 @given(problem=nd_problems(dtypes=FLOATS + INTEGERS), mode=st.sampled_from(["drop", "clip"]))

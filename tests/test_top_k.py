@@ -1,5 +1,8 @@
 """The laws of top_k, against the oracle and by themselves."""
 
+import itertools
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,7 +19,7 @@ from jaxdml._algorithms.tournament import by_tournament
 from jaxdml._lowerings import top_k as lowering
 from jaxdml._lowerings import top_k_on_cpu
 from tests.laws import assert_same_bits, bits
-from tests.strategies import DATA, FLOATS, INTEGERS, WIDE, data, kinds, seeds
+from tests.strategies import DATA, FLOATS, HALVES, INTEGERS, WIDE, data, kinds, seeds
 
 DIRECTIONS = ["decreasing", "increasing"]
 METHODS = [None, *lowering.METHODS]
@@ -163,6 +166,80 @@ def test_it_does_not_matter_which_maxima_a_tournament_stores(stored, n):
             *(x, 2, AxisDirection.DECREASING), lengths=(1, 4, 32), stored=stored, among=among_packed(take)
         )
         assert_same_bits(rounds, want)
+
+
+@pytest.mark.parametrize("take", [by_ranks, by_sorting, by_repeated_maxima])
+@pytest.mark.parametrize("dtype", [np.uint32, np.uint64])
+def test_zero_is_a_number_to_take_too(take, dtype):
+    with jax.enable_x64(True):
+        # With 11 and 67 numbers a row gets filled up with zeros of no meaning.
+        for m in (1, 2, 11, 64, 67):
+            numbers = np.arange(m, dtype=dtype)
+            numbers[1:] += np.iinfo(dtype).max - m + 1
+            numbers = np.random.default_rng(m).permutation(numbers)
+            for k in {max(1, m - 1), m}:
+                got = jax.jit(take, static_argnums=1)(numbers[None], k)
+                assert_same_bits(got, np.sort(numbers)[None, ::-1][:, :k])
+
+
+@pytest.mark.parametrize("take", [by_ranks, by_sorting, by_repeated_maxima])
+@pytest.mark.parametrize("n", [1, 2, 256, 1 << 16, 1 << 17, 1 << 25, 1 << 30])
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32"])
+def test_the_least_key_has_every_place_there_is(take, n, dtype):
+    # What loses its top bit comes after the 7.
+    keys = np.array([0, np.iinfo(dtype).max // 2 + 1, 0, 0, 7], dtype)
+    places = np.array([n - 1, n // 2, 0, n // 4, n - n // 4 - 1], np.uint32)
+    _, first = np.unique(places, return_index=True)
+    keys, places = keys[first][::-1], places[first][::-1]
+    order = np.lexsort((places, ~keys))
+    got = jax.jit(among_packed(take), static_argnums=(2, 3))(keys[None], places[None], len(order), n)
+    assert_same_bits(got, places[order][None])
+
+
+PACKED = ["repeated_maxima", "threshold", "tournament"]
+# Repeated maxima would take seconds for all of so many.
+LAST_PLACES = [*itertools.product(PACKED, (1, 2, 256)), *itertools.product(PACKED[1:], [1 << 16])]
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("dtype", ["uint8", "uint16"])
+@pytest.mark.parametrize(("method", "n"), LAST_PLACES)
+def test_the_least_key_at_the_last_place_is_taken_last(method, n, dtype, direction):
+    ends = np.iinfo(dtype).min, np.iinfo(dtype).max
+    least, greatest = ends if direction == "decreasing" else reversed(ends)
+    x = np.stack([data("any bits", 1, (n,), np.dtype(dtype)), np.full(n, least, dtype), np.full(n, greatest, dtype)])
+    x[0, x[0] == least] = greatest
+    x[0, -1] = least
+    values, indices = reference.top_k(x, n, direction=direction)
+    for k in {max(1, n - 1), n}:
+        got = jaxdml.top_k(x, k, direction=direction, implementation=method)
+        assert_same_bits(got.indices, indices[:, :k])
+        assert_same_bits(got.values, values[:, :k])
+
+
+def halves_of_many_kinds(n, dtype):
+    """Rows of every kind, and two where specials are so rare that most chunks have none."""
+    rare = np.random.default_rng(0).random((1, n)) < 0.01
+    few = np.where(rare, data("specials", 1, (1, n), dtype), data("few distinct", 2, (1, n), dtype))
+    return np.concatenate([few, -few, *(data(kind, 3, (1, n), dtype) for kind in DATA)])
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize("n", [5000, 5001])
+def test_rounds_of_16_bit_floats_agree_with_the_oracle(dtype, n, direction):
+    check(halves_of_many_kinds(n, dtype), 8, direction=direction, implementation="tournament")
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize("n", [576, 577, 578])
+@pytest.mark.parametrize(("lengths", "stored"), [((1, 4, 32), 4), ((1, 9, 36), 9)])
+def test_it_does_not_matter_whether_16_bit_floats_are_read_in_pairs(dtype, n, lengths, stored, direction):
+    x = halves_of_many_kinds(n, dtype)
+    options = {"direction": AxisDirection[direction.upper()], "lengths": lengths, "stored": stored}
+    rounds = jax.jit(partial(by_tournament, k=7, **options, among=among_packed(by_ranks)))(x)
+    assert_same_bits(rounds, reference.top_k(x, 7, direction=direction)[1])
 
 
 @pytest.mark.parametrize(

@@ -94,18 +94,18 @@ def _dimension_numbers(rank: int, t: int) -> lax.ScatterDimensionNumbers:
 
 
 def _write(x: jax.Array, indices: jax.Array, updates: jax.Array, mode: str, duplicates: str, word: int) -> jax.Array:
+    moved, moved_updates = x, updates
+    if word:
+        together = word // x.dtype.itemsize
+        if not together or math.prod(updates.shape[1:]) % together:
+            together = 1
+        moved, moved_updates = _words(x, indices.shape[1], together), _words(updates, 1, together)
     if duplicates == "last":
         writers = _last_writers(x.shape, indices, mode)
         # Every update of one element now carries the last one's value, so their order cannot matter.
-        updates = updates.at[writers].get(mode="promise_in_bounds")
-    if not word:
-        return _scatter(x, indices, updates, mode, duplicates)
-    together = word // x.dtype.itemsize
-    if not together or math.prod(updates.shape[1:]) % together:
-        together = 1
-    words, new_words = _words(x, indices.shape[1], together), _words(updates, 1, together)
-    written = _scatter(words, indices, new_words, mode, duplicates)
-    return lax.bitcast_convert_type(written, x.dtype).reshape(x.shape)
+        moved_updates = moved_updates.at[writers].get(mode="promise_in_bounds")
+    written = _scatter(moved, indices, moved_updates, mode, duplicates)
+    return lax.bitcast_convert_type(written, x.dtype).reshape(x.shape) if word else written
 
 
 def _words(x: jax.Array, leading: int, together: int) -> jax.Array:

@@ -39,16 +39,14 @@ def _towards(direction: AxisDirection, keys: jax.Array) -> jax.Array:
 def _keys_of_floats(bits: jax.Array, dtype: jnp.dtype) -> jax.Array:
     """Make keys of the bits of floats; of narrower floats than the bits are wide, zeros being below them.
 
-    The magnitude with its sign is in the order of the floats, and knows one zero. Counted from -inf, the NaNs of either
-    sign come out on top, the negative ones by wrapping around, and there they become one.
+    Counted from -inf, the magnitudes go up or down with their sign, and know one zero. NaNs of either sign come out on
+    top, the negative ones by wrapping around, and there they become one.
     """
     width, own_width = (8 * kind.itemsize for kind in (bits.dtype, dtype))
     infinity = bits_of(jnp.array(jnp.inf, dtype)).astype(bits.dtype) << (width - own_width)
-    signed = lax.bitcast_convert_type(bits, f"int{width}")
-    magnitude = signed & np.iinfo(signed.dtype).max
-    value = jnp.where(signed < 0, -magnitude, magnitude)
-    nan = 2 * infinity + (1 << (width - own_width))
-    return jnp.minimum(lax.bitcast_convert_type(value, bits.dtype) + infinity, nan)
+    top = bits.dtype.type(1 << (width - 1))
+    counted = jnp.where(bits < top, infinity + bits, infinity + top - bits)
+    return jnp.minimum(counted, 2 * infinity + (1 << (width - own_width)))
 
 
 def greater_of_pairs(x: jax.Array, direction: AxisDirection) -> jax.Array:
