@@ -47,6 +47,11 @@ shows every case with its origin.
   size, and to compute at the rate of a large product of 8-bit integers. Both are the best that the same run
   measured. Data in a nearer cache than the copy's can beat it.
 - "Prepacked" peers were given the right matrix beforehand, as a constant of the model.
+- "lax unstable" is `lax.top_k` with `is_stable=False`, which newer JAX has. It, torch and NumPy may return ties in any
+  order, and are held to the values. "torch.compile" is in its mode `max-autotune`. On a GPU torch turns the right
+  matrix before `_int_mm`, as jaxdml does, since that is quicker; and where `duplicates` is `last`, it is told to be
+  deterministic.
+- `--add` puts cases that were measured later into a report.
 """
 
 _NOTHING = """
