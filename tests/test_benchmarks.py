@@ -9,13 +9,15 @@ import pytest
 pytest.importorskip("matplotlib")
 pytest.importorskip("rich")
 
-from benchmarks import __main__, document, measuring, peers, report, timing
+from benchmarks import __main__, constants, document, measuring, peers, report, timing
 from benchmarks.answers import Judge
 from benchmarks.cases import CASES, multiply, scatter, top_k
 from benchmarks.peers import Absent, Contender, prepare
+from benchmarks.peers.jax_programs import Program
 from benchmarks.roofline import Roofline
 from benchmarks.timing import Timing
 from jaxdml import reference
+from jaxdml._lowerings import top_k_on_cpu
 
 TINY = (
     top_k("grid", 2, 40, 3, "float32", "decreasing", data="with NaN"),
@@ -153,3 +155,27 @@ def test_the_page_holds_what_the_results_say(tmp_path):
     assert f"`{TINY[3].name}`: a test" in page
     assert "(../benchmarks/results/here/roofline.png)" in page
     assert "none yet" in document.page(tmp_path / "here")
+
+
+def test_a_constant_has_its_value_while_the_case_compiles(monkeypatch, capsys):
+    usual, seen = top_k_on_cpu.MANY_ROWS, []
+
+    def program(case):
+        return Program(lambda x: seen.append(top_k_on_cpu.MANY_ROWS) or x)
+
+    def interleaved(runs, **plan):
+        return {name: Timing(timing.seconds(run) * 1e6, 1.0, 2.0, 1, 1) for name, run in runs.items()}
+
+    monkeypatch.setattr(constants, "interleaved", interleaved)
+    monkeypatch.setattr(constants, "JAXDML", {"top_k": program})
+    monkeypatch.setitem(constants.CONSTANTS, "MANY_ROWS", constants.Constant(top_k_on_cpu, (3, 50), TINY[:1]))
+    assert constants.main(["MANY_ROWS"]) == 0
+    assert seen == [3, 50]
+    assert usual == top_k_on_cpu.MANY_ROWS
+    assert TINY[0].name in capsys.readouterr().out
+
+
+def test_every_constant_to_vary_is_there():
+    for name, constant in constants.CONSTANTS.items():
+        assert isinstance(getattr(constant.module, name), int)
+        assert constant.cases

@@ -305,6 +305,19 @@ def test_rows_that_fill_words_move_in_words_on_gpus(platform, dtype, row, on_gpu
     assert f"(tensor<8x{moved}>, tensor<3x1xi32>, tensor<3x{moved}>) -> tensor<8x{moved}>" in text
 
 
+@pytest.mark.parametrize(("platform", "scatters"), [("cuda", 1), ("rocm", 1), ("cpu", 2), ("tpu", 2)])
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+def test_on_gpus_many_single_elements_are_looked_for_by_their_places(platform, scatters, dtype):
+    def count(n, window):
+        call = functools.partial(jaxdml.scatter_nd, duplicates="last")
+        shapes = array((160, *window), dtype), array((n, 1), "int32"), array((n, *window), dtype)
+        return lowered(call, *shapes, platform=platform).count('"stablehlo.scatter"')
+
+    assert count(10, ()) == scatters
+    assert count(9, ()) == 2
+    assert count(10, (2,)) == 2
+
+
 def test_a_derivative_settles_who_wins_as_last_does():
     # On a CPU the last one wins anyway, so only the program can tell.
     x, i, u = np.zeros((8, 4), np.float32), np.zeros((3, 1), np.int32), np.ones((3, 4), np.float32)

@@ -138,6 +138,34 @@ def check_words(*problem, mode, duplicates):
     assert_same_bits(in_words(*problem, mode, duplicates), reference.scatter_nd(*problem, mode=mode))
 
 
+@partial(jax.jit, static_argnums=3)
+def by_place(x, indices, updates, mode):
+    """Write as the operator does where every place looks for its last update."""
+    return write(x, wrap(indices, x.shape, mode), updates, mode, "last", word=4 * (x.dtype.itemsize < 4), by_place=True)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, jnp.bfloat16, np.int8, np.uint32], ids=str)
+@pytest.mark.parametrize("mode", MODES)
+def test_places_that_look_for_their_last_update_find_it(mode, dtype):
+    x, indices, updates = word_problem((5, 2), (), np.dtype(dtype), mode, "last")
+    expected = reference.scatter_nd(x, indices, updates, mode=mode, duplicates="last")
+    assert_same_bits(by_place(x, indices, updates, mode), expected)
+    both = jax.vmap(by_place, in_axes=(None, 0, 0, None))(x, np.stack([indices] * 2), np.stack([updates] * 2), mode)
+    assert_same_bits(both[1], expected)
+
+
+def test_the_gradient_goes_to_the_update_that_its_place_found():
+    x, indices, updates = np.zeros(4, np.float32), np.array([[1], [1], [-1], [7]], np.int32), np.ones(4, np.float32)
+    weights = np.array([1, 2, 4, 8], np.float32)
+
+    def loss(x, updates):
+        return (by_place(x, indices, updates, "drop") * weights).sum()
+
+    to_x, to_updates = jax.grad(loss, argnums=(0, 1))(x, updates)
+    assert to_x.tolist() == [1, 0, 4, 0]
+    assert to_updates.tolist() == [0, 2, 8, 0]
+
+
 @pytest.mark.parametrize("dtype", NARROW, ids=str)
 @pytest.mark.parametrize(("leading", "window"), SLICES)
 def test_words_of_elements_are_written_as_elements_are(leading, window, dtype):

@@ -65,7 +65,15 @@ def linear(along: jax.Array, shape: tuple[int, ...], axis: int, mode: str) -> ja
     return jnp.where((along >= 0) & (along < size), places, math.prod(shape))
 
 
-def write(x: jax.Array, indices: jax.Array, updates: jax.Array, mode: str, duplicates: str, word: int) -> jax.Array:
+def write(
+    x: jax.Array,
+    indices: jax.Array,
+    updates: jax.Array,
+    mode: str,
+    duplicates: str,
+    word: int = 0,
+    by_place: bool = False,
+) -> jax.Array:
     """Return ``x`` with ``updates[i]`` at ``x[indices[i]]``.
 
     Args:
@@ -78,10 +86,12 @@ def write(x: jax.Array, indices: jax.Array, updates: jax.Array, mode: str, dupli
         where a slice is a multiple of that, and one by one where it is not. A device that widens narrow floats to
         move them quiets signalling NaNs unless they are integers, and one that has no store of few bytes takes many
         steps for it. But some take a pass over all of ``x`` to make integers of it, in place or not.
+      by_place: whether each place is to take the value of its last update, instead of each update to go to its place;
+        only for single elements, ``t == r``, and with ``duplicates="last"``. All of ``x`` is read and written for it.
     """
     if jnp.issubdtype(x.dtype, jnp.inexact):
-        return _write_floats(x, indices, updates, mode, duplicates, word)
-    return _write(x, indices, updates, mode, duplicates, word)
+        return _write_floats(x, indices, updates, mode, duplicates, word, by_place)
+    return _write(x, indices, updates, mode, duplicates, word, by_place)
 
 
 def _dimension_numbers(rank: int, t: int) -> lax.ScatterDimensionNumbers:
@@ -93,18 +103,25 @@ def _dimension_numbers(rank: int, t: int) -> lax.ScatterDimensionNumbers:
     )
 
 
-def _write(x: jax.Array, indices: jax.Array, updates: jax.Array, mode: str, duplicates: str, word: int) -> jax.Array:
+def _write(
+    x: jax.Array, indices: jax.Array, updates: jax.Array, mode: str, duplicates: str, word: int, by_place: bool
+) -> jax.Array:
     moved, moved_updates = x, updates
     if word:
         together = word // x.dtype.itemsize
         if not together or math.prod(updates.shape[1:]) % together:
             together = 1
         moved, moved_updates = _words(x, indices.shape[1], together), _words(updates, 1, together)
-    if duplicates == "last":
-        writers = _last_writers(x.shape, indices, mode)
-        # Every update of one element now carries the last one's value, so their order cannot matter.
-        moved_updates = moved_updates.at[writers].get(mode="promise_in_bounds")
-    written = _scatter(moved, indices, moved_updates, mode, duplicates)
+    if by_place:
+        ordinals = _ordinals(x.shape, indices, mode)
+        written_there = moved_updates.at[jnp.maximum(ordinals, 1) - 1].get(mode="promise_in_bounds")
+        written = jnp.where(ordinals > 0, written_there, moved)
+    else:
+        if duplicates == "last":
+            writers = _last_writers(x.shape, indices, mode)
+            # Every update of one element now carries the last one's value, so their order cannot matter.
+            moved_updates = moved_updates.at[writers].get(mode="promise_in_bounds")
+        written = _scatter(moved, indices, moved_updates, mode, duplicates)
     return lax.bitcast_convert_type(written, x.dtype).reshape(x.shape) if word else written
 
 
@@ -152,11 +169,11 @@ def _last_writers(shape: tuple[int, ...], indices: jax.Array, mode: str) -> jax.
     return jnp.where(ordinals == 0, own, ordinals - 1)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(3, 4, 5))
+@partial(jax.custom_jvp, nondiff_argnums=(3, 4, 5, 6))
 def _write_floats(
-    x: jax.Array, indices: jax.Array, updates: jax.Array, mode: str, duplicates: str, word: int
+    x: jax.Array, indices: jax.Array, updates: jax.Array, mode: str, duplicates: str, word: int, by_place: bool
 ) -> jax.Array:
-    return _write(x, indices, updates, mode, duplicates, word)
+    return _write(x, indices, updates, mode, duplicates, word, by_place)
 
 
 @_write_floats.defjvp
@@ -164,13 +181,14 @@ def _write_floats_jvp(
     mode: str,
     duplicates: str,
     word: int,
+    by_place: bool,
     primals: tuple[jax.Array, ...],
     tangents: tuple[jax.Array, ...],
 ) -> tuple[jax.Array, jax.Array]:
     x, indices, updates = primals
     # Where the winner is free, the derivative needs a known one, and the value has to be of the same.
     settled = "last" if duplicates == "unspecified" else duplicates
-    written = _write_floats(x, indices, updates, mode, settled, word)
+    written = _write_floats(x, indices, updates, mode, settled, word, by_place)
     if duplicates == "unique":
         return written, _scatter(tangents[0], indices, tangents[2], mode, duplicates)
     # As a masked sum, not a scatter, so that it transposes: each element gets one tangent and otherwise zeros.

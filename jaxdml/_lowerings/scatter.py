@@ -13,15 +13,23 @@ GPU_WORD = 4
 """Bytes of the least integer that a GPU stores as it is: for any less XLA makes it compare and swap in a loop."""
 
 
-def _scatter(x: jax.Array, indices: jax.Array, updates: jax.Array, mode: str, duplicates: str) -> jax.Array:
-    def moved(word: int) -> Callable[..., jax.Array]:
-        return partial(indexed_write.write, mode=mode, duplicates=duplicates, word=word)
+PLACES_PER_UPDATE = 16
+"""Up to so many elements for each update, on a GPU all of them look for theirs sooner than the updates go to them."""
 
-    if not _is_narrow(x.dtype):
+
+def _scatter(x: jax.Array, indices: jax.Array, updates: jax.Array, mode: str, duplicates: str) -> jax.Array:
+    def moved(word: int, by_place: bool = False) -> Callable[..., jax.Array]:
+        return partial(indexed_write.write, mode=mode, duplicates=duplicates, word=word, by_place=by_place)
+
+    narrow = _is_narrow(x.dtype)
+    single = indices.shape[1] == x.ndim
+    by_place = duplicates == "last" and single and x.size <= PLACES_PER_UPDATE * len(updates)
+    if not narrow and not by_place:
         return moved(0)(x, indices, updates)
-    itself = x.dtype.itemsize if jnp.issubdtype(x.dtype, jnp.floating) else 0
+    itself = x.dtype.itemsize if narrow and jnp.issubdtype(x.dtype, jnp.floating) else 0
     # XLA's CPU backend widens narrow floats to move them, all but this one.
-    cpu, gpu, default = moved(0 if x.dtype == jnp.float16 else itself), moved(GPU_WORD), moved(itself)
+    cpu, default = moved(0 if x.dtype == jnp.float16 else itself), moved(itself)
+    gpu = moved(GPU_WORD if narrow else 0, by_place)
     return by_platform(x, indices, updates, cpu=cpu, cuda=gpu, rocm=gpu, default=default)
 
 

@@ -1,4 +1,7 @@
-"""Choose the method that selects on GPUs: rounds so short that a launch is most of each, and as few as that allows."""
+"""Choose the method that selects on GPUs: rounds so short that a launch is most of each, and as few as that allows.
+
+``python -m benchmarks.constants`` times the constants at several values.
+"""
 
 import math
 

@@ -1,0 +1,112 @@
+"""Time jaxdml with a constant of a lowering at several values: ``python -m benchmarks.constants MAX_FAN``.
+
+What comes out is where those constants come from that no forced method shows: how long a round of a tournament may be,
+or from how many rows on a matrix is turned.
+"""
+
+import argparse
+import itertools
+import sys
+from collections.abc import Callable, Sequence
+from itertools import cycle
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from rich import box
+from rich.table import Table
+
+from benchmarks import cases, environment
+from benchmarks.cases import Case
+from benchmarks.display import console, microseconds
+from benchmarks.measuring import interleaved
+from benchmarks.peers.jax_programs import JAXDML
+from jaxdml._lowerings import quantized_linear_matrix_multiply, scatter, top_k_on_gpu
+
+
+class Constant(NamedTuple):
+    """Where a constant is, what to set it to, and what to time then."""
+
+    module: ModuleType
+    values: tuple[int, ...]
+    cases: tuple[Case, ...]
+
+
+_SELECTIONS = tuple(
+    cases.top_k("constants", *size, dtype, "decreasing")
+    for size, dtype in itertools.product(
+        [
+            *((64, 2**17, 10), (1024, 2**15, 16), (8192, 256, 8), (1, 50_257, 50), (128, 2**17, 64), (128, 2**20, 64)),
+            *((128, 2**20, 2048), (1, 2**24, 64), (1, 2**24, 4096)),
+        ],
+        ("float32", "int16"),
+    )
+)
+
+_PRODUCTS = tuple(
+    cases.multiply("constants", (), rows, 4096, 4096, dtype, dtype, by_axis=True)
+    for rows, dtype in itertools.product((16, 32, 64, 128, 256), ("int8", "uint8"))
+)
+
+_WRITES = tuple(
+    cases.scatter("scatter_nd", "constants", (2**20, 128), count, dtype, memory="copied")
+    for count, dtype in itertools.product((2**14, 2**18), ("float16", "uint8"))
+)
+
+CONSTANTS = {
+    "MAX_PAIRS_FOR_RANKS": Constant(top_k_on_gpu, (2**22, 2**24, 2**26), _SELECTIONS),
+    "SHORT_ROUND": Constant(top_k_on_gpu, (2**9, 2**10, 2**11), _SELECTIONS),
+    "SMALL_ROUND": Constant(top_k_on_gpu, (2**16, 2**18, 2**20), _SELECTIONS),
+    "MAX_FAN": Constant(top_k_on_gpu, (2**4, 2**5, 2**6), _SELECTIONS),
+    "LONG_ROUND": Constant(top_k_on_gpu, (2**13, 2**14, 2**15), _SELECTIONS),
+    "FEW_ROWS": Constant(top_k_on_gpu, (1, 2**4, 2**8), _SELECTIONS),
+    "REREAD_PART": Constant(top_k_on_gpu, (4, 12, 36), _SELECTIONS),
+    "MAX_STORED": Constant(top_k_on_gpu, (2**8, 2**10, 2**12), _SELECTIONS),
+    "MAX_ROWS_UNTURNED": Constant(quantized_linear_matrix_multiply, (0, 2**30), _PRODUCTS),
+    "GPU_WORD": Constant(scatter, (1, 4), _WRITES),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the time of every case with the constant at each value."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.constants", description=__doc__)
+    parser.add_argument("constant", choices=list(CONSTANTS))
+    parser.add_argument("--values", nargs="+", type=int)
+    parser.add_argument("--rounds", type=int, default=9)
+    options = parser.parse_args(arguments)
+    environment.dispatch(asynchronous=False)
+    constant = CONSTANTS[options.constant]
+    values = options.values or constant.values
+    table = Table(box=box.SIMPLE_HEAD, title=f"{options.constant} on {environment.describe()['device']}, medians in us")
+    table.add_column("case", overflow="fold")
+    for value in values:
+        table.add_column(str(value), justify="right")
+    for case in constant.cases:
+        draws = [case.draw(np.random.default_rng(seed)) for seed in range(case.draws)]
+        runs = {str(value): _compiled(constant.module, options.constant, value, case, draws) for value in values}
+        taken = interleaved(runs, rounds=options.rounds, budget_s=1)
+        table.add_row(case.name, *(microseconds(taken[str(value)].median_us) for value in values))
+    console.print(table)
+    return 0
+
+
+def _compiled(
+    module: ModuleType, name: str, value: int, case: Case, draws: Sequence[cases.Arguments]
+) -> Callable[[], Any]:
+    """Compile the case with the constant at this value, and set it back; what is compiled keeps to the value."""
+    usual = getattr(module, name)
+    setattr(module, name, value)
+    jax.clear_caches()
+    try:
+        program = jax.jit(JAXDML[case.operator](case).function).lower(*draws[0]).compile()
+    finally:
+        setattr(module, name, usual)
+        jax.clear_caches()
+    turns = cycle([jax.device_put(arguments, may_alias=False) for arguments in draws])
+    return lambda: jax.block_until_ready(program(*next(turns)))
+
+
+if __name__ == "__main__":
+    environment.settle()
+    sys.exit(main())
