@@ -23,6 +23,8 @@ _QUIET = 0.05
 def main(arguments: Sequence[str] | None = None, cases: Sequence[Case] = CASES) -> int:
     """Measure what the command line asks for, and return 1 if jaxdml answered wrong or failed."""
     options = _parser().parse_args(arguments)
+    if options.add and not options.out:
+        _parser().error("--add: there is no --out to add to")
     if unknown := set(options.operators) - set(OPERATORS):
         _parser().error(f"no operator {', '.join(sorted(unknown))}; there are {', '.join(OPERATORS)}")
     chosen = [case for case in cases if _asked_for(case, options.operators, options.cases)]
@@ -33,11 +35,14 @@ def main(arguments: Sequence[str] | None = None, cases: Sequence[Case] = CASES) 
             display.console.print(f"{case.group}: {case.name} ({case.origin})", markup=False, soft_wrap=True)
         return 0
 
+    earlier = report.read(options.out) if options.add else None
     plan = {"rounds": options.rounds, "budget_s": options.budget}
     environment.dispatch(options.async_dispatch)
     found = environment.describe() | {"asynchronous_dispatch": options.async_dispatch}
     versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
     display.console.print(f"{found['device']}; commit {found['commit']}; {versions}", markup=False, soft_wrap=True)
+    if earlier and any(earlier["environment"][key] != found[key] for key in ("device", "commit", "versions")):
+        _parser().error("--add: the report there is of another device, commit or version")
     begin, before = time.perf_counter(), environment.busy()
     roof = roofline.measure(**plan)
     entries = [report.entry(case, measure(case, options.peers, **plan), roof) for case in display.follow(chosen)]
@@ -51,10 +56,10 @@ def main(arguments: Sequence[str] | None = None, cases: Sequence[Case] = CASES) 
         result["overheads"] = overheads.measure(options.rounds)
         display.console.print_json(data=result["overheads"])
     if options.out:
-        if options.add:
-            named = {entry["name"] for entry in entries}
-            earlier = report.read(options.out)["cases"]
-            result["cases"] = [entry for entry in earlier if entry["name"] not in named] + entries
+        if earlier:
+            named = {(entry["group"], entry["name"]) for entry in entries}
+            kept = [entry for entry in earlier["cases"] if (entry["group"], entry["name"]) not in named]
+            result = earlier | {"cases": kept + entries}
         report.write(result, options.out)
         plots.draw(report.read(options.out), options.out)
     ours = [reason for peer, _, reason in report.untimed(entries) if peer == report.OURS]

@@ -109,7 +109,7 @@ def _by_candidates(case: Case, arguments: Arguments) -> tuple[Any, tuple[Array, 
 
 
 def _threshold(row: Array, k: int, decreasing: bool) -> Any:
-    """Find the k-th value. Of a long row, look only at what the k-th best chunk's best does not rule out."""
+    """Find the k-th value, or one below it. Of a long row, look only at what the k-th best chunk does not rule out."""
     chunks = row[: row.size // _CHUNK * _CHUNK].reshape(-1, _CHUNK)
     best = chunks.max(axis=1) if decreasing else chunks.min(axis=1)
     if len(best) >= k and not _nan(best).any():

@@ -179,3 +179,19 @@ def test_every_constant_to_vary_is_there():
     for name, constant in constants.CONSTANTS.items():
         assert isinstance(getattr(constant.module, name), int)
         assert constant.cases
+
+
+def test_cases_are_added_to_a_report_of_the_same_device_and_commit_only(tmp_path, capsys):
+    arguments = ["--cases", "*", "--peers", *HERE, "--out", str(tmp_path)]
+    __main__.main(arguments, cases=TINY[:2])
+    before = report.read(tmp_path)
+    __main__.main([*arguments, "--add"], cases=TINY[1:3])
+    after = report.read(tmp_path)
+    assert [case["name"] for case in after["cases"]] == [case.name for case in TINY[:3]]
+    assert after["cases"][0] == before["cases"][0]
+    assert after["environment"] == before["environment"]
+    report.write(before | {"environment": before["environment"] | {"device": "another"}}, tmp_path)
+    for refused in ([*arguments, "--add"], ["--cases", "*", "--add"]):
+        with pytest.raises(SystemExit):
+            __main__.main(refused, cases=TINY)
+        assert "--add" in capsys.readouterr().err

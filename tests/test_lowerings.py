@@ -331,7 +331,8 @@ def test_a_derivative_settles_who_wins_as_last_does():
 
 
 @pytest.mark.parametrize(
-    ("n", "k", "sorts_the_axis"), [(2**31 + 8, 2**28, True), (2**32 - 1, 8, False), (2**31 - 1, 8, False)]
+    ("n", "k", "sorts_the_axis"),
+    [(2**31 + 8, 2**28, True), (2**32, 2**29, True), (2**32, 8, False), (2**32 - 1, 8, False), (2**31 - 1, 8, False)],
 )
 def test_axes_longer_than_int32_are_counted_in_uint32(n, k, sorts_the_axis):
     text = lowered(lambda x: jaxdml.top_k(x, k), array((n,), "uint8"), platform="cuda")

@@ -84,8 +84,9 @@ def _scatter(case: Case, arguments: Arguments, compiled: bool) -> Contender:
     wide = places.long()
     rows = wide[:, 0].contiguous()
 
-    rule = case.options.get("duplicates", "unspecified")
-    if rule != "unspecified" and compiled:
+    rule = case.options.get("duplicates")
+    torch.utils.deterministic.fill_uninitialized_memory = False
+    if rule == "last" and compiled:
         raise Absent("no rule for duplicates")
 
     def start() -> Any:
@@ -93,9 +94,10 @@ def _scatter(case: Case, arguments: Arguments, compiled: bool) -> Contender:
         if rule == "last":
             # Then it sorts the places first, as a stable sort does.
             torch.use_deterministic_algorithms(True)
-            written = target.index_put_((rows,), updates)
-            torch.use_deterministic_algorithms(False)
-            return written
+            try:
+                return target.index_put_((rows,), updates)
+            finally:
+                torch.use_deterministic_algorithms(False)
         if case.operator == "scatter_nd":
             return target.index_copy_(0, rows, updates)
         return target.scatter_(0, wide, updates)

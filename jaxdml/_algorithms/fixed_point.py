@@ -107,12 +107,12 @@ def power_of_two(exponent: jax.Array) -> jax.Array:
 def rounded_products(accumulator: jax.Array, by: Multiplier) -> tuple[jax.Array, jax.Array]:
     """Return the int32 products, rounded with ties to even unless they saturate, and where that is doubtful."""
     accumulator = jnp.clip(accumulator, -by.limit, by.limit)
-    floor, _ = floor_and_half(accumulator.astype(jnp.float32) * by.estimate)
-    past = _past_half(accumulator, floor, by)
-    return floor + (past > 0).astype(jnp.int32), jnp.abs(past) <= by.tolerance
+    lower, _ = lower_and_half(accumulator.astype(jnp.float32) * by.estimate)
+    past = _past_half(accumulator, lower, by)
+    return lower + (past > 0).astype(jnp.int32), jnp.abs(past) <= by.tolerance
 
 
-def floor_and_half(estimate: jax.Array) -> tuple[jax.Array, jax.Array]:
+def lower_and_half(estimate: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Return an int32 that a float32, below 2**21 in magnitude, exceeds by -1/4 to 3/4; and it plus 1/2, in float32.
 
     That takes sums and no conversion: those of XLA clamp, and are slow on GPUs. Contraction of a sum with a product
@@ -122,8 +122,8 @@ def floor_and_half(estimate: jax.Array) -> tuple[jax.Array, jax.Array]:
     return (bits >> 1) - (_HALVES_BITS >> 1), lax.bitcast_convert_type(bits | 1, jnp.float32) - float(_HALVES)
 
 
-def _past_half(accumulator: jax.Array, floor: jax.Array, by: Multiplier) -> jax.Array:
-    whole = accumulator * by.whole - (floor << _UNIT_BITS) + (floor & 1) - (1 << (_UNIT_BITS - 1))
+def _past_half(accumulator: jax.Array, lower: jax.Array, by: Multiplier) -> jax.Array:
+    whole = accumulator * by.whole - (lower << _UNIT_BITS) + (lower & 1) - (1 << (_UNIT_BITS - 1))
     return whole.astype(jnp.float32) + accumulator.astype(jnp.float32) * by.fraction
 
 
@@ -139,13 +139,13 @@ def may_be_doubtful(by: Multiplier) -> jax.Array:
     whole_multiplier = jnp.abs(by.estimate) * 2.0**_UNIT_BITS
     crowded = whole_multiplier < 4 * by.tolerance
     by = Multiplier(*(part.reshape(-1, 1, 1) for part in by))
-    floor = jnp.arange(-256, 256, dtype=jnp.int32).reshape(1, -1, 1)
+    lower = jnp.arange(-256, 256, dtype=jnp.int32).reshape(1, -1, 1)
     reach = by.limit.astype(jnp.float32)
-    start = jnp.clip((floor.astype(jnp.float32) + 0.5) / by.estimate, -reach, reach)
+    start = jnp.clip((lower.astype(jnp.float32) + 0.5) / by.estimate, -reach, reach)
     start = jnp.clip(start, -(2.0**30), 2.0**30).astype(jnp.int32)
-    miss = _past_half(start, floor, by) / (by.estimate * 2.0**_UNIT_BITS)
+    miss = _past_half(start, lower, by) / (by.estimate * 2.0**_UNIT_BITS)
     flat = jnp.abs(by.estimate) <= 0.125
     step = jnp.where(flat, jnp.clip(miss, -(2.0**24), 2.0**24), 0.0)
     nearest = start - jnp.round(step).astype(jnp.int32)
-    past = _past_half(nearest + jnp.arange(-1, 2, dtype=jnp.int32).reshape(1, 1, -1), floor, by)
+    past = _past_half(nearest + jnp.arange(-1, 2, dtype=jnp.int32).reshape(1, 1, -1), lower, by)
     return jnp.any(crowded) | jnp.any(jnp.abs(past) <= by.tolerance)

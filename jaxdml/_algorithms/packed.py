@@ -22,7 +22,7 @@ Take = Callable[[jax.Array, int], jax.Array]
 
 
 def among_packed(take: Take) -> Among:
-    """Select with ``take`` among keys of at most 32 bits, at positions below ``n``, in any order."""
+    """Select with ``take`` among keys of at most 32 bits, at positions below n, of at most 2**32, in any order."""
 
     def among(keys: jax.Array, positions: jax.Array, k: int, n: int) -> jax.Array:
         bits = (n - 1).bit_length()

@@ -1,12 +1,12 @@
 """Round ``acc * a_scale * b_scale / output_scale`` correctly, ties to even, with nothing but exact steps.
 
 Write each scale as an integer of 24 bits and a sign times a power of two. With the accumulator N, the quotient to round
-is ``v = N * ma * mb * 2**e / mo``. Let f be the floor of an estimate of v in float32. Unless the estimate falls within
-``TOLERANCE`` times its magnitude of the half above f, v lies on the same side of ``f + 1/2`` and rounds to f or to
-f + 1 accordingly; also where f is one off, because v is then next to an integer, to which both round. Where it does
-fall so near, the sign of ``D = N * ma * mb * 2**(e + 1) - (2 * f + 1) * mo`` decides, multiplied by the power of two
-that makes it an integer. Its two terms agree in their leading bits, so D is small, and computing it modulo 2**64
-gives its sign exactly: no term ever has to be held whole.
+is ``v = N * ma * mb * 2**e / mo``. Let f be an integer that an estimate of v in float32 exceeds by -1/4 to 3/4: v
+rounds to f or to f + 1. Unless the estimate falls within ``TOLERANCE`` times its magnitude of ``f + 1/2``, v lies on
+the same side of that, which tells to which of the two. Where it does fall so near, the sign of
+``D = N * ma * mb * 2**(e + 1) - (2 * f + 1) * mo`` decides, multiplied by the power of two that makes it an integer.
+Its two terms agree in their leading bits, so D is small, and computing it modulo 2**64 gives its sign exactly: no term
+ever has to be held whole.
 
 How a device rounds the estimate does not matter. It takes a handful of operations, each within 2**-22 even where
 division is not correctly rounded or a product is contracted into a fused multiply-add, and the tolerance is 2**-18.
@@ -22,7 +22,7 @@ import numpy as np
 from jax import lax
 
 from jaxdml._algorithms import fixed_point
-from jaxdml._algorithms.fixed_point import floor_and_half, power_of_two
+from jaxdml._algorithms.fixed_point import lower_and_half, power_of_two
 from jaxdml._algorithms.order_keys import bits_of
 
 TOLERANCE = 2.0**-18
@@ -101,11 +101,11 @@ def requantize(
     # The scales of a and of the output go by rows, so that what they make is often small.
     estimate = accumulator * (a_part / o_part * b_part) * power_of_two(exponent)
     estimate = jnp.clip(estimate, -_CEILING, _CEILING)
-    floor, half = floor_and_half(estimate)
+    lower, half = lower_and_half(estimate)
     past_half = estimate - half
     doubtful = jnp.abs(past_half) <= TOLERANCE * jnp.abs(estimate)
-    up = jnp.where(doubtful, _rounds_up(low, high, ma, mb, mo, exponent, floor), past_half > 0)
-    return _clamp(floor + up.astype(jnp.int32), zero_point, dtype)
+    up = jnp.where(doubtful, _rounds_up(low, high, ma, mb, mo, exponent, lower), past_half > 0)
+    return _clamp(lower + up.astype(jnp.int32), zero_point, dtype)
 
 
 def _clamp(rounded: jax.Array, zero_point: jax.Array | None, dtype: jnp.dtype) -> jax.Array:
@@ -171,9 +171,9 @@ def _rounds_up(
     mb: jax.Array,
     mo: jax.Array,
     exponent: jax.Array,
-    floor: jax.Array,
+    lower: jax.Array,
 ) -> jax.Array:
-    """Tell where the quotient, known to be within a few tolerances of ``floor + 1/2``, rounds up from there.
+    """Tell where the quotient, known to be within a few tolerances of ``lower + 1/2``, rounds up from there.
 
     With N below 2**31, N * ma * mb is below 2**79, and D within 2**-17 of it: below 2**62.
 
@@ -184,7 +184,7 @@ def _rounds_up(
     shift = -1 - exponent
     with jax.enable_x64(True):
         ma, mb, mo = (mantissa.astype(jnp.int64) for mantissa in (ma, mb, mo))
-        tie_goes_up = floor & 1
+        tie_goes_up = lower & 1
         if high is None:
             numerator = low.astype(jnp.int64) * ma * mb
         else:
@@ -196,5 +196,5 @@ def _rounds_up(
             numerator = jnp.where(in_half_words, whole + (rest >> _HALF_WORD), (whole << _HALF_WORD) + rest)
             shift = jnp.where(in_half_words, shift - _HALF_WORD, shift)
             tie_goes_up |= (in_half_words & (rest & 0xFFFF != 0)).astype(jnp.int32)
-        halves = (2 * floor + 1).astype(jnp.int64) * mo << shift.astype(jnp.int64)
+        halves = (2 * lower + 1).astype(jnp.int64) * mo << shift.astype(jnp.int64)
         return numerator - halves + tie_goes_up.astype(jnp.int64) > 0

@@ -29,7 +29,7 @@ def by_sort(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
     """Sort the whole row, stably, with its indices."""
     # lax.sort puts small keys first, so it gets the keys of the opposite direction.
     keys = order_keys(x, AxisDirection(1 - direction))
-    index_dtype = jnp.uint32 if x.shape[1] <= np.iinfo(jnp.uint32).max else jnp.uint64
+    index_dtype = jnp.uint32 if x.shape[1] - 1 <= np.iinfo(jnp.uint32).max else jnp.uint64
     positions = lax.broadcasted_iota(index_dtype, x.shape, 1)
     _, order = lax.sort((keys, positions), dimension=1, is_stable=True, num_keys=1)
     return order[:, :k]
@@ -120,7 +120,7 @@ def by_chunk_maxima(
     """
     rows, n = x.shape
     whole = n // chunk * chunk
-    index_dtype = jnp.uint32 if n <= np.iinfo(jnp.uint32).max else jnp.uint64
+    index_dtype = jnp.uint32 if n - 1 <= np.iinfo(jnp.uint32).max else jnp.uint64
     grid = lax.slice_in_dim(x, 0, whole, axis=1).reshape(rows, whole // chunk, chunk)
     kept = keep(maxima_of(grid, direction), k)
     candidates = jax.vmap(lambda row, numbers: row.at[numbers].get(mode="promise_in_bounds"))(grid, kept)
@@ -128,6 +128,6 @@ def by_chunk_maxima(
     positions = kept.astype(index_dtype)[:, :, None] * index_dtype(chunk) + within
     # What is left at the end is no chunk: all of it is a candidate, and stands last as it did.
     rest = lax.slice_in_dim(x, whole, n, axis=1)
-    positions_of_rest = index_dtype(whole) + lax.broadcasted_iota(index_dtype, rest.shape, 1)
+    positions_of_rest = index_dtype(min(whole, n - 1)) + lax.broadcasted_iota(index_dtype, rest.shape, 1)
     keys = order_keys(jnp.concatenate([candidates.reshape(rows, k * chunk), rest], axis=1), direction)
     return among(keys, jnp.concatenate([positions.reshape(rows, k * chunk), positions_of_rest], axis=1), k, n)

@@ -30,7 +30,7 @@ _MIXED_SIGNS = frozenset({"avx512_vnni", "amx_int8"})
 
 
 MAX_ROWS_UNTURNED = 64
-"""With more rows than that, on a GPU, turning the right matrix pays."""
+"""With more rows than that, on a GPU, turning the right matrix pays; ``python -m benchmarks.constants`` tells."""
 
 
 def _on_gpu(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> integer_dot.Centered:

@@ -13,6 +13,9 @@ from jaxdml._lowerings import top_k_elsewhere, top_k_on_cpu, top_k_on_gpu
 from jaxdml._lowerings._platform import by_platform
 from jaxdml._lowerings.top_k_elsewhere import LAX_TOP_K_LIMIT
 
+LONGEST_PACKED = 2**32
+"""Positions that have 32 bits."""
+
 PRUNINGS = top_k_on_cpu.PRUNING_OF_FEW_ROWS, top_k_on_cpu.PRUNING_OF_MANY_ROWS, top_k_elsewhere.PRUNING
 
 
@@ -56,7 +59,10 @@ def why_not(method: str, n: int, k: int, itemsize: int) -> str | None:
         "integer_top_k": (n > LAX_TOP_K_LIMIT, f"it counts in int32 and n is {n}"),
         "float_top_k": packed,
         "repeated_maxima": packed,
-        "threshold": (wide, f"it takes elements of at most 32 bits; these have {8 * itemsize}"),
+        "threshold": (
+            n > LONGEST_PACKED or wide,
+            f"it takes at most {LONGEST_PACKED} elements of at most 32 bits; these are {n} of {8 * itemsize}",
+        ),
         "chunk_maxima": (n < 4 * k, f"it needs n >= 4 * k, and n is {n}, k is {k}"),
         "tournament": packed,
     }
