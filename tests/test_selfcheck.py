@@ -13,6 +13,7 @@ import pytest
 import jaxdml
 from jaxdml import __main__, _selfcheck, reference
 from jaxdml._lowerings import top_k as thresholds
+from jaxdml._selfcheck import judging
 from jaxdml._selfcheck.cases import CHECKS
 from jaxdml._selfcheck.data import answers
 from jaxdml._selfcheck.display import Display, RichDisplay, display
@@ -231,7 +232,7 @@ def test_races_are_timed_and_judged(only, tmp_path, capsys):
     shown = capsys.readouterr().out
     for row in timed:
         timing = row["timing"]
-        assert timing["repeats"] == _selfcheck.REPEATS
+        assert timing["repeats"] == judging.REPEATS
         for side in ("ours", "stock"):
             assert (
                 0 < timing[side]["lower_quartile_ms"] <= timing[side]["median_ms"] <= timing[side]["upper_quartile_ms"]
@@ -313,4 +314,4 @@ def test_without_json_the_exit_status_says_it_all(monkeypatch, agrees, status):
 
 
 def test_an_absent_argument_is_written_as_null():
-    assert _selfcheck._exactly(None) is None
+    assert judging._exactly(None) is None
