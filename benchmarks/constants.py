@@ -33,15 +33,13 @@ class Constant(NamedTuple):
     cases: tuple[Case, ...]
 
 
+_ON_ACCELERATORS = tuple(case for case in cases.CASES if case.group == "accelerators")
+
 _SELECTIONS = tuple(
-    cases.top_k("constants", *size, dtype, "decreasing")
-    for size, dtype in itertools.product(
-        [
-            *((64, 2**17, 10), (1024, 2**15, 16), (8192, 256, 8), (1, 50_257, 50), (128, 2**17, 64), (128, 2**20, 64)),
-            *((128, 2**20, 2048), (1, 2**24, 64), (1, 2**24, 4096)),
-        ],
-        ("float32", "int16"),
-    )
+    case
+    for case in _ON_ACCELERATORS
+    if case.operator == "top_k" and case.dtype in ("float32", "int16") and case.data == "random"
+    if case.options["direction"] == "decreasing" and case.bytes < 2**30
 )
 
 _PRODUCTS = tuple(
@@ -50,8 +48,9 @@ _PRODUCTS = tuple(
 )
 
 _WRITES = tuple(
-    cases.scatter("scatter_nd", "constants", (2**20, 128), count, dtype, memory="copied")
-    for count, dtype in itertools.product((2**14, 2**18), ("float16", "uint8"))
+    case
+    for case in _ON_ACCELERATORS
+    if case.operator == "scatter_nd" and case.dtype in ("float16", "uint8") and case.options["memory"] == "copied"
 )
 
 CONSTANTS = {

@@ -38,6 +38,7 @@ def at_once(monkeypatch):
         return {name: Timing(timing.seconds(run) * 1e6, 1.0, 2.0, 1, 1) for name, run in runs.items()}
 
     monkeypatch.setattr(measuring, "interleaved", interleaved)
+    monkeypatch.setattr(constants, "interleaved", interleaved)
     # On an accelerator NumPy would not be measured; here it is the peer that is always there.
     monkeypatch.setattr(peers, "ONLY_ON_CPUS", frozenset())
     monkeypatch.setattr(__main__.roofline, "measure", lambda **plan: Roofline({4096: 1.0, 2**20: 2.0}, 10.0))
@@ -163,10 +164,6 @@ def test_a_constant_has_its_value_while_the_case_compiles(monkeypatch, capsys):
     def program(case):
         return Program(lambda x: seen.append(top_k_on_cpu.MANY_ROWS) or x)
 
-    def interleaved(runs, **plan):
-        return {name: Timing(timing.seconds(run) * 1e6, 1.0, 2.0, 1, 1) for name, run in runs.items()}
-
-    monkeypatch.setattr(constants, "interleaved", interleaved)
     monkeypatch.setattr(constants, "JAXDML", {"top_k": program})
     monkeypatch.setitem(constants.CONSTANTS, "MANY_ROWS", constants.Constant(top_k_on_cpu, (3, 50), TINY[:1]))
     assert constants.main(["MANY_ROWS"]) == 0

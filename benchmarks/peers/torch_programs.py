@@ -85,9 +85,9 @@ def _scatter(case: Case, arguments: Arguments, compiled: bool) -> Contender:
     rows = wide[:, 0].contiguous()
 
     rule = case.options.get("duplicates")
-    torch.utils.deterministic.fill_uninitialized_memory = False
     if rule == "last" and compiled:
         raise Absent("no rule for duplicates")
+    torch.utils.deterministic.fill_uninitialized_memory = False
 
     def start() -> Any:
         target = x if case.options["memory"] == "donated" else x.clone()

@@ -50,19 +50,17 @@ _AUTOMATIC = _by_platform(cpu=top_k_on_cpu.choose, gpu=top_k_on_gpu.choose, defa
 
 def why_not(method: str, n: int, k: int, itemsize: int) -> str | None:
     """Say why ``method`` cannot select ``k`` of ``n`` elements of this width, or return None where it can."""
-    wide = itemsize > 4
-    packed = (
-        n > LAX_TOP_K_LIMIT or wide,
-        f"it takes at most {LAX_TOP_K_LIMIT} elements of at most 32 bits; these are {n} of {8 * itemsize}",
-    )
+
+    def at_most(limit: int) -> tuple[bool, str]:
+        rule = f"it takes at most {limit} elements of at most 32 bits; these are {n} of {8 * itemsize}"
+        return n > limit or itemsize > 4, rule
+
+    packed = at_most(LAX_TOP_K_LIMIT)
     reasons = {
         "integer_top_k": (n > LAX_TOP_K_LIMIT, f"it counts in int32 and n is {n}"),
         "float_top_k": packed,
         "repeated_maxima": packed,
-        "threshold": (
-            n > LONGEST_PACKED or wide,
-            f"it takes at most {LONGEST_PACKED} elements of at most 32 bits; these are {n} of {8 * itemsize}",
-        ),
+        "threshold": at_most(LONGEST_PACKED),
         "chunk_maxima": (n < 4 * k, f"it needs n >= 4 * k, and n is {n}, k is {k}"),
         "tournament": packed,
     }
