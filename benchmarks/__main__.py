@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks import display, environment, overheads, plots, report, roofline
 from benchmarks.cases import CASES, Case
 from benchmarks.measuring import FAILED, measure
-from benchmarks.peers import PEERS
+from benchmarks.peers import OURS, PEERS
 
 OPERATORS = tuple(dict.fromkeys(case.operator for case in CASES))
 GROUPS = tuple(dict.fromkeys(case.group for case in CASES))
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None, cases: Sequence[Case] = CASES) 
             result = earlier | {"cases": kept + entries}
         report.write(result, options.out)
         plots.draw(report.read(options.out), options.out)
-    ours = [reason for peer, _, reason in report.untimed(entries) if peer == report.OURS]
+    ours = [reason for peer, _, reason in report.untimed(entries) if peer == OURS]
     return int(any(reason.startswith((report.WRONG, FAILED)) for reason in ours))
 
 

@@ -8,7 +8,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.cases import Case
-from benchmarks.report import OURS, fraction, geometric_mean, medians, missing, ratio, ratios
+from benchmarks.peers import OURS
+from benchmarks.report import fraction, geometric_mean, medians, missing, ratio, ratios
 
 console = Console(highlight=False)
 if not console.is_terminal:

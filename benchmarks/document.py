@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.display import microseconds
-from benchmarks.report import FILE, GRIDS, OURS, fraction, geometric_mean, medians, missing, ratio, ratios, read, title
+from benchmarks.peers import OURS
+from benchmarks.report import FILE, GRIDS, fraction, geometric_mean, medians, missing, ratio, ratios, read, title
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import device_timing, environment, report, timing
+from benchmarks import device_timing, environment, timing
 from benchmarks.answers import Judge
 from benchmarks.cases import Case
-from benchmarks.peers import Absent, Contender, prepare
+from benchmarks.peers import OURS, Absent, Contender, prepare
 
 FAILED = "failed:"
 """So begins the reason of a peer that raised."""
@@ -47,6 +47,6 @@ def measure(case: Case, peers: Sequence[str], *, rounds: int, budget_s: float, s
     timings = interleaved({peer: ready[peer].run for peer in ready}, rounds=rounds, budget_s=budget_s)
     for peer, taken in timings.items():
         results[peer]["timing"] = asdict(taken)
-    if report.OURS in ready and environment.platform() != "cpu":
-        results[report.OURS]["kernels"] = device_timing.kernels(ready[report.OURS].run)
+    if OURS in ready and environment.platform() != "cpu":
+        results[OURS]["kernels"] = device_timing.kernels(ready[OURS].run)
     return results

@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from benchmarks.report import GRIDS, OURS, medians, ratio, title
+from benchmarks.peers import OURS
+from benchmarks.report import GRIDS, medians, ratio, title
 
 mpl.use("agg")
 

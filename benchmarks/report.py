@@ -28,9 +28,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.cases import Case
+from benchmarks.peers import OURS
 from benchmarks.roofline import Roofline
 
-OURS = "jaxdml"
 FILE = "report.json"
 WRONG = "wrong:"
 GRIDS = "grid", "accelerators"

@@ -30,8 +30,10 @@ def _each(programs: Mapping[str, Callable[[Case, Arguments], Contender]]) -> Map
     return dict.fromkeys(programs, prepared)
 
 
+OURS = "jaxdml"
+
 PEERS: Mapping[str, Mapping[str, Prepare]] = {
-    "jaxdml": _jax(jax_programs.JAXDML),
+    OURS: _jax(jax_programs.JAXDML),
     "lax": _jax(jax_programs.LAX),
     "lax unstable": _jax(jax_programs.UNSTABLE),
     "onnxruntime": _each(onnxruntime_programs.PLAIN),
@@ -59,4 +61,4 @@ def prepare(peer: str, case: Case, draws: Sequence[Arguments]) -> Contender:
         raise Absent(f"{missing.name} is not installed") from missing
 
 
-__all__ = ["PEERS", "Absent", "Contender", "prepare"]
+__all__ = ["OURS", "PEERS", "Absent", "Contender", "prepare"]

@@ -75,10 +75,15 @@ def keep_as_selected(select: Select) -> Keep:
     return lambda keys, k: select(keys, k, AxisDirection.DECREASING)
 
 
-def keep_in_order(select: Select) -> Keep:
+def ascending(places: jax.Array) -> jax.Array:
+    """Sort the places of every row, which are all different."""
+    return lax.sort(places, dimension=1, is_stable=False)
+
+
+def keep_in_order(select: Select, ascending: Callable[[jax.Array], jax.Array] = ascending) -> Keep:
     """Keep what a method selects, by ascending place."""
     kept = keep_as_selected(select)
-    return lambda keys, k: lax.sort(kept(keys, k), dimension=1, is_stable=False)
+    return lambda keys, k: ascending(kept(keys, k))
 
 
 def among_in_order(select: Select) -> Among:

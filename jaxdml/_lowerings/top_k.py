@@ -41,7 +41,11 @@ METHODS: dict[str, Select] = {
     "float_top_k": _float_top_k,
     "repeated_maxima": top_k_on_cpu.repeated_maxima,
     "threshold": by_threshold,
-    "chunk_maxima": _by_platform(cpu=top_k_on_cpu.by_chunk_maxima, default=top_k_elsewhere.by_chunk_maxima),
+    "chunk_maxima": _by_platform(
+        cpu=top_k_on_cpu.by_chunk_maxima,
+        gpu=top_k_on_gpu.by_chunk_maxima,
+        default=top_k_elsewhere.by_chunk_maxima,
+    ),
     "tournament": top_k_on_gpu.by_rounds,
 }
 

@@ -1,11 +1,13 @@
 """Choose the method that selects where nothing is known of the platform but what every one of them can do."""
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 
 from jaxdml._algorithms import selection
+from jaxdml._algorithms.selection import Select
 from jaxdml._base.axis_direction import AxisDirection
 
 LAX_TOP_K_LIMIT = 2**31 - 1
@@ -31,20 +33,25 @@ def chunk_length(n: int, k: int) -> int:
     return 1 << (math.isqrt(n // k).bit_length() - 1)
 
 
-def by_chunk_maxima(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
+def by_chunk_maxima(
+    x: jax.Array,
+    k: int,
+    direction: AxisDirection,
+    ascending: Callable[[jax.Array], jax.Array] = selection.ascending,
+) -> jax.Array:
     """Prune, whether it pays or not."""
     select = selection.by_integer_top_k
     return selection.by_chunk_maxima(
         *(x, k, direction),
         chunk=chunk_length(x.shape[1], k),
-        keep=selection.keep_in_order(select),
+        keep=selection.keep_in_order(select, ascending),
         among=selection.among_in_order(select),
     )
 
 
-def choose(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
+def choose(x: jax.Array, k: int, direction: AxisDirection, prune: Select = by_chunk_maxima) -> jax.Array:
     """Select by the method that is best here."""
     n = x.shape[1]
     if PRUNING.pays(n, k):
-        return by_chunk_maxima(x, k, direction)
+        return prune(x, k, direction)
     return (selection.by_sort if n > LAX_TOP_K_LIMIT else selection.by_integer_top_k)(x, k, direction)

@@ -69,9 +69,14 @@ def _pays(rows: int, n: int, k: int) -> bool:
     return longest < LONG_ROUND and (rows >= FEW_ROWS or rows * longest**2 <= MAX_PAIRS_FOR_RANKS)
 
 
+def by_chunk_maxima(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
+    """Prune, whether it pays or not."""
+    return top_k_elsewhere.by_chunk_maxima(x, k, direction, lambda places: ~_take(~places, k))
+
+
 def choose(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
     """Select by the method that is best here."""
     rows, n = x.shape
     if x.dtype.itemsize <= 4 and n <= LAX_TOP_K_LIMIT and _pays(rows, n, k):
         return by_rounds(x, k, direction)
-    return top_k_elsewhere.choose(x, k, direction)
+    return top_k_elsewhere.choose(x, k, direction, by_chunk_maxima)
