@@ -1,5 +1,6 @@
 """Choose the method that writes, and as what the elements move; both scatters come down to it."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 
@@ -17,11 +18,16 @@ PLACES_PER_UPDATE = 16
 
 
 def _scatter(x: jax.Array, indices: jax.Array, updates: jax.Array, mode: str, duplicates: str) -> jax.Array:
+    t = indices.shape[1]
+    if x.ndim > t and math.prod(x.shape[t:]) == 1:
+        # A slice of one element is an element.
+        return _scatter(x.reshape(x.shape[:t]), indices, updates.reshape(-1), mode, duplicates).reshape(x.shape)
+
     def moved(word: int, by_place: bool = False) -> Callable[..., jax.Array]:
         return partial(indexed_write.write, mode=mode, duplicates=duplicates, word=word, by_place=by_place)
 
     narrow = _is_narrow(x.dtype)
-    single = indices.shape[1] == x.ndim
+    single = t == x.ndim
     by_place = duplicates == "last" and single and x.size <= PLACES_PER_UPDATE * len(updates)
     if not narrow and not by_place:
         return moved(0)(x, indices, updates)
