@@ -8,7 +8,7 @@ from pathlib import Path
 from sphinx.errors import ExtensionError
 
 import jaxdml
-from jaxdml import reference
+from jaxdml import directml, reference
 
 # The examples are for any machine, and the pages that speak of other platforms lower for them by name.
 os.environ["JAX_PLATFORMS"] = "cpu"
@@ -37,6 +37,7 @@ nb_execution_show_tb = True
 nb_execution_timeout = 120
 nb_output_stderr = "warn"  # A Python warning in an example becomes a warning of the build, which -W makes fatal.
 nb_merge_streams = True
+nb_render_markdown_format = "myst"  # Tables that an example makes are tables on the page.
 
 autodoc_typehints = "none"  # The docstrings say more than the hints can: shapes, units, dtypes.
 maximum_signature_line_length = 80
@@ -54,8 +55,8 @@ def _link_pages(app, what, name, obj, options, lines):
 def _require_every_public_name(app, env):
     """Fail where a public name has no autodoc entry on any page."""
     documented = env.get_domain("py").objects
-    public = {f"{module.__name__}.{name}" for module in (jaxdml, reference) for name in module.__all__}
-    missing = sorted(public - set(documented) - {"jaxdml.reference"})
+    public = {f"{module.__name__}.{name}" for module in (jaxdml, reference, directml) for name in module.__all__}
+    missing = sorted(public - set(documented) - {"jaxdml.reference", "jaxdml.directml"})
     if missing:
         raise ExtensionError(f"public names without a page: {', '.join(missing)}")
 

@@ -1,6 +1,6 @@
 """DirectML's operators for JAX, exact to the last bit on every device."""
 
-from jaxdml import reference
+from jaxdml import directml, reference
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._operators.quantized_linear_matrix_multiply import quantized_linear_matrix_multiply
 from jaxdml._operators.scatter_elements import scatter_elements
@@ -10,6 +10,7 @@ from jaxdml._operators.top_k import TopK, top_k
 __all__ = [
     "AxisDirection",
     "TopK",
+    "directml",
     "quantized_linear_matrix_multiply",
     "reference",
     "scatter_elements",

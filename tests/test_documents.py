@@ -12,15 +12,20 @@ from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
 
 import jaxdml
-from jaxdml import reference
+from jaxdml import directml, reference
 
 ROOT = Path(__file__).parents[1]
-MODULES = [(module, name) for module in (jaxdml, reference) for name in module.__all__ if name != "reference"]
+MODULES = [
+    (module, name)
+    for module in (jaxdml, reference, directml)
+    for name in module.__all__
+    if name not in ("directml", "reference", "SUPPORT")
+]
 
 
 @pytest.mark.parametrize(("module", "name"), MODULES, ids=lambda part: getattr(part, "__name__", part))
 def test_docstring_examples(module, name):
-    names = {"jaxdml": jaxdml, "reference": reference, "jnp": jnp, "np": np}
+    names = {"jaxdml": jaxdml, "reference": reference, "dml": directml, "jnp": jnp, "np": np}
     public = getattr(module, name)
     (found,) = doctest.DocTestFinder(recurse=False).find(public, name, globs=names)
     assert found.examples or isinstance(public, type)

@@ -12,7 +12,7 @@ OPERATORS = ["quantized_linear_matrix_multiply", "scatter_elements", "scatter_nd
 
 
 def test_nothing_more_and_nothing_less_is_public():
-    assert sorted(jaxdml.__all__) == sorted([*OPERATORS, "AxisDirection", "TopK", "reference"])
+    assert sorted(jaxdml.__all__) == sorted([*OPERATORS, "AxisDirection", "TopK", "directml", "reference"])
     assert sorted(reference.__all__) == OPERATORS
 
 

@@ -12,11 +12,11 @@ import pytest
 
 import jaxdml
 from jaxdml import __main__, _selfcheck, reference
+from jaxdml._base.display import Display, RichDisplay, display
 from jaxdml._lowerings import top_k as thresholds
 from jaxdml._selfcheck import judging
 from jaxdml._selfcheck.cases import CHECKS
 from jaxdml._selfcheck.data import answers
-from jaxdml._selfcheck.display import Display, RichDisplay, display
 from jaxdml._selfcheck.examples import EXAMPLES, Example
 from jaxdml._selfcheck.races import RACES, race_product, race_scatter, race_top_k
 from tests.laws import bits

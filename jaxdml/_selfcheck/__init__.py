@@ -12,8 +12,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxdml._base.display import Display, Side, display
 from jaxdml._selfcheck.cases import CHECKS, Check
-from jaxdml._selfcheck.display import Display, Side, display
 from jaxdml._selfcheck.examples import EXAMPLES
 from jaxdml._selfcheck.judging import Row, check, judge_example, race
 from jaxdml._selfcheck.races import RACES, Race
@@ -50,6 +50,10 @@ _COLUMNS: Mapping[str, Side] = {
     "outputs": "right",
     "agrees": "left",
 }
+
+
+def _label(job: Check | Race) -> str:
+    return f"{job.operator} {job.dtype}" + (f", {job.size} against stock JAX" if isinstance(job, Race) else "")
 
 
 def _cells(row: Row) -> tuple[str, ...]:
@@ -89,7 +93,7 @@ def run(*, quick: bool = False, seed: int = 0, show: Display | None = None) -> d
         check(job, rngs[number], cases, slice(number % stride, None, stride))
         if isinstance(job, Check)
         else race(job, rngs[number])
-        for number, job in enumerate(show.follow(jobs))
+        for number, job in enumerate(show.follow(jobs, _label))
     ]
     operators = list(dict.fromkeys(row.operator for row in rows))
     rows.sort(key=lambda row: operators.index(row.operator))

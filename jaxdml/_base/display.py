@@ -1,13 +1,11 @@
 """Show progress and results, through rich where it is installed."""
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, TypeVar
 
-from jaxdml._selfcheck.cases import Check
-from jaxdml._selfcheck.races import Race
-
+Job = TypeVar("Job")
 Side = Literal["left", "right"]
 
 _WIDE = 160
@@ -21,10 +19,10 @@ class Display:
         """Show one line of text."""
         print(text, flush=True)
 
-    def follow(self, jobs: Sequence[Check | Race]) -> Iterator[Check | Race]:
+    def follow(self, jobs: Sequence[Job], label: Callable[[Job], str]) -> Iterator[Job]:
         """Go through the jobs and show which one is at work."""
         for number, job in enumerate(jobs, start=1):
-            self.line(f"[{number}/{len(jobs)}] {_label(job)}")
+            self.line(f"[{number}/{len(jobs)}] {label(job)}")
             yield job
 
     def table(self, columns: Mapping[str, Side], rows: Sequence[Sequence[str]]) -> None:
@@ -54,23 +52,23 @@ class RichDisplay(Display):
         """Show one line of text."""
         self._console.print(text, soft_wrap=True)
 
-    def follow(self, jobs: Sequence[Check | Race]) -> Iterator[Check | Race]:
+    def follow(self, jobs: Sequence[Job], label: Callable[[Job], str]) -> Iterator[Job]:
         """Go through the jobs and show how far it got."""
         with self._progress as bar:
             task = bar.add_task("", total=len(jobs))
             for job in jobs:
-                bar.update(task, description=_label(job))
+                bar.update(task, description=label(job))
                 yield job
                 bar.advance(task)
 
     def table(self, columns: Mapping[str, Side], rows: Sequence[Sequence[str]]) -> None:
-        """Show rows under headers, in columns, with the operator named once."""
+        """Show rows under headers, in columns, with what repeats in the first one named once."""
         for header, side in columns.items():
             self._table.add_column(header, justify=side, overflow="fold")
-        for above, (operator, *others) in pairwise([("",), *rows]):
-            broken = len(operator) > 12 and self._console.width < _WIDE
-            name = operator.replace("_", "\n_") if broken else operator
-            self._table.add_row("" if above[0] == operator else name, *others)
+        for above, (first, *others) in pairwise([("",), *rows]):
+            broken = len(first) > 12 and self._console.width < _WIDE
+            name = first.replace("_", "\n_") if broken else first
+            self._table.add_row("" if above[0] == first else name, *others)
         self._console.print(self._table)
 
 
@@ -80,7 +78,3 @@ def display() -> Display:
         return RichDisplay()
     except ImportError:
         return Display()
-
-
-def _label(job: Check | Race) -> str:
-    return f"{job.operator} {job.dtype}" + (f", {job.size} against stock JAX" if isinstance(job, Race) else "")

@@ -1,0 +1,189 @@
+"""Turn a description into a function on arrays."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import jax
+import numpy as np
+
+from jaxdml._base.axis_direction import AxisDirection
+from jaxdml._base.errors import complaint
+from jaxdml._operators._arguments import x64_enabled
+from jaxdml._operators._scattering import DUPLICATES
+from jaxdml._operators.quantized_linear_matrix_multiply import quantized_linear_matrix_multiply
+from jaxdml._operators.scatter_elements import scatter_elements
+from jaxdml._operators.scatter_nd import scatter_nd
+from jaxdml._operators.top_k import TopK, top_k
+from jaxdml.directml._buffers import buffer_of, elements_of
+from jaxdml.directml._constraints import violations
+from jaxdml.directml._descs import OperatorDesc, Role
+from jaxdml.directml._enums import FeatureLevel, OperatorType, c_field
+from jaxdml.directml._errors import InvalidDescError
+from jaxdml.directml._tensors import BufferTensorDesc
+
+Inputs = tuple[Any, ...]
+Outputs = tuple[jax.Array, ...]
+
+
+@dataclass(frozen=True)
+class CompiledOperator:
+    """A description that was found valid, as a function of its input tensors.
+
+    Call it with an array for every input of the struct, in that order, and None for an optional one that the
+    description leaves out: an array of the described ``Sizes``, or, where there are ``Strides``, a 1-D buffer of at
+    least the described size. It is pure and works under ``jit`` and ``vmap``.
+
+    Attributes:
+      desc: the description.
+      feature_level: the level for which it was found valid.
+      duplicates: what two updates of one element do, in a scatter.
+    """
+
+    desc: OperatorDesc
+    feature_level: FeatureLevel
+    duplicates: str = "unspecified"
+
+    def __call__(self, *inputs: Any) -> Any:
+        """Compute the output, or for a selection ``TopK(values, indices)``; one with ``Strides`` is a 1-D buffer."""
+        roles = self.desc.roles()
+        names = [name for name, role in roles.items() if role is not Role.OUTPUT]
+        fields = list(map(c_field, names))
+        shown = dict(zip(fields, (*inputs, *[None] * len(fields)), strict=False))
+        if len(inputs) != len(names):
+            rule = f"the inputs must be {len(names)}: {', '.join(fields)}; got {len(inputs)}."
+            self._fail(rule, shown, "Pass None for an optional tensor that is not described.")
+        elements = tuple(map(self._elements, names, inputs))
+        outputs = {name: tensor for name, tensor in self.desc.tensors.items() if roles[name] is Role.OUTPUT}
+        for name, tensor in outputs.items():
+            self._require_x64(name, tensor, shown)
+        computed = _OPERATORS[self.desc.operator_type](self, *elements)
+        packed = [
+            values if tensor.strides is None else buffer_of(values, tensor)
+            for values, tensor in zip(computed, outputs.values(), strict=True)
+        ]
+        return TopK(*packed) if len(packed) > 1 else packed[0]
+
+    def _elements(self, name: str, given: Any) -> Any:
+        """Check an input against its description and return it in its sizes."""
+        tensor, field = getattr(self.desc, name), c_field(name)
+        shown = {field: given}
+        if tensor is None or given is None:
+            if tensor is not given:
+                rule = f"{field} must be {'None' if tensor is None else 'an array'}, as described."
+                self._fail(rule, shown, "Describe a tensor there, or pass None." if tensor is None else "Pass one.")
+            return None
+        if not hasattr(given, "dtype") or not hasattr(given, "shape"):
+            self._fail(f"{field} must be an array.", shown, f"Pass jnp.asarray({name}).")
+        dtype = tensor.data_type.dtype
+        if given.dtype != dtype:
+            self._fail(f"{field} must be {dtype}; got {given.dtype}.", shown, f"Pass {name}.astype({str(dtype)!r}).")
+        if not name.startswith("indices") or not isinstance(given, np.ndarray):
+            self._require_x64(name, tensor, shown)
+        if tensor.strides is None:
+            if given.shape != tensor.sizes:
+                rule = f"{field} must have the sizes {list(tensor.sizes)}; got {list(given.shape)}."
+                self._fail(rule, shown, f"Pass {name}.reshape({tensor.sizes}), or describe another size.")
+            return given
+        size = tensor.total_tensor_size_in_bytes
+        if len(given.shape) != 1 or given.size * dtype.itemsize < size:
+            rule = f"{field} has strides, so it must be a 1-D buffer of at least {size} bytes; got {list(given.shape)}."
+            self._fail(rule, shown, f"Pass all of the buffer in one dimension, {-(-size // dtype.itemsize)} elements.")
+        return elements_of(given, tensor)
+
+    def _require_x64(self, name: str, tensor: BufferTensorDesc, shown: Mapping[str, Any]) -> None:
+        if tensor.data_type.bits > 32 and not x64_enabled():
+            rule = f"{c_field(name)} is {tensor.data_type.name}, which JAX has only with jax_enable_x64."
+            self._fail(rule, shown, "Enable jax_enable_x64, or describe a narrower type.")
+
+    def _fail(self, rule: str, shown: Mapping[str, Any], advice: str) -> NoReturn:
+        raise TypeError(complaint(f"directml.{type(self.desc).__name__}", rule, shown, advice))
+
+
+def compile_operator(
+    desc: OperatorDesc, feature_level: FeatureLevel = FeatureLevel.LEVEL_6_4, *, duplicates: str = "unspecified"
+) -> CompiledOperator:
+    """Check a description against DirectML's constraints and return it as a function on arrays.
+
+    All constraints are checked, and every one that is broken is named.
+
+    Args:
+      desc: the description of an operator.
+      feature_level: whose data types and dimension counts are allowed; by default the newest.
+      duplicates: what two updates of one element do in a scatter, as ``jaxdml.scatter_nd`` has it. DirectML calls them
+        invalid; ``"last"`` gives what its page shows for them.
+
+    Returns:
+      A ``CompiledOperator``: ``op(input, ...)`` runs the public operator of jaxdml and gives what that gives.
+
+    Raises:
+      TypeError: ``desc`` is no description.
+      InvalidDescError: the description breaks a constraint.
+      ValueError: ``feature_level`` is no level, or ``duplicates`` no rule.
+
+    Source:
+      ``IDMLDevice::CreateOperator`` and ``IDMLDevice::CompileOperator``, which answer a broken constraint with
+      ``E_INVALIDARG`` and nothing else. What jaxdml takes from contradicting pages is in docs/departures.md.
+
+    Example:
+      >>> desc = dml.TopK1OperatorDesc(
+      ...     input_tensor=dml.BufferTensorDesc(dml.TensorDataType.FLOAT32, (1, 1, 1, 4)),
+      ...     output_value_tensor=dml.BufferTensorDesc(dml.TensorDataType.FLOAT32, (1, 1, 1, 2)),
+      ...     output_index_tensor=dml.BufferTensorDesc(dml.TensorDataType.UINT32, (1, 1, 1, 2)),
+      ...     axis=3, k=2, axis_direction=dml.AxisDirection.DECREASING)
+      >>> dml.compile_operator(desc)(jnp.array([[[[3.0, 1.0, 3.0, 2.0]]]])).indices
+      Array([[[[0, 2]]]], dtype=uint32)
+    """
+    if not isinstance(desc, OperatorDesc):
+        raise TypeError(f"jaxdml.directml.compile_operator: desc must be the description of an operator; got {desc!r}.")
+    level = FeatureLevel(feature_level)
+    if duplicates not in DUPLICATES:
+        listed = ", ".join(map(repr, DUPLICATES))
+        raise ValueError(f"jaxdml.directml.compile_operator: duplicates must be one of {listed}; got {duplicates!r}.")
+    if broken := list(violations(desc, level)):
+        count = "a constraint" if len(broken) == 1 else f"{len(broken)} constraints"
+        subject = f"DML_OPERATOR_{desc.operator_type.name} breaks {count} at feature level {level.number}."
+        raise InvalidDescError(subject, broken)
+    return CompiledOperator(desc, level, duplicates)
+
+
+def _top_k(operator: CompiledOperator, x: Any) -> Outputs:
+    desc: Any = operator.desc
+    direction = getattr(desc, "axis_direction", AxisDirection.DECREASING)
+    index_dtype = desc.output_index_tensor.data_type.dtype
+    return top_k(x, desc.k, axis=desc.axis, direction=direction, index_dtype=index_dtype)
+
+
+def _scatter(operator: CompiledOperator, x: Any, indices: Any, updates: Any) -> Outputs:
+    desc: Any = operator.desc
+    return (scatter_elements(x, indices, updates, axis=desc.axis, duplicates=operator.duplicates),)
+
+
+def _scatter_nd(operator: CompiledOperator, x: Any, indices: Any, updates: Any) -> Outputs:
+    desc: Any = operator.desc
+    sizes = x.shape[-desc.input_dimension_count :]
+    tuples = indices.shape[-desc.indices_dimension_count :]
+    slices = (*tuples[:-1], *sizes[tuples[-1] :])
+    given = (_shaped(part, shape) for part, shape in ((x, sizes), (indices, tuples), (updates, slices)))
+    return (_shaped(scatter_nd(*given, duplicates=operator.duplicates), x.shape),)
+
+
+def _multiply(operator: CompiledOperator, *inputs: Any) -> Outputs:
+    desc: Any = operator.desc
+    rank = desc.output_tensor.dimension_count
+    # Scales may have more dimensions than what they scale; those are of size 1.
+    given = [None if part is None else _shaped(part, part.shape[-rank:]) for part in inputs]
+    return (quantized_linear_matrix_multiply(*given, output_dtype=desc.output_tensor.data_type.dtype),)
+
+
+def _shaped(part: Any, shape: tuple[int, ...]) -> Any:
+    return part if part.shape == shape else part.reshape(shape)
+
+
+_OPERATORS: Mapping[OperatorType, Callable[..., Outputs]] = {
+    OperatorType.TOP_K: _top_k,
+    OperatorType.TOP_K1: _top_k,
+    OperatorType.SCATTER: _scatter,
+    OperatorType.SCATTER_ND: _scatter_nd,
+    OperatorType.QUANTIZED_LINEAR_MATRIX_MULTIPLY: _multiply,
+}

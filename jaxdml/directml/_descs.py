@@ -1,0 +1,160 @@
+"""Describe the operators, field by field as DirectML's structs do."""
+
+import enum
+from dataclasses import Field, dataclass, fields
+from typing import Annotated, Any, ClassVar, get_args
+
+from jaxdml._base.axis_direction import AxisDirection
+from jaxdml.directml._enums import OperatorType, c_field, c_name
+from jaxdml.directml._tensors import BufferTensorDesc, enumerated, unsigned
+
+
+class Role(enum.Enum):
+    """What an operator does with a tensor."""
+
+    INPUT = "input"
+    OPTIONAL_INPUT = "optional input"
+    OUTPUT = "output"
+
+
+Input = Annotated[BufferTensorDesc, Role.INPUT]
+OptionalInput = Annotated[BufferTensorDesc | None, Role.OPTIONAL_INPUT]
+Output = Annotated[BufferTensorDesc, Role.OUTPUT]
+
+
+def role_of(field: Field[Any]) -> Role | None:
+    """Return what the tensor of a field is for; None where the field is no tensor."""
+    return next((said for said in get_args(field.type) if isinstance(said, Role)), None)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class OperatorDesc:
+    """What the descriptions of all operators have in common: hash, equality, and a ``repr`` as C initializes it."""
+
+    operator_type: ClassVar[OperatorType]
+
+    def __post_init__(self) -> None:
+        """Bring every field to its kind."""
+        for field in fields(self):
+            value, name = getattr(self, field.name), c_field(field.name)
+            role = role_of(field)
+            if role:
+                if not isinstance(value, BufferTensorDesc) and not (value is None and role is Role.OPTIONAL_INPUT):
+                    raise TypeError(f"jaxdml.directml: {name} must be a BufferTensorDesc; got {value!r}.")
+            elif field.type is AxisDirection:
+                object.__setattr__(self, field.name, enumerated(name, AxisDirection, value))
+            else:
+                object.__setattr__(self, field.name, unsigned(name, value))
+
+    @classmethod
+    def roles(cls) -> dict[str, Role]:
+        """Return the names of the tensors' fields, in the struct's order, and what each is for."""
+        roles = ((field.name, role_of(field)) for field in fields(cls))
+        return {name: role for name, role in roles if role}
+
+    @property
+    def tensors(self) -> dict[str, BufferTensorDesc]:
+        """The tensors that there are, by the names of their fields."""
+        found = {name: getattr(self, name) for name in self.roles()}
+        return {name: tensor for name, tensor in found.items() if tensor is not None}
+
+    @property
+    def scalars(self) -> dict[str, int]:
+        """The fields that are no tensors, by their names."""
+        names = (field.name for field in fields(self))
+        return {name: getattr(self, name) for name in names if name not in self.roles()}
+
+    def __repr__(self) -> str:
+        """Write it as C initializes it."""
+        lines = [f"DML_{self.operator_type.name}_OPERATOR_DESC{{"]
+        for field in fields(self):
+            value = getattr(self, field.name)
+            written = "nullptr" if value is None else c_name(value) if isinstance(value, enum.IntEnum) else value
+            lines.append(f"  .{c_field(field.name)} = {written},")
+        return "\n".join([*lines, "}"])
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class TopKOperatorDesc(OperatorDesc):
+    """Describe the selection of the k largest, as ``DML_TOP_K_OPERATOR_DESC`` does."""
+
+    operator_type = OperatorType.TOP_K
+
+    input_tensor: Input
+    output_value_tensor: Output
+    output_index_tensor: Output
+    axis: int
+    k: int
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class TopK1OperatorDesc(OperatorDesc):
+    """Describe the selection of the k largest or smallest, as ``DML_TOP_K1_OPERATOR_DESC`` does."""
+
+    operator_type = OperatorType.TOP_K1
+
+    input_tensor: Input
+    output_value_tensor: Output
+    output_index_tensor: Output
+    axis: int
+    k: int
+    axis_direction: AxisDirection
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ScatterOperatorDesc(OperatorDesc):
+    """Describe a scatter of elements, as ``DML_SCATTER_OPERATOR_DESC`` does."""
+
+    operator_type = OperatorType.SCATTER
+
+    input_tensor: Input
+    indices_tensor: Input
+    updates_tensor: Input
+    output_tensor: Output
+    axis: int
+
+
+ScatterElementsOperatorDesc = ScatterOperatorDesc
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ScatterNdOperatorDesc(OperatorDesc):
+    """Describe a scatter of slices, as ``DML_SCATTER_ND_OPERATOR_DESC`` does."""
+
+    operator_type = OperatorType.SCATTER_ND
+
+    input_tensor: Input
+    indices_tensor: Input
+    updates_tensor: Input
+    output_tensor: Output
+    input_dimension_count: int
+    indices_dimension_count: int
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class QuantizedLinearMatrixMultiplyOperatorDesc(OperatorDesc):
+    """Describe a quantized product, as ``DML_QUANTIZED_LINEAR_MATRIX_MULTIPLY_OPERATOR_DESC`` does."""
+
+    operator_type = OperatorType.QUANTIZED_LINEAR_MATRIX_MULTIPLY
+
+    a_tensor: Input
+    a_scale_tensor: Input
+    a_zero_point_tensor: OptionalInput = None
+    b_tensor: Input
+    b_scale_tensor: Input
+    b_zero_point_tensor: OptionalInput = None
+    output_scale_tensor: Input
+    output_zero_point_tensor: OptionalInput = None
+    output_tensor: Output
+
+
+DESCS: dict[OperatorType, type[OperatorDesc]] = {
+    kind.operator_type: kind
+    for kind in (
+        TopKOperatorDesc,
+        TopK1OperatorDesc,
+        ScatterOperatorDesc,
+        ScatterNdOperatorDesc,
+        QuantizedLinearMatrixMultiplyOperatorDesc,
+    )
+}

@@ -1,0 +1,57 @@
+"""Show a description as a table."""
+
+import enum
+from collections.abc import Mapping
+
+from jaxdml._base.display import Display, Side, display
+from jaxdml.directml._descs import OperatorDesc
+from jaxdml.directml._enums import c_field, c_name
+
+_COLUMNS: Mapping[str, Side] = {
+    "tensor": "left",
+    "role": "left",
+    "data type": "left",
+    "sizes": "left",
+    "strides": "left",
+    "bytes": "right",
+    "flags": "left",
+}
+
+
+def describe(desc: OperatorDesc, *, show: Display | None = None) -> None:
+    """Print the tensors of a description as a table, and its other fields below.
+
+    Args:
+      desc: the description of an operator, valid or not.
+      show: where to show it; None prints.
+
+    Raises:
+      TypeError: ``desc`` is no description.
+
+    Example:
+      >>> tensor = dml.BufferTensorDesc(dml.TensorDataType.INT8, (1, 1, 1, 4))
+      >>> index = dml.BufferTensorDesc(dml.TensorDataType.UINT32, (1, 1, 1, 4))
+      >>> desc = dml.TopKOperatorDesc(
+      ...     input_tensor=tensor, output_value_tensor=tensor, output_index_tensor=index, axis=3, k=4)
+      >>> dml.describe(desc)  # doctest: +ELLIPSIS
+      DML_OPERATOR_TOP_K
+      ...
+      Axis = 3
+      K = 4
+    """
+    if not isinstance(desc, OperatorDesc):
+        raise TypeError(f"jaxdml.directml.describe: desc must be the description of an operator; got {desc!r}.")
+    show = show or display()
+    show.line(c_name(desc.operator_type))
+    rows = []
+    for name, role in desc.roles().items():
+        tensor = desc.tensors.get(name)
+        cells = ["-"] * 5
+        if tensor:
+            strides = "packed" if tensor.strides is None else str(list(tensor.strides))
+            size = str(tensor.total_tensor_size_in_bytes)
+            cells = [tensor.data_type.name, str(list(tensor.sizes)), strides, size, tensor.flags.name or ""]
+        rows.append((c_field(name), role.value, *cells))
+    show.table(_COLUMNS, rows)
+    for name, value in desc.scalars.items():
+        show.line(f"{c_field(name)} = {c_name(value) if isinstance(value, enum.IntEnum) else value}")

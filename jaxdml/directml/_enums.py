@@ -1,0 +1,104 @@
+"""Hold DirectML's enumerations, with its numbers, and the names that they have in C."""
+
+import enum
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from jaxdml._base.axis_direction import AxisDirection
+
+
+class TensorDataType(enum.IntEnum):
+    """What an element of a tensor is, with the values of ``DML_TENSOR_DATA_TYPE``."""
+
+    UNKNOWN = 0
+    FLOAT32 = 1
+    FLOAT16 = 2
+    UINT32 = 3
+    UINT16 = 4
+    UINT8 = 5
+    INT32 = 6
+    INT16 = 7
+    INT8 = 8
+    FLOAT64 = 9
+    UINT64 = 10
+    INT64 = 11
+    UINT4 = 12
+    INT4 = 13
+
+    @property
+    def bits(self) -> int:
+        """The width of an element; 0 for ``UNKNOWN``."""
+        return int("".join(filter(str.isdigit, self.name)) or 0)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of an array of such elements; TypeError where NumPy has none."""
+        return np.dtype(self.name.lower())
+
+
+class TensorFlags(enum.IntFlag, boundary=enum.STRICT):
+    """What else is said of a tensor, with the values of ``DML_TENSOR_FLAGS``."""
+
+    NONE = 0
+    OWNED_BY_DML = 1
+
+
+class OperatorType(enum.IntEnum):
+    """Which operator a description is of, with the values of ``DML_OPERATOR_TYPE``."""
+
+    TOP_K = 71
+    SCATTER = 94
+    SCATTER_ELEMENTS = 94
+    SCATTER_ND = 109
+    TOP_K1 = 112
+    QUANTIZED_LINEAR_MATRIX_MULTIPLY = 118
+
+
+class FeatureLevel(enum.IntEnum):
+    """What a device supports, with the values of ``DML_FEATURE_LEVEL``; each level has all of those below it."""
+
+    LEVEL_1_0 = 0x1000
+    LEVEL_2_0 = 0x2000
+    LEVEL_2_1 = 0x2100
+    LEVEL_3_0 = 0x3000
+    LEVEL_3_1 = 0x3100
+    LEVEL_4_0 = 0x4000
+    LEVEL_4_1 = 0x4100
+    LEVEL_5_0 = 0x5000
+    LEVEL_5_1 = 0x5100
+    LEVEL_5_2 = 0x5200
+    LEVEL_6_0 = 0x6000
+    LEVEL_6_1 = 0x6100
+    LEVEL_6_2 = 0x6200
+    LEVEL_6_3 = 0x6300
+    LEVEL_6_4 = 0x6400
+
+    @property
+    def number(self) -> str:
+        """The level as DirectML's pages write it, like ``3_1``."""
+        return self.name.removeprefix("LEVEL_")
+
+
+PREFIXES: Mapping[type[enum.IntEnum | enum.IntFlag], str] = {
+    TensorDataType: "DML_TENSOR_DATA_TYPE_",
+    TensorFlags: "DML_TENSOR_FLAG_",
+    OperatorType: "DML_OPERATOR_",
+    AxisDirection: "DML_AXIS_DIRECTION_",
+}
+"""What the names of each enumeration begin with in C."""
+
+
+def c_name(member: enum.IntEnum | enum.IntFlag) -> str:
+    """Return the name that a member has in C; flags that are set together are joined as C joins them."""
+    prefix = PREFIXES[type(member)]
+    parts = [flag.name for flag in member] if isinstance(member, enum.IntFlag) else []
+    return " | ".join(f"{prefix}{name}" for name in parts or [member.name])
+
+
+@functools.cache
+def c_field(name: str) -> str:
+    """Return the name that a field has in C: ``input_tensor`` is ``InputTensor`` there."""
+    return "".join(part.capitalize() for part in name.split("_"))
