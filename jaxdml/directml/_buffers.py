@@ -1,5 +1,6 @@
 """Read a tensor out of a buffer by its strides, and write one into a buffer."""
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -18,13 +19,18 @@ def elements_of(buffer: Any, tensor: BufferTensorDesc) -> Any:
     if isinstance(buffer, np.ndarray):
         steps = [stride * step for stride in tensor.strides for step in buffer.strides]
         return np.lib.stride_tricks.as_strided(buffer, tensor.sizes, steps, writeable=False)
+    return _gathered(buffer, tensor.sizes, tensor.strides)
+
+
+@partial(jax.jit, static_argnums=(1, 2), inline=True)
+def _gathered(buffer: jax.Array, sizes: tuple[int, ...], strides: tuple[int, ...]) -> jax.Array:
     # What a stride of 0 repeats is read once.
-    held = tuple(size if stride else 1 for size, stride in zip(tensor.sizes, tensor.strides, strict=True))
-    places = _places(held, tensor.strides)
-    taken = take_from_rows(buffer[None], places.reshape(1, -1)).reshape(held)
-    return jnp.broadcast_to(taken, tensor.sizes)
+    held = tuple(size if stride else 1 for size, stride in zip(sizes, strides, strict=True))
+    taken = take_from_rows(buffer[None], _places(held, strides).reshape(1, -1)).reshape(held)
+    return jnp.broadcast_to(taken, sizes)
 
 
+@partial(jax.jit, static_argnums=1, inline=True)
 def buffer_of(values: jax.Array, tensor: BufferTensorDesc) -> jax.Array:
     """Return a 1-D buffer of the size described, with the values at their places and zeros between them."""
     assert tensor.strides is not None

@@ -1,7 +1,10 @@
 """Describe the operators, field by field as DirectML's structs do."""
 
 import enum
+import functools
+from collections.abc import Mapping
 from dataclasses import Field, dataclass, fields
+from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, get_args
 
 from jaxdml._base.axis_direction import AxisDirection
@@ -47,10 +50,11 @@ class OperatorDesc:
                 object.__setattr__(self, field.name, unsigned(name, value))
 
     @classmethod
-    def roles(cls) -> dict[str, Role]:
+    @functools.cache
+    def roles(cls) -> Mapping[str, Role]:
         """Return the names of the tensors' fields, in the struct's order, and what each is for."""
         roles = ((field.name, role_of(field)) for field in fields(cls))
-        return {name: role for name, role in roles if role}
+        return MappingProxyType({name: role for name, role in roles if role})
 
     @property
     def tensors(self) -> dict[str, BufferTensorDesc]:

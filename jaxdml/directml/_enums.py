@@ -28,12 +28,12 @@ class TensorDataType(enum.IntEnum):
     UINT4 = 12
     INT4 = 13
 
-    @property
+    @functools.cached_property
     def bits(self) -> int:
         """The width of an element; 0 for ``UNKNOWN``."""
         return int("".join(filter(str.isdigit, self.name)) or 0)
 
-    @property
+    @functools.cached_property
     def dtype(self) -> np.dtype[Any]:
         """The dtype of an array of such elements; TypeError where NumPy has none."""
         return np.dtype(self.name.lower())
