@@ -1,5 +1,6 @@
 """Every constraint of DirectML's pages: broken by one description each, and named with DirectML's names."""
 
+import dataclasses
 import itertools
 import pickle
 import re
@@ -12,6 +13,7 @@ from tests.directml_descs import FLOAT32, INT8, UINT8, UINT32, VALID, broken, ch
 LEVELS = list(dml.FeatureLevel)
 LEVEL = dml.FeatureLevel
 PRODUCT = "QUANTIZED_LINEAR_MATRIX_MULTIPLY"
+WIDE = "FLOAT32, FLOAT16, INT64, INT32, INT16, INT8, UINT64, UINT32, UINT16, UINT8"
 INT64, UINT64, FLOAT64, FLOAT16 = (dml.TensorDataType[name] for name in ("INT64", "UINT64", "FLOAT64", "FLOAT16"))
 OWNED = dml.TensorFlags.OWNED_BY_DML
 
@@ -226,21 +228,40 @@ SENTENCES = {
     ),
     "BUFFER: TotalTensorSizeInBytes holds the tensor, rounded up to 4 bytes": (
         changed(PRODUCT, output_zero_point_tensor=tensor(UINT8, 1, 1, 1, 1, total_tensor_size_in_bytes=1)),
-        "OutputZeroPointTensor.TotalTensorSizeInBytes must be at least 4; got 1.",
+        "OutputZeroPointTensor.TotalTensorSizeInBytes must be between 4 and 4294967296; got 1.",
     ),
     "BUFFER: TotalTensorSizeInBytes holds the tensor, by its strides": (
         changed("TOP_K1", input_tensor=tensor(
             FLOAT32, 1, 1, 3, 4, strides=(0, 0, 8, 1), total_tensor_size_in_bytes=76)),
-        "InputTensor.TotalTensorSizeInBytes must be at least 80; got 76.",
+        "InputTensor.TotalTensorSizeInBytes must be between 80 and 17179869180; got 76.",
     ),
     "BUFFER: a tensor has at most 2**32 - 1 elements": (
         changed("TOP_K1", input_tensor=tensor(INT8, 1, 1, 2**30, 4), output_value_tensor=tensor(INT8, 1, 1, 2**30, 2),
             output_index_tensor=tensor(UINT32, 1, 1, 2**30, 2)),
-        "InputTensor.Sizes must be of at most 4294967295 elements, gaps between them included; got 4294967296.",
+        "InputTensor.Sizes must be of at most 4294967295 elements; got 4294967296.",
+    ),
+    "BUFFER: elements that are repeated count": (
+        changed(
+            "SCATTER", indices_tensor=tensor(UINT32, *[2**17] * 2, 1, 1, strides=(0, 0, 0, 0)), axis=2,
+        ),
+        "IndicesTensor.Sizes must be of at most 4294967295 elements; got 17179869184.",
+        "IndicesTensor.Sizes must be [1, 1, 1, 4], those of InputTensor but for Axis; got [131072, 131072, 1, 1].",
+        "UpdatesTensor.Sizes must be [131072, 131072, 1, 1], those of IndicesTensor; got [1, 1, 2, 4].",
+    ),
+    "BUFFER: far too many elements": (
+        changed("SCATTER", indices_tensor=tensor(UINT32, *[2**32 - 1] * 500)),
+        "IndicesTensor.Sizes must be of at most 4294967295 elements; got 2**64 or more.",
+        "IndicesTensor.DimensionCount must be between 1 and 8 at feature level 6_4; got 500.",
+        "IndicesTensor.DimensionCount must be 4, as of InputTensor; got 500.",
+    ),
+    "BUFFER: the whole of a tensor has at most 2**32 - 1 elements": (
+        changed("TOP_K1", output_index_tensor=tensor(
+            UINT32, 1, 1, 3, 2, strides=(6, 6, 2, 1), total_tensor_size_in_bytes=2**63)),
+        "OutputIndexTensor.TotalTensorSizeInBytes must be between 24 and 17179869180; got 9223372036854775808.",
     ),
     "BUFFER: the gaps between the elements count": (
         changed("TOP_K1", input_tensor=tensor(FLOAT32, 1, 1, 3, 4, strides=(0, 0, 2**31, 1))),
-        "InputTensor.Sizes must be of at most 4294967295 elements, gaps between them included; got 4294967300.",
+        "InputTensor.Strides must span at most 4294967295 elements; got 4294967300.",
     ),
     "BUFFER: the alignment is a power of two": (
         changed("TOP_K1", input_tensor=tensor(FLOAT32, 1, 1, 3, 4, guaranteed_base_offset_alignment=24)),
@@ -259,6 +280,56 @@ SENTENCES = {
         "OutputTensor.Strides must give each element of an output its own place, one dimension within the next; "
         "got [12, 12, 3, 1].",
     ),
+    "BUFFER: a tensor has dimensions": (
+        changed(PRODUCT, a_scale_tensor=tensor(FLOAT32)),
+        "AScaleTensor.DimensionCount must be between 1 and 4 at feature level 6_4; got 0.",
+        *(
+            f"{name}Tensor.DimensionCount must be 0, as of AScaleTensor; got 4."
+            for name in ("AZeroPoint", "BScale", "BZeroPoint", "OutputScale", "OutputZeroPoint")
+        ),
+    ),
+    "BUFFER: the alignment of bytes": (
+        changed("TOP_K1", input_tensor=tensor(
+            dml.TensorDataType.UNKNOWN, 1, 1, 3, 4, guaranteed_base_offset_alignment=3)),
+        "InputTensor.GuaranteedBaseOffsetAlignment must be 0, or a power of two of at least 1; got 3.",
+        f"InputTensor.DataType must be one of {WIDE} at feature level 6_4; got UNKNOWN.",
+        "OutputValueTensor.DataType must be UNKNOWN, as of InputTensor; got FLOAT32.",
+    ),
+    "K and Axis are both wrong": (
+        changed("TOP_K", axis=4, k=0),
+        "Axis must be less than 4, InputTensor.DimensionCount; got 4.",
+        "K must be greater than 0; got 0.",
+    ),
+    "K is wrong, and the outputs off Axis": (
+        changed("TOP_K", k=9, output_value_tensor=tensor(FLOAT32, 1, 1, 2, 2)),
+        "K must be between 1 and 4, InputTensor.Sizes[3]; got 9.",
+        "OutputValueTensor.Sizes must be [1, 1, 3, 2], those of InputTensor with K at Axis; got [1, 1, 2, 2].",
+    ),
+    "nothing to select from": (
+        changed("TOP_K", input_tensor=tensor(FLOAT32, 1, 1, 3, 0)),
+        "InputTensor.Sizes must not contain a 0; got [1, 1, 3, 0].",
+    ),
+    "a product of vectors, and a scale": (
+        changed(PRODUCT, a_tensor=tensor(UINT8, 4), b_tensor=tensor(INT8, 4, 5), output_tensor=tensor(UINT8, 5),
+            b_scale_tensor=tensor(FLOAT32, 1, 1, 1, 9)),
+        "ATensor.DimensionCount must be between 2 and 4 at feature level 6_4; got 1.",
+        "OutputTensor.DimensionCount must be between 2 and 4 at feature level 6_4; got 1.",
+        "BTensor.DimensionCount must be 1, as of ATensor; got 2.",
+        "BScaleTensor.Sizes must be [1, 1, 1, 1] or [1, 1, 1, 5], one for BTensor or one for each column of it; "
+        "got [1, 1, 1, 9].",
+    ),
+    "a matrix by a vector": (
+        changed(PRODUCT, b_tensor=tensor(INT8, 4), a_scale_tensor=tensor(FLOAT32, 1, 1, 4, 1)),
+        "BTensor.DimensionCount must be between 2 and 4 at feature level 6_4; got 1.",
+        "BTensor.DimensionCount must be 4, as of ATensor; got 1.",
+        "AScaleTensor.Sizes must be [1, 1, 1, 1] or [1, 1, 3, 1], one for ATensor or one for each row of it; "
+        "got [1, 1, 4, 1].",
+    ),
+    "one row": (
+        changed(PRODUCT, a_tensor=tensor(UINT8, 1, 2, 1, 4), output_tensor=tensor(UINT8, 1, 2, 1, 5),
+            a_zero_point_tensor=tensor(UINT8, 1, 1, 1, 1)),
+        "AScaleTensor.Sizes must be [1, 1, 1, 1], one for ATensor or one for each row of it; got [1, 1, 3, 1].",
+    ),
     "DATA TYPE: UNKNOWN is never valid": (
         changed("SCATTER", indices_tensor=tensor(dml.TensorDataType.UNKNOWN, 1, 1, 2, 4)),
         "IndicesTensor.DataType must be one of INT64, INT32, UINT64, UINT32 at feature level 6_4; got UNKNOWN.",
@@ -270,6 +341,35 @@ SENTENCES = {
 def test_a_broken_constraint_is_named_and_nothing_else(sentence):
     desc, *said = SENTENCES[sentence]
     assert sorted(broken(desc)) == sorted(said)
+
+
+ALIKE = [
+    # The tensors of one dimension count, and those of one data type; the first one decides.
+    *((operator, "DimensionCount", "Input OutputValue OutputIndex") for operator in ("TOP_K", "TOP_K1")),
+    *((operator, "DataType", "Input OutputValue") for operator in ("TOP_K", "TOP_K1")),
+    *((operator, "DimensionCount", "Input Indices Updates Output") for operator in ("SCATTER", "SCATTER_ND")),
+    *((operator, "DataType", "Input Updates Output") for operator in ("SCATTER", "SCATTER_ND")),
+    (PRODUCT, "DimensionCount", "A B Output"),
+    (PRODUCT, "DimensionCount", "AScale AZeroPoint BScale BZeroPoint OutputScale OutputZeroPoint"),
+    *((PRODUCT, "DataType", f"{of} {of}ZeroPoint") for of in ("A", "B", "Output")),
+]
+
+
+@pytest.mark.parametrize(
+    ("operator", "part", "first", "other"),
+    [(operator, part, *pair) for operator, part, names in ALIKE
+        for pair in itertools.product(names.split()[:1], names.split()[1:])],
+)  # fmt: skip
+def test_tensors_are_alike_that_have_to_be(operator, part, first, other):
+    name = re.sub("(?<!^)(?=[A-Z])", "_", other).lower() + "_tensor"
+    was = VALID[operator].tensors[name]
+    if part == "DataType":
+        kind = {FLOAT32: FLOAT16, UINT8: INT8, INT8: UINT8}[was.data_type]
+        changes, want, got = tensor(kind, *was.sizes), was.data_type.name, kind.name
+    else:
+        changes, want, got = tensor(was.data_type, *was.sizes[1:]), 4, 3
+    said = f"{other}Tensor.{part} must be {want}, as of {first}Tensor; got {got}."
+    assert said in broken(changed(operator, **{name: changes}))
 
 
 @pytest.mark.parametrize("operator", VALID)
@@ -287,8 +387,14 @@ def test_the_descriptions_that_are_changed_break_nothing(operator):
     ],
 )
 def test_an_operator_is_there_from_its_level_on(operator, level, first):
-    said = f"DML_OPERATOR_{operator} needs feature level {first}; got {level.number}. Feature level {first} accepts it."
-    assert said in broken(VALID[operator], level)
+    said = f"DML_OPERATOR_{operator} needs feature level {first}; got {level.label}. Feature level {first} accepts it."
+    assert broken(VALID[operator], level) == [said]
+    name = next(iter(VALID[operator].tensors))
+    wrong = broken(changed(operator, **{name: tensor(FLOAT64, 1, 1, 1, 1, 1)}), level)
+    # What the operator's first level lacks is said as well.
+    assert said in wrong
+    field = "ATensor" if operator == PRODUCT else "InputTensor"
+    assert any(line.startswith(f"{field}.DataType must be") and f"level {first};" in line for line in wrong)
     assert broken(VALID[operator], LEVEL[f"LEVEL_{first}"]) == []
 
 
@@ -432,6 +538,31 @@ def _tied(name):
     return {f"{of}_tensor", f"{of}_zero_point_tensor"} if "scale" not in name else set()
 
 
-def test_the_tables_have_the_rows_that_the_pages_have():
-    rows = {(operator.name, name): list(rows) for operator, rows in dml.SUPPORT.items() for name in rows[max(rows)]}
-    assert {of: list(levels) for of, levels in TABLE.items()} == rows
+def test_the_tables_are_those_of_the_pages():
+    found = {
+        (operator.name, name): {
+            level: (row[name].dimension_counts, {kind.name for kind in row[name].data_types})
+            for level, row in rows.items()
+        }
+        for operator, rows in dml.SUPPORT.items()
+        for name in rows[max(rows)]
+    }
+    assert found == TABLE
+
+
+def test_the_newest_level_is_the_default():
+    wide = changed("SCATTER", input_tensor=tensor(FLOAT64, 1, 1, 3, 4), updates_tensor=tensor(FLOAT64, 1, 1, 2, 4),
+        output_tensor=tensor(FLOAT64, 1, 1, 3, 4))  # fmt: skip
+    assert dml.compile_operator(wide).feature_level is max(LEVELS)
+    assert dml.compile_operator(wide, LEVEL.LEVEL_4_1).feature_level is LEVEL.LEVEL_4_1
+    assert dml.compile_operator(wide, 0x4100).feature_level is LEVEL.LEVEL_4_1
+
+
+def test_nothing_makes_an_operator_of_an_invalid_description():
+    operator = dml.compile_operator(VALID["TOP_K1"])
+    invalid = changed("TOP_K1", input_tensor=tensor(FLOAT32, 1, 1, 3, 4, strides=(0, 0, 10**6, 1),
+        total_tensor_size_in_bytes=4))  # fmt: skip
+    with pytest.raises(dml.InvalidDescError):
+        dml.CompiledOperator(invalid, LEVEL.LEVEL_6_4)
+    with pytest.raises(dml.InvalidDescError):
+        dataclasses.replace(operator, desc=invalid)

@@ -32,7 +32,7 @@ def drawn(desc, rng, packed=True):
             inputs.append(None)
             continue
         dtype = described.data_type.dtype
-        sizes = described.sizes if packed or described.strides is None else (described.total_tensor_size_in_bytes // 4,)
+        sizes = described.sizes if packed or described.strides is None else (described.size_in_bytes // 4,)
         if name == "indices_tensor":
             inputs.append(np.arange(np.prod(sizes)).reshape(sizes).astype(dtype) % 3)
         elif "scale" in name:
@@ -217,7 +217,7 @@ def test_an_input_is_read_by_its_strides(layout, name, kind, seed, more):
     sizes, strides = layout
     described = dml.BufferTensorDesc(dml.TensorDataType[name], sizes, strides)
     dtype = described.data_type.dtype
-    length = described.total_tensor_size_in_bytes // dtype.itemsize + more
+    length = described.size_in_bytes // dtype.itemsize + more
     buffer = data(kind, seed, (length,), dtype)
     want = np.lib.stride_tricks.as_strided(buffer, sizes, [stride * dtype.itemsize for stride in strides])
     desc = dml.TopKOperatorDesc(
@@ -245,7 +245,7 @@ def places(draw):
 @given(places(), st.sampled_from(["FLOAT32", "FLOAT16", "INT8", "UINT16"]), kinds, seeds, st.integers(0, 5))
 def test_an_output_is_written_by_its_strides(layout, name, kind, seed, more):
     sizes, strides = layout
-    least = dml.BufferTensorDesc(dml.TensorDataType[name], sizes, strides).total_tensor_size_in_bytes
+    least = dml.BufferTensorDesc(dml.TensorDataType[name], sizes, strides).size_in_bytes
     described = dml.BufferTensorDesc(
         dml.TensorDataType[name], sizes, strides, total_tensor_size_in_bytes=least + 4 * more
     )
@@ -260,6 +260,53 @@ def test_an_output_is_written_by_its_strides(layout, name, kind, seed, more):
     want = np.zeros((least + 4 * more) // dtype.itemsize, dtype)
     np.lib.stride_tricks.as_strided(want, sizes, [stride * dtype.itemsize for stride in strides])[...] = x
     assert_same_bits(got, want)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "strides", "moves_by"),
+    [
+        ((3, 4), (4, 1), set()),
+        ((3, 4), (7, 1), set()),
+        ((3, 4), (1, 3), set()),
+        ((2, 3, 4), (24, 1, 6), set()),
+        ((3, 1, 4), (8, 99, 2), set()),
+        ((3, 4), (7, 2), {"gather", "scatter"}),
+    ],
+)
+def test_buffers_with_regular_gaps_are_cut_and_filled_not_gathered(sizes, strides, moves_by):
+    described = dml.BufferTensorDesc(FLOAT32, sizes, strides)
+    desc = dml.ScatterOperatorDesc(
+        input_tensor=described, indices_tensor=tensor(UINT32, *sizes), updates_tensor=tensor(FLOAT32, *sizes),
+        output_tensor=described, axis=0,
+    )  # fmt: skip
+    buffer = jnp.arange(described.span, dtype=jnp.float32)
+    given = buffer, jnp.zeros(sizes, jnp.uint32), jnp.zeros(sizes, jnp.float32)
+    program = str(jax.make_jaxpr(dml.compile_operator(desc))(*given))
+    packed = str(jax.make_jaxpr(lambda *given: jaxdml.scatter_elements(*given, axis=0))(jnp.zeros(sizes), *given[1:]))
+    more = {name for name in ("gather", "scatter") if program.count(f" {name}[") > packed.count(f" {name}[")}
+    assert more == moves_by
+
+
+def test_an_output_has_all_of_its_size():
+    described = dml.BufferTensorDesc(FLOAT32, (4,), (1,), total_tensor_size_in_bytes=18)
+    desc = dml.TopKOperatorDesc(
+        input_tensor=described, output_value_tensor=described, output_index_tensor=tensor(UINT32, 4), axis=0, k=4
+    )
+    operator = dml.compile_operator(desc)
+    values, _ = operator(operator(jnp.arange(5.0)).values)
+    assert_same_bits(values, np.array([3, 2, 1, 0, 0], np.float32))
+
+
+def test_duplicates_go_to_both_scatters():
+    for operator in ("SCATTER", "SCATTER_ND"):
+        desc = PACKED[operator]
+        inputs = drawn(desc, np.random.default_rng(3))
+        programs = {
+            duplicates: str(jax.make_jaxpr(dml.compile_operator(desc, duplicates=duplicates))(*inputs))
+            for duplicates in ("unspecified", "last", "unique")
+        }
+        assert len(set(programs.values())) == 3
+        assert "unique_indices=True" in programs["unique"]
 
 
 def test_strided_outputs_of_a_selection_are_buffers():
@@ -323,6 +370,8 @@ WIDE_INDEX = changed("TOP_K1", output_index_tensor=tensor(UINT64, 1, 1, 3, 2))
 STRIDED = changed("TOP_K1", input_tensor=tensor(FLOAT32, 1, 1, 3, 4, strides=(0, 0, 5, 1)))
 WIDE = changed("SCATTER", input_tensor=tensor(FLOAT64, 1, 1, 3, 4), updates_tensor=tensor(FLOAT64, 1, 1, 2, 4),
     output_tensor=tensor(FLOAT64, 1, 1, 3, 4))  # fmt: skip
+UPDATES = np.ones((1, 1, 2, 4), np.float32)
+LONG_INDICES = changed("SCATTER", indices_tensor=tensor(INT64, 1, 1, 2, 4))
 ONE_ZERO_POINT = changed("QUANTIZED_LINEAR_MATRIX_MULTIPLY", b_zero_point_tensor=None)
 PRODUCT_INPUTS = drawn(VALID["QUANTIZED_LINEAR_MATRIX_MULTIPLY"], np.random.default_rng(0))
 MULTIPLY = "jaxdml.directml.QuantizedLinearMatrixMultiplyOperatorDesc: "
@@ -351,19 +400,31 @@ REFUSALS = {
     "wide input": (WIDE, (np.zeros((1, 1, 3, 4)), np.zeros((1, 1, 2, 4), np.uint32), np.zeros((1, 1, 2, 4))),
         "jaxdml.directml.ScatterOperatorDesc: InputTensor is FLOAT64, which JAX has only with jax_enable_x64.",
         "InputTensor: float64[1, 1, 3, 4]", "Enable jax_enable_x64, or describe a narrower type."),
+    "wide updates": (VALID["SCATTER"], (TEN, np.zeros((1, 1, 2, 4), np.uint32), UPDATES.astype(np.float64)),
+        "jaxdml.directml.ScatterOperatorDesc: UpdatesTensor must be float32; got float64.",
+        "UpdatesTensor: float64[1, 1, 2, 4]", "Pass updates_tensor.astype('float32')."),
+    "wide indices that JAX has cut": (LONG_INDICES, (TEN, jnp.zeros((1, 1, 2, 4), jnp.int32), UPDATES),
+        "jaxdml.directml.ScatterOperatorDesc: IndicesTensor is INT64, which JAX has only with jax_enable_x64.",
+        "IndicesTensor: int32[1, 1, 2, 4]",
+        "Enable jax_enable_x64, pass a NumPy array outside of jax.jit, or describe a narrower type."),
+    "narrow indices": (LONG_INDICES, (TEN, np.zeros((1, 1, 2, 4), np.int32), UPDATES),
+        "jaxdml.directml.ScatterOperatorDesc: IndicesTensor must be int64; got int32.",
+        "IndicesTensor: int32[1, 1, 2, 4]", "Pass indices_tensor.astype('int64')."),
+    "no values": (STRIDED, (jax.ShapeDtypeStruct((14,), jnp.float32),), TOP + "InputTensor must be an array.",
+        "InputTensor: float32[14]", "Pass jnp.asarray(input_tensor)."),
     "a zero point that is not described": (ONE_ZERO_POINT, tuple(PRODUCT_INPUTS),
         MULTIPLY + "BZeroPointTensor must be None, as described.", "BZeroPointTensor: int8[1, 1, 1, 1]",
         "Describe a tensor there, or pass None."),
 }  # fmt: skip
 
 
-TRACED = [name for name in REFUSALS if name not in ("no array", "wide input")]
-"""Of the others jit makes arrays that can be taken."""
+CONVERTED = {"no array", "wide input", "wide updates", "narrow indices", "no values"}
+"""What jit makes another array of, or refuses itself, before an operator sees it."""
 
 
 @pytest.mark.parametrize(
     ("transform", "name"),
-    [(lambda call: call, name) for name in REFUSALS] + [(jax.jit, name) for name in TRACED],
+    [(lambda call: call, name) for name in REFUSALS] + [(jax.jit, name) for name in REFUSALS if name not in CONVERTED],
 )
 def test_bad_inputs_are_refused_with_three_lines(transform, name):
     desc, inputs, *lines = REFUSALS[name]
@@ -377,10 +438,12 @@ def test_what_is_no_description_is_not_compiled():
         TypeError, match=r"^jaxdml\.directml\.compile_operator: desc must be the description of an operator"
     ):
         dml.compile_operator({"Type": "TOP_K1"})
-    with pytest.raises(ValueError, match="is not a valid FeatureLevel"):
+    with pytest.raises(ValueError, match=r"feature_level must be one of LEVEL_1_0, .*, LEVEL_6_4; got 3"):
         dml.compile_operator(VALID["TOP_K1"], 3)
-    with pytest.raises(ValueError, match="duplicates must be one of 'unspecified', 'last', 'unique'; got 'first'"):
+    with pytest.raises(ValueError, match="duplicates must be one of unspecified, last, unique; got 'first'"):
         dml.compile_operator(VALID["SCATTER"], duplicates="first")
+    with pytest.raises(ValueError, match="duplicates is for scatters; got 'last' for DML_OPERATOR_TOP_K1"):
+        dml.compile_operator(VALID["TOP_K1"], duplicates="last")
 
 
 def test_a_compiled_operator_is_a_value():

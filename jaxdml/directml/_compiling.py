@@ -17,8 +17,8 @@ from jaxdml._operators.scatter_nd import scatter_nd
 from jaxdml._operators.top_k import TopK, top_k
 from jaxdml.directml._buffers import buffer_of, elements_of
 from jaxdml.directml._constraints import violations
-from jaxdml.directml._descs import OperatorDesc, Role
-from jaxdml.directml._enums import FeatureLevel, OperatorType, c_field
+from jaxdml.directml._descs import OperatorDesc, Role, require
+from jaxdml.directml._enums import FeatureLevel, OperatorType, c_field, c_name
 from jaxdml.directml._errors import InvalidDescError
 from jaxdml.directml._tensors import BufferTensorDesc
 
@@ -28,15 +28,13 @@ Outputs = tuple[jax.Array, ...]
 
 @dataclass(frozen=True)
 class CompiledOperator:
-    """A description that was found valid, as a function of its input tensors.
+    """A valid description as a function of its input tensors: what ``compile_operator`` returns.
 
-    Call it with an array for every input of the struct, in that order, and None for an optional one that the
-    description leaves out: an array of the described ``Sizes``, or, where there are ``Strides``, a 1-D buffer of at
-    least the described size. It is pure and works under ``jit`` and ``vmap``.
+    It is pure and works under ``jit`` and ``vmap``.
 
     Attributes:
       desc: the description.
-      feature_level: the level for which it was found valid.
+      feature_level: the level for which it is valid.
       duplicates: what two updates of one element do, in a scatter.
     """
 
@@ -44,8 +42,38 @@ class CompiledOperator:
     feature_level: FeatureLevel
     duplicates: str = "unspecified"
 
+    def __post_init__(self) -> None:
+        """Check the description, however it came here."""
+        require("compile_operator", self.desc)
+        if self.feature_level not in list(FeatureLevel):
+            listed = ", ".join(level.name for level in FeatureLevel)
+            _refuse(f"feature_level must be one of {listed}; got {self.feature_level!r}.")
+        level = FeatureLevel(self.feature_level)
+        object.__setattr__(self, "feature_level", level)
+        kind = self.desc.operator_type
+        if self.duplicates not in DUPLICATES:
+            _refuse(f"duplicates must be one of {', '.join(DUPLICATES)}; got {self.duplicates!r}.")
+        if self.duplicates != "unspecified" and kind not in _SCATTERS:
+            _refuse(f"duplicates is for scatters; got {self.duplicates!r} for {c_name(kind)}.")
+        if broken := list(violations(self.desc, level)):
+            count = "a constraint" if len(broken) == 1 else f"{len(broken)} constraints"
+            raise InvalidDescError(f"{c_name(kind)} breaks {count} at feature level {level.label}.", broken)
+
     def __call__(self, *inputs: Any) -> Any:
-        """Compute the output, or for a selection ``TopK(values, indices)``; one with ``Strides`` is a 1-D buffer."""
+        """Compute the outputs.
+
+        Args:
+          inputs: an array for every input of the struct, in its order, and None for an optional one that the
+            description leaves out. It has the described ``Sizes``, or, where there are ``Strides``, is a 1-D buffer of
+            at least the described size.
+
+        Returns:
+          The output; of a selection ``TopK(values, indices)``. One with ``Strides`` is a 1-D buffer of the described
+          size, with zeros in its gaps.
+
+        Raises:
+          TypeError: an input is not as described, or a data type has 64 bits and JAX keeps only 32.
+        """
         roles = self.desc.roles()
         names = [name for name, role in roles.items() if role is not Role.OUTPUT]
         fields = list(map(c_field, names))
@@ -73,20 +101,20 @@ class CompiledOperator:
                 rule = f"{field} must be {'None' if tensor is None else 'an array'}, as described."
                 self._fail(rule, shown, "Describe a tensor there, or pass None." if tensor is None else "Pass one.")
             return None
-        if not hasattr(given, "dtype") or not hasattr(given, "shape"):
+        if not isinstance(given, np.ndarray | jax.Array):
             self._fail(f"{field} must be an array.", shown, f"Pass jnp.asarray({name}).")
+        if not (name == "indices_tensor" and isinstance(given, np.ndarray)):
+            self._require_x64(name, tensor, shown)
         dtype = tensor.data_type.dtype
         if given.dtype != dtype:
             self._fail(f"{field} must be {dtype}; got {given.dtype}.", shown, f"Pass {name}.astype({str(dtype)!r}).")
-        if not name.startswith("indices") or not isinstance(given, np.ndarray):
-            self._require_x64(name, tensor, shown)
         if tensor.strides is None:
             if given.shape != tensor.sizes:
                 rule = f"{field} must have the sizes {list(tensor.sizes)}; got {list(given.shape)}."
                 self._fail(rule, shown, f"Pass {name}.reshape({tensor.sizes}), or describe another size.")
             return given
-        size = tensor.total_tensor_size_in_bytes
-        if len(given.shape) != 1 or given.size * dtype.itemsize < size:
+        size = tensor.size_in_bytes
+        if given.ndim != 1 or given.size * dtype.itemsize < size:
             rule = f"{field} has strides, so it must be a 1-D buffer of at least {size} bytes; got {list(given.shape)}."
             self._fail(rule, shown, f"Pass all of the buffer in one dimension, {-(-size // dtype.itemsize)} elements.")
         return elements_of(given, tensor)
@@ -94,7 +122,8 @@ class CompiledOperator:
     def _require_x64(self, name: str, tensor: BufferTensorDesc, shown: Mapping[str, Any]) -> None:
         if tensor.data_type.bits > 32 and not x64_enabled():
             rule = f"{c_field(name)} is {tensor.data_type.name}, which JAX has only with jax_enable_x64."
-            self._fail(rule, shown, "Enable jax_enable_x64, or describe a narrower type.")
+            numpy = ", pass a NumPy array outside of jax.jit" if name == "indices_tensor" else ""
+            self._fail(rule, shown, f"Enable jax_enable_x64{numpy}, or describe a narrower type.")
 
     def _fail(self, rule: str, shown: Mapping[str, Any], advice: str) -> NoReturn:
         raise TypeError(complaint(f"directml.{type(self.desc).__name__}", rule, shown, advice))
@@ -119,7 +148,7 @@ def compile_operator(
     Raises:
       TypeError: ``desc`` is no description.
       InvalidDescError: the description breaks a constraint.
-      ValueError: ``feature_level`` is no level, or ``duplicates`` no rule.
+      ValueError: ``feature_level`` is no level, or ``duplicates`` no rule, or given for another operator.
 
     Source:
       ``IDMLDevice::CreateOperator`` and ``IDMLDevice::CompileOperator``, which answer a broken constraint with
@@ -134,17 +163,14 @@ def compile_operator(
       >>> dml.compile_operator(desc)(jnp.array([[[[3.0, 1.0, 3.0, 2.0]]]])).indices
       Array([[[[0, 2]]]], dtype=uint32)
     """
-    if not isinstance(desc, OperatorDesc):
-        raise TypeError(f"jaxdml.directml.compile_operator: desc must be the description of an operator; got {desc!r}.")
-    level = FeatureLevel(feature_level)
-    if duplicates not in DUPLICATES:
-        listed = ", ".join(map(repr, DUPLICATES))
-        raise ValueError(f"jaxdml.directml.compile_operator: duplicates must be one of {listed}; got {duplicates!r}.")
-    if broken := list(violations(desc, level)):
-        count = "a constraint" if len(broken) == 1 else f"{len(broken)} constraints"
-        subject = f"DML_OPERATOR_{desc.operator_type.name} breaks {count} at feature level {level.number}."
-        raise InvalidDescError(subject, broken)
-    return CompiledOperator(desc, level, duplicates)
+    return CompiledOperator(desc, feature_level, duplicates)
+
+
+def _refuse(rule: str) -> NoReturn:
+    raise ValueError(f"jaxdml.directml.compile_operator: {rule}")
+
+
+_SCATTERS = OperatorType.SCATTER, OperatorType.SCATTER_ND
 
 
 def _top_k(operator: CompiledOperator, x: Any) -> Outputs:

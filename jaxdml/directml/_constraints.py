@@ -4,7 +4,15 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from jaxdml.directml._descs import OperatorDesc, Role
+from jaxdml.directml._descs import (
+    OperatorDesc,
+    QuantizedLinearMatrixMultiplyOperatorDesc,
+    Role,
+    ScatterNdOperatorDesc,
+    ScatterOperatorDesc,
+    TopK1OperatorDesc,
+    TopKOperatorDesc,
+)
 from jaxdml.directml._enums import FeatureLevel, OperatorType, TensorFlags, c_field, c_name
 from jaxdml.directml._errors import Violation
 from jaxdml.directml._support import SUPPORT
@@ -24,25 +32,31 @@ def violations(desc: OperatorDesc, level: FeatureLevel) -> Violations:
 
 
 def _of_tensor(tensor: BufferTensorDesc, role: Role) -> Iterator[tuple[str, str, Any]]:
-    sizes, strides, total = tensor.sizes, tensor.strides, tensor.total_tensor_size_in_bytes
+    sizes, strides, bits = tensor.sizes, tensor.strides, tensor.data_type.bits
     if 0 in sizes:
         yield "Sizes", "must not contain a 0", sizes
-    elements = max(tensor.span, math.prod(sizes))
-    if elements > LARGEST_UINT:
-        yield "Sizes", f"must be of at most {LARGEST_UINT} elements, gaps between them included", elements
-    if strides is not None and len(strides) != len(sizes):
-        yield "Strides", f"must have as many numbers as Sizes, {len(sizes)}", strides
-    elif strides is not None and role is Role.OUTPUT and _overlaps(sizes, strides):
-        rule = "must give each element of an output its own place, one dimension within the next"
-        yield "Strides", rule, strides
-    if total < tensor.least_size_in_bytes:
-        yield "TotalTensorSizeInBytes", f"must be at least {tensor.least_size_in_bytes}", total
+    if (elements := math.prod(sizes)) > LARGEST_UINT:
+        yield "Sizes", f"must be of at most {LARGEST_UINT} elements", _short(elements)
+    if strides is not None:
+        if len(strides) != len(sizes):
+            yield "Strides", f"must have as many numbers as Sizes, {len(sizes)}", strides
+        elif tensor.span > LARGEST_UINT:
+            yield "Strides", f"must span at most {LARGEST_UINT} elements", _short(tensor.span)
+        elif role is Role.OUTPUT and _overlaps(sizes, strides):
+            yield "Strides", "must give each element of an output its own place, one dimension within the next", strides
+    least, most = tensor.least_size_in_bytes, (LARGEST_UINT * bits + 31) // 32 * 4
+    if bits and least <= most and not least <= tensor.size_in_bytes <= most:
+        yield "TotalTensorSizeInBytes", f"must be between {least} and {most}", tensor.size_in_bytes
     alignment = tensor.guaranteed_base_offset_alignment
-    if alignment and (alignment.bit_count() != 1 or 8 * alignment < tensor.data_type.bits):
-        least = -(-tensor.data_type.bits // 8)
-        yield "GuaranteedBaseOffsetAlignment", f"must be 0, or a power of two of at least {least}", alignment
+    if alignment and (alignment.bit_count() != 1 or 8 * alignment < bits):
+        rule = f"must be 0, or a power of two of at least {max(1, bits // 8)}"
+        yield "GuaranteedBaseOffsetAlignment", rule, alignment
     if role is Role.OUTPUT and TensorFlags.OWNED_BY_DML in tensor.flags:
         yield "Flags", "must not say of an output that DirectML owns it", c_name(tensor.flags)
+
+
+def _short(number: int) -> int | str:
+    return number if number.bit_length() <= 64 else "2**64 or more"
 
 
 def _overlaps(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:
@@ -59,8 +73,8 @@ def _of_level(desc: OperatorDesc, level: FeatureLevel) -> Violations:
     rows = SUPPORT[desc.operator_type]
     first = min(rows)
     if level < first:
-        rule = f"needs feature level {first.number}"
-        yield Violation(f"DML_OPERATOR_{desc.operator_type.name}", rule, level.number, first)
+        rule = f"needs feature level {first.label}"
+        yield Violation(f"DML_OPERATOR_{desc.operator_type.name}", rule, level.label, first)
         level = first
     row = rows[max(reached for reached in rows if reached <= level)]
     for name, tensor in desc.tensors.items():
@@ -69,16 +83,16 @@ def _of_level(desc: OperatorDesc, level: FeatureLevel) -> Violations:
             only = len(counts) == 1
             rule = f"must be {counts[0]}" if only else f"must be between {counts[0]} and {counts[-1]}"
             later = min((reached for reached in rows if count in rows[reached][name].dimension_counts), default=None)
-            yield Violation(f"{c_field(name)}.DimensionCount", f"{rule} at feature level {level.number}", count, later)
+            yield Violation(f"{c_field(name)}.DimensionCount", f"{rule} at feature level {level.label}", count, later)
         kind, kinds = tensor.data_type, row[name].data_types
         if kind not in kinds:
             listed = kinds[0].name if len(kinds) == 1 else f"one of {', '.join(one.name for one in kinds)}"
-            rule = f"must be {listed} at feature level {level.number}"
+            rule = f"must be {listed} at feature level {level.label}"
             later = min((reached for reached in rows if kind in rows[reached][name].data_types), default=None)
             yield Violation(f"{c_field(name)}.DataType", rule, kind.name, later)
 
 
-def _alike(desc: Any, part: str, first: str, *others: str) -> Violations:
+def _alike(desc: OperatorDesc, part: str, first: str, *others: str) -> Violations:
     """Require this part of the first tensor of all others that there are."""
     want = getattr(getattr(desc, first), part)
     for name in others:
@@ -88,7 +102,7 @@ def _alike(desc: Any, part: str, first: str, *others: str) -> Violations:
             yield Violation(f"{c_field(name)}.{c_field(part)}", f"must be {shown}, as of {c_field(first)}", got)
 
 
-def _sized(desc: Any, name: str, why: str, *allowed: tuple[int, ...]) -> Violations:
+def _sized(desc: OperatorDesc, name: str, why: str, *allowed: tuple[int, ...]) -> Violations:
     """Require one of these sizes, of which there is one at least; a wrong count of dimensions is said elsewhere."""
     sizes = getattr(desc, name).sizes
     if len(sizes) == len(allowed[0]) and sizes not in allowed:
@@ -96,38 +110,39 @@ def _sized(desc: Any, name: str, why: str, *allowed: tuple[int, ...]) -> Violati
         yield Violation(f"{c_field(name)}.Sizes", f"must be {listed}, {why}", sizes)
 
 
-def _axis(desc: Any) -> Violations:
+def _axis(desc: TopKOperatorDesc | TopK1OperatorDesc | ScatterOperatorDesc) -> Violations:
     count = desc.input_tensor.dimension_count
-    if desc.axis >= count:
+    if 0 < count <= desc.axis:
         yield Violation("Axis", f"must be less than {count}, InputTensor.DimensionCount", desc.axis)
 
 
-def _of_top_k(desc: Any) -> Violations:
-    yield from _alike(desc, "dimension_count", "input_tensor", "output_value_tensor", "output_index_tensor")
+def _of_top_k(desc: TopKOperatorDesc | TopK1OperatorDesc) -> Violations:
+    outputs = "output_value_tensor", "output_index_tensor"
+    yield from _alike(desc, "dimension_count", "input_tensor", *outputs)
     yield from _alike(desc, "data_type", "input_tensor", "output_value_tensor")
     yield from _axis(desc)
     sizes, axis, k = desc.input_tensor.sizes, desc.axis, desc.k
-    if axis >= len(sizes):
-        if k < 1:
-            yield Violation("K", "must be greater than 0", k)
-        return
-    possible = 1 <= k <= sizes[axis]
-    if not possible:
-        yield Violation("K", f"must be between 1 and {sizes[axis]}, InputTensor.Sizes[{axis}]", k)
-    for name in ("output_value_tensor", "output_index_tensor"):
-        taken = (k,) if possible else getattr(desc, name).sizes[axis : axis + 1]
-        want = (*sizes[:axis], *taken, *sizes[axis + 1 :])
-        yield from _sized(desc, name, "those of InputTensor with K at Axis", want)
+    n = sizes[axis] if axis < len(sizes) else 0
+    if n and not 1 <= k <= n:
+        yield Violation("K", f"must be between 1 and {n}, InputTensor.Sizes[{axis}]", k)
+    elif k < 1:
+        yield Violation("K", "must be greater than 0", k)
+    for name in outputs:
+        own = getattr(desc, name).sizes
+        if axis < len(sizes) == len(own):
+            taken = k if 1 <= k <= n else own[axis]
+            want = (*sizes[:axis], taken, *sizes[axis + 1 :])
+            yield from _sized(desc, name, "those of InputTensor with K at Axis", want)
 
 
-def _of_scatter_tensors(desc: Any) -> Violations:
+def _of_scatter_tensors(desc: ScatterOperatorDesc | ScatterNdOperatorDesc) -> Violations:
     others = "indices_tensor", "updates_tensor", "output_tensor"
     yield from _alike(desc, "dimension_count", "input_tensor", *others)
     yield from _alike(desc, "data_type", "input_tensor", "updates_tensor", "output_tensor")
     yield from _sized(desc, "output_tensor", "those of InputTensor", desc.input_tensor.sizes)
 
 
-def _of_scatter(desc: Any) -> Violations:
+def _of_scatter(desc: ScatterOperatorDesc) -> Violations:
     yield from _of_scatter_tensors(desc)
     yield from _axis(desc)
     sizes, indices, axis = desc.input_tensor.sizes, desc.indices_tensor.sizes, desc.axis
@@ -137,7 +152,7 @@ def _of_scatter(desc: Any) -> Violations:
     yield from _sized(desc, "updates_tensor", "those of IndicesTensor", indices)
 
 
-def _of_scatter_nd(desc: Any) -> Violations:
+def _of_scatter_nd(desc: ScatterNdOperatorDesc) -> Violations:
     yield from _of_scatter_tensors(desc)
     known = True
     for name, counted in (("input_dimension_count", "input_tensor"), ("indices_dimension_count", "indices_tensor")):
@@ -153,7 +168,7 @@ def _of_scatter_nd(desc: Any) -> Violations:
         yield from _of_tuples(desc)
 
 
-def _of_tuples(desc: Any) -> Violations:
+def _of_tuples(desc: ScatterNdOperatorDesc) -> Violations:
     sizes = desc.input_tensor.sizes[-desc.input_dimension_count :]
     *leading, coordinates = desc.indices_tensor.sizes[-desc.indices_dimension_count :]
     if coordinates > len(sizes):
@@ -175,22 +190,26 @@ _PARAMETERS = {"a": -2, "b": -1, "output": -2}
 """Along which dimension of a tensor its scale and its zero point may differ."""
 
 
-def _of_product(desc: Any) -> Violations:
+def _of_product(desc: QuantizedLinearMatrixMultiplyOperatorDesc) -> Violations:
     parameters = [f"{of}_{kind}_tensor" for of in _PARAMETERS for kind in ("scale", "zero_point")]
     yield from _alike(desc, "dimension_count", "a_tensor", "b_tensor", "output_tensor")
     yield from _alike(desc, "dimension_count", *parameters)
     for of in _PARAMETERS:
         yield from _alike(desc, "data_type", f"{of}_tensor", f"{of}_zero_point_tensor")
     a, b = desc.a_tensor.sizes, desc.b_tensor.sizes
-    if min(len(a), len(b)) < 2:
-        return
-    (*batch, m, k), n = a, b[-1]
-    yield from _sized(desc, "b_tensor", "the batch of ATensor and as many rows as that has columns", (*batch, k, n))
-    yield from _sized(desc, "output_tensor", "the rows of ATensor and the columns of BTensor", (*batch, m, n))
+    rows, columns = a[-2] if len(a) > 1 else None, b[-1] if len(b) > 1 else None
+    if rows is not None and columns is not None:
+        batch, depth = a[:-2], a[-1]
+        why = "the batch of ATensor and as many rows as that has columns"
+        yield from _sized(desc, "b_tensor", why, (*batch, depth, columns))
+        yield from _sized(
+            desc, "output_tensor", "the rows of ATensor and the columns of BTensor", (*batch, rows, columns)
+        )
     for name in parameters:
-        if (tensor := getattr(desc, name)) is not None:
-            of = name.partition("_")[0]
-            each, what = (n, "column") if of == "b" else (m, "row")
+        of = name.partition("_")[0]
+        each, what = (columns, "column") if of == "b" else (rows, "row")
+        tensor = getattr(desc, name)
+        if tensor is not None and tensor.sizes and each is not None:
             why = f"one for {c_field(of)}Tensor or one for each {what} of it"
             yield from _sized(desc, name, why, *_of_parameter(tensor.dimension_count, each, _PARAMETERS[of]))
 
@@ -203,7 +222,7 @@ def _of_parameter(count: int, each: int, dimension: int) -> Iterator[tuple[int, 
     yield tuple(along)
 
 
-_OF_OPERATORS: Mapping[OperatorType, Callable[[OperatorDesc], Violations]] = {
+_OF_OPERATORS: Mapping[OperatorType, Callable[[Any], Violations]] = {
     OperatorType.TOP_K: _of_top_k,
     OperatorType.TOP_K1: _of_top_k,
     OperatorType.SCATTER: _of_scatter,

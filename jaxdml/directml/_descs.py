@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, get_args
 
 from jaxdml._base.axis_direction import AxisDirection
-from jaxdml.directml._enums import OperatorType, c_field, c_name
-from jaxdml.directml._tensors import BufferTensorDesc, enumerated, unsigned
+from jaxdml.directml._enums import OperatorType, c_field, c_value
+from jaxdml.directml._tensors import BufferTensorDesc, Given
 
 
 class Role(enum.Enum):
@@ -38,16 +38,19 @@ class OperatorDesc:
 
     def __post_init__(self) -> None:
         """Bring every field to its kind."""
+        given = Given(type(self).__name__)
+        if type(self) is OperatorDesc:
+            raise TypeError("jaxdml.directml.OperatorDesc: it describes no operator; take one that is derived from it.")
         for field in fields(self):
-            value, name = getattr(self, field.name), c_field(field.name)
-            role = role_of(field)
+            value, name, role = getattr(self, field.name), c_field(field.name), role_of(field)
             if role:
                 if not isinstance(value, BufferTensorDesc) and not (value is None and role is Role.OPTIONAL_INPUT):
-                    raise TypeError(f"jaxdml.directml: {name} must be a BufferTensorDesc; got {value!r}.")
+                    given.refuse(name, "a BufferTensorDesc", value)
             elif field.type is AxisDirection:
-                object.__setattr__(self, field.name, enumerated(name, AxisDirection, value))
+                object.__setattr__(self, field.name, given.enumerated(name, AxisDirection, value))
             else:
-                object.__setattr__(self, field.name, unsigned(name, value))
+                object.__setattr__(self, field.name, given.unsigned(name, value))
+        given.check()
 
     @classmethod
     @functools.cache
@@ -73,14 +76,28 @@ class OperatorDesc:
         lines = [f"DML_{self.operator_type.name}_OPERATOR_DESC{{"]
         for field in fields(self):
             value = getattr(self, field.name)
-            written = "nullptr" if value is None else c_name(value) if isinstance(value, enum.IntEnum) else value
-            lines.append(f"  .{c_field(field.name)} = {written},")
+            lines.append(f"  .{c_field(field.name)} = {'nullptr' if value is None else c_value(value)},")
         return "\n".join([*lines, "}"])
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class TopKOperatorDesc(OperatorDesc):
-    """Describe the selection of the k largest, as ``DML_TOP_K_OPERATOR_DESC`` does."""
+    """Describe the selection of the k largest, as ``DML_TOP_K_OPERATOR_DESC`` does.
+
+    Args:
+      input_tensor: what to select from.
+      output_value_tensor: the selected elements: the sizes of the input, but ``k`` along ``axis``; its data type.
+      output_index_tensor: where they stood: those sizes, unsigned.
+      axis: the dimension to select along.
+      k: how many to take, from 1 to the size of that dimension.
+
+    Raises:
+      TypeError: a field is given another kind.
+      InvalidDescError: a number does not fit its field.
+
+    Source:
+      DML_TOP_K_OPERATOR_DESC.
+    """
 
     operator_type = OperatorType.TOP_K
 
@@ -93,7 +110,23 @@ class TopKOperatorDesc(OperatorDesc):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class TopK1OperatorDesc(OperatorDesc):
-    """Describe the selection of the k largest or smallest, as ``DML_TOP_K1_OPERATOR_DESC`` does."""
+    """Describe the selection of the k largest or smallest, as ``DML_TOP_K1_OPERATOR_DESC`` does.
+
+    Args:
+      input_tensor: what to select from.
+      output_value_tensor: the selected elements: the sizes of the input, but ``k`` along ``axis``; its data type.
+      output_index_tensor: where they stood: those sizes, unsigned.
+      axis: the dimension to select along.
+      k: how many to take, from 1 to the size of that dimension.
+      axis_direction: an ``AxisDirection``, or its number: ``DECREASING`` takes the largest.
+
+    Raises:
+      TypeError: a field is given another kind.
+      InvalidDescError: a number does not fit its field.
+
+    Source:
+      DML_TOP_K1_OPERATOR_DESC.
+    """
 
     operator_type = OperatorType.TOP_K1
 
@@ -107,7 +140,22 @@ class TopK1OperatorDesc(OperatorDesc):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ScatterOperatorDesc(OperatorDesc):
-    """Describe a scatter of elements, as ``DML_SCATTER_OPERATOR_DESC`` does."""
+    """Describe a scatter of elements, as ``DML_SCATTER_OPERATOR_DESC`` does.
+
+    Args:
+      input_tensor: what to copy.
+      indices_tensor: integers; negative ones count from the end, if they have a sign.
+      updates_tensor: what to write, of the input's data type and the sizes of ``indices_tensor``.
+      output_tensor: the sizes and the data type of the input.
+      axis: the dimension that the indices are of; off it they have the sizes of the input.
+
+    Raises:
+      TypeError: a field is given another kind.
+      InvalidDescError: a number does not fit its field.
+
+    Source:
+      DML_SCATTER_OPERATOR_DESC, by its alias DML_SCATTER_ELEMENTS_OPERATOR_DESC.
+    """
 
     operator_type = OperatorType.SCATTER
 
@@ -123,7 +171,23 @@ ScatterElementsOperatorDesc = ScatterOperatorDesc
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ScatterNdOperatorDesc(OperatorDesc):
-    """Describe a scatter of slices, as ``DML_SCATTER_ND_OPERATOR_DESC`` does."""
+    """Describe a scatter of slices, as ``DML_SCATTER_ND_OPERATOR_DESC`` does.
+
+    Args:
+      input_tensor: what to copy.
+      indices_tensor: integers; negative ones count from the end, if they have a sign.
+      updates_tensor: what to write, of the input's data type.
+      output_tensor: the sizes and the data type of the input.
+      input_dimension_count: how many of the last dimensions of the input count; those before are of size 1.
+      indices_dimension_count: the same of the indices, whose last size is the number of coordinates of each.
+
+    Raises:
+      TypeError: a field is given another kind.
+      InvalidDescError: a number does not fit its field.
+
+    Source:
+      DML_SCATTER_ND_OPERATOR_DESC.
+    """
 
     operator_type = OperatorType.SCATTER_ND
 
@@ -137,7 +201,29 @@ class ScatterNdOperatorDesc(OperatorDesc):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class QuantizedLinearMatrixMultiplyOperatorDesc(OperatorDesc):
-    """Describe a quantized product, as ``DML_QUANTIZED_LINEAR_MATRIX_MULTIPLY_OPERATOR_DESC`` does."""
+    """Describe a quantized product, as ``DML_QUANTIZED_LINEAR_MATRIX_MULTIPLY_OPERATOR_DESC`` does.
+
+    Scales and zero points are of size 1 in all dimensions; or of size M in the last but one, for ``a`` and the output,
+    or of size N in the last, for ``b``. All that there are have one dimension count.
+
+    Args:
+      a_tensor: ``{..., M, K}`` of INT8 or UINT8.
+      a_scale_tensor: FLOAT32.
+      a_zero_point_tensor: the data type of ``a_tensor``; None is 0.
+      b_tensor: ``{..., K, N}`` of INT8 or UINT8, whatever ``a_tensor`` is of.
+      b_scale_tensor: FLOAT32.
+      b_zero_point_tensor: the data type of ``b_tensor``; None is 0.
+      output_scale_tensor: FLOAT32.
+      output_zero_point_tensor: the data type of ``output_tensor``; None is 0.
+      output_tensor: ``{..., M, N}`` of INT8 or UINT8.
+
+    Raises:
+      TypeError: a field is given another kind.
+      InvalidDescError: a number does not fit its field.
+
+    Source:
+      DML_QUANTIZED_LINEAR_MATRIX_MULTIPLY_OPERATOR_DESC.
+    """
 
     operator_type = OperatorType.QUANTIZED_LINEAR_MATRIX_MULTIPLY
 
@@ -150,6 +236,12 @@ class QuantizedLinearMatrixMultiplyOperatorDesc(OperatorDesc):
     output_scale_tensor: Input
     output_zero_point_tensor: OptionalInput = None
     output_tensor: Output
+
+
+def require(function: str, desc: Any) -> None:
+    """Raise TypeError where ``desc``, which a function is given, is no description of an operator."""
+    if not isinstance(desc, OperatorDesc):
+        raise TypeError(f"jaxdml.directml.{function}: desc must be the description of an operator; got {desc!r}.")
 
 
 DESCS: dict[OperatorType, type[OperatorDesc]] = {

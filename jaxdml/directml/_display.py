@@ -1,11 +1,10 @@
 """Show a description as a table."""
 
-import enum
 from collections.abc import Mapping
 
-from jaxdml._base.display import Display, Side, display
-from jaxdml.directml._descs import OperatorDesc
-from jaxdml.directml._enums import c_field, c_name
+from jaxdml._base.display import Side, display
+from jaxdml.directml._descs import OperatorDesc, require
+from jaxdml.directml._enums import c_field, c_name, c_value
 
 _COLUMNS: Mapping[str, Side] = {
     "tensor": "left",
@@ -18,12 +17,11 @@ _COLUMNS: Mapping[str, Side] = {
 }
 
 
-def describe(desc: OperatorDesc, *, show: Display | None = None) -> None:
+def describe(desc: OperatorDesc) -> None:
     """Print the tensors of a description as a table, and its other fields below.
 
     Args:
       desc: the description of an operator, valid or not.
-      show: where to show it; None prints.
 
     Raises:
       TypeError: ``desc`` is no description.
@@ -39,9 +37,8 @@ def describe(desc: OperatorDesc, *, show: Display | None = None) -> None:
       Axis = 3
       K = 4
     """
-    if not isinstance(desc, OperatorDesc):
-        raise TypeError(f"jaxdml.directml.describe: desc must be the description of an operator; got {desc!r}.")
-    show = show or display()
+    require("describe", desc)
+    show = display()
     show.line(c_name(desc.operator_type))
     rows = []
     for name, role in desc.roles().items():
@@ -49,9 +46,9 @@ def describe(desc: OperatorDesc, *, show: Display | None = None) -> None:
         cells = ["-"] * 5
         if tensor:
             strides = "packed" if tensor.strides is None else str(list(tensor.strides))
-            size = str(tensor.total_tensor_size_in_bytes)
+            size = str(tensor.size_in_bytes)
             cells = [tensor.data_type.name, str(list(tensor.sizes)), strides, size, tensor.flags.name or ""]
         rows.append((c_field(name), role.value, *cells))
     show.table(_COLUMNS, rows)
     for name, value in desc.scalars.items():
-        show.line(f"{c_field(name)} = {c_name(value) if isinstance(value, enum.IntEnum) else value}")
+        show.line(f"{c_field(name)} = {c_value(value)}")

@@ -35,7 +35,7 @@ class TensorDataType(enum.IntEnum):
 
     @functools.cached_property
     def dtype(self) -> np.dtype[Any]:
-        """The dtype of an array of such elements; TypeError where NumPy has none."""
+        """The dtype of an array of such elements; TypeError for ``UNKNOWN``."""
         return np.dtype(self.name.lower())
 
 
@@ -77,7 +77,7 @@ class FeatureLevel(enum.IntEnum):
     LEVEL_6_4 = 0x6400
 
     @property
-    def number(self) -> str:
+    def label(self) -> str:
         """The level as DirectML's pages write it, like ``3_1``."""
         return self.name.removeprefix("LEVEL_")
 
@@ -89,6 +89,11 @@ PREFIXES: Mapping[type[enum.IntEnum | enum.IntFlag], str] = {
     AxisDirection: "DML_AXIS_DIRECTION_",
 }
 """What the names of each enumeration begin with in C."""
+
+
+def c_value(value: object) -> object:
+    """Return a number as C writes it: a member of an enumeration by its name."""
+    return c_name(value) if isinstance(value, enum.IntEnum) else value
 
 
 def c_name(member: enum.IntEnum | enum.IntFlag) -> str:

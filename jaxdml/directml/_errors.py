@@ -24,12 +24,14 @@ class Violation(NamedTuple):
     def __str__(self) -> str:
         """Say it in one line."""
         got = list(self.got) if isinstance(self.got, tuple) else self.got
-        later = f" Feature level {self.accepted_from.number} accepts it." if self.accepted_from else ""
+        later = f" Feature level {self.accepted_from.label} accepts it." if self.accepted_from else ""
         return f"{self.field} {self.rule}; got {got}.{later}"
 
 
 class InvalidDescError(ValueError):
-    """A description that DirectML would answer with ``E_INVALIDARG``.
+    """A description that breaks constraints, or holds what its fields do not.
+
+    DirectML itself answers one with ``E_INVALIDARG``, and says no more.
 
     Attributes:
       subject: what is invalid, and for what.
@@ -38,7 +40,7 @@ class InvalidDescError(ValueError):
 
     def __init__(self, subject: str, violations: Iterable[Violation]) -> None:
         self.subject, self.violations = subject, tuple(violations)
-        super().__init__(self.subject, self.violations)
+        super().__init__(subject, self.violations)
 
     def __str__(self) -> str:
         """Name every violation, each in a line of its own."""

@@ -1,17 +1,16 @@
 """Write descriptions as DxDispatch, DirectML's own tool, reads them, and read those."""
 
-import enum
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import Field, fields
 from functools import reduce
 from typing import Any, NoReturn
 
 from jaxdml._base.axis_direction import AxisDirection
-from jaxdml.directml._descs import DESCS, OperatorDesc, Role, role_of
-from jaxdml.directml._enums import PREFIXES, OperatorType, TensorDataType, TensorFlags, c_field, c_name
+from jaxdml.directml._descs import DESCS, OperatorDesc, Role, require, role_of
+from jaxdml.directml._enums import PREFIXES, OperatorType, TensorDataType, TensorFlags, c_field, c_name, c_value
 from jaxdml.directml._errors import InvalidDescError, Violation
-from jaxdml.directml._tensors import BufferTensorDesc
+from jaxdml.directml._tensors import LARGEST_UINT, LARGEST_UINT64, BufferTensorDesc
 
 _BESIDE = frozenset({"Type", "type", "dmlCompileType", "executionFlags", "bindings"})
 """What may stand beside the fields of a description that stands in a model; none of it is of the description."""
@@ -29,6 +28,9 @@ def to_json(desc: OperatorDesc) -> dict[str, Any]:
     Returns:
       ``{"Type": "DML_OPERATOR_...", "Desc": {...}}`` of strings, integers, lists and dicts.
 
+    Raises:
+      TypeError: ``desc`` is no description.
+
     Source:
       DxDispatch, of DirectML's repository.
 
@@ -40,26 +42,27 @@ def to_json(desc: OperatorDesc) -> dict[str, Any]:
       >>> dml.to_json(desc)["Desc"]["InputTensor"]
       {'DataType': 'INT8', 'Sizes': [1, 1, 1, 4]}
     """
+    require("to_json", desc)
     written: dict[str, Any] = {}
     for field in fields(desc):
         value = getattr(desc, field.name)
         if isinstance(value, BufferTensorDesc):
             written[c_field(field.name)] = _tensor_to_json(value)
         elif value is not None:
-            written[c_field(field.name)] = c_name(value) if isinstance(value, enum.IntEnum) else value
+            written[c_field(field.name)] = c_value(value)
     return {"Type": c_name(desc.operator_type), "Desc": written}
 
 
 def _tensor_to_json(tensor: BufferTensorDesc) -> dict[str, Any]:
-    usual = BufferTensorDesc(tensor.data_type, tensor.sizes, tensor.strides)
     written: dict[str, Any] = {"DataType": tensor.data_type.name, "Sizes": list(tensor.sizes)}
     if tensor.strides is not None:
         written["Strides"] = list(tensor.strides)
-    if tensor.flags != usual.flags:
+    if tensor.flags:
         written["Flags"] = [c_name(flag) for flag in tensor.flags]
-    for name in ("total_tensor_size_in_bytes", "guaranteed_base_offset_alignment"):
-        if getattr(tensor, name) != getattr(usual, name):
-            written[c_field(name)] = getattr(tensor, name)
+    if tensor.total_tensor_size_in_bytes is not None:
+        written["TotalTensorSizeInBytes"] = tensor.total_tensor_size_in_bytes
+    if tensor.guaranteed_base_offset_alignment:
+        written["GuaranteedBaseOffsetAlignment"] = tensor.guaranteed_base_offset_alignment
     return written
 
 
@@ -80,7 +83,8 @@ def from_json(value: Mapping[str, Any]) -> OperatorDesc:
       InvalidDescError: the type is none of those here, a field is missing, unknown, or of another kind.
 
     Source:
-      DxDispatch, of DirectML's repository. It ignores keys that it does not know; here they are errors.
+      DxDispatch, of DirectML's repository. It ignores keys that it does not know, and a ``DimensionCount`` that is not
+      the length of ``Sizes``; here those are errors.
 
     Example:
       >>> tensor = {"DataType": "FLOAT32", "Sizes": [1, 1, 1, 4]}
@@ -94,10 +98,23 @@ def from_json(value: Mapping[str, Any]) -> OperatorDesc:
         raise TypeError(f"jaxdml.directml.from_json: value must be a dict; got {value!r}.")
     kind = _enumerated(OperatorType)("Type", value.get("Type", value.get("type")))
     struct = DESCS[kind]
-    beside = {name: part for name, part in value.items() if name not in _BESIDE}
     readers = {one.name: (_reader(one), role_of(one) is not Role.OPTIONAL_INPUT) for one in fields(struct)}
-    return struct(**_fields("", value.get("Desc", value.get("desc", beside)), readers))
+    return struct(**_fields("", _within("", value, ("Desc", "desc"), _BESIDE), readers))
 
+
+def _within(field: str, value: Mapping[str, Any], names: tuple[str, ...], beside: Collection[str]) -> Any:
+    """Return what holds the fields: an object in a field of one of these names, or what stands beside the type."""
+    others = {name: part for name, part in value.items() if name not in beside}
+    name = next((name for name in names if name in others), None)
+    if name is None:
+        return others
+    if more := others.keys() - {name}:
+        broken = [Violation(f"{field}.{key}" if field else key, f"must not stand beside {name}", "it") for key in more]
+        raise InvalidDescError(_UNREADABLE, sorted(broken))
+    return others[name]
+
+
+_UNREADABLE = "JSON that cannot be read as a description."
 
 Reader = Callable[[str, Any], Any]
 """Takes the name of a field and what JSON has there; raises InvalidDescError where that is not what the field takes."""
@@ -106,23 +123,22 @@ Reader = Callable[[str, Any], Any]
 def _reader(field: Field[Any]) -> Reader:
     if role_of(field):
         return _tensor
-    return _enumerated(AxisDirection) if field.type is AxisDirection else _integer
+    return _enumerated(AxisDirection) if field.type is AxisDirection else _integer(LARGEST_UINT)
 
 
 def _refuse(field: str, rule: str, got: Any) -> NoReturn:
-    raise InvalidDescError("not what DxDispatch writes.", [Violation(field, rule, got)])
+    raise InvalidDescError(_UNREADABLE, [Violation(field, rule, got)])
 
 
 def _fields(within: str, found: Any, readers: Mapping[str, tuple[Reader, bool]]) -> dict[str, Any]:
-    """Read all fields that are there; say of every one that cannot be read, or has to be there, or has not."""
+    """Read the fields that are there; name all that cannot be read, that are missing, and that there are not."""
     if not isinstance(found, Mapping):
         _refuse(within or "Desc", "must be an object", repr(found))
     prefix = f"{within}." if within else ""
     known = {c_field(name): reader for name, reader in readers.items()}
     given: dict[str, Any] = {}
-    broken = [
-        Violation(prefix + key, f"is none of {', '.join(known)}", repr(found[key])) for key in found if key not in known
-    ]
+    unknown = [key for key in found if key not in known]
+    broken = [Violation(f"{prefix}{key}", f"is none of {', '.join(known)}", repr(found[key])) for key in unknown]
     for name, (key, (read, required)) in zip(readers, known.items(), strict=True):
         try:
             if key in found:
@@ -132,20 +148,23 @@ def _fields(within: str, found: Any, readers: Mapping[str, tuple[Reader, bool]])
         except InvalidDescError as error:
             broken.extend(error.violations)
     if broken:
-        raise InvalidDescError("the description cannot be read.", broken)
+        raise InvalidDescError(_UNREADABLE, broken)
     return given
 
 
-def _integer(field: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        _refuse(field, "must be an integer of at least 0", repr(value))
-    return value
+def _integer(largest: int) -> Reader:
+    def read(field: str, value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= largest:
+            _refuse(field, f"must be an integer from 0 to {largest}", repr(value))
+        return value
+
+    return read
 
 
 def _integers(field: str, value: Any) -> list[int]:
     if not isinstance(value, list):
         _refuse(field, "must be a list", repr(value))
-    return [_integer(field, one) for one in value]
+    return [_integer(LARGEST_UINT)(f"{field}[{place}]", one) for place, one in enumerate(value)]
 
 
 def _enumerated(kind: Any) -> Reader:
@@ -168,19 +187,20 @@ _TENSOR: Mapping[str, tuple[Reader, bool]] = {
     "sizes": (_integers, True),
     "strides": (_integers, False),
     "flags": (_flags, False),
-    "dimension_count": (_integer, False),
-    "total_tensor_size_in_bytes": (_integer, False),
-    "guaranteed_base_offset_alignment": (_integer, False),
+    "dimension_count": (_integer(LARGEST_UINT), False),
+    "total_tensor_size_in_bytes": (_integer(LARGEST_UINT64), False),
+    "guaranteed_base_offset_alignment": (_integer(LARGEST_UINT), False),
 }
 
 
 def _tensor(field: str, value: Any) -> BufferTensorDesc:
-    beside = value
-    if isinstance(value, Mapping) and "Type" in value:
-        if value["Type"] not in ("DML_TENSOR_TYPE_BUFFER", "BUFFER"):
-            _refuse(f"{field}.Type", "must be DML_TENSOR_TYPE_BUFFER", repr(value["Type"]))
-        beside = {name: part for name, part in value.items() if name != "Type"}
-    given = _fields(field, beside.get("Desc", beside) if isinstance(beside, Mapping) else beside, _TENSOR)
+    found = value
+    if isinstance(value, Mapping):
+        kind = value.get("Type", "BUFFER")
+        if kind not in ("DML_TENSOR_TYPE_BUFFER", "BUFFER"):
+            _refuse(f"{field}.Type", "must be DML_TENSOR_TYPE_BUFFER", repr(kind))
+        found = _within(field, value, ("Desc",), ("Type",))
+    given = _fields(field, found, _TENSOR)
     count = given.pop("dimension_count", len(given["sizes"]))
     if count != len(given["sizes"]):
         _refuse(f"{field}.DimensionCount", f"must be {len(given['sizes'])}, the length of Sizes", count)
@@ -188,8 +208,4 @@ def _tensor(field: str, value: Any) -> BufferTensorDesc:
     for name, nothing in (("strides", []), ("total_tensor_size_in_bytes", 0)):
         if given.get(name) == nothing:
             del given[name]
-    try:
-        return BufferTensorDesc(**given)
-    except InvalidDescError as error:
-        within = [one._replace(field=f"{field}.{one.field}") for one in error.violations]
-        raise InvalidDescError(error.subject, within) from None
+    return BufferTensorDesc(**given)
