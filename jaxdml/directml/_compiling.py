@@ -22,7 +22,6 @@ from jaxdml.directml._enums import FeatureLevel, OperatorType, c_field, c_name
 from jaxdml.directml._errors import InvalidDescError
 from jaxdml.directml._tensors import BufferTensorDesc
 
-Inputs = tuple[Any, ...]
 Outputs = tuple[jax.Array, ...]
 
 

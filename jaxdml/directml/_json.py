@@ -109,7 +109,8 @@ def _within(field: str, value: Mapping[str, Any], names: tuple[str, ...], beside
     if name is None:
         return others
     if more := others.keys() - {name}:
-        broken = [Violation(f"{field}.{key}" if field else key, f"must not stand beside {name}", "it") for key in more]
+        prefix = f"{field}." if field else ""
+        broken = [Violation(f"{prefix}{key}", f"must not stand beside {name}", "it") for key in more]
         raise InvalidDescError(_UNREADABLE, sorted(broken))
     return others[name]
 
