@@ -275,7 +275,8 @@ UNREADABLE = {
         ],
     ),
     "beside desc": ({"Type": "TOP_K1", "Desc": FIELDS, "Axes": 3, "Axis": 1, 7: 8},
-        ["7 must not stand beside Desc; got it.", "Axes must not stand beside Desc; got it.", "Axis must not stand beside Desc; got it."]),
+        ["7 must not stand beside Desc; got it.", "Axes must not stand beside Desc; got it.",
+            "Axis must not stand beside Desc; got it."]),
     "beside the desc of a tensor": (
         {"Type": "TOP_K1", "Desc": {**FIELDS, "InputTensor": {**LONG, "Strides": [2]}, "K": -1}},
         ["InputTensor.Strides must not stand beside Desc; got it.",
