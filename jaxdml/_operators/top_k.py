@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import export, lax
 
 from jaxdml._algorithms.exact_gather import take_from_rows
 from jaxdml._base.axis_direction import AxisDirection
@@ -29,6 +29,9 @@ class TopK(NamedTuple):
 
     values: jax.Array
     indices: jax.Array
+
+
+export.register_namedtuple_serialization(TopK, serialized_name="jaxdml.TopK")
 
 
 def top_k(
