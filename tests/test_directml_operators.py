@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import jaxdml
@@ -213,6 +213,12 @@ def layouts(draw):
 
 
 @given(layouts(), st.sampled_from(["FLOAT32", "FLOAT16", "INT8", "UINT16"]), kinds, seeds, st.integers(0, 5))
+@example(((3, 4), (2, 1)), "INT8", "any bits", 0, 0)
+@example(((3, 3), (1, 1)), "FLOAT32", "any bits", 1, 1)
+@example(((2, 3, 2), (0, 2, 1)), "FLOAT16", "any bits", 2, 0)
+@example(((4, 3), (1, 4)), "UINT16", "any bits", 3, 2)
+@example(((4, 3), (6, 4)), "FLOAT32", "any bits", 4, 0)
+@example(((2, 3, 4), (1, 8, 2)), "FLOAT32", "any bits", 5, 0)
 def test_an_input_is_read_by_its_strides(layout, name, kind, seed, more):
     sizes, strides = layout
     described = dml.BufferTensorDesc(dml.TensorDataType[name], sizes, strides)
@@ -243,6 +249,8 @@ def places(draw):
 
 
 @given(places(), st.sampled_from(["FLOAT32", "FLOAT16", "INT8", "UINT16"]), kinds, seeds, st.integers(0, 5))
+@example(((2, 3, 4), (1, 8, 2)), "FLOAT32", "any bits", 5, 0)
+@example(((2, 3), (7, 2)), "FLOAT16", "any bits", 6, 1)
 def test_an_output_is_written_by_its_strides(layout, name, kind, seed, more):
     sizes, strides = layout
     least = dml.BufferTensorDesc(dml.TensorDataType[name], sizes, strides).size_in_bytes
