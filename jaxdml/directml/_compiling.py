@@ -8,8 +8,7 @@ import jax
 import numpy as np
 
 from jaxdml._base.axis_direction import AxisDirection
-from jaxdml._base.errors import complaint
-from jaxdml._operators._arguments import x64_enabled
+from jaxdml._operators._arguments import Call, x64_enabled
 from jaxdml._operators._scattering import DUPLICATES
 from jaxdml._operators.quantized_linear_matrix_multiply import quantized_linear_matrix_multiply
 from jaxdml._operators.scatter_elements import scatter_elements
@@ -77,13 +76,14 @@ class CompiledOperator:
         names = [name for name, role in roles.items() if role is not Role.OUTPUT]
         fields = list(map(c_field, names))
         shown = dict(zip(fields, (*inputs, *[None] * len(fields)), strict=False))
+        call = Call(f"directml.{type(self.desc).__name__}", **shown)
         if len(inputs) != len(names):
             rule = f"the inputs must be {len(names)}: {', '.join(fields)}; got {len(inputs)}."
-            self._fail(rule, shown, "Pass None for an optional tensor that is not described.")
-        elements = tuple(map(self._elements, names, inputs))
+            call.fail(TypeError, rule, "Pass None for an optional tensor that is not described.")
+        elements = [_elements(call, name, getattr(self.desc, name)) for name in names]
         outputs = {name: tensor for name, tensor in self.desc.tensors.items() if roles[name] is Role.OUTPUT}
         for name, tensor in outputs.items():
-            self._require_x64(name, tensor, shown)
+            _require_x64(call, name, tensor)
         computed = _OPERATORS[self.desc.operator_type](self, *elements)
         packed = [
             values if tensor.strides is None else buffer_of(values, tensor)
@@ -91,41 +91,45 @@ class CompiledOperator:
         ]
         return TopK(*packed) if len(packed) > 1 else packed[0]
 
-    def _elements(self, name: str, given: Any) -> Any:
-        """Check an input against its description and return it in its sizes."""
-        tensor, field = getattr(self.desc, name), c_field(name)
-        shown = {field: given}
-        if tensor is None or given is None:
-            if tensor is not given:
-                rule = f"{field} must be {'None' if tensor is None else 'an array'}, as described."
-                self._fail(rule, shown, "Describe a tensor there, or pass None." if tensor is None else "Pass one.")
-            return None
-        if not isinstance(given, np.ndarray | jax.Array):
-            self._fail(f"{field} must be an array.", shown, f"Pass jnp.asarray({name}).")
-        if not (name == "indices_tensor" and isinstance(given, np.ndarray)):
-            self._require_x64(name, tensor, shown)
-        dtype = tensor.data_type.dtype
-        if given.dtype != dtype:
-            self._fail(f"{field} must be {dtype}; got {given.dtype}.", shown, f"Pass {name}.astype({str(dtype)!r}).")
-        if tensor.strides is None:
-            if given.shape != tensor.sizes:
-                rule = f"{field} must have the sizes {list(tensor.sizes)}; got {list(given.shape)}."
-                self._fail(rule, shown, f"Pass {name}.reshape({tensor.sizes}), or describe another size.")
-            return given
-        size = tensor.size_in_bytes
-        if given.ndim != 1 or given.size * dtype.itemsize < size:
-            rule = f"{field} has strides, so it must be a 1-D buffer of at least {size} bytes; got {list(given.shape)}."
-            self._fail(rule, shown, f"Pass all of the buffer in one dimension, {-(-size // dtype.itemsize)} elements.")
-        return elements_of(given, tensor)
 
-    def _require_x64(self, name: str, tensor: BufferTensorDesc, shown: Mapping[str, Any]) -> None:
-        if tensor.data_type.bits > 32 and not x64_enabled():
-            rule = f"{c_field(name)} is {tensor.data_type.name}, which JAX has only with jax_enable_x64."
-            numpy = ", pass a NumPy array outside of jax.jit" if name == "indices_tensor" else ""
-            self._fail(rule, shown, f"Enable jax_enable_x64{numpy}, or describe a narrower type.")
+def _elements(call: Call, name: str, tensor: BufferTensorDesc | None) -> Any:
+    """Check an input against its description and return it in its sizes."""
+    field = c_field(name)
+    given = call.operands[field]
 
-    def _fail(self, rule: str, shown: Mapping[str, Any], advice: str) -> NoReturn:
-        raise TypeError(complaint(f"directml.{type(self.desc).__name__}", rule, shown, advice))
+    def fail(rule: str, advice: str) -> NoReturn:
+        call.fail(TypeError, f"{field} {rule}", advice, field)
+
+    if tensor is None:
+        if given is not None:
+            fail("must be None, as described.", "Describe a tensor there, or pass None.")
+        return None
+    if given is None:
+        fail("must be an array, as described.", "Pass one.")
+    if not isinstance(given, np.ndarray | jax.Array):
+        fail("must be an array.", f"Pass jnp.asarray({name}).")
+    if not (name == "indices_tensor" and isinstance(given, np.ndarray)):
+        _require_x64(call, name, tensor, field)
+    dtype = tensor.data_type.dtype
+    if given.dtype != dtype:
+        fail(f"must be {dtype}; got {given.dtype}.", f"Pass {name}.astype({str(dtype)!r}).")
+    if tensor.strides is None:
+        if given.shape != tensor.sizes:
+            rule = f"must have the sizes {list(tensor.sizes)}; got {list(given.shape)}."
+            fail(rule, f"Pass {name}.reshape({tensor.sizes}), or describe another size.")
+        return given
+    size = tensor.size_in_bytes
+    if given.ndim != 1 or given.size * dtype.itemsize < size:
+        rule = f"has strides, so it must be a 1-D buffer of at least {size} bytes; got {list(given.shape)}."
+        fail(rule, f"Pass all of the buffer in one dimension, {-(-size // dtype.itemsize)} elements.")
+    return elements_of(given, tensor)
+
+
+def _require_x64(call: Call, name: str, tensor: BufferTensorDesc, *only: str) -> None:
+    if tensor.data_type.bits > 32 and not x64_enabled():
+        rule = f"{c_field(name)} is {tensor.data_type.name}, which JAX has only with jax_enable_x64."
+        numpy = ", pass a NumPy array outside of jax.jit" if name == "indices_tensor" else ""
+        call.fail(TypeError, rule, f"Enable jax_enable_x64{numpy}, or describe a narrower type.", *only)
 
 
 def compile_operator(

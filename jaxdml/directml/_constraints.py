@@ -16,7 +16,7 @@ from jaxdml.directml._descs import (
 from jaxdml.directml._enums import FeatureLevel, OperatorType, TensorFlags, c_field, c_name
 from jaxdml.directml._errors import Violation
 from jaxdml.directml._support import SUPPORT
-from jaxdml.directml._tensors import LARGEST_UINT, BufferTensorDesc
+from jaxdml.directml._tensors import LARGEST_UINT, BufferTensorDesc, size_in_bytes
 
 Violations = Iterator[Violation]
 
@@ -44,7 +44,7 @@ def _of_tensor(tensor: BufferTensorDesc, role: Role) -> Iterator[tuple[str, str,
             yield "Strides", f"must span at most {LARGEST_UINT} elements", _short(tensor.span)
         elif role is Role.OUTPUT and _overlaps(sizes, strides):
             yield "Strides", "must give each element of an output its own place, one dimension within the next", strides
-    least, most = tensor.least_size_in_bytes, (LARGEST_UINT * bits + 31) // 32 * 4
+    least, most = tensor.least_size_in_bytes, size_in_bytes(LARGEST_UINT, bits)
     if bits and least <= most and not least <= tensor.size_in_bytes <= most:
         yield "TotalTensorSizeInBytes", f"must be between {least} and {most}", tensor.size_in_bytes
     alignment = tensor.guaranteed_base_offset_alignment
@@ -74,7 +74,7 @@ def _of_level(desc: OperatorDesc, level: FeatureLevel) -> Violations:
     first = min(rows)
     if level < first:
         rule = f"needs feature level {first.label}"
-        yield Violation(f"DML_OPERATOR_{desc.operator_type.name}", rule, level.label, first)
+        yield Violation(c_name(desc.operator_type), rule, level.label, first)
         level = first
     row = rows[max(reached for reached in rows if reached <= level)]
     for name, tensor in desc.tensors.items():

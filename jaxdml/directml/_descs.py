@@ -38,9 +38,9 @@ class OperatorDesc:
 
     def __post_init__(self) -> None:
         """Bring every field to its kind."""
-        given = Given(type(self).__name__)
         if type(self) is OperatorDesc:
             raise TypeError("jaxdml.directml.OperatorDesc: it describes no operator; take one that is derived from it.")
+        given = Given(type(self).__name__)
         for field in fields(self):
             value, name, role = getattr(self, field.name), c_field(field.name), role_of(field)
             if role:

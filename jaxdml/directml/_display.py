@@ -42,7 +42,7 @@ def describe(desc: OperatorDesc) -> None:
     show.line(c_name(desc.operator_type))
     rows = []
     for name, role in desc.roles().items():
-        tensor = desc.tensors.get(name)
+        tensor = getattr(desc, name)
         cells = ["-"] * 5
         if tensor:
             strides = "packed" if tensor.strides is None else str(list(tensor.strides))

@@ -97,10 +97,8 @@ def c_value(value: object) -> object:
 
 
 def c_name(member: enum.IntEnum | enum.IntFlag) -> str:
-    """Return the name that a member has in C; flags that are set together are joined as C joins them."""
-    prefix = PREFIXES[type(member)]
-    parts = [flag.name for flag in member] if isinstance(member, enum.IntFlag) else []
-    return " | ".join(f"{prefix}{name}" for name in parts or [member.name])
+    """Return the name that a member has in C."""
+    return f"{PREFIXES[type(member)]}{member.name}"
 
 
 @functools.cache

@@ -62,29 +62,23 @@ def _multiplied(counts: range, counts_of_parameters: range) -> Row:
     )
 
 
+_BOTH_SELECTIONS = {
+    FeatureLevel.LEVEL_2_1: _selected(_FOUR, _NARROW),
+    FeatureLevel.LEVEL_3_1: _selected(_UP_TO_EIGHT, _NARROW),
+    FeatureLevel.LEVEL_5_0: _selected(_UP_TO_EIGHT, _WIDE, _UNSIGNED_INDICES),
+}
+
+_BOTH_SCATTERS = {
+    FeatureLevel.LEVEL_2_1: _scattered(_FOUR, _NARROW),
+    FeatureLevel.LEVEL_3_0: _scattered(_UP_TO_EIGHT, _NARROW, _INDICES),
+    FeatureLevel.LEVEL_4_1: _scattered(_UP_TO_EIGHT, _ALL, _INDICES),
+}
+
 SUPPORT: Mapping[OperatorType, Mapping[FeatureLevel, Row]] = {
-    OperatorType.TOP_K: {
-        FeatureLevel.LEVEL_2_0: _selected(_FOUR, _FLOATS),
-        FeatureLevel.LEVEL_2_1: _selected(_FOUR, _NARROW),
-        FeatureLevel.LEVEL_3_1: _selected(_UP_TO_EIGHT, _NARROW),
-        FeatureLevel.LEVEL_5_0: _selected(_UP_TO_EIGHT, _WIDE, _UNSIGNED_INDICES),
-    },
-    OperatorType.TOP_K1: {
-        FeatureLevel.LEVEL_2_1: _selected(_FOUR, _NARROW),
-        FeatureLevel.LEVEL_3_1: _selected(_UP_TO_EIGHT, _NARROW),
-        FeatureLevel.LEVEL_5_0: _selected(_UP_TO_EIGHT, _WIDE, _UNSIGNED_INDICES),
-    },
-    OperatorType.SCATTER: {
-        FeatureLevel.LEVEL_1_0: _scattered(_FOUR, _FLOATS),
-        FeatureLevel.LEVEL_2_1: _scattered(_FOUR, _NARROW),
-        FeatureLevel.LEVEL_3_0: _scattered(_UP_TO_EIGHT, _NARROW, _INDICES),
-        FeatureLevel.LEVEL_4_1: _scattered(_UP_TO_EIGHT, _ALL, _INDICES),
-    },
-    OperatorType.SCATTER_ND: {
-        FeatureLevel.LEVEL_2_1: _scattered(_FOUR, _NARROW),
-        FeatureLevel.LEVEL_3_0: _scattered(_UP_TO_EIGHT, _NARROW, _INDICES),
-        FeatureLevel.LEVEL_4_1: _scattered(_UP_TO_EIGHT, _ALL, _INDICES),
-    },
+    OperatorType.TOP_K: {FeatureLevel.LEVEL_2_0: _selected(_FOUR, _FLOATS), **_BOTH_SELECTIONS},
+    OperatorType.TOP_K1: _BOTH_SELECTIONS,
+    OperatorType.SCATTER: {FeatureLevel.LEVEL_1_0: _scattered(_FOUR, _FLOATS), **_BOTH_SCATTERS},
+    OperatorType.SCATTER_ND: _BOTH_SCATTERS,
     OperatorType.QUANTIZED_LINEAR_MATRIX_MULTIPLY: {
         FeatureLevel.LEVEL_2_1: _multiplied(_FOUR, _FOUR),
         FeatureLevel.LEVEL_4_0: _multiplied(_TWO_TO_FOUR, _UP_TO_FOUR),

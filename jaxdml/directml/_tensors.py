@@ -89,7 +89,7 @@ class BufferTensorDesc:
     @property
     def least_size_in_bytes(self) -> int:
         """The size of the smallest buffer that holds the tensor, rounded up to 4 bytes; at most what 64 bits hold."""
-        return min((self.span * self.data_type.bits + 31) // 32 * 4, LARGEST_UINT64)
+        return min(size_in_bytes(self.span, self.data_type.bits), LARGEST_UINT64)
 
     def __repr__(self) -> str:
         """Write it as C initializes it."""
@@ -104,6 +104,11 @@ class BufferTensorDesc:
             "GuaranteedBaseOffsetAlignment": self.guaranteed_base_offset_alignment,
         }
         return "DML_BUFFER_TENSOR_DESC" + braced(f".{name} = {part}" for name, part in parts.items())
+
+
+def size_in_bytes(elements: int, bits: int) -> int:
+    """Return the bytes that so many elements of so many bits take, rounded up to 4."""
+    return (elements * bits + 31) // 32 * 4
 
 
 def braced(parts: Iterable[object]) -> str:
