@@ -145,6 +145,19 @@ def test_every_quotient_is_correctly_rounded(way, deep):
     assert wrong > 0  # Else these numbers would be too easy to tell the two apart.
 
 
+def test_halves_are_those_of_the_estimate_or_far_out_on_its_side():
+    near = np.arange(-(2**11), 2**11, 0.125).astype(np.float32)
+    far = (2.0**21 * 1.001 ** np.arange(73_000)).astype(np.float32)  # Up to 2**126.
+    far = np.concatenate([far, -far])
+    lower, half = map(np.asarray, jax.jit(fixed_point.lower_and_half)(jnp.asarray(near)))
+    assert (half == lower + 0.5).all()
+    assert (near - lower >= -0.25).all()
+    assert (near - lower <= 0.75).all()
+    lower, _ = map(np.asarray, jax.jit(fixed_point.lower_and_half)(jnp.asarray(far)))
+    assert (np.sign(lower) == np.sign(far)).all()
+    assert (np.abs(lower.astype(np.int64)) >= 2**20).all()
+
+
 @jax.jit
 def look_closely(accumulators, *scales):
     multiplier = multiplier_of(scales)

@@ -35,13 +35,19 @@ def float_product(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Arra
 def turned_product(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> Centered:
     """Turn ``b`` first, in a kernel of its own, which makes sums of rows of the sums of columns."""
     left, right = as_matrices(a, b)
-    turned = _stored(jnp.swapaxes(right, -1, -2))
-    total = jnp.einsum("...mk,...nk->...mn", _stored(left), turned, preferred_element_type=jnp.int32)
+    stored, turned = _stored(left), _stored(jnp.swapaxes(right, -1, -2))
+    total = jnp.einsum("...mk,...nk->...mn", stored, turned, preferred_element_type=jnp.int32)
+
+    def row_sums() -> jax.Array:
+        if a.shape[-1] % _ALIGNMENT == 0:
+            return _row_sums(a)
+        # Rows that begin at any address are read byte by byte, and the stored ones are not.
+        return _row_sums(stored)[..., : left.shape[-2], :].reshape(*a.shape[:-1], 1)
 
     def column_sums() -> jax.Array:
         return jnp.swapaxes(_row_sums(turned), -1, -2)[..., : b.shape[-1]]
 
-    return center(total, a.shape[-1], za, zb, lambda: _row_sums(a), column_sums)
+    return center(total, a.shape[-1], za, zb, row_sums, column_sums)
 
 
 def unturned_product(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> Centered:

@@ -101,7 +101,12 @@ def multiplier(negative: jax.Array, ma: jax.Array, mb: jax.Array, mo: jax.Array,
 
 def power_of_two(exponent: jax.Array) -> jax.Array:
     """Return ``2.0**exponent`` as float32, for exponents of normal numbers."""
-    return lax.bitcast_convert_type((exponent + 127) << 23, jnp.float32)
+    return times_power_of_two(jnp.float32(1), exponent)
+
+
+def times_power_of_two(x: jax.Array, exponent: jax.Array) -> jax.Array:
+    """Return ``x * 2.0**exponent``, both float32 and normal numbers."""
+    return lax.bitcast_convert_type(lax.bitcast_convert_type(x, jnp.int32) + (exponent << 23), jnp.float32)
 
 
 def rounded_products(accumulator: jax.Array, by: Multiplier) -> tuple[jax.Array, jax.Array]:
@@ -114,6 +119,8 @@ def rounded_products(accumulator: jax.Array, by: Multiplier) -> tuple[jax.Array,
 
 def lower_and_half(estimate: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Return an int32 that a float32, below 2**21 in magnitude, exceeds by -1/4 to 3/4; and it plus 1/2, in float32.
+
+    Of a float32 of a greater magnitude the int32 is wrong, but 2**20 or more from 0 too, on the same side.
 
     That takes sums and no conversion: those of XLA clamp, and are slow on GPUs. Contraction of a sum with a product
     into one operation is welcome.

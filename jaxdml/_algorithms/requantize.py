@@ -22,19 +22,16 @@ import numpy as np
 from jax import lax
 
 from jaxdml._algorithms import fixed_point
-from jaxdml._algorithms.fixed_point import lower_and_half, power_of_two
+from jaxdml._algorithms.fixed_point import lower_and_half, times_power_of_two
 from jaxdml._algorithms.order_keys import bits_of
 
 TOLERANCE = 2.0**-18
 """Relative distance from a half within which the estimate is not believed."""
 
-_CEILING = 1024.0
-"""Quotients from here on saturate: no zero point brings them back into 8 bits."""
+_LEAST_SHIFT = 0
+"""From here down the quotient saturates for every accumulator but 0."""
 
-_HIGHEST_EXPONENT = -1
-"""From here on the quotient saturates for every accumulator but 0."""
-
-_LOWEST_EXPONENT, _LOWEST_DEEP_EXPONENT = -63, -79
+_GREATEST_SHIFT, _GREATEST_DEEP_SHIFT = 62, 78
 """From here on it rounds to 0 for every accumulator below 2**31, or 2**47."""
 
 _HALF_WORD = 16
@@ -92,20 +89,21 @@ def requantize(
       zero_point: int32, or None for 0.
       dtype: int8 or uint8.
     """
-    ma, mb, mo, exponent = _fraction((a_scale, b_scale, output_scale))
-    exponent = jnp.clip(exponent, _LOWEST_EXPONENT if high is None else _LOWEST_DEEP_EXPONENT, _HIGHEST_EXPONENT)
+    ma, mb, mo, shift = _fraction((a_scale, b_scale, output_scale))
+    shift = jnp.clip(shift, _LEAST_SHIFT, _GREATEST_SHIFT if high is None else _GREATEST_DEEP_SHIFT)
     accumulator = low.astype(jnp.float32)
     if high is not None:
         accumulator += high.astype(jnp.float32) * 2.0**_HALF_WORD
     a_part, b_part, o_part = (m.astype(jnp.float32) for m in (ma, mb, mo))
     # The scales of a and of the output go by rows, so that what they make is often small.
-    estimate = accumulator * (a_part / o_part * b_part) * power_of_two(exponent)
-    estimate = jnp.clip(estimate, -_CEILING, _CEILING)
+    estimate = accumulator * times_power_of_two(a_part / o_part * 0.5 * b_part, -shift)
     lower, half = lower_and_half(estimate)
-    past_half = estimate - half
-    doubtful = jnp.abs(past_half) <= TOLERANCE * jnp.abs(estimate)
-    up = jnp.where(doubtful, _rounds_up(low, high, ma, mb, mo, exponent, lower), past_half > 0)
-    return _clamp(lower + up.astype(jnp.int32), zero_point, dtype)
+    missing = half - estimate
+    doubtful = jnp.abs(missing) <= TOLERANCE * jnp.abs(estimate)
+    # Both are int32 with the sign of what is missing, so that no word of 64 bits is compared or selected.
+    exactly = _missing(low, high, ma, mb, mo, shift, lower)
+    signed = jnp.where(doubtful, exactly, lax.bitcast_convert_type(missing, jnp.int32))
+    return _clamp(lower - (signed >> 31), zero_point, dtype)
 
 
 def _clamp(rounded: jax.Array, zero_point: jax.Array | None, dtype: jnp.dtype) -> jax.Array:
@@ -158,30 +156,31 @@ def multiplier_of(scales: Scales) -> fixed_point.Multiplier:
 
 
 def _fraction(scales: Scales) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    """Write ``a_scale * b_scale / output_scale`` as ``ma * mb / mo * 2**exponent`` in int32, ``mo`` positive."""
+    """Write ``a_scale * b_scale / output_scale`` as ``ma * mb / mo * 2**(-1 - shift)`` in int32, ``mo`` positive."""
     (a_negative, ma, ea), (b_negative, mb, eb), (o_negative, mo, eo) = map(_decompose, scales)
     ma, mb, mo = (mantissa.astype(jnp.int32) for mantissa in (ma, mb, mo))
-    return jnp.where(a_negative ^ o_negative, -ma, ma), jnp.where(b_negative, -mb, mb), mo, ea - eo + eb
+    ma, mb = jnp.where(a_negative ^ o_negative, -ma, ma), jnp.where(b_negative, -mb, mb)
+    return ma, mb, mo, (eo - ea - 1) - eb
 
 
-def _rounds_up(
+def _missing(
     low: jax.Array,
     high: jax.Array | None,
     ma: jax.Array,
     mb: jax.Array,
     mo: jax.Array,
-    exponent: jax.Array,
+    shift: jax.Array,
     lower: jax.Array,
 ) -> jax.Array:
-    """Tell where the quotient, known to be within a few tolerances of ``lower + 1/2``, rounds up from there.
+    """Return an int32, below 0 where the quotient, known to be within a few tolerances of ``lower + 1/2``, rounds up.
 
-    With N below 2**31, N * ma * mb is below 2**79, and D within 2**-17 of it: below 2**62.
+    It is the upper half of -D, a tie decided. With N below 2**31, N * ma * mb is below 2**79, and D within 2**-17 of
+    it: below 2**62.
 
-    With N below 2**47, D is below 2**78. But the quotient is below 2**11, so D is also below 2**(18 + shift), with the
-    shift that makes the halves an integer. So where that is 45 or more, both terms are taken in units of 2**16. What
-    the first has below that breaks a tie, and the second has nothing there.
+    With N below 2**47, D is below 2**78. But unless it saturates the quotient is below 2**11, so D is also below
+    2**(18 + shift), with the shift that makes the halves an integer. So where that is 45 or more, both terms are taken
+    in units of 2**16. What the first has below that breaks a tie, and the second has nothing there.
     """
-    shift = -1 - exponent
     with jax.enable_x64(True):
         ma, mb, mo = (mantissa.astype(jnp.int64) for mantissa in (ma, mb, mo))
         tie_goes_up = lower & 1
@@ -197,4 +196,4 @@ def _rounds_up(
             shift = jnp.where(in_half_words, shift - _HALF_WORD, shift)
             tie_goes_up |= (in_half_words & (rest & 0xFFFF != 0)).astype(jnp.int32)
         halves = (2 * lower + 1).astype(jnp.int64) * mo << shift.astype(jnp.int64)
-        return numerator - halves + tie_goes_up.astype(jnp.int64) > 0
+        return (halves - numerator - tie_goes_up.astype(jnp.int64) >> 32).astype(jnp.int32)
