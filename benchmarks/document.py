@@ -74,6 +74,8 @@ def _device(folder: Path) -> Iterator[str]:
     versions = ", ".join(f"{name} {version}" for name, version in where["versions"].items())
     yield f"## {title(where)}"
     yield f"Measured on {where['date']} at commit {where['commit']}, with {where['threads']} threads; {versions}."
+    if note := where.get("note"):  # Written by hand, where not all cases come from one run.
+        yield note
     copy = [float(rate) for rate in report["roofline"]["copy_gb_per_s"].values()]
     rate = report["roofline"]["int8_gop_per_s"]
     yield (
