@@ -1,6 +1,7 @@
 """The laws of the quantized matrix multiply, against the oracle, in rational numbers, and by themselves."""
 
 import itertools
+import math
 from fractions import Fraction
 
 import jax
@@ -145,8 +146,39 @@ def test_every_quotient_is_correctly_rounded(way, deep):
     assert wrong > 0  # Else these numbers would be too easy to tell the two apart.
 
 
+def next_to_ties(rng, side):
+    """Draw accumulators of up to 47 bits, and scales with quotients next to a half, closer than half words tell."""
+    while True:
+        shift, u = int(rng.integers(56, 62)), 2 * int(rng.integers(2**7, 2**8)) + 1
+        ma, mb = u << 15, 2 * int(rng.integers(2**22, 2**23)) + 1
+        accumulator = side * pow(u * mb, -1, 2 ** (shift - 15)) % 2 ** (shift - 15)
+        halves = accumulator * u * mb - side >> shift - 15
+        # The quotient is half of an odd number, but for the side.
+        for odd in range(1, 250, 2):
+            mo, rest = divmod(halves, odd)
+            if not rest and 2**23 <= mo < 2**24:
+                yield accumulator, (ma * 2.0**-30, mb * 2.0**-31, mo * 2.0 ** (shift - 60))
+
+
+@pytest.mark.parametrize("side", [1, -1])
+def test_deep_quotients_next_to_ties_are_no_ties(side):
+    quantize = jax.jit(residuals)
+    decided = 0
+    for accumulator, triple in itertools.islice(next_to_ties(np.random.default_rng(5), side), 60):
+        a, b, o = map(Fraction, triple)
+        quotient = accumulator * a * b / o
+        half = math.floor(quotient) + Fraction(1, 2)
+        assert 0 < side * (quotient - half) < Fraction(1, 2**30)
+        for sign in (1, -1):
+            low, high = sign * accumulator & 0xFFFF, sign * accumulator >> 16
+            got = quantize(jnp.int32(low), jnp.int32(high), *map(jnp.float32, triple), zero_point=None)
+            assert got == round(sign * quotient)
+        decided += round(quotient) != round(half)
+    assert decided > 10  # So many ties would have gone the other way.
+
+
 def test_halves_are_those_of_the_estimate_or_far_out_on_its_side():
-    near = np.arange(-(2**11), 2**11, 0.125).astype(np.float32)
+    near = np.concatenate([np.arange(-(2**11), 2**11, 0.125), np.arange(-(2**21) + 1, 2**21, 12.34)]).astype(np.float32)
     far = (2.0**21 * 1.001 ** np.arange(73_000)).astype(np.float32)  # Up to 2**126.
     far = np.concatenate([far, -far])
     lower, half = map(np.asarray, jax.jit(fixed_point.lower_and_half)(jnp.asarray(near)))

@@ -42,7 +42,7 @@ def turned_product(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Arr
     def row_sums() -> jax.Array:
         if a.shape[-1] % _ALIGNMENT == 0:
             return _row_sums(a)
-        # Rows that begin at any address are read byte by byte, and the stored ones are not.
+        # Rows that begin at any address would be read byte by byte. What fills the stored ones up adds 0.
         return _row_sums(stored)[..., : left.shape[-2], :].reshape(*a.shape[:-1], 1)
 
     def column_sums() -> jax.Array:
@@ -89,7 +89,7 @@ def _turned(x: jax.Array) -> jax.Array:
 
 
 def _paired(first: jax.Array, second: jax.Array) -> jax.Array:
-    """Join bytes to words of two, which XLA's GPU backend moves sooner than bytes, and than words of four."""
+    """Join bytes to words of two, the first lower. XLA's GPU backend moves them faster than bytes, or words of four."""
     return bits_of(first).astype(jnp.uint16) | bits_of(second).astype(jnp.uint16) << 8
 
 

@@ -105,7 +105,7 @@ def power_of_two(exponent: jax.Array) -> jax.Array:
 
 
 def times_power_of_two(x: jax.Array, exponent: jax.Array) -> jax.Array:
-    """Return ``x * 2.0**exponent``, both float32 and normal numbers."""
+    """Return ``x * 2.0**exponent``. ``x``, of either sign, and the result must be normal float32 numbers."""
     return lax.bitcast_convert_type(lax.bitcast_convert_type(x, jnp.int32) + (exponent << 23), jnp.float32)
 
 
@@ -120,7 +120,7 @@ def rounded_products(accumulator: jax.Array, by: Multiplier) -> tuple[jax.Array,
 def lower_and_half(estimate: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Return an int32 that a float32, below 2**21 in magnitude, exceeds by -1/4 to 3/4; and it plus 1/2, in float32.
 
-    Of a float32 of a greater magnitude the int32 is wrong, but 2**20 or more from 0 too, on the same side.
+    Of a float32 of a greater magnitude the int32 may be wrong, but it has the same sign and at least 2**20.
 
     That takes sums and no conversion: those of XLA clamp, and are slow on GPUs. Contraction of a sum with a product
     into one operation is welcome.

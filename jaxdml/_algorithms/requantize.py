@@ -100,7 +100,7 @@ def requantize(
     lower, half = lower_and_half(estimate)
     missing = half - estimate
     doubtful = jnp.abs(missing) <= TOLERANCE * jnp.abs(estimate)
-    # Both are int32 with the sign of what is missing, so that no word of 64 bits is compared or selected.
+    # Both are int32, below 0 where it rounds up, so that no word of 64 bits is compared or selected.
     exactly = _missing(low, high, ma, mb, mo, shift, lower)
     signed = jnp.where(doubtful, exactly, lax.bitcast_convert_type(missing, jnp.int32))
     return _clamp(lower - (signed >> 31), zero_point, dtype)
@@ -172,12 +172,12 @@ def _missing(
     shift: jax.Array,
     lower: jax.Array,
 ) -> jax.Array:
-    """Return an int32, below 0 where the quotient, known to be within a few tolerances of ``lower + 1/2``, rounds up.
+    """Return an int32, below 0 just where the quotient, a few tolerances from ``lower + 1/2`` at most, rounds up.
 
-    It is the upper half of -D, a tie decided. With N below 2**31, N * ma * mb is below 2**79, and D within 2**-17 of
-    it: below 2**62.
+    It is the upper half of -D, less 1 where a tie would go up. With N below 2**31, N * ma * mb is below 2**79, and D
+    within 2**-17 of it: below 2**62.
 
-    With N below 2**47, D is below 2**78. But unless it saturates the quotient is below 2**11, so D is also below
+    With N below 2**47, D is below 2**78. But unless it saturates the quotient is below 2**10, so D is also below
     2**(18 + shift), with the shift that makes the halves an integer. So where that is 45 or more, both terms are taken
     in units of 2**16. What the first has below that breaks a tie, and the second has nothing there.
     """
