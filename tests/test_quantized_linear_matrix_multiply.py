@@ -317,7 +317,7 @@ SHALLOW = integer_dot.centered_product, aligned_product.float_product
 DEEP = integer_dot.centered_product, aligned_product.turned_product, aligned_product.unturned_product
 DEEPEST = aligned_product.DEEPEST_FLOAT_SUM
 PRODUCTS = [*itertools.product(SHALLOW, (1, 7, DEEPEST)), *itertools.product(DEEP, (DEEPEST + 1, DEEPEST + 16, 5000))]
-BATCHES = [((), ()), ((2, 8), (1, 1)), ((2, 1), (1, 3)), ((1,), (2,)), ((0,), (1,)), ((2, 3), (2, 3))]
+BATCHES = [((), ()), ((2, 3), (1, 1)), ((2, 8), (1, 1)), ((2, 1), (1, 3)), ((1,), (2,)), ((0,), (1,)), ((2, 3), (2, 3))]
 
 
 def skip_if_known_wrong(multiply_by):
