@@ -89,7 +89,7 @@ def _turned(x: jax.Array) -> jax.Array:
 
 
 def _paired(first: jax.Array, second: jax.Array) -> jax.Array:
-    """Join bytes to words of two, the first lower. XLA's GPU backend moves them faster than bytes, or words of four."""
+    """Join bytes to words of two, the first lower: mostly XLA's GPU backend moves those faster than bytes."""
     return bits_of(first).astype(jnp.uint16) | bits_of(second).astype(jnp.uint16) << 8
 
 
