@@ -12,7 +12,7 @@ import pytest
 
 import jaxdml
 from jaxdml import __main__, _selfcheck, reference
-from jaxdml._base.display import Display, RichDisplay, display
+from jaxdml._display import Display, RichDisplay, display
 from jaxdml._lowerings import top_k as thresholds
 from jaxdml._selfcheck import judging
 from jaxdml._selfcheck.cases import CHECKS

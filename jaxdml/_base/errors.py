@@ -12,7 +12,7 @@ def describe(value: Any) -> str:
     return f"{dtype}{list(shape)}"
 
 
-def complaint(function: str, rule: str, operands: Mapping[str, Any], advice: str) -> str:
+def message(function: str, rule: str, operands: Mapping[str, Any], advice: str) -> str:
     """Compose the three lines of an error message.
 
     Args:

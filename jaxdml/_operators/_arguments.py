@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml._base.errors import complaint
+from jaxdml._base.errors import message
 
 
 class Call:
-    """One call of a public function: its name and its array arguments, so that every complaint can show them."""
+    """One call of a public function: its name and its array arguments, so that every error message can show them."""
 
     def __init__(self, function: str, **operands: Any) -> None:
         self.function = function
@@ -21,7 +21,7 @@ class Call:
     def fail(self, error: type[Exception], rule: str, advice: str, *only: str) -> NoReturn:
         """Raise ``error`` in three lines, describing ``only`` these operands, or all."""
         shown = {name: self.operands[name] for name in only or self.operands}
-        raise error(complaint(self.function, rule, shown, advice))
+        raise error(message(self.function, rule, shown, advice))
 
     def array(self, name: str) -> jax.Array:
         """Return the operand as a JAX array, and show it as one from here on."""

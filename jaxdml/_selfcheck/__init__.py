@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxdml._base.display import Display, Side, display
+from jaxdml._display import Display, Side, display
 from jaxdml._selfcheck.cases import CHECKS, Check
 from jaxdml._selfcheck.examples import EXAMPLES
 from jaxdml._selfcheck.judging import Row, check, judge_example, race

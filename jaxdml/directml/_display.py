@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from jaxdml._base.display import Side, display
+from jaxdml._display import Side, display
 from jaxdml.directml._descs import OperatorDesc, require
 from jaxdml.directml._enums import c_field, c_name, c_value
 
