@@ -1,1 +1,1 @@
-"""Floor 2: one file an operator says which method serves on which platform, and from which size."""
+"""Floor 2: one file a kernel says which algorithm serves on which platform, and from which size."""

@@ -1,23 +1,92 @@
-"""The only place that asks on which platform a program will run, and it asks at lowering."""
+"""The only place that asks for which platform a program is lowered, and it asks at lowering."""
 
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
+import jax
+import jax.numpy as jnp
 from jax import lax
+from jax.extend.core import Primitive
+from jax.interpreters import mlir
+
+Form = Callable[..., Any]
 
 
-def by_platform(*operands: Any, default: Callable[..., Any] | None = None, **branches: Callable[..., Any]) -> Any:
-    """Call the branch of the platform that the program is lowered for: ``cpu``, ``cuda``, ``rocm``, ``tpu``."""
-    return lax.platform_dependent(*operands, default=default, **branches)
+class Kernel(NamedTuple):
+    """One computation, in the form that each platform has of it; all forms take and return the same."""
+
+    default: Form | None = None
+    """For every platform without a form of its own; None where no other platform can serve."""
+
+    cpu: Form | None = None
+    gpu: Form | None = None
+    """For CUDA and ROCm."""
+
+
+def chain(first: Kernel, second: Kernel) -> Kernel:
+    """Return the kernel that calls ``second(first(*operands), *others)``, platform by platform.
+
+    Both calls are in one branch of the platform, so what passes between them may differ from platform to platform.
+    """
+
+    def chained(platform: str) -> Form | None:
+        before, after = (getattr(kernel, platform) or kernel.default for kernel in (first, second))
+        return before and after and (lambda operands, *others: after(before(*operands), *others))
+
+    return Kernel(*map(chained, Kernel._fields))
+
+
+def run(kernel: Kernel, *operands: Any, refusal: str = "") -> Any:
+    """Call the form of the platform that the program is lowered for.
+
+    If that platform has none, lowering raises ``NotImplementedError`` with the text ``refusal``.
+    """
+    by_name = {"cpu": kernel.cpu, "cuda": kernel.gpu, "rocm": kernel.gpu}
+    forms = {platform: form for platform, form in by_name.items() if form}
+    if kernel.default and not forms:
+        return kernel.default(*operands)
+    default = kernel.default or _refusing(refusal, next(iter(forms.values())))
+    return lax.platform_dependent(*operands, default=default, **forms)
+
+
+def _refusing(text: str, form: Form) -> Form:
+    """Return a form with the results of ``form`` that cannot be lowered."""
+
+    def refuse(*operands: Any) -> Any:
+        nothing = _refusal.bind(text=text)  # type: ignore[no-untyped-call]
+        return jax.tree.map(
+            lambda result: jnp.broadcast_to(nothing.astype(result.dtype), result.shape),
+            jax.eval_shape(form, *operands),
+        )
+
+    return refuse
+
+
+_refusal = Primitive("jaxdml_refusal")
+"""An int32 that no platform can compute: its lowering raises ``NotImplementedError``."""
+
+
+@_refusal.def_abstract_eval  # type: ignore[untyped-decorator]
+def _(*, text: str) -> jax.core.ShapedArray:
+    del text
+    return jax.core.ShapedArray((), jnp.dtype(jnp.int32))
+
+
+def _refuse(*_: Any, text: str) -> NoReturn:
+    raise NotImplementedError(text)
+
+
+_refusal.def_impl(_refuse)  # type: ignore[no-untyped-call]
+mlir.register_lowering(_refusal, _refuse)
 
 
 @cache
 def cpu_features() -> frozenset[str]:
-    """Return what Linux says the CPU here can do, by its names; nothing where nobody says.
+    """Return the features of this CPU by the names that Linux has for them; nothing on other systems.
 
-    XLA compiles for the CPU that it runs on but does not tell what that has.
+    XLA compiles for the CPU that it runs on, but does not tell its features.
     """
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()

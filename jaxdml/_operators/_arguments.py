@@ -1,7 +1,7 @@
 """The checks that every operator makes of its arguments."""
 
 import operator
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NoReturn
 
 import jax
@@ -20,35 +20,58 @@ class Call:
 
     def fail(self, error: type[Exception], rule: str, advice: str, *only: str) -> NoReturn:
         """Raise ``error`` in three lines, describing ``only`` these operands, or all."""
+        raise error(self._message(rule, advice, *only))
+
+    def _message(self, rule: str, advice: str, *only: str) -> str:
         shown = {name: self.operands[name] for name in only or self.operands}
-        raise error(message(self.function, rule, shown, advice))
+        return message(self.function, rule, shown, advice)
 
     def array(self, name: str) -> jax.Array:
-        """Return the operand as a JAX array, and show it as one from here on."""
+        """Return the operand as a JAX array, and describe it as one from here on."""
         value = self.operands[name]
         if not _is_array(value):
-            self.fail(TypeError, f"{name} must be an array.", f"Pass jnp.asarray({name}).", name)
-        self.operands[name] = jnp.asarray(value)
+            self.fail(TypeError, f"{name} must be an array.", _instead_of(name, value), name)
+        if isinstance(value, jax.Array):
+            if jnp.issubdtype(value.dtype, jax.dtypes.extended):
+                rule = f"{name} must be an array of numbers; got {value.dtype}."
+                self.fail(TypeError, rule, f"Pass jax.random.key_data({name}) if it holds keys.", name)
+            narrower = jax.dtypes.canonicalize_dtype(value.dtype)
+            if value.dtype != narrower:
+                rule = f"{name} is {value.dtype}, which JAX has only with jax_enable_x64."
+                advice = f"Enable jax_enable_x64, or pass np.asarray({name}).astype({str(narrower)!r})."
+                self.fail(TypeError, rule, advice, name)
+        elif isinstance(value, np.ma.MaskedArray):
+            self.fail(TypeError, f"{name} must not be masked.", f"Pass {name}.filled(value).", name)
+        try:
+            self.operands[name] = jnp.asarray(native(value))
+        except (TypeError, OverflowError):
+            got = getattr(value, "dtype", "an int that is too large")
+            rule = f"{name} must be of a dtype that JAX has; got {got}."
+            self.fail(TypeError, rule, f"Pass {name} as an array of numbers of at most 64 bits.", name)
         return self.operands[name]
 
-    def dtype(self, name: str, allowed: Collection[str]) -> None:
+    def dtype(self, name: str, allowed: Collection[str], advice: str = "") -> None:
         """Require the operand's dtype to be one of ``allowed``."""
         dtype = str(self.operands[name].dtype)
         if dtype not in allowed:
             rule = f"{name} must be one of {', '.join(allowed)}; got {dtype}."
-            self.fail(TypeError, rule, f"Convert {name} with .astype first.", name)
+            self.fail(TypeError, rule, advice or f"Convert {name} with .astype first.", name)
 
-    def integer(self, name: str, value: Any) -> int:
-        """Return a static integer argument as an ``int``."""
+    def static(self, name: str, value: Any) -> None:
+        """Require an option not to be traced."""
         if isinstance(value, jax.core.Tracer):
             rule = f"{name} must be static; got a traced value."
             self.fail(TypeError, rule, f"Name {name} in jax.jit's static_argnames, or close over it.")
+
+    def integer(self, name: str, value: Any) -> int:
+        """Return a static integer argument as an ``int``."""
+        self.static(name, value)
         try:
             if isinstance(value, bool | np.bool_):
                 raise TypeError
             return operator.index(value)
         except TypeError:
-            rule = f"{name} must be an integer; got {value!r}."
+            rule = f"{name} must be an integer; got {_shown(value)}."
             self.fail(TypeError, rule, f"Pass {name} as a Python int.")
 
     def axis(self, value: Any, rank: int) -> int:
@@ -61,32 +84,72 @@ class Call:
 
     def choice(self, name: str, value: Any, allowed: Collection[str]) -> None:
         """Require an option to be one of ``allowed``."""
+        self.static(name, value)
         if not isinstance(value, str) or value not in allowed:
             listed = ", ".join(repr(option) for option in allowed)
             error = ValueError if isinstance(value, str) else TypeError
             self.fail(
                 error,
-                f"{name} must be one of {listed}; got {value!r}.",
+                f"{name} must be one of {listed}; got {_shown(value)}.",
                 f"Pass {name}={next(iter(allowed))!r}.",
             )
 
     def implementation(
-        self, value: Any, methods: Collection[str], why_not: Callable[[str], str | None] = lambda method: None
-    ) -> None:
-        """Require a forced implementation to exist and to serve."""
+        self,
+        value: Any,
+        methods: Collection[str],
+        why_not: Callable[[str], str | None] = lambda method: None,
+        only_on: Mapping[str, str] | None = None,
+    ) -> str:
+        """Require a forced implementation to exist and to serve.
+
+        Returns:
+          The text of the error for a platform that does not have it: the platform is known at lowering only.
+        """
         if value is None:
-            return
+            return ""
         self.choice("implementation", value, methods)
+        advice = "Pass implementation=None to let the library choose."
         reason = why_not(value)
         if reason is not None:
-            rule = f"implementation={value!r} cannot serve this call: {reason}."
-            self.fail(NotImplementedError, rule, "Pass implementation=None to let the library choose.")
+            self.fail(NotImplementedError, f"implementation={value!r} cannot serve this call: {reason}.", advice)
+        if not only_on or value not in only_on:
+            return ""
+        return self._message(f"implementation={value!r} serves only when lowered for {only_on[value]}.", advice)
 
 
 def _is_array(value: Any) -> bool:
     if isinstance(value, jax.Array | np.ndarray):
         return value.dtype != object
     return isinstance(value, np.generic | bool | int | float | complex) or hasattr(value, "__jax_array__")
+
+
+def native(value: Any) -> Any:
+    """Return a NumPy array with the byte order of this machine."""
+    if isinstance(value, np.ndarray | np.generic) and not value.dtype.isnative:
+        return value.astype(value.dtype.newbyteorder("="))
+    return value
+
+
+def _shown(value: Any) -> str:
+    """Write an option that was given, by its type where its text would be long."""
+    written = repr(value)
+    return written if len(written) <= 60 and "\n" not in written else f"a {type(value).__name__}"
+
+
+def _instead_of(name: str, value: Any) -> str:
+    """Say what to pass instead of something that is no array."""
+    if isinstance(value, jax.ShapeDtypeStruct):
+        return "Pass an array, or trace with jax.eval_shape to work with shapes alone."
+    if hasattr(value, "todense"):
+        return f"Pass {name}.todense()."
+    if isinstance(value, jax.Ref):
+        return f"Pass {name}[...], the array that it refers to."
+    if isinstance(value, dict):
+        return "Pass one of its arrays."
+    if isinstance(value, list | tuple) or hasattr(value, "__array__") or hasattr(value, "__dlpack__"):
+        return f"Pass jnp.asarray({name})."
+    return "Pass an array of numbers."
 
 
 def x64_enabled() -> bool:

@@ -4,13 +4,9 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-import numpy as np
-from jax import lax
 
-from jaxdml._algorithms.indexed_write import linear, narrow, wrap
-from jaxdml._lowerings import scatter as lowering
-from jaxdml._operators import _scattering
+from jaxdml._lowerings import indexed_write
+from jaxdml._operators import _indices
 from jaxdml._operators._arguments import Call
 
 
@@ -61,38 +57,26 @@ def scatter_elements(
     """
     call = Call("scatter_elements", x=x, indices=indices, updates=updates)
     x, updates = call.array("x"), call.array("updates")
-    raw = _scattering.check_indices(call)
+    raw = _indices.check_indices(call)
     if x.ndim == 0 or raw.ndim != x.ndim:
         rule = f"indices must have the rank of x, and that at least 1; got ranks {raw.ndim} and {x.ndim}."
         call.fail(TypeError, rule, "Add axes of size 1 to the one of lower rank.")
     axis = call.axis(axis, x.ndim)
-    _scattering.check_updates(call, x, updates, raw.shape, "that of indices")
-    too_large = [d for d in range(x.ndim) if d != axis and raw.shape[d] > x.shape[d]]
-    if too_large:
-        rule = f"indices must be no larger than x off axis {axis}; they are in dimension {too_large[0]}."
-        call.fail(TypeError, rule, f"Cut indices and updates to {x.shape[too_large[0]]} in that dimension.")
-    _scattering.check_options(call, mode, duplicates, implementation)
-    indices = _scattering.fit(call, raw, (max(x.shape),))
+    _indices.check_updates(call, x, updates, raw.shape, "that of indices")
+    for d in range(x.ndim):
+        if d != axis and raw.shape[d] > x.shape[d]:
+            rule = f"indices.shape[{d}] is {raw.shape[d]}, more than x.shape[{d}], {x.shape[d]}; "
+            rule += f"only axis {axis} may be larger."
+            call.fail(TypeError, rule, f"Cut indices and updates to {x.shape[d]} in dimension {d}, or pass axis={d}.")
+    _indices.check_options(call, mode, duplicates, implementation)
+    indices = _indices.fit(call, raw, (max(x.shape),))
     if updates.size == 0 or x.size == 0:
         return x
-    return _scatter_elements(x, indices, updates, axis, mode, duplicates, implementation)
+    return _scatter_elements(x, indices, updates, axis, mode, duplicates)
 
 
-@partial(jax.jit, static_argnums=(3, 4, 5, 6), inline=True)
+@partial(jax.jit, static_argnums=(3, 4, 5), inline=True)
 def _scatter_elements(
-    x: jax.Array,
-    indices: jax.Array,
-    updates: jax.Array,
-    axis: int,
-    mode: str,
-    duplicates: str,
-    implementation: str | None,
+    x: jax.Array, indices: jax.Array, updates: jax.Array, axis: int, mode: str, duplicates: str
 ) -> jax.Array:
-    along = wrap(narrow(indices, (max(x.shape),)), x.shape[axis : axis + 1], mode)
-    if x.size > np.iinfo(np.int32).max:
-        # Narrowed for the longest dimension: one dtype has to hold every coordinate.
-        coordinates = [along if d == axis else lax.broadcasted_iota(along.dtype, along.shape, d) for d in range(x.ndim)]
-        places = jnp.stack(coordinates, axis=-1).reshape(-1, x.ndim)
-        return lowering.write(x, places, updates.reshape(-1), mode, duplicates, implementation)
-    places = linear(along, x.shape, axis, mode).reshape(-1, 1)
-    return lowering.write(x.ravel(), places, updates.ravel(), mode, duplicates, implementation).reshape(x.shape)
+    return indexed_write.write_elements(x, indices, updates, axis, mode, duplicates)

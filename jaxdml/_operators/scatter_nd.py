@@ -1,15 +1,12 @@
 """DML_OPERATOR_SCATTER_ND."""
 
-import math
 from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
-from jaxdml._algorithms.indexed_write import narrow, wrap
-from jaxdml._lowerings import scatter as lowering
-from jaxdml._operators import _scattering
+from jaxdml._lowerings import indexed_write
+from jaxdml._operators import _indices
 from jaxdml._operators._arguments import Call
 
 
@@ -57,36 +54,22 @@ def scatter_nd(
     """
     call = Call("scatter_nd", x=x, indices=indices, updates=updates)
     x, updates = call.array("x"), call.array("updates")
-    raw = _scattering.check_indices(call)
+    raw = _indices.check_indices(call)
     if raw.ndim == 0 or raw.shape[-1] > x.ndim:
         rule = f"indices must have the shape [..., t] with t <= {x.ndim}, the rank of x; got {list(raw.shape)}."
         call.fail(TypeError, rule, "Pass indices[..., None] if each index addresses the first dimension of x.")
     *leading, t = raw.shape
     shape = (*leading, *x.shape[t:])
-    _scattering.check_updates(call, x, updates, shape, "indices.shape[:-1] + x.shape[t:]")
-    _scattering.check_options(call, mode, duplicates, implementation)
-    indices = _scattering.fit(call, raw, x.shape[:t])
+    of_rows = updates.shape == (*raw.shape, *x.shape[1:])
+    advice = "Pass indices[..., None] if each index addresses the first dimension of x." if of_rows else ""
+    _indices.check_updates(call, x, updates, shape, "indices.shape[:-1] + x.shape[t:]", advice)
+    _indices.check_options(call, mode, duplicates, implementation)
+    indices = _indices.fit(call, raw, x.shape[:t])
     if updates.size == 0 or x.size == 0:
         return x
-    return _scatter_nd(x, indices, updates, mode, duplicates, implementation)
+    return _scatter_nd(x, indices, updates, mode, duplicates)
 
 
-@partial(jax.jit, static_argnums=(3, 4, 5), inline=True)
-def _scatter_nd(
-    x: jax.Array,
-    indices: jax.Array,
-    updates: jax.Array,
-    mode: str,
-    duplicates: str,
-    implementation: str | None,
-) -> jax.Array:
-    *leading, t = indices.shape
-    n = math.prod(leading)
-    if t == 0:
-        # Every update addresses the whole of x: the one element of an x with one more axis.
-        zeros = jnp.zeros((n, 1), jnp.int32)
-        whole = updates.reshape(n, *x.shape)
-        return lowering.write(x[None], zeros, whole, mode, duplicates, implementation)[0]
-    updates = updates.reshape(n, *x.shape[t:])
-    places = wrap(narrow(indices.reshape(n, t), x.shape[:t]), x.shape[:t], mode)
-    return lowering.write(x, places, updates, mode, duplicates, implementation)
+@partial(jax.jit, static_argnums=(3, 4), inline=True)
+def _scatter_nd(x: jax.Array, indices: jax.Array, updates: jax.Array, mode: str, duplicates: str) -> jax.Array:
+    return indexed_write.write_slices(x, indices, updates, mode, duplicates)

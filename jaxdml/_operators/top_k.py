@@ -1,18 +1,16 @@
 """DML_OPERATOR_TOP_K1."""
 
-import math
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import export, lax
+from jax import export
 
-from jaxdml._algorithms.exact_gather import take_from_rows
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._base.dtypes import SELECTABLE
-from jaxdml._lowerings import top_k as lowering
+from jaxdml._lowerings import selection
 from jaxdml._operators._arguments import Call, x64_enabled
 
 _DIRECTIONS = {"decreasing": AxisDirection.DECREASING, "increasing": AxisDirection.INCREASING}
@@ -53,7 +51,8 @@ def top_k(
         unsigned dtype. Other dimensions may be 0.
       k: how many to take, ``1 <= k <= n``. Static.
       axis: the axis to select along; negative counts from the end. Static.
-      direction: ``"decreasing"`` takes the largest, ``"increasing"`` the smallest; or an ``AxisDirection``. Static.
+      direction: ``"decreasing"`` takes the largest, ``"increasing"`` the smallest; or an ``AxisDirection``, or its
+        number. Static.
       index_dtype: ``uint32`` (the default) or ``int32``; with x64 enabled ``uint64`` or ``int64`` too. Static.
       implementation: the name of a method to force; None lets the library choose. Static.
 
@@ -65,7 +64,7 @@ def top_k(
       TypeError: ``x`` is complex, boolean, no array or has no axes; ``k`` or ``axis`` is no integer;
         ``index_dtype`` is no index dtype or too narrow for ``n``.
       ValueError: ``k``, ``axis``, ``direction`` or ``implementation`` is out of range.
-      NotImplementedError: the forced ``implementation`` cannot serve.
+      NotImplementedError: the forced ``implementation`` cannot serve these sizes, or this platform.
 
     Source:
       DML_TOP_K1_OPERATOR_DESC: ``Axis``, ``K``, ``AxisDirection``. Negative ``axis``, ``k == n``, the order of NaNs
@@ -79,7 +78,9 @@ def top_k(
     x = call.array("x")
     call.dtype("x", SELECTABLE)
     if x.ndim == 0:
-        call.fail(TypeError, "x must have at least one axis.", "Pass x[None] to select from one element.")
+        swapped = getattr(k, "ndim", 0) > 0
+        advice = "Pass the array first: jaxdml.top_k(x, k)." if swapped else "Pass x[None] to select from one element."
+        call.fail(TypeError, "x must have at least one axis.", advice)
     axis = call.axis(axis, x.ndim)
     n = x.shape[axis]
     k = call.integer("k", k)
@@ -88,12 +89,22 @@ def top_k(
     if not 1 <= k <= n:
         advice = "Pass k=1 or more." if k < 1 else f"Pass k={n} to sort the whole axis."
         call.fail(ValueError, f"k must be between 1 and {n}, the length of axis {axis}; got k={k}.", advice)
-    if not isinstance(direction, AxisDirection):
-        call.choice("direction", direction, _DIRECTIONS)
-        direction = _DIRECTIONS[direction]
-    index_dtype = _index_dtype(call, index_dtype, n)
-    call.implementation(implementation, lowering.METHODS, lambda name: lowering.why_not(name, n, k, x.dtype.itemsize))
-    return _top_k(x, k, axis, direction, index_dtype, implementation)
+    refusal = call.implementation(
+        implementation,
+        selection.METHODS,
+        lambda name: selection.why_not(name, n, k, x.dtype.itemsize),
+        selection.ONLY_ON,
+    )
+    direction, index_dtype = _direction(call, direction), _index_dtype(call, index_dtype, n)
+    return _top_k(x, k, axis, direction, index_dtype, implementation, refusal)
+
+
+def _direction(call: Call, value: Any) -> AxisDirection:
+    call.static("direction", value)
+    if isinstance(value, int | np.integer) and not isinstance(value, bool) and value in list(AxisDirection):
+        return AxisDirection(int(value))
+    call.choice("direction", value, _DIRECTIONS)
+    return _DIRECTIONS[value]
 
 
 def _index_dtype(call: Call, requested: Any, n: int) -> np.dtype[Any]:
@@ -103,15 +114,18 @@ def _index_dtype(call: Call, requested: Any, n: int) -> np.dtype[Any]:
     except TypeError:
         dtype = None
     if dtype is None or str(dtype) not in allowed:
-        rule = f"index_dtype must be one of {', '.join(allowed)}; got {requested!r}."
-        call.fail(TypeError, rule, "Enable jax_enable_x64 for 64-bit indices.")
+        rule = f"index_dtype must be one of {', '.join(allowed)}; got {str(dtype or requested)!r}."
+        wide = dtype is not None and str(dtype) in _INDEX_DTYPES
+        call.fail(
+            TypeError, rule, "Enable jax_enable_x64 for 64-bit indices." if wide else "Pass index_dtype='uint32'."
+        )
     if n - 1 > np.iinfo(dtype).max:
         rule = f"index_dtype {dtype} cannot count the {n} elements of the axis."
         call.fail(TypeError, rule, "Pass a wider index_dtype.")
     return dtype
 
 
-@partial(jax.jit, static_argnums=(1, 2, 3, 4, 5), inline=True)
+@partial(jax.jit, static_argnums=(1, 2, 3, 4, 5, 6), inline=True)
 def _top_k(
     x: jax.Array,
     k: int,
@@ -119,10 +133,7 @@ def _top_k(
     direction: AxisDirection,
     index_dtype: np.dtype[Any],
     implementation: str | None,
+    refusal: str,
 ) -> TopK:
-    moved = jnp.moveaxis(x, axis, -1)
-    *batch, n = moved.shape
-    rows = moved.reshape(math.prod(batch), n)
-    indices = lowering.select(lax.stop_gradient(rows), k, direction, implementation)
-    values = take_from_rows(rows, indices)
-    return TopK(*(jnp.moveaxis(part.reshape(*batch, k), -1, axis) for part in (values, indices.astype(index_dtype))))
+    values, indices = selection.select(jnp.moveaxis(x, axis, -1), k, direction, implementation, refusal)
+    return TopK(*(jnp.moveaxis(part, -1, axis) for part in (values, indices.astype(index_dtype))))

@@ -11,7 +11,7 @@ import numpy as np
 
 import jaxdml
 from jaxdml import reference
-from jaxdml._lowerings import top_k as thresholds
+from jaxdml._lowerings import selection as thresholds
 from jaxdml._selfcheck.data import (
     KINDS,
     Answers,

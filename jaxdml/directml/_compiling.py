@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._operators._arguments import Call, x64_enabled
-from jaxdml._operators._scattering import DUPLICATES
+from jaxdml._operators._indices import DUPLICATES
 from jaxdml._operators.quantized_linear_matrix_multiply import quantized_linear_matrix_multiply
 from jaxdml._operators.scatter_elements import scatter_elements
 from jaxdml._operators.scatter_nd import scatter_nd

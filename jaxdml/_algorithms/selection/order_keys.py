@@ -1,8 +1,8 @@
-"""Turn any real dtype into unsigned integers whose order is the order of selection.
+"""Map any real dtype to unsigned integers whose order is the order of selection.
 
-One integer comparison then means the whole rule: -0.0 ties with +0.0, every NaN ties with every other NaN and
-beats +inf, INT_MIN is just the smallest key, and the other direction is the bitwise complement, which cannot
-overflow. No float is ever compared, so no device's treatment of NaNs or subnormals can matter.
+Comparing two keys is then the whole rule: -0.0 ties with +0.0, every NaN ties with every other NaN and is greater than
++inf, and INT_MIN has the smallest key. The opposite direction is the bitwise complement of the key, which cannot
+overflow. No float is ever compared, so it does not matter how a device treats NaNs or subnormals.
 """
 
 import jax
@@ -10,14 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxdml._algorithms.bits import bits_of
 from jaxdml._base.axis_direction import AxisDirection
-
-_UNSIGNED = {1: jnp.uint8, 2: jnp.uint16, 4: jnp.uint32, 8: jnp.uint64}
-
-
-def bits_of(x: jax.Array) -> jax.Array:
-    """Reinterpret each element as the unsigned integer of its width."""
-    return lax.bitcast_convert_type(x, _UNSIGNED[x.dtype.itemsize])
 
 
 def order_keys(x: jax.Array, direction: AxisDirection) -> jax.Array:
@@ -37,10 +31,11 @@ def _towards(direction: AxisDirection, keys: jax.Array) -> jax.Array:
 
 
 def _keys_of_floats(bits: jax.Array, dtype: jnp.dtype) -> jax.Array:
-    """Make keys of the bits of floats; of narrower floats than the bits are wide, zeros being below them.
+    """Map the bits of floats to keys. If the floats are narrower than ``bits``, they are in its upper part.
 
-    Counted from -inf, the magnitudes go up or down with their sign, and know one zero. NaNs of either sign come out on
-    top, the negative ones by wrapping around, and there they become one.
+    Each key is the distance from -inf: magnitudes are added to the key of zero or subtracted from it, so there is one
+    zero. Positive NaNs come out above +inf. Negative NaNs wrap around to even larger numbers. The minimum makes one key
+    of them all.
     """
     width, own_width = (8 * kind.itemsize for kind in (bits.dtype, dtype))
     infinity = bits_of(jnp.array(jnp.inf, dtype)).astype(bits.dtype) << (width - own_width)
@@ -49,10 +44,11 @@ def _keys_of_floats(bits: jax.Array, dtype: jnp.dtype) -> jax.Array:
     return jnp.minimum(counted, 2 * infinity + (1 << (width - own_width)))
 
 
-def greater_of_pairs(x: jax.Array, direction: AxisDirection) -> jax.Array:
-    """Return the greater key of each two 16-bit floats along the last axis, of even length, in a uint32's upper half.
+def greater_key_of_pairs(x: jax.Array, direction: AxisDirection) -> jax.Array:
+    """Return the greater key of each two neighbouring 16-bit floats, in the upper half of a uint32.
 
-    Where arithmetic has 32 bits anyway, that of fewer takes more steps: results have to be cut to their width.
+    The last axis must have even length. Where arithmetic is 32 bits wide anyway, 16-bit arithmetic takes more
+    operations, because each result is cut to its width.
     """
     words = lax.bitcast_convert_type(x.reshape(*x.shape[:-1], x.shape[-1] // 2, 2), jnp.uint32)
     halves = words << 16, words & np.uint32(0xFFFF0000)
@@ -62,7 +58,7 @@ def greater_of_pairs(x: jax.Array, direction: AxisDirection) -> jax.Array:
 def as_float32(keys: jax.Array) -> jax.Array:
     """Map keys of at most 32 bits to float32 so that IEEE 754's total order is the order of the keys.
 
-    Narrow keys become plain numbers. 32-bit keys take every pattern there is, NaNs among them, so this serves
+    8- and 16-bit keys become plain numbers. 32-bit keys become every bit pattern, NaNs among them, so this is right
     only where float32 is ordered by its bits.
     """
     if keys.dtype.itemsize < 4:

@@ -1,4 +1,4 @@
-"""What the two scatters check alike."""
+"""The checks of arguments that operators with indices share."""
 
 from typing import Any
 
@@ -6,31 +6,40 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml._algorithms.indexed_write import narrow
 from jaxdml._base.dtypes import INDICES
-from jaxdml._lowerings import scatter as lowering
-from jaxdml._operators._arguments import Call, x64_enabled
+from jaxdml._lowerings import indexed_write
+from jaxdml._operators._arguments import Call, native, x64_enabled
 
 MODES = ("drop", "clip", "promise_in_bounds")
 DUPLICATES = ("unspecified", "last", "unique")
 
 
 def check_indices(call: Call) -> np.ndarray[Any, Any] | jax.Array:
-    """Require integers. 64-bit ones from NumPy come back as they are, before JAX could cut them."""
+    """Require integers. 64-bit ones stay as they are, before JAX could cut them to 32 bits."""
     indices: Any = call.operands["indices"]
-    if not isinstance(indices, np.ndarray | np.integer):
+    if isinstance(indices, np.ndarray | np.integer) and not isinstance(indices, np.ma.MaskedArray):
+        indices = call.operands["indices"] = native(np.asarray(indices))
+    elif not _is_wide(indices):
         indices = call.array("indices")
     call.dtype("indices", INDICES)
-    return np.asarray(indices) if isinstance(indices, np.integer) else indices
+    return indices
+
+
+def _is_wide(indices: Any) -> bool:
+    """Tell whether it is an array of 64-bit integers that was made while JAX had x64 enabled."""
+    return isinstance(indices, jax.Array) and str(indices.dtype) in ("int64", "uint64")
 
 
 def fit(call: Call, indices: np.ndarray[Any, Any] | jax.Array, sizes: tuple[int, ...]) -> jax.Array:
-    """Narrow host indices to what JAX can hold, for the ``sizes`` of the dimensions that they index."""
+    """Narrow 64-bit indices to what JAX can hold, for the ``sizes`` of the dimensions that they index."""
     if max(sizes, default=0) > np.iinfo(np.int32).max and not x64_enabled():
         rule = f"a dimension of {max(sizes)} elements is too long for int32 indices."
         call.fail(TypeError, rule, "Enable jax_enable_x64, or scatter into a reshaped x.")
     if isinstance(indices, np.ndarray) and sizes:
-        indices = narrow(indices, sizes)
+        indices = indexed_write.narrow(indices, sizes)
+    elif _is_wide(indices) and not x64_enabled():
+        with jax.enable_x64(True):
+            return indexed_write.narrow(indices, sizes or (1,))
     return jnp.asarray(indices)
 
 
@@ -38,14 +47,16 @@ def check_options(call: Call, mode: str, duplicates: str, implementation: str | 
     """Require a known mode, a known rule for duplicates and a known implementation."""
     call.choice("mode", mode, MODES)
     call.choice("duplicates", duplicates, DUPLICATES)
-    call.implementation(implementation, lowering.METHODS)
+    call.implementation(implementation, indexed_write.METHODS)
 
 
-def check_updates(call: Call, x: jax.Array, updates: jax.Array, shape: tuple[int, ...], shape_rule: str) -> None:
+def check_updates(
+    call: Call, x: jax.Array, updates: jax.Array, shape: tuple[int, ...], shape_rule: str, advice: str = ""
+) -> None:
     """Require updates of the dtype of ``x`` and of this shape."""
     if updates.dtype != x.dtype:
         rule = f"updates must have the dtype of x, {x.dtype}; got {updates.dtype}."
-        call.fail(TypeError, rule, f"Pass updates.astype({x.dtype}).")
+        call.fail(TypeError, rule, f"Pass updates.astype({str(x.dtype)!r}).")
     if updates.shape != shape:
         rule = f"updates must have the shape {list(shape)}, {shape_rule}; got {list(updates.shape)}."
-        call.fail(TypeError, rule, f"Pass updates of shape {list(shape)}.")
+        call.fail(TypeError, rule, advice or f"Pass updates of shape {list(shape)}.")

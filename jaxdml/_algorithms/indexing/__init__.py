@@ -1,0 +1,1 @@
+"""Read and write elements at indexed positions."""

@@ -1,0 +1,45 @@
+"""Bring indices into canonical form: int32 where the sizes allow, negative ones counted from the end."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+_INT32_MAX = np.iinfo(np.int32).max
+
+
+def narrow(indices: Any, sizes: tuple[int, ...]) -> Any:
+    """Bring indices of any integer dtype to int32; each stays in range, too low or too high, as it was.
+
+    NumPy arrays stay with NumPy, so that 64-bit indices are judged before JAX could cut them to 32 bits. The result has
+    64 bits only if a dimension is too long for int32.
+
+    Args:
+      indices: integers, ``[..., t]``.
+      sizes: the ``t`` sizes of the dimensions that they index.
+    """
+    if max(sizes) > _INT32_MAX:
+        return indices.astype(np.int64)
+    xp = np if isinstance(indices, np.ndarray) else jnp
+    bounds = np.iinfo(indices.dtype)
+    if bounds.max > _INT32_MAX:
+        limits = _along_last(sizes, indices.ndim)
+        lowest = np.maximum(-limits - 1, int(bounds.min))
+        indices = xp.clip(indices, lowest.astype(indices.dtype), limits.astype(indices.dtype))
+    return indices.astype(np.int32)
+
+
+def _along_last(sizes: tuple[int, ...], rank: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Lay the sizes along the last of ``rank`` axes."""
+    return np.asarray(sizes, np.int64).reshape((1,) * (rank - 1) + (-1,))
+
+
+def wrap(indices: jax.Array, sizes: tuple[int, ...], mode: str) -> jax.Array:
+    """Count negative indices from the end. In mode ``"drop"``, one that is still negative becomes its dimension's size.
+
+    A negative sentinel would not do: some backends have been seen to wrap it around to a real element.
+    """
+    limit = _along_last(sizes, indices.ndim).astype(indices.dtype)
+    indices = jnp.where(indices < 0, indices + limit, indices)
+    return jnp.where(indices < 0, limit, indices) if mode == "drop" else indices

@@ -1,0 +1,89 @@
+"""Multiply 8-bit matrices with ``lax.dot_general``, summed in int32 and nothing wider."""
+
+import math
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxdml._algorithms.quantized.raw_product import RawProduct, with_corrections, with_merged_rows
+
+_MIN_SIZE = 8
+"""The fewest rows and columns that an int8 product is given: one tile of a vector unit."""
+
+
+def dot_with_ones(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> RawProduct:
+    """Multiply, with the sums of rows and columns as products with ones; a ``Product``."""
+    *batch, m, k = a.shape
+    n = b.shape[-1]
+    left, right = with_merged_rows(a, b)
+    height = left.shape[-2]
+    # A row of ones gives the sums of columns in the same pass. XLA's CPU backend has no kernel for a single row or
+    # column, so short operands are padded with more rows of ones, and narrow ones with columns, for the sums of rows.
+    ones_below = max(0 if za is None else 1, _MIN_SIZE - height)
+    left = jnp.concatenate([left, jnp.ones((*left.shape[:-2], ones_below, k), left.dtype)], axis=-2)
+    ones_beside = max(0, _MIN_SIZE - n)
+    right = jnp.concatenate([right, jnp.ones((*right.shape[:-2], k, ones_beside), jnp.int8)], axis=-1)
+    product = _dot(left, right)
+    leading = product.shape[:-2] or tuple(batch)
+
+    def row_sums() -> jax.Array:
+        if ones_beside:
+            return product[..., :height, n : n + 1].reshape(*leading, m, 1)
+        return _dot(a, jnp.ones((1,) * (a.ndim - 2) + (k, _MIN_SIZE), jnp.int8))[..., :1]
+
+    def column_sums() -> jax.Array:
+        return product[..., height : height + 1, :n]
+
+    return with_corrections(product, k, za, zb, row_sums, column_sums)
+
+
+def _dot(a: jax.Array, b: jax.Array) -> jax.Array:
+    if a.dtype == b.dtype:
+        return jnp.matmul(a, b, preferred_element_type=jnp.int32)
+    return _mixed_dot(a, b)
+
+
+def _mixed_dot(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Multiply uint8 by int8. Without an explicit algorithm JAX converts operands of mixed signs to int32 first."""
+    algorithm = {"precision": lax.DotAlgorithmPreset.DEFAULT, "preferred_element_type": jnp.int32}
+    if math.prod(b.shape[:-2]) == 1:
+        shared = b.reshape(b.shape[-2:])
+        return lax.dot_general(a, shared, (((a.ndim - 1,), (0,)), ((), ())), **algorithm)
+    batch = jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    a, b = (jnp.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
+    leading = tuple(range(len(batch)))
+    return lax.dot_general(a, b, (((a.ndim - 1,), (b.ndim - 2,)), (leading, leading)), **algorithm)
+
+
+def sum_of_slices(
+    a: jax.Array,
+    za: jax.Array | None,
+    b: jax.Array,
+    zb: jax.Array | None,
+    multiply: Callable[..., jax.Array],
+    longest: int,
+) -> tuple[jax.Array, jax.Array]:
+    """Return the exact accumulator for any K, as ``(low, high)`` with the value ``low + 2**16 * high``.
+
+    ``multiply`` gives the int32 accumulator of a slice of K; at a length of at most ``longest`` it is exact. The slices
+    are summed with their lower and upper 16 bits apart. ``0 <= low < 2**16``.
+    """
+    k = a.shape[-1]
+    whole = k // longest
+
+    def halves(a_slice: jax.Array, b_slice: jax.Array) -> tuple[jax.Array, jax.Array]:
+        part = multiply(a_slice, za, b_slice, zb)
+        return part & 0xFFFF, part >> 16
+
+    def add(number: jax.Array, sums: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        start = number * longest
+        a_slice = lax.dynamic_slice_in_dim(a, start, longest, axis=-1)
+        b_slice = lax.dynamic_slice_in_dim(b, start, longest, axis=-2)
+        low, high = halves(a_slice, b_slice)
+        low, high = sums[0] + low, sums[1] + high
+        return low & 0xFFFF, high + (low >> 16)
+
+    rest = halves(a[..., whole * longest :], b[..., whole * longest :, :])
+    return lax.fori_loop(0, whole, add, rest)

@@ -1,0 +1,106 @@
+"""Hold a product of 8-bit matrices before its zero points are subtracted, and subtract them exactly.
+
+With ``A @ B`` in int8, ``sum((a - za)(b - zb)) = A @ B - zb * (rowsum(A) - K * za) - za * colsum(B)``.
+int32 wraps around modulo 2**32, so single terms may overflow as long as the whole sum fits.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxdml._algorithms.bits import bits_of
+
+
+class RawProduct(NamedTuple):
+    """``A @ B`` and the terms that the zero points subtract from it, all int32 modulo 2**32.
+
+    Only ``product`` is large.
+    """
+
+    product: jax.Array
+    """``[..., M, N]``, in the leading block of an array that may be padded, or have its batch merged into the rows."""
+
+    zb: jax.Array | None = None
+    rows: jax.Array | None = None
+    """``[..., M, 1]``: ``zb`` times this is subtracted."""
+
+    za: jax.Array | None = None
+    columns: jax.Array | None = None
+    """``[..., 1, N]`` or ``[1, N]``: ``za`` times this is subtracted."""
+
+
+Product = Callable[[jax.Array, jax.Array | None, jax.Array, jax.Array | None], RawProduct]
+"""Multiplies ``a - za`` by ``b - zb``.
+
+``a`` is int8 or uint8 ``[..., M, K]`` and ``b`` int8 ``[..., K, N]``. ``za`` and ``zb`` are int32 that broadcast
+against ``[..., M, 1]`` and ``[..., 1, N]``, or None for 0.
+"""
+
+_INT32_MAX = 2**31 - 1
+
+
+def as_int8(x: jax.Array, zero_point: jax.Array | None) -> tuple[jax.Array, jax.Array | None]:
+    """Shift uint8 down by 128, and its zero point; return int8 and the int32 zero point, None for 0."""
+    return _shift(x, zero_point, jnp.int8, -128)
+
+
+def as_uint8(x: jax.Array, zero_point: jax.Array | None) -> tuple[jax.Array, jax.Array | None]:
+    """Shift int8 up by 128, and its zero point; return uint8 and the int32 zero point, None for 0."""
+    return _shift(x, zero_point, jnp.uint8, 128)
+
+
+def _shift(x: jax.Array, zero_point: jax.Array | None, dtype: Any, by: int) -> tuple[jax.Array, jax.Array | None]:
+    wide = None if zero_point is None else zero_point.astype(jnp.int32)
+    if x.dtype == dtype:
+        return x, wide
+    shifted = jnp.int32(by) if wide is None else wide + by
+    return lax.bitcast_convert_type(bits_of(x) ^ jnp.uint8(0x80), dtype), shifted
+
+
+def longest_exact_sum(greatest_a: int, greatest_b: int) -> int:
+    """Return how many products of factors up to these magnitudes an int32 always holds."""
+    return _INT32_MAX // (greatest_a * greatest_b)
+
+
+def product_shape(a: jax.Array, b: jax.Array) -> tuple[int, ...]:
+    """Return the shape ``[..., M, N]`` of ``a @ b``."""
+    return (*jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
+
+
+def with_merged_rows(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Where ``b`` is one matrix for the whole batch, merge the leading dimensions of ``a`` into its rows."""
+    if math.prod(b.shape[:-2]) == 1:
+        return a.reshape(math.prod(a.shape[:-1]), a.shape[-1]), b.reshape(b.shape[-2:])
+    return a, b
+
+
+def accumulator(raw: RawProduct, shape: tuple[int, ...]) -> jax.Array:
+    """Return ``(a - za) @ (b - zb)`` modulo 2**32, int32 of this shape."""
+    height = math.prod(shape[:-1]) if raw.product.ndim == 2 else shape[-2]
+    total = raw.product[..., :height, : shape[-1]].reshape(shape)
+    if raw.zb is not None and raw.rows is not None:
+        total -= raw.zb * raw.rows
+    if raw.za is not None and raw.columns is not None:
+        total -= raw.za * raw.columns.reshape((1,) * (len(shape) - raw.columns.ndim) + raw.columns.shape)
+    return total
+
+
+def with_corrections(
+    product: jax.Array,
+    k: int,
+    za: jax.Array | None,
+    zb: jax.Array | None,
+    row_sums: Callable[[], jax.Array],
+    column_sums: Callable[[], jax.Array],
+) -> RawProduct:
+    """Collect what the zero points subtract from ``product``; the sums of an absent zero point are not computed."""
+    rows = columns = None
+    if zb is not None:
+        rows = row_sums() if za is None else row_sums() - k * za
+    if za is not None:
+        columns = column_sums()
+    return RawProduct(product, zb, rows, za, columns)

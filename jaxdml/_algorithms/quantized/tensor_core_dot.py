@@ -1,0 +1,105 @@
+"""Multiply as ``integer_dot`` does, with the operands stored as tensor cores read them.
+
+They read both operands along K, in rows that begin at aligned addresses. XLA's GPU backend brings operands into that
+form by itself, but with kernels that take longer than the product, or stores one of them in another order and then
+chooses a slow product.
+"""
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxdml._algorithms.bits import bits_of
+from jaxdml._algorithms.quantized.raw_product import RawProduct, with_corrections, with_merged_rows
+
+LONGEST_FLOAT_SUM = 2**24 // 128**2
+"""So many products of two int8 numbers sum to at most 2**24, and float32 holds every integer up to that."""
+
+_ALIGNMENT = 16
+"""The number of bytes that every size is padded to a multiple of: one load of a tensor core's operand."""
+
+
+def bfloat16_dot(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> RawProduct:
+    """Multiply as bfloat16, which holds every int8 number, summed in float32, which holds every sum: nothing rounds.
+
+    K must be at most ``LONGEST_FLOAT_SUM``.
+    """
+    left, right = with_merged_rows(a, b)
+    product = jnp.matmul(left.astype(jnp.bfloat16), right.astype(jnp.bfloat16), preferred_element_type=jnp.float32)
+    total = product.astype(jnp.int32)
+
+    def column_sums() -> jax.Array:
+        return jnp.sum(right, axis=-2, keepdims=True, dtype=jnp.int32)
+
+    return with_corrections(total, a.shape[-1], za, zb, lambda: _row_sums(a), column_sums)
+
+
+def transposed_dot(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> RawProduct:
+    """Transpose ``b`` first, in a kernel of its own; its column sums become row sums, which are faster."""
+    left, right = with_merged_rows(a, b)
+    stored, transposed = _stored_by_rows(left), _stored_by_columns(right)
+    total = jnp.einsum("...mk,...nk->...mn", stored, transposed, preferred_element_type=jnp.int32)
+
+    def row_sums() -> jax.Array:
+        if a.shape[-1] % _ALIGNMENT == 0:
+            return _row_sums(a)
+        # Rows of a that begin at unaligned addresses would be read byte by byte. Padding adds 0 to the stored ones.
+        return _row_sums(stored)[..., : left.shape[-2], :].reshape(*a.shape[:-1], 1)
+
+    def column_sums() -> jax.Array:
+        return jnp.swapaxes(_row_sums(transposed), -1, -2)[..., : b.shape[-1]]
+
+    return with_corrections(total, a.shape[-1], za, zb, row_sums, column_sums)
+
+
+def padded_dot(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> RawProduct:
+    """Multiply ``b`` as it is stored, for few rows; a row of ones below ``a`` gives the sums of columns."""
+    left, right = with_merged_rows(a, b)
+    *batch, m, k = left.shape
+    ones = jnp.ones((*batch, 0 if za is None else 1, k), jnp.int8)
+    left = _padded(jnp.concatenate([left, ones], axis=-2))
+    total = jnp.einsum("...mk,...kn->...mn", left, _padded(right), preferred_element_type=jnp.int32)
+
+    def column_sums() -> jax.Array:
+        return total[..., m : m + 1, : b.shape[-1]]
+
+    return with_corrections(total, k, za, zb, lambda: _row_sums(a), column_sums)
+
+
+def _row_sums(x: jax.Array) -> jax.Array:
+    return jnp.sum(x, axis=-1, keepdims=True, dtype=jnp.int32)
+
+
+def _padded(x: jax.Array) -> jax.Array:
+    """Pad rows and columns with zeros to multiples of the alignment."""
+    missing = [(0, -size % _ALIGNMENT, 0) for size in x.shape[-2:]]
+    return lax.pad(x, jnp.int8(0), [(0, 0, 0)] * (x.ndim - 2) + missing)
+
+
+def _stored_by_rows(x: jax.Array) -> jax.Array:
+    """Pad ``x`` and store it row by row."""
+    padded = _padded(x)
+    if padded.shape == x.shape:
+        return _in_order(x)
+    return _from_words(_words(padded[..., ::2], padded[..., 1::2]))
+
+
+def _stored_by_columns(x: jax.Array) -> jax.Array:
+    """Pad ``x``, transpose it and store it row by row."""
+    padded = _padded(x)
+    return _from_words(jnp.swapaxes(_words(padded[..., ::2, :], padded[..., 1::2, :]), -1, -2))
+
+
+def _words(first: jax.Array, second: jax.Array) -> jax.Array:
+    """Join bytes to words of two, ``first`` lower: XLA's GPU backend mostly moves words faster than bytes."""
+    return bits_of(first).astype(jnp.uint16) | bits_of(second).astype(jnp.uint16) << 8
+
+
+def _from_words(words: jax.Array) -> jax.Array:
+    *rows, count = words.shape
+    return lax.bitcast_convert_type(_in_order(words), jnp.int8).reshape(*rows, 2 * count)
+
+
+def _in_order(x: jax.Array) -> jax.Array:
+    """Store ``x`` row by row: a one-dimensional array has no other order, and the barrier keeps it one."""
+    return lax.optimization_barrier(x.reshape(-1)).reshape(x.shape)  # type: ignore[no-untyped-call]

@@ -1,0 +1,1 @@
+"""Select the first ``k`` elements along the last axis, in the order of their keys."""

@@ -1,0 +1,59 @@
+"""Pack each key with its position into one integer, and select among those.
+
+The key takes the high bits. The position, counted backwards, takes the low ones. The integers of a sequence are then
+all different and the larger one comes first, whatever order they stand in: a method needs no care for ties and carries
+no positions. Where 32 bits are too few the integers have 64; the results have 32 bits again.
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxdml._algorithms.selection.chunk_maxima import Among
+from jaxdml._algorithms.selection.order_keys import order_keys
+from jaxdml._algorithms.selection.whole_axis import Select
+from jaxdml._base.axis_direction import AxisDirection
+
+Take = Callable[[jax.Array, int], jax.Array]
+"""Takes different integers ``[..., m]`` and k; returns the k greatest, in decreasing order."""
+
+
+def among_packed(take: Take) -> Among:
+    """Select with ``take`` among keys of at most 32 bits, at positions below n, n at most 2**32, in any order."""
+
+    def among(keys: jax.Array, positions: jax.Array, k: int, n: int) -> jax.Array:
+        bits = (n - 1).bit_length()
+        packed = np.dtype(np.uint32 if 8 * keys.dtype.itemsize + bits <= 32 else np.uint64)
+        with jax.enable_x64(True):
+            last = np.uint32((1 << bits) - 1)
+            taken = take(keys.astype(packed) << packed.type(bits) | (last - positions).astype(packed), k)
+            return last - (taken & packed.type(last)).astype(jnp.uint32)
+
+    return among
+
+
+def by_packed(take: Take) -> Select:
+    """Select with ``take`` from whole sequences."""
+    among = among_packed(take)
+
+    def select(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
+        keys = order_keys(x, direction)
+        return among(keys, lax.broadcasted_iota(jnp.uint32, x.shape, x.ndim - 1), k, x.shape[-1])
+
+    return select
+
+
+def by_sorting(numbers: jax.Array, k: int) -> jax.Array:
+    """Sort all the numbers; as they differ, the sort need not be stable."""
+    return ~lax.sort(~numbers, dimension=numbers.ndim - 1, is_stable=False)[..., :k]
+
+
+def by_ranks(numbers: jax.Array, k: int) -> jax.Array:
+    """Count for each number how many are greater: that is its place."""
+    ranks = (numbers[..., None, :] > numbers[..., :, None]).sum(axis=-1, dtype=jnp.uint32)
+    *batch, _ = numbers.shape
+    rows = (lax.broadcasted_iota(jnp.uint32, numbers.shape, dimension) for dimension in range(len(batch)))
+    return jnp.zeros((*batch, k), numbers.dtype).at[(*rows, ranks)].set(numbers, mode="drop", unique_indices=True)

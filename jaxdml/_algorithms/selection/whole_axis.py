@@ -1,0 +1,43 @@
+"""Select from a whole sequence at once, ties by ascending index.
+
+Every method of selection takes ``x: [..., n]`` and returns the indices ``[..., k]``, in order. The values follow by one
+exact gather, so no method carries them.
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxdml._algorithms.selection.order_keys import as_float32, order_keys
+from jaxdml._base.axis_direction import AxisDirection
+
+Select = Callable[[jax.Array, int, AxisDirection], jax.Array]
+"""Takes ``x: [..., n]``, ``k`` and the direction; returns indices ``[..., k]``."""
+
+
+def index_dtype(n: int) -> jnp.dtype:
+    """Return the unsigned dtype of the indices of a sequence of ``n`` elements."""
+    return jnp.dtype(jnp.uint32 if n - 1 <= np.iinfo(jnp.uint32).max else jnp.uint64)
+
+
+def by_sort(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
+    """Sort the whole sequence stably, together with its indices."""
+    # lax.sort puts small keys first, so it gets the keys of the opposite direction.
+    keys = order_keys(x, AxisDirection(1 - direction))
+    last = x.ndim - 1
+    positions = lax.broadcasted_iota(index_dtype(x.shape[-1]), x.shape, last)
+    _, order = lax.sort((keys, positions), dimension=last, is_stable=True, num_keys=1)
+    return order[..., :k]
+
+
+def by_integer_top_k(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
+    """Apply ``lax.top_k`` to the integer keys."""
+    return lax.top_k(order_keys(x, direction), k)[1].astype(jnp.uint32)
+
+
+def by_float_top_k(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
+    """Apply ``lax.top_k`` to the keys written as float32; only where it orders float32 by its bits."""
+    return lax.top_k(as_float32(order_keys(x, direction)), k)[1].astype(jnp.uint32)

@@ -1,0 +1,57 @@
+"""Select where nothing is known of the platform but what every platform can do."""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+
+from jaxdml._algorithms.selection.chunk_maxima import among_in_order, ascending, keep_in_order
+from jaxdml._algorithms.selection.chunk_maxima import by_chunk_maxima as prune
+from jaxdml._algorithms.selection.whole_axis import Select, by_integer_top_k, by_sort
+from jaxdml._base.axis_direction import AxisDirection
+
+LAX_TOP_K_LIMIT = 2**31 - 1
+"""The longest axis of ``lax.top_k``, which counts in int32."""
+
+
+class Pruning(NamedTuple):
+    """The sizes from which pruning by chunk maxima pays: its two extra passes must cost less than they save."""
+
+    min_length: int
+    min_length_per_k: int
+
+    def pays(self, n: int, k: int) -> bool:
+        """Tell whether to prune sequences of ``n`` for ``k``."""
+        return n >= max(self.min_length, self.min_length_per_k * k)
+
+
+PRUNING = Pruning(min_length=2**10, min_length_per_k=16)
+
+
+def chunk_length(n: int, k: int) -> int:
+    """Balance n / chunk maxima against k * chunk candidates: a power of two near sqrt(n / k)."""
+    return 1 << (math.isqrt(n // k).bit_length() - 1)
+
+
+def pruned(
+    x: jax.Array,
+    k: int,
+    direction: AxisDirection,
+    ascending: Callable[[jax.Array], jax.Array] = ascending,
+) -> jax.Array:
+    """Prune by chunk maxima, whether it pays or not."""
+    return prune(
+        *(x, k, direction),
+        chunk=chunk_length(x.shape[-1], k),
+        keep=keep_in_order(by_integer_top_k, ascending),
+        among=among_in_order(by_integer_top_k),
+    )
+
+
+def best(x: jax.Array, k: int, direction: AxisDirection, pruned: Select = pruned) -> jax.Array:
+    """Select by the method that is best at this size."""
+    n = x.shape[-1]
+    if PRUNING.pays(n, k):
+        return pruned(x, k, direction)
+    return (by_sort if n > LAX_TOP_K_LIMIT else by_integer_top_k)(x, k, direction)

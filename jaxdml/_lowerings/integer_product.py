@@ -1,0 +1,120 @@
+"""Multiply zero-pointed 8-bit matrices exactly: which algorithm multiplies, by platform, depth and number of rows."""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxdml._algorithms.quantized.integer_dot import dot_with_ones, sum_of_slices
+from jaxdml._algorithms.quantized.raw_product import (
+    Product,
+    RawProduct,
+    accumulator,
+    as_int8,
+    as_uint8,
+    longest_exact_sum,
+    product_shape,
+    with_merged_rows,
+)
+from jaxdml._algorithms.quantized.row_product import row_product
+from jaxdml._algorithms.quantized.tensor_core_dot import LONGEST_FLOAT_SUM, bfloat16_dot, padded_dot, transposed_dot
+from jaxdml._lowerings._platform import Kernel, chain, cpu_features, run
+
+MAX_ROWS_UNTRANSPOSED = 64
+"""On a GPU, transposing the right matrix pays with more rows than this; ``python -m benchmarks.constants`` times it."""
+
+_MIXED_SIGNS = frozenset({"avx512_vnni", "amx_int8"})
+"""CPU features for which XLA has a kernel of uint8 x int8; with the first, it has none as fast of int8 x int8."""
+
+METHODS = "integer_dot", "mixed_dot"
+"""int8 x int8, and uint8 x int8, which only CPUs have."""
+
+ONLY_ON = {"mixed_dot": "cpu"}
+
+Quantized = tuple[jax.Array, jax.Array | None]
+"""A tensor and its zero point; None is 0."""
+
+Operands = tuple[jax.Array, jax.Array | None, jax.Array, jax.Array | None]
+
+
+class Accumulator(NamedTuple):
+    """A product to be computed where it is used: the int32 sum over K of ``(a - za) * (b - zb)``."""
+
+    product: Kernel
+    """Takes ``operands`` and returns a ``RawProduct``, whose form differs from platform to platform."""
+
+    operands: Operands
+    shape: tuple[int, ...]
+
+
+class DeepAccumulator(NamedTuple):
+    """A sum over K that int32 cannot hold: ``low + 2**16 * high``, ``0 <= low < 2**16``."""
+
+    low: jax.Array
+    high: jax.Array
+
+
+def multiply(a: Quantized, b: Quantized, implementation: str | None, refusal: str) -> Accumulator | DeepAccumulator:
+    """Return the accumulator of ``(a - za) @ (b - zb)``; both operands have the rank of the result.
+
+    Args:
+      a: int8 or uint8 ``[..., M, K]``, and its zero point that broadcasts against ``[..., M, 1]``.
+      b: int8 or uint8 ``[..., K, N]``, and its zero point that broadcasts against ``[..., 1, N]``.
+      implementation: one of ``METHODS``; None chooses ``mixed_dot`` on CPUs that have an instruction for it.
+      refusal: the text of the error where the program is lowered for a platform without the method.
+    """
+    only_cpu = implementation in ONLY_ON
+    longest = longest_exact_sum(_greatest(*a), _greatest(*b))
+    if a[0].shape[-1] > longest:
+        return _in_slices((*a, *b), longest, only_cpu, refusal)
+    mixed = only_cpu or (implementation is None and bool(_MIXED_SIGNS & cpu_features()))
+    cpu = _shifted(_on_cpu, as_uint8 if mixed else as_int8)
+    product = Kernel(cpu=cpu) if only_cpu else Kernel(_shifted(dot_with_ones), cpu, _shifted(_on_gpu))
+    return Accumulator(product, (*a, *b), product_shape(a[0], b[0]))
+
+
+def _in_slices(operands: Operands, longest: int, only_cpu: bool, refusal: str) -> DeepAccumulator:
+    # The slices are cut from the same operands on every platform, so only a method of CPUs can mix signs.
+    a, za, b, zb = operands
+    shifted = (*(as_uint8 if only_cpu else as_int8)(a, za), *as_int8(b, zb))
+    product = Kernel(cpu=dot_with_ones) if only_cpu else Kernel(dot_with_ones, dot_with_ones, _on_gpu)
+
+    finish = Kernel(partial(accumulator, shape=product_shape(a, b)))
+
+    def multiply_slice(*operands: jax.Array | None) -> jax.Array:
+        return run(chain(product, finish), operands, refusal=refusal)
+
+    return DeepAccumulator(*sum_of_slices(*shifted, multiply_slice, longest))
+
+
+def _greatest(x: jax.Array, zero_point: jax.Array | None) -> int:
+    """Bound ``|x - zero_point|`` from what is known while tracing."""
+    return 128 if x.dtype == jnp.int8 and zero_point is None else 255
+
+
+def _shifted(product: Product, shift: Callable[..., Quantized] = as_int8) -> Product:
+    """Return the product with ``a`` shifted, and ``b`` as int8."""
+    return lambda a, za, b, zb: product(*shift(a, za), *as_int8(b, zb))
+
+
+def _on_cpu(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> RawProduct:
+    """Multiply a single row for each matrix by ``row_product``, for which XLA's CPU backend has no kernel."""
+    one_row_each = a.shape[-2] == 1 and math.prod(product_shape(a, b)[:-2]) == math.prod(b.shape[:-2])
+    if one_row_each and a.shape[-1] > 0:
+        return RawProduct(row_product(a, za, b, zb))
+    return dot_with_ones(a, za, b, zb)
+
+
+def _on_gpu(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> RawProduct:
+    """Avoid the products that XLA's GPU backend computes wrongly or slowly.
+
+    For shallow int8 products it can choose a generated kernel with a tile of 16 along K, whose sums are wrong
+    (docs/platforms.md). So those are multiplied as bfloat16.
+    """
+    if a.shape[-1] <= LONGEST_FLOAT_SUM:
+        return bfloat16_dot(a, za, b, zb)
+    few = with_merged_rows(a, b)[0].shape[-2] <= MAX_ROWS_UNTRANSPOSED
+    return (padded_dot if few else transposed_dot)(a, za, b, zb)

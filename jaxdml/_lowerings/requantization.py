@@ -1,0 +1,84 @@
+"""Round accumulators: by exact residuals, or on a CPU by multipliers where those leave no doubt."""
+
+import math
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxdml._algorithms.quantized.multiplier import may_be_doubtful, multiplier_of, rounded_products
+from jaxdml._algorithms.quantized.raw_product import RawProduct, accumulator
+from jaxdml._algorithms.quantized.residuals import Scales, by_residuals, clamp
+from jaxdml._lowerings._platform import Kernel, chain, run
+from jaxdml._lowerings.integer_product import Accumulator, DeepAccumulator
+
+FEW_OUTPUTS = 2**13
+"""Up to this size use residuals: testing whether a multiplier leaves doubts already evaluates 2,048 accumulators."""
+
+MIN_OUTPUTS_PER_MULTIPLIER = 2**11
+"""From here on test the 512 halves of each multiplier, four accumulators for each, instead of all outputs."""
+
+
+def requantize(
+    sums: Accumulator | DeepAccumulator,
+    scales: Scales,
+    zero_point: jax.Array | None,
+    dtype: jnp.dtype,
+    refusal: str,
+) -> jax.Array:
+    """Return ``clamp(round(sums * a_scale * b_scale / output_scale) + zero_point)``, rounded once and correctly.
+
+    Args:
+      sums: what ``integer_product.multiply`` returns.
+      scales: of ``a``, of ``b`` and of the output: float32 that broadcast against the accumulator.
+      zero_point: int32 that broadcasts against the accumulator, or None for 0.
+      dtype: int8 or uint8.
+      refusal: the text of the error where the product cannot be lowered.
+    """
+    if isinstance(sums, DeepAccumulator):
+        return by_residuals(sums.low, sums.high, scales, zero_point, dtype)
+    rounding = Kernel(
+        cpu=partial(by_multiplier_or_residuals, shape=sums.shape, dtype=dtype),
+        default=partial(_by_residuals, shape=sums.shape, dtype=dtype),
+    )
+    return run(chain(sums.product, rounding), sums.operands, scales, zero_point, refusal=refusal)
+
+
+def _by_residuals(
+    raw: RawProduct, scales: Scales, zero_point: jax.Array | None, *, shape: tuple[int, ...], dtype: jnp.dtype
+) -> jax.Array:
+    return by_residuals(accumulator(raw, shape), None, scales, zero_point, dtype)
+
+
+def by_multiplier_or_residuals(
+    raw: RawProduct, scales: Scales, zero_point: jax.Array | None, *, shape: tuple[int, ...], dtype: jnp.dtype
+) -> jax.Array:
+    """Round by multipliers, and by residuals only if a multiplier leaves doubts.
+
+    That takes a branch on the data. On a CPU it costs nothing; a GPU would wait for the host.
+    """
+    outputs = math.prod(shape)
+    distinct = math.prod(np.broadcast_shapes(*(scale.shape for scale in scales)))
+
+    def exactly(raw: RawProduct) -> jax.Array:
+        return _by_residuals(raw, scales, zero_point, shape=shape, dtype=dtype)
+
+    if outputs <= FEW_OUTPUTS or distinct * 2 > outputs:
+        return exactly(raw)
+    multiplier = multiplier_of(scales)
+
+    # Each branch computes the accumulator from its parts: computed before them, it would be stored once more.
+    def by_multiplier(raw: RawProduct) -> jax.Array:
+        rounded, _ = rounded_products(accumulator(raw, shape), multiplier)
+        return clamp(rounded, zero_point, dtype)
+
+    if distinct * MIN_OUTPUTS_PER_MULTIPLIER <= outputs:
+        doubtful = may_be_doubtful(multiplier)
+    else:
+        _, where = rounded_products(accumulator(raw, shape), multiplier)
+        # Stored as bytes first: XLA has a fast maximum of those, and a slow one of anything that it fuses into it.
+        stored = lax.optimization_barrier(where.astype(jnp.uint8))  # type: ignore[no-untyped-call]
+        doubtful = jnp.max(stored) > 0
+    return lax.cond(doubtful, exactly, by_multiplier, raw)

@@ -1,0 +1,95 @@
+"""Select: which algorithm serves, by platform, size and dtype."""
+
+import math
+from collections.abc import Callable
+
+import jax
+from jax import lax
+
+from jaxdml._algorithms.indexing.exact_gather import take_along_last
+from jaxdml._algorithms.selection.threshold import by_threshold
+from jaxdml._algorithms.selection.whole_axis import Select, by_float_top_k, by_integer_top_k, by_sort
+from jaxdml._base.axis_direction import AxisDirection
+from jaxdml._lowerings import _selection_cpu, _selection_default, _selection_gpu
+from jaxdml._lowerings._platform import Kernel, run
+from jaxdml._lowerings._selection_cpu import CPU
+from jaxdml._lowerings._selection_default import LAX_TOP_K_LIMIT
+
+PACKED_LIMIT = 2**32
+"""The longest axis whose positions have 32 bits."""
+
+PRUNINGS = CPU.pruning_of_few_rows, CPU.pruning_of_many_rows, _selection_default.PRUNING
+"""From which sizes on sequences are pruned, on the platforms that prune."""
+
+METHODS: dict[str, Kernel] = {
+    "sort": Kernel(by_sort),
+    "integer_top_k": Kernel(by_integer_top_k),
+    # Only the CPU orders float32 by its bits in every case.
+    "float_top_k": Kernel(cpu=by_float_top_k),
+    "repeated_maxima": Kernel(_selection_cpu.repeated_maxima),
+    "threshold": Kernel(by_threshold),
+    "chunk_maxima": Kernel(_selection_default.pruned, _selection_cpu.pruned, _selection_gpu.pruned),
+    "tournament": Kernel(_selection_gpu.tournament),
+}
+
+ONLY_ON = {"float_top_k": "cpu"}
+
+_BEST = Kernel(_selection_default.best, _selection_cpu.best, _selection_gpu.best)
+
+
+def why_not(method: str, n: int, k: int, itemsize: int) -> str | None:
+    """Say why ``method`` cannot select ``k`` of ``n`` elements of this width, or return None where it can."""
+
+    def at_most(limit: int) -> tuple[bool, str]:
+        rule = f"it takes at most {limit} elements of at most 32 bits; these are {n} of {8 * itemsize}"
+        return n > limit or itemsize > 4, rule
+
+    packed = at_most(LAX_TOP_K_LIMIT)
+    reasons = {
+        "integer_top_k": (n > LAX_TOP_K_LIMIT, f"it counts in int32 and n is {n}"),
+        "float_top_k": packed,
+        "repeated_maxima": packed,
+        "threshold": at_most(PACKED_LIMIT),
+        "chunk_maxima": (n < 4 * k, f"it needs n >= 4 * k, and n is {n}, k is {k}"),
+        "tournament": packed,
+    }
+    applies, reason = reasons.get(method, (False, ""))
+    return reason if applies else None
+
+
+def select(
+    x: jax.Array, k: int, direction: AxisDirection, implementation: str | None, refusal: str
+) -> tuple[jax.Array, jax.Array]:
+    """Return the first ``k`` of every sequence of ``x: [..., n]``, bit for bit, and their indices, both ``[..., k]``.
+
+    ``refusal`` is the text of the error where the program is lowered for a platform without the implementation.
+    """
+    indices = _indices(lax.stop_gradient(x), k, direction, implementation, refusal)
+    return take_along_last(x, indices), indices
+
+
+def _indices(x: jax.Array, k: int, direction: AxisDirection, implementation: str | None, refusal: str) -> jax.Array:
+    kernel = METHODS[implementation] if implementation else _BEST
+
+    @jax.custom_batching.custom_vmap
+    def indices(x: jax.Array) -> jax.Array:
+        return _in_rows(kernel, x, k, direction, refusal)
+
+    @indices.def_vmap
+    def _(axis_size: int, batched: list[bool], x: jax.Array) -> tuple[jax.Array, bool]:
+        # An axis of vmap is one more dimension of the batch: the method is chosen again, for all of its sequences.
+        del axis_size, batched
+        return indices(x), True
+
+    return indices(x)
+
+
+def _in_rows(kernel: Kernel, x: jax.Array, k: int, direction: AxisDirection, refusal: str) -> jax.Array:
+    """Run the kernel with the batch merged into rows: XLA's CPU backend has a fast top-k of at most two dimensions."""
+    *batch, n = x.shape
+    forms = Kernel(*(form and _with(form, k, direction) for form in kernel))
+    return run(forms, x.reshape(math.prod(batch), n), refusal=refusal).reshape(*batch, k)
+
+
+def _with(form: Select, k: int, direction: AxisDirection) -> Callable[[jax.Array], jax.Array]:
+    return lambda x: form(x, k, direction)

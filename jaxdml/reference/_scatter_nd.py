@@ -1,0 +1,38 @@
+"""The definition of ``scatter_nd``."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from jaxdml.reference._indices import resolve
+
+
+def scatter_nd(
+    x: ArrayLike, indices: ArrayLike, updates: ArrayLike, *, mode: str = "drop", duplicates: str = "last"
+) -> np.ndarray[Any, Any]:
+    """Write slices one by one, in row-major order of ``indices``, so that the last of two wins.
+
+    Args:
+      x: array of rank r.
+      indices: integers, ``[..., t]``, ``t <= r``.
+      updates: ``indices.shape[:-1] + x.shape[t:]``.
+      mode: ``"drop"``, ``"clip"`` or ``"promise_in_bounds"``.
+      duplicates: taken for the signature; every rule allows that the last wins.
+
+    Returns:
+      The written copy of ``x``.
+
+    Source:
+      DML_SCATTER_ND_OPERATOR_DESC.
+
+    Example:
+      >>> reference.scatter_nd(np.arange(1, 9), [[4], [3], [1], [7]], [9, 10, 11, 12]).tolist()
+      [1, 11, 3, 10, 9, 6, 7, 12]
+    """
+    output, indices, updates = np.array(x), np.asarray(indices), np.asarray(updates)
+    for i in np.ndindex(indices.shape[:-1]):
+        place = tuple(resolve(int(j), size, mode) for j, size in zip(indices[i], output.shape, strict=False))
+        if None not in place:
+            output[place] = updates[i]
+    return output
