@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental import sparse
 
 import jaxdml
 
@@ -67,18 +68,56 @@ REFUSALS = {
     "boolean": (top_k(np.zeros(3, bool), 1), TypeError,
         TOP + f"x must be one of {SELECTABLE}; got bool.", "x: bool[3]", "Convert x with .astype first."),
     "list": (top_k([1.0, 2.0], 1), TypeError, TOP + "x must be an array.", "x: list", "Pass jnp.asarray(x)."),
-    "none": (top_k(None, 1), TypeError, TOP + "x must be an array.", "x: None", "Pass jnp.asarray(x)."),
+    "none": (top_k(None, 1), TypeError, TOP + "x must be an array.", "x: None", "Pass an array of numbers."),
+    "string": (top_k("logits", 1), TypeError, TOP + "x must be an array.", "x: str", "Pass an array of numbers."),
+    "dictionary": (top_k({"x": F}, 1), TypeError, TOP + "x must be an array.", "x: dict", "Pass one of its arrays."),
+    "sparse": (top_k(sparse.BCOO.fromdense(F), 1), TypeError, TOP + "x must be an array.", "x: float32[2, 5]",
+        "Pass x.todense()."),
+    "reference": (lambda: jaxdml.top_k(jax.new_ref(jnp.zeros(3)), 1), TypeError, TOP + "x must be an array.",
+        "x: float32[3]", "Pass x[...], the array that it refers to."),
+    "shape alone": (top_k(LONG, 1), TypeError, TOP + "x must be an array.", "x: int8[2147483649]",
+        "Pass an array, or trace with jax.eval_shape to work with shapes alone."),
+    "keys": (lambda: jaxdml.top_k(jax.random.key(0)[None], 1), TypeError,
+        TOP + "x must be an array of numbers; got key<fry>.", "x: key<fry>[1]",
+        "Pass jax.random.key_data(x) if it holds keys."),
+    "masked": (top_k(np.ma.array(F, mask=F < 1), 1), TypeError, TOP + "x must not be masked.", X,
+        "Pass x.filled(value)."),
+    "strings": (top_k(np.array(["a"]), 1), TypeError, TOP + "x must be of a dtype that JAX has; got <U1.", "x: <U1[1]",
+        "Pass x as an array of numbers of at most 64 bits."),
+    "dates": (top_k(np.array(["2026-01-01"], "datetime64[D]"), 1), TypeError,
+        TOP + "x must be of a dtype that JAX has; got datetime64[D].", "x: datetime64[D][1]",
+        "Pass x as an array of numbers of at most 64 bits."),
+    "structured": (top_k(np.zeros(2, [("a", "i4")]), 1), TypeError,
+        TOP + "x must be of a dtype that JAX has; got [('a', '<i4')].", "x: [('a', '<i4')][2]",
+        "Pass x as an array of numbers of at most 64 bits."),
+    "extended precision": (top_k(np.zeros(2, np.longdouble), 1), TypeError,
+        TOP + f"x must be of a dtype that JAX has; got {np.dtype(np.longdouble)}.", f"x: {np.dtype(np.longdouble)}[2]",
+        "Pass x as an array of numbers of at most 64 bits."),
+    "huge number": (top_k(10**400, 1), TypeError,
+        TOP + "x must be of a dtype that JAX has; got an int that is too large.", "x: int",
+        "Pass x as an array of numbers of at most 64 bits."),
+    "arguments swapped": (top_k(3, F), TypeError, TOP + "x must have at least one axis.", "x: int32[]",
+        "Pass the array first: jaxdml.top_k(x, k)."),
     "objects": (top_k(np.array([None, 1]), 1), TypeError, TOP + "x must be an array.", "x: object[2]",
         "Pass jnp.asarray(x)."),
     "direction unknown": (top_k(F, 1, direction="up"), ValueError,
         TOP + "direction must be one of 'decreasing', 'increasing'; got 'up'.", X, "Pass direction='decreasing'."),
-    "direction no name": (top_k(F, 1, direction=1), TypeError,
-        TOP + "direction must be one of 'decreasing', 'increasing'; got 1.", X, "Pass direction='decreasing'."),
+    "direction no name": (top_k(F, 1, direction=2), TypeError,
+        TOP + "direction must be one of 'decreasing', 'increasing'; got 2.", X, "Pass direction='decreasing'."),
+    "direction traced": (lambda: jax.jit(lambda d: jaxdml.top_k(F, 1, direction=d))(0), TypeError,
+        TOP + "direction must be static; got a traced value.", X,
+        "Name direction in jax.jit's static_argnames, or close over it."),
+    "direction an array": (top_k(F, 1, direction=F), TypeError,
+        TOP + "direction must be one of 'decreasing', 'increasing'; got a ndarray.", X,
+        "Pass direction='decreasing'."),
     "index dtype float": (top_k(F, 1, index_dtype="float32"), TypeError,
         TOP + "index_dtype must be one of uint32, int32; got 'float32'.", X,
+        "Pass index_dtype='uint32'."),
+    "index dtype wide": (top_k(F, 1, index_dtype=np.int64), TypeError,
+        TOP + "index_dtype must be one of uint32, int32; got 'int64'.", X,
         "Enable jax_enable_x64 for 64-bit indices."),
     "index dtype no dtype": (top_k(F, 1, index_dtype="word"), TypeError,
-        TOP + "index_dtype must be one of uint32, int32; got 'word'.", X, "Enable jax_enable_x64 for 64-bit indices."),
+        TOP + "index_dtype must be one of uint32, int32; got 'word'.", X, "Pass index_dtype='uint32'."),
     "index dtype too narrow": (
         lambda: jax.eval_shape(lambda x: jaxdml.top_k(x, 1, index_dtype="int32"), LONG),
         TypeError, TOP + "index_dtype int32 cannot count the 2147483649 elements of the axis.", "x: int8[2147483649]",
@@ -112,7 +151,11 @@ REFUSALS = {
         "Pass indices[..., None] if each index addresses the first dimension of x."),
     "updates of another dtype": (nd(F, I1, F.astype(np.int32)), TypeError,
         ND + "updates must have the dtype of x, float32; got int32.",
-        "x: float32[2, 5], indices: int32[2, 1], updates: int32[2, 5]", "Pass updates.astype(float32)."),
+        "x: float32[2, 5], indices: int32[2, 1], updates: int32[2, 5]", "Pass updates.astype('float32')."),
+    "one index a row": (nd(F, np.zeros(2, np.int32), F), TypeError,
+        ND + "updates must have the shape [], indices.shape[:-1] + x.shape[t:]; got [2, 5].",
+        "x: float32[2, 5], indices: int32[2], updates: float32[2, 5]",
+        "Pass indices[..., None] if each index addresses the first dimension of x."),
     "updates of another shape": (nd(F, I2, F), TypeError,
         ND + "updates must have the shape [2], indices.shape[:-1] + x.shape[t:]; got [2, 5].",
         "x: float32[2, 5], indices: int32[2, 2], updates: float32[2, 5]", "Pass updates of shape [2]."),
@@ -139,9 +182,9 @@ REFUSALS = {
         EL + "indices must have the rank of x, and that at least 1; got ranks 0 and 0.",
         "x: float32[], indices: int32[], updates: float32[]", "Add axes of size 1 to the one of lower rank."),
     "larger off the axis": (elements(F, np.zeros((1, 6), np.int32), np.zeros((1, 6), np.float32)), TypeError,
-        EL + "indices must be no larger than x off axis 0; they are in dimension 1.",
+        EL + "indices.shape[1] is 6, more than x.shape[1], 5; only axis 0 may be larger.",
         "x: float32[2, 5], indices: int32[1, 6], updates: float32[1, 6]",
-        "Cut indices and updates to 5 in that dimension."),
+        "Cut indices and updates to 5 in dimension 1, or pass axis=1."),
     "elements axis": (elements(F, I2, F[:, :2], axis=-3), ValueError,
         EL + "axis must be between -2 and 1 for rank 2; got axis=-3.",
         "x: float32[2, 5], indices: int32[2, 2], updates: float32[2, 2]", "Pass axis=-1 for the last one."),
@@ -150,7 +193,9 @@ REFUSALS = {
         "x: float32[2, 5], indices: int32[2, 2], updates: float32[2, 5]", "Pass updates of shape [2, 2]."),
     # quantized_linear_matrix_multiply
     "a of floats": (multiply(a=F), TypeError, MM + "a must be one of int8, uint8; got float32.", "a: float32[2, 5]",
-        "Convert a with .astype first."),
+        "Quantize it: round(a / a_scale) + a_zero_point, clipped, as int8 or uint8."),
+    "a of wide integers": (multiply(a=np.zeros((2, 5), np.int32)), TypeError,
+        MM + "a must be one of int8, uint8; got int32.", "a: int32[2, 5]", "Convert a with .astype first."),
     "b a vector": (multiply(b=U8[0]), TypeError, MM + "b must have at least two dimensions; got 1.", "b: uint8[4]",
         "Add a dimension of size 1 to b."),
     "depths differ": (multiply(b=U8.T), TypeError,
@@ -171,27 +216,49 @@ REFUSALS = {
         "Pass output_zero_point as int8."),
     "rows of a": (multiply(sa=np.ones(3, np.float32)), TypeError,
         MM + "a_scale must be one value, or one per row, 2, or broadcast to [2, 1]; got [3].",
-        "a: int8[2, 3], b: uint8[3, 4], a_scale: float32[3]", "Reshape a_scale to [2, 1]."),
+        "a: int8[2, 3], b: uint8[3, 4], a_scale: float32[3]", "Pass one value, or 2: one for each row of a."),
     "columns of b": (multiply(sb=np.ones((4, 1), np.float32)), TypeError,
         MM + "b_scale must be one value, or one per column, 4, or broadcast to [1, 4]; got [4, 1].",
         "a: int8[2, 3], b: uint8[3, 4], b_scale: float32[4, 1]", "Reshape b_scale to [1, 4]."),
+    "too many columns of b": (multiply(sb=np.ones(5, np.float32)), TypeError,
+        MM + "b_scale must be one value, or one per column, 4, or broadcast to [1, 4]; got [5].",
+        "a: int8[2, 3], b: uint8[3, 4], b_scale: float32[5]", "Pass one value, or 4: one for each column of b."),
     "columns of the output": (multiply(so=np.ones((1, 4), np.float32)), TypeError,
         MM + "output_scale must be one value, or one per row, 2, or broadcast to [2, 1]; got [1, 4].",
-        "a: int8[2, 3], b: uint8[3, 4], output_scale: float32[1, 4]", "Reshape output_scale to [2, 1]."),
+        "a: int8[2, 3], b: uint8[3, 4], output_scale: float32[1, 4]",
+        "Pass one value, or 2: output_scale per column is not supported."),
     "rank of a scale": (multiply(so=np.ones((1, 1, 1), np.float32)), TypeError,
         MM + "output_scale must be one value, or one per row, 2, or broadcast to [2, 1]; got [1, 1, 1].",
-        "a: int8[2, 3], b: uint8[3, 4], output_scale: float32[1, 1, 1]", "Reshape output_scale to [2, 1]."),
+        "a: int8[2, 3], b: uint8[3, 4], output_scale: float32[1, 1, 1]", "Reshape output_scale to [1]."),
+    "rows of the output": (multiply(so=np.ones((1, 1, 3), np.float32)), TypeError,
+        MM + "output_scale must be one value, or one per row, 2, or broadcast to [2, 1]; got [1, 1, 3].",
+        "a: int8[2, 3], b: uint8[3, 4], output_scale: float32[1, 1, 3]",
+        "Pass one value, or 2: one for each row of the output."),
     "scale missing": (multiply(so=None), TypeError, MM + "output_scale must be an array.", "output_scale: None",
-        "Pass jnp.asarray(output_scale)."),
+        "Pass an array of numbers."),
+    **{
+        f"scale {name}": (multiply(sb=value), ValueError,
+            MM + f"b_scale must be a finite float32, not 0 and not subnormal; got {shown}.",
+            f"b_scale: {type(value).__name__}",
+            "Pass a scale from 1.1754943508222875e-38 to 3.4028234663852886e+38 in magnitude.")
+        for name, value, shown in (
+            ("zero", 0, "0"), ("negative zero", -0.0, "-0.0"), ("subnormal", 1e-39, "1e-39"), ("tiny", 1e-60, "1e-60"),
+            ("infinite", float("-inf"), "-inf"), ("nan", float("nan"), "nan"), ("too large", 1e39, "1e+39"),
+            ("huge", 10**400, "an int of 2**64 or more in magnitude"),
+        )
+    },
+    "zero point huge": (multiply(zb=-(10**400)), ValueError,
+        MM + "b_zero_point must be a whole number from 0 to 255; got an int of 2**64 or more in magnitude.",
+        "b_zero_point: int", "Pass b_zero_point as uint8."),
     "output dtype": (multiply(output_dtype="int32"), TypeError,
         MM + "the output's dtype must be one of int8, uint8; got 'int32'.", "output_zero_point: None",
-        "Pass output_dtype='uint8', or an output_zero_point of that dtype."),
+        "Pass output_dtype='int8' or 'uint8'."),
     "output dtype no dtype": (multiply(output_dtype="byte8"), TypeError,
         MM + "the output's dtype must be one of int8, uint8; got 'byte8'.", "output_zero_point: None",
-        "Pass output_dtype='uint8', or an output_zero_point of that dtype."),
+        "Pass output_dtype='int8' or 'uint8'."),
     "output zero point": (multiply(zo=np.int32(3)), TypeError,
         MM + "the output's dtype must be one of int8, uint8; got int32.", "output_zero_point: int32[]",
-        "Pass output_dtype='uint8', or an output_zero_point of that dtype."),
+        "Pass output_zero_point as int8 or uint8."),
     "two output dtypes": (multiply(zo=np.int8(3), output_dtype="uint8"), TypeError,
         MM + "output_zero_point must be uint8; got int8.", "output_zero_point: int8[]",
         "Pass output_zero_point as uint8."),
@@ -231,3 +298,47 @@ def test_python_and_numpy_scalars_are_arrays():
     got = jaxdml.quantized_linear_matrix_multiply(I8, np.float32(1), None, U8, jnp.float32(1), np.uint8(0), S)
     assert got.dtype == jnp.int8
     assert jaxdml.scatter_nd(2.0, np.zeros((0,), np.int32), 3.0) == 3
+
+
+LOWERED_FOR_A_GPU = {
+    "top_k": (
+        lambda: jax.jit(top_k_of_floats).trace(F), "float_top_k", TOP, X,
+    ),
+    "quantized_linear_matrix_multiply": (
+        lambda: jax.jit(mixed_product).trace(I8, U8), "mixed_dot", MM,
+        "a: int8[2, 3], a_scale: float32[], a_zero_point: None, b: uint8[3, 4], b_scale: float32[], "
+        "b_zero_point: None, output_scale: float32[], output_zero_point: None",
+    ),
+    "a deep product": (
+        lambda: jax.jit(mixed_product).trace(jax.ShapeDtypeStruct((2, 70_000), "int8"),
+            jax.ShapeDtypeStruct((70_000, 4), "int8")), "mixed_dot", MM,
+        "a: int8[2, 70000], a_scale: float32[], a_zero_point: None, b: int8[70000, 4], b_scale: float32[], "
+        "b_zero_point: None, output_scale: float32[], output_zero_point: None",
+    ),
+}  # fmt: skip
+
+
+def top_k_of_floats(x):
+    return jaxdml.top_k(x, 2, implementation="float_top_k")
+
+
+def mixed_product(a, b):
+    return multiply(a, b=b, implementation="mixed_dot")()
+
+
+@pytest.mark.parametrize("name", LOWERED_FOR_A_GPU)
+def test_a_method_that_a_platform_has_not_is_refused_at_lowering(name):
+    trace, method, function, operands = LOWERED_FOR_A_GPU[name]
+    traced = trace()
+    traced.lower(lowering_platforms=("cpu",))
+    for platform in ("cuda", "rocm", "tpu"):
+        with pytest.raises(NotImplementedError) as caught:
+            traced.lower(lowering_platforms=(platform,))
+        rule = f"{function}implementation='{method}' serves only when lowered for cpu."
+        assert str(caught.value) == f"{rule}\n  {operands}\n  Pass implementation=None to let the library choose."
+
+
+@pytest.mark.skipif(jax.default_backend() == "cpu", reason="CPUs have the method")
+def test_a_method_of_another_platform_is_refused_without_jit_too():
+    with jax.disable_jit(), pytest.raises(NotImplementedError, match="serves only when lowered for cpu"):
+        top_k_of_floats(F)

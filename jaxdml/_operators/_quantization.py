@@ -58,12 +58,12 @@ def parameter(call: Call, name: str, dtype: np.dtype[Any], shape: Shape) -> jax.
         kind = "row" if per_row else "column"
         rule = f"{name} must be one value, or one per {kind}, {size}, or broadcast to {list(shape)}"
         tensor = name.partition("_")[0]
-        if given.size == size:
-            advice = f"Reshape {name} to {list(shape[-2:])}."
-        else:
-            advice = f"Pass one value, or {size}: one for each {kind} of {tensor if tensor in 'ab' else 'the output'}."
-        if per_row and given.shape[-1:] == call.operands["b"].shape[-1:] and given.size == given.shape[-1]:
-            advice = f"Pass one value or one per row: {name} per column is not supported."
+        whose = tensor if tensor in "ab" else "the output"
+        advice = f"Pass one value, or {size}: one for each {kind} of {whose}."
+        if per_row and given.shape[-1:] == call.operands["b"].shape[-1:] and given.size == given.shape[-1] != size:
+            advice = f"Pass one value, or {size}: {name} per column is not supported."
+        elif given.size in (1, size):
+            advice = f"Reshape {name} to {list(shape[-2:]) if given.size == size else [1]}."
         call.fail(TypeError, f"{rule}; got {list(given.shape)}.", advice, "a", "b", name)
     return lax.reshape(given, (1,) * (len(shape) - len(aligned)) + aligned)
 
