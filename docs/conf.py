@@ -89,13 +89,14 @@ def _faults(page):
     yield from (f"private type {name}" for name in re.findall(r"\bjax\.jaxlib\.[\w.]+", page))
     # Markdown takes the two stars of 2**31 for bold face if another power follows.
     yield from (f"bold between digits: {found}" for found in re.findall(r"\d<strong>[^<]*</strong>", page))
-    for language, block in re.findall(r"highlight-([\w-]+) notranslate.*?<pre>(.*?)</pre>", page, re.DOTALL):
-        if language not in ("default", "sh"):  # Those are docstrings, which wrap, and commands.
-            lines = html.unescape(re.sub(r"<[^>]+>", "", block)).splitlines()
-            yield from (f"{len(line)} columns: {line}" for line in lines if len(line) > WIDTH)
+    if "_static/wrap.css" not in page:
+        yield "what examples print is cut, not wrapped"
+    for block in re.findall(r"highlight-(?:ipython3|python|cpp) notranslate.*?<pre>(.*?)</pre>", page, re.DOTALL):
+        lines = html.unescape(re.sub(r"<[^>]+>", "", block)).splitlines()
+        yield from (f"{len(line)} columns: {line}" for line in lines if len(line) > WIDTH)
 
 
 def setup(app):
     app.connect("autodoc-process-docstring", _mend_docstring)
     app.connect("env-updated", _require_every_public_name)
-    app.connect("build-finished", _reject_faults_of_rendered_pages)
+    app.connect("build-finished", _reject_faults_of_rendered_pages, priority=900)  # After the theme has written all.
