@@ -120,3 +120,11 @@ def test_the_readme_has_the_table_that_the_reports_give():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert headline.put_into(text, RESULTS) == text
     assert headline.table(RESULTS) in text
+
+
+@pytest.mark.parametrize("picture", sorted(RESULTS.glob("*/*.png")), ids=named)
+def test_a_plot_has_no_background_of_its_own(picture):
+    # A white one is glaring on a dark page. The plots' text is of a grey that shows on both.
+    pixels = pytest.importorskip("matplotlib.image").imread(picture)
+    assert pixels.shape[-1] == 4
+    assert (pixels[[0, 0, -1, -1], [0, -1, 0, -1], 3] == 0).all()
