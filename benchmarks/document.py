@@ -1,10 +1,14 @@
-"""Write docs/benchmarks.md from what lies in benchmarks/results/: ``python -m benchmarks.document``."""
+"""Write docs/benchmarks.md, the table of README.md and every plot from benchmarks/results/.
+
+Run it as ``python -m benchmarks.document``.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks import headline, heat_maps, plots
 from benchmarks.display import microseconds
 from benchmarks.peers import OURS
 from benchmarks.report import FILE, GRIDS, fraction, geometric_mean, medians, missing, ratio, ratios, read, title
@@ -12,9 +16,13 @@ from benchmarks.report import FILE, GRIDS, fraction, geometric_mean, medians, mi
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "benchmarks.md"
+README = ROOT / "README.md"
+WINNERS = RESULTS / headline.CPU / "winners.png"
 
 _HEAD = """<!-- Written by python -m benchmarks.document from benchmarks/results/. Do not edit. -->
 # Benchmarks
+
+To measure a device and write this page:
 
 ```
 pip install -e ".[bench]"
@@ -22,37 +30,36 @@ python -m benchmarks --out benchmarks/results/NAME --cases "*" --overheads
 python -m benchmarks.document
 ```
 
-The first command measures the device that JAX finds, with the peers that are installed, and draws the plots. The
-second writes this page. `python -m benchmarks --help` says how to choose operators, peers and cases, and `--list`
-shows every case with its origin.
+The first `python -m` command measures the device that JAX finds, against the libraries that are installed. The last
+one draws the plots, and writes this page and the table of the README. `python -m benchmarks --help` says how to
+choose operators, libraries and cases. `--list` shows every case with its origin. `--add` puts cases that were measured
+later into an existing report.
 
 ## How it is measured
 
-- Every peer runs in the same process, on the same data, with the same number of threads. Its answer is compared
-  with the oracle's before anything is timed. A wrong answer gets no time.
-- A selection runs on up to eight draws of its data in turn. A branch predictor learns by heart what it sees again and
-  again, and the time would be that of something that never happens.
-- The peers take turns, a sample each, and all start over. The figures are medians, beside the quartiles. Compiling
-  is timed apart.
-- After its call a thread pool spins for a while, and slows whoever comes next. Before each turn the harness waits
-  until every other thread of the process sleeps. Then the peer warms up, untimed.
-- On a CPU the clock is read around calls that follow one another. glibc is told to keep freed memory, for every peer
-  alike (`environment.ALLOCATOR`), and a peer warms up until its calls touch no fresh pages, for at most half a
-  second.
-- On a CPU every library starts on the thread that calls it. By default JAX hands a program to another thread, and so
-  it does in the results "with asynchronous dispatch" (`--async-dispatch`). That is the price of a call from Python,
-  whatever the program computes, and a program that holds many operators pays it once.
-- On an accelerator the profiler's times of kernels and copies are added up, after a flush of the cache. What the
-  host takes to dispatch does not count.
-- The roofline is the greater of two times: to move each input and output byte once at the speed of a copy of that
-  size, and to compute at the rate of a large product of 8-bit integers. Both are the best that the same run
-  measured. Data in a nearer cache than the copy's can beat it.
-- "Prepacked" peers were given the right matrix beforehand, as a constant of the model.
-- "lax unstable" is `lax.top_k` with `is_stable=False`, which newer JAX has. It, torch and NumPy may return ties in any
-  order, and are held to the values. "torch.compile" is in its mode `max-autotune`. On a GPU torch turns the right
-  matrix before `_int_mm`, as jaxdml does, since that is quicker; and where `duplicates` is `last`, it is told to be
-  deterministic.
-- `--add` puts cases that were measured later into a report.
+- A **peer** is a library that computes the same thing: stock JAX (`lax`), onnxruntime, PyTorch, NumPy, CuPy. Every peer
+  runs in the same process, on the same data, with the same number of threads.
+- Every answer is compared with that of the NumPy oracle before anything is timed. A wrong answer gets no time.
+- A selection is timed on up to eight different draws of its data, in turn. On one draw, repeated, a branch predictor
+  learns the data, and the time would be too short.
+- The peers take turns, one sample each, over and over. The figures are medians. Compilation is timed separately.
+- After a call a thread pool keeps spinning for a while, which slows the next peer. So before each turn the harness
+  waits until all other threads of the process sleep, and then warms the peer up.
+- On a CPU the clock is read around a series of calls. glibc is told to keep freed memory, for all peers alike
+  (`environment.ALLOCATOR`). A peer warms up until its calls touch no fresh memory pages, for at most half a second.
+- By default JAX hands a program for the CPU to another thread. The results "with asynchronous dispatch"
+  (`--async-dispatch`) are measured that way. In the other results of a CPU, JAX runs the program on the thread that
+  calls it, as the other libraries do. The difference is a cost of each call from Python, whatever the program computes.
+- On an accelerator the profiler's times of all kernels and copies are added up. The cache is flushed before each call.
+  The time that the host takes to dispatch does not count.
+- The **roofline** is the shortest time that the same run's best rates allow. It is the longer of two times: to move
+  each input and output byte once, at the measured speed of a copy of that size; and to compute, at the measured rate of
+  a large product of 8-bit integers. Data that lies in a faster cache than the copy's can beat the roofline.
+- "Prepacked" peers got the right matrix beforehand, as a constant of the model, and may rearrange it once.
+- "lax unstable" is `lax.top_k(..., is_stable=False)`, which newer versions of JAX have. It, PyTorch and NumPy may
+  return ties in any order, so only their values are compared.
+- "torch.compile" runs in its mode `max-autotune`. On a GPU, PyTorch transposes the right matrix before `_int_mm`, as
+  jaxdml does, because that is faster. Where `duplicates` is `last`, PyTorch is told to be deterministic.
 """
 
 _NOTHING = """
@@ -189,5 +196,14 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Write the page and the table, and draw the plots again."""
+    for file in RESULTS.glob(f"*/{FILE}"):
+        plots.draw(read(file.parent), file.parent)
+    heat_maps.draw_winners(read(WINNERS.parent), WINNERS)
     PAGE.write_text(page(), encoding="utf-8")
+    README.write_text(headline.put_into(README.read_text(encoding="utf-8"), RESULTS), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

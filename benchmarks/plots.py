@@ -4,16 +4,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
-import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
+from benchmarks.drawing import MIDDLE, WIDTH, save
+from benchmarks.heat_maps import heat_map
 from benchmarks.peers import OURS
 from benchmarks.report import GRIDS, medians, ratio, title
-
-mpl.use("agg")
 
 _COLOURS = {
     "jaxdml": "#D55E00",
@@ -23,11 +20,11 @@ _COLOURS = {
     "onnxruntime prepacked": "#009E73",
     "torch": "#CC79A7",
     "torch prepacked": "#CC79A7",
-    "torch.compile": "#882255",
-    "cupy": "#F0E442",
+    "torch.compile": "#AA4499",
+    "cupy": "#B8AC00",
     "numpy": "#999999",
 }
-"""Okabe and Ito's palette, which people with any colour vision can tell apart."""
+"""Okabe and Ito's palette, which people with any colour vision can tell apart; two changed to show on any page."""
 
 _MARKERS = {
     "jaxdml": "o",
@@ -41,8 +38,6 @@ _MARKERS = {
     "cupy": "*",
     "numpy": "x",
 }
-
-_WIDTH, _DPI = 9.0, 110
 
 Cases = Sequence[Mapping[str, Any]]
 
@@ -62,12 +57,11 @@ def draw(report: Mapping[str, Any], folder: Path) -> list[Path]:
     for operator in dict.fromkeys(case["operator"] for case in tables):
         cases = [case for case in tables if case["operator"] == operator and ratio(case) is not None]
         if cases:
-            figures[f"ratios-{operator}"] = _heat_map(cases, operator)
+            figures[f"ratios-{operator}"] = heat_map(cases, operator)
     paths = []
     for name, figure in figures.items():
         figure.suptitle(f"{figure.get_suptitle()}\n{title(report['environment'])}", fontsize=11)
-        paths.append(folder / f"{name}.png")
-        figure.savefig(paths[-1], dpi=_DPI, metadata={"Software": None})
+        paths.append(save(figure, folder / f"{name}.png"))
     return paths
 
 
@@ -76,7 +70,7 @@ def _growth(cases: Cases, group: str) -> Figure:
     dtypes = list(dict.fromkeys(case["dtype"] for case in cases))
     columns = min(3, len(dtypes))
     rows = -(-len(dtypes) // columns)
-    figure = Figure(figsize=(_WIDTH, 2.9 * rows + 0.9), layout="constrained")
+    figure = Figure(figsize=(WIDTH, 2.9 * rows + 0.9), layout="constrained")
     panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for panel, dtype in zip(panels.flat, dtypes, strict=False):
         series: dict[str, list[tuple[int, float]]] = {"roofline": []}
@@ -86,7 +80,7 @@ def _growth(cases: Cases, group: str) -> Figure:
                 for peer, median in medians(case).items():
                     series.setdefault(peer, []).append((case["at"], median))
         for peer, points in series.items():
-            style: dict[str, Any] = {"color": "black", "linestyle": ":", "linewidth": 1}
+            style: dict[str, Any] = {"color": MIDDLE, "linestyle": ":", "linewidth": 1}
             if peer in _COLOURS:
                 style = {"color": _COLOURS[peer], "marker": _MARKERS[peer], "markersize": 3.5, "linewidth": 1.4}
             panel.plot(*zip(*points, strict=True), label=peer, zorder=3 if peer == OURS else 2, **style)
@@ -113,7 +107,7 @@ def _roofline(cases: Cases) -> Figure:
     operators = list(dict.fromkeys(case["operator"] for case in cases))
     columns = min(2, len(operators))
     rows = -(-len(operators) // columns)
-    figure = Figure(figsize=(_WIDTH, 3.3 * rows + 0.9), layout="constrained")
+    figure = Figure(figsize=(WIDTH, 3.3 * rows + 0.9), layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False)
     for panel, operator in zip(panels.flat, operators, strict=False):
         series: dict[str, list[tuple[float, float]]] = {}
@@ -124,7 +118,7 @@ def _roofline(cases: Cases) -> Figure:
                 for peer, median in medians(case).items():
                     series.setdefault(peer, []).append((case["floor_us"], median))
         ends = [min(floors) / 2, max(floors) * 2]
-        panel.plot(ends, ends, color="black", linewidth=1, linestyle=":", label="roofline")
+        panel.plot(ends, ends, color=MIDDLE, linewidth=1, linestyle=":", label="roofline")
         for peer, points in series.items():
             style = {"c": _COLOURS[peer], "marker": _MARKERS[peer], "alpha": 0.75, "linewidths": 0.8}
             panel.scatter(*zip(*points, strict=True), s=16, label=peer, zorder=3 if peer == OURS else 2, **style)
@@ -155,36 +149,3 @@ def _legend(figure: Figure, panels: Sequence[Axes]) -> None:
         ncols=len(ordered) if len(ordered) < 7 else 5,
         frameon=False,
     )
-
-
-def _heat_map(cases: Cases, operator: str) -> Figure:
-    """Draw the time of the best other by ours, sizes down and dtypes across."""
-
-    def across(case: Mapping[str, Any]) -> str:
-        return case["dtype"] if case["data"] == "random" else f"{case['dtype']}\n{case['data']}"
-
-    def down(case: Mapping[str, Any]) -> str:
-        return " ".join([case["size"], *(value for value in case["options"].values() if isinstance(value, str))])
-
-    columns, rows = list(dict.fromkeys(map(across, cases))), list(dict.fromkeys(map(down, cases)))
-    table = np.full((len(rows), len(columns)), np.nan)
-    for case in cases:
-        table[rows.index(down(case)), columns.index(across(case))] = ratio(case)
-    figure = Figure(
-        figsize=(min(_WIDTH, 4.8 + 0.6 * len(columns)), max(3.2, 1.6 + 0.36 * len(rows))), layout="constrained"
-    )
-    panel = figure.subplots()
-    # Purple to orange, white where both take the same; beyond four times the colour says no more.
-    image = panel.imshow(table, cmap="PuOr_r", norm=LogNorm(0.25, 4), aspect="auto")
-    panel.set_xticks(range(len(columns)), columns, fontsize=8, rotation=30, ha="right", rotation_mode="anchor")
-    panel.set_yticks(range(len(rows)), rows, fontsize=8)
-    for (row, column), value in np.ndenumerate(table):
-        if np.isfinite(value):
-            colour = "white" if max(value, 1 / value) > 2.8 else "black"
-            text = f"{value:.2f}" if value < 9.95 else f"{value:.0f}"
-            panel.text(column, row, text, ha="center", va="center", fontsize=8, color=colour)
-    bar = figure.colorbar(image, extend="both", ticks=[0.25, 0.5, 1, 2, 4], format="%g")
-    bar.ax.minorticks_off()
-    bar.set_label("time of the best other / of jaxdml", fontsize=8)
-    figure.suptitle(operator)
-    return figure

@@ -1,5 +1,6 @@
 """Sphinx configuration: every example runs at build, and every public name has a page."""
 
+import html
 import os
 import re
 import tomllib
@@ -12,6 +13,9 @@ from jaxdml import directml, reference
 
 # The examples are for any machine, and the pages that speak of other platforms lower for them by name.
 os.environ["JAX_PLATFORMS"] = "cpu"
+
+WIDTH = 80
+"""How many columns of code a page shows on a screen of 1280 pixels, with room to spare."""
 
 _pyproject = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())
 
@@ -27,6 +31,9 @@ html_theme = "furo"
 html_title = f"jaxdml {release}"
 html_copy_source = False
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["wrap.css"]
+html_use_index = False  # No page links to the general index, and it is wider than a phone.
 
 myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 3
@@ -47,9 +54,10 @@ napoleon_numpy_docstring = False
 napoleon_custom_sections = ["Source"]
 
 
-def _link_pages(app, what, name, obj, options, lines):
-    """Turn the path of a page, as docstrings write it, into a link."""
-    lines[:] = [re.sub(r"\bdocs/([\w/-]+)\.md\b", r":doc:`/\1`", line) for line in lines]
+def _mend_docstring(app, what, name, obj, options, lines):
+    """Link the pages that a docstring names by path, and name public types as a user imports them."""
+    linked = (re.sub(r"\bdocs/([\w/-]+)\.md\b", r":doc:`/\1`", line) for line in lines)
+    lines[:] = [line.replace("jax.jaxlib._jax.", "jax.") for line in linked]
 
 
 def _require_every_public_name(app, env):
@@ -61,6 +69,34 @@ def _require_every_public_name(app, env):
         raise ExtensionError(f"public names without a page: {', '.join(missing)}")
 
 
+def _reject_faults_of_rendered_pages(app, exception):
+    """Fail where a page shows the private name of a type, bold digits, or lines wider than a page."""
+    if exception is not None or app.builder.format != "html":
+        return
+    faults = [
+        f"{page.relative_to(app.outdir)}: {fault}"
+        for page in sorted(Path(app.outdir).rglob("*.html"))
+        for fault in _faults(page.read_text(encoding="utf-8"))
+    ]
+    if app.config.html_use_index:
+        faults.append("genindex.html is wider than a phone")
+    if faults:
+        raise ExtensionError("\n".join(faults))
+
+
+def _faults(page):
+    """Yield what is wrong with the text of a rendered page."""
+    yield from (f"private type {name}" for name in re.findall(r"\bjax\.jaxlib\.[\w.]+", page))
+    # Markdown takes the two stars of 2**31 for bold face if another power follows.
+    yield from (f"bold between digits: {found}" for found in re.findall(r"\d<strong>[^<]*</strong>", page))
+    if "_static/wrap.css" not in page:
+        yield "what examples print is cut, not wrapped"
+    for block in re.findall(r"highlight-(?:ipython3|python|cpp) notranslate.*?<pre>(.*?)</pre>", page, re.DOTALL):
+        lines = html.unescape(re.sub(r"<[^>]+>", "", block)).splitlines()
+        yield from (f"{len(line)} columns: {line}" for line in lines if len(line) > WIDTH)
+
+
 def setup(app):
-    app.connect("autodoc-process-docstring", _link_pages)
+    app.connect("autodoc-process-docstring", _mend_docstring)
     app.connect("env-updated", _require_every_public_name)
+    app.connect("build-finished", _reject_faults_of_rendered_pages, priority=900)  # After the theme has written all.

@@ -1,0 +1,54 @@
+"""Every operator has the files that docs/contributing.md lists under "Adding an operator"."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import jaxdml
+
+ROOT = Path(__file__).parents[1]
+OPERATORS = [
+    name for name in jaxdml.__all__ if callable(getattr(jaxdml, name)) and not isinstance(getattr(jaxdml, name), type)
+]
+
+OWN = (
+    "jaxdml/reference/_OP.py",
+    "jaxdml/_cases/OP.py",
+    "jaxdml/_operators/OP.py",
+    "jaxdml/directml/structs/OP.py",
+    "tests/test_OP.py",
+    "benchmarks/peers/OP.py",
+    "docs/operators/OP.md",
+)
+"""Files of one operator. OP is its name."""
+
+SHARED = (
+    "jaxdml/__init__.py",
+    "jaxdml/reference/__init__.py",
+    "jaxdml/directml/__init__.py",
+    "jaxdml/directml/structs/__init__.py",
+    "docs/changelog.md",
+)
+"""Files of all operators, in which a line names each one."""
+
+
+@pytest.mark.parametrize("pattern", OWN)
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_an_operator_has_its_file(operator, pattern):
+    file = pattern.replace("OP", operator)
+    assert (ROOT / file).is_file(), f"{operator} has no {file}"
+    assert operator in (ROOT / file).read_text(encoding="utf-8"), f"{file} does not name {operator}"
+
+
+@pytest.mark.parametrize("file", SHARED)
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_a_shared_file_names_the_operator(operator, file):
+    assert re.search(rf"\b{operator}\b", (ROOT / file).read_text(encoding="utf-8")), f"{file} lacks {operator}"
+
+
+def test_the_recipe_lists_these_files_in_this_order():
+    page = (ROOT / "docs" / "contributing.md").read_text(encoding="utf-8")
+    recipe = page.split("## Adding an operator")[1].split("\n## ")[0]
+    assert re.findall(r"^\| `([^`]+)` \|", recipe, re.MULTILINE) == [*OWN, *SHARED]
+    assert len(OWN + SHARED) <= 12
