@@ -26,7 +26,7 @@ def drawn(desc, rng, packed=True):
     inputs = []
     for name, role in desc.roles().items():
         described = desc.tensors.get(name)
-        if role.value == "output":
+        if role.output:
             continue
         if described is None:
             inputs.append(None)
@@ -399,10 +399,10 @@ REFUSALS = {
         "InputTensor: float32[1, 3, 4]", "Pass input_tensor.reshape((1, 1, 3, 4)), or describe another size."),
     "no buffer": (STRIDED, (TEN,),
         TOP + "InputTensor has strides, so it must be a 1-D buffer of at least 56 bytes; got [1, 1, 3, 4].",
-        "InputTensor: float32[1, 1, 3, 4]", "Pass all of the buffer in one dimension, 14 elements."),
+        "InputTensor: float32[1, 1, 3, 4]", "Pass the whole buffer as one dimension, 14 elements."),
     "short buffer": (STRIDED, (np.zeros(13, np.float32),),
         TOP + "InputTensor has strides, so it must be a 1-D buffer of at least 56 bytes; got [13].",
-        "InputTensor: float32[13]", "Pass all of the buffer in one dimension, 14 elements."),
+        "InputTensor: float32[13]", "Pass the whole buffer as one dimension, 14 elements."),
     "wide output": (WIDE_INDEX, (TEN,), TOP + OUT, "InputTensor: float32[1, 1, 3, 4]",
         "Enable jax_enable_x64, or describe a narrower type."),
     "wide input": (WIDE, (np.zeros((1, 1, 3, 4)), np.zeros((1, 1, 2, 4), np.uint32), np.zeros((1, 1, 2, 4))),
@@ -450,7 +450,7 @@ def test_what_is_no_description_is_not_compiled():
         dml.compile_operator(VALID["TOP_K1"], 3)
     with pytest.raises(ValueError, match="duplicates must be one of unspecified, last, unique; got 'first'"):
         dml.compile_operator(VALID["SCATTER"], duplicates="first")
-    with pytest.raises(ValueError, match="duplicates is for scatters; got 'last' for DML_OPERATOR_TOP_K1"):
+    with pytest.raises(ValueError, match="DML_OPERATOR_TOP_K1 has no option duplicates; got duplicates='last'"):
         dml.compile_operator(VALID["TOP_K1"], duplicates="last")
 
 
