@@ -347,11 +347,11 @@ def test_buffers_are_mapped_and_differentiated():
     )
     operator = dml.compile_operator(desc)
     buffers = np.random.default_rng(0).standard_normal((2, 14), np.float32)
-    mapped = jax.vmap(operator)(buffers)
+    mapped = jax.jit(jax.vmap(operator))(buffers)
     for number, buffer in enumerate(buffers):
         for both, one in zip(mapped, operator(jnp.asarray(buffer)), strict=True):
             assert_same_bits(both[number], one)
-    gradient = jax.grad(lambda buffer: operator(buffer).values.sum())(buffers[0])
+    gradient = jax.jit(jax.grad(lambda buffer: operator(buffer).values.sum()))(buffers[0])
     assert gradient.sum() == 6
     assert set(np.asarray(gradient).tolist()) == {0.0, 1.0}
     assert gradient[4] == gradient[9] == 0
@@ -402,10 +402,12 @@ REFUSALS = {
         "Pass None for an optional tensor that is not described."),
     "too many inputs": (VALID["TOP_K1"], (TEN, None), TOP + "the inputs must be 1: InputTensor; got 2.",
         "InputTensor: float32[1, 1, 3, 4]", "Pass None for an optional tensor that is not described."),
+    "text": (VALID["TOP_K1"], ("1",), TOP + "InputTensor must be an array.", "InputTensor: str",
+        "Pass a NumPy or JAX array."),
     "none": (VALID["TOP_K1"], (None,), TOP + "InputTensor must be an array, as described.", "InputTensor: None",
         "Pass one."),
     "dtype": (VALID["TOP_K1"], (TEN.astype(np.float16),), TOP + "InputTensor must be float32; got float16.",
-        "InputTensor: float16[1, 1, 3, 4]", "Pass input_tensor.astype('float32')."),
+        "InputTensor: float16[1, 1, 3, 4]", "Pass input_tensor.astype('float32'), or describe another data type."),
     "sizes": (VALID["TOP_K1"], (TEN[0],), TOP + "InputTensor must have the sizes [1, 1, 3, 4]; got [1, 3, 4].",
         "InputTensor: float32[1, 3, 4]", "Pass input_tensor.reshape((1, 1, 3, 4)), or describe another size."),
     "no buffer": (STRIDED, (TEN,),
@@ -421,23 +423,25 @@ REFUSALS = {
         "InputTensor: float64[1, 1, 3, 4]", "Enable jax_enable_x64, or describe a narrower type."),
     "wide updates": (VALID["SCATTER"], (TEN, np.zeros((1, 1, 2, 4), np.uint32), UPDATES.astype(np.float64)),
         "jaxdml.directml.ScatterOperatorDesc: UpdatesTensor must be float32; got float64.",
-        "UpdatesTensor: float64[1, 1, 2, 4]", "Pass updates_tensor.astype('float32')."),
+        "UpdatesTensor: float64[1, 1, 2, 4]", "Pass updates_tensor.astype('float32'), or describe another data type."),
     "wide indices that JAX has cut": (LONG_INDICES, (TEN, jnp.zeros((1, 1, 2, 4), jnp.int32), UPDATES),
         "jaxdml.directml.ScatterOperatorDesc: IndicesTensor is INT64, which JAX has only with jax_enable_x64.",
         "IndicesTensor: int32[1, 1, 2, 4]",
         "Enable jax_enable_x64, pass a NumPy array outside of jax.jit, or describe a narrower type."),
     "narrow indices": (LONG_INDICES, (TEN, np.zeros((1, 1, 2, 4), np.int32), UPDATES),
         "jaxdml.directml.ScatterOperatorDesc: IndicesTensor must be int64; got int32.",
-        "IndicesTensor: int32[1, 1, 2, 4]", "Pass indices_tensor.astype('int64')."),
+        "IndicesTensor: int32[1, 1, 2, 4]", "Pass indices_tensor.astype('int64'), or describe another data type."),
     "no values": (STRIDED, (jax.ShapeDtypeStruct((14,), jnp.float32),), TOP + "InputTensor must be an array.",
-        "InputTensor: float32[14]", "Pass jnp.asarray(input_tensor)."),
+        "InputTensor: float32[14]", "Pass a NumPy or JAX array."),
+    "no numbers": (VALID["TOP_K1"], (jax.random.key(0),), TOP + "InputTensor must be float32; got key<fry>.",
+        "InputTensor: key<fry>[]", "Pass an array of numbers."),
     "a zero point that is not described": (ONE_ZERO_POINT, tuple(PRODUCT_INPUTS),
         MULTIPLY + "BZeroPointTensor must be None, as described.", "BZeroPointTensor: int8[1, 1, 1, 1]",
         "Describe a tensor there, or pass None."),
 }  # fmt: skip
 
 
-CONVERTED = {"no array", "wide input", "wide updates", "narrow indices", "no values"}
+CONVERTED = {"no array", "text", "wide input", "wide updates", "narrow indices", "no values"}
 """What jit makes another array of, or refuses itself, before an operator sees it."""
 
 

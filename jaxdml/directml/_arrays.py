@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxdml._operators._arguments import Call, x64_enabled
@@ -76,12 +77,15 @@ def _elements(call: Call, name: str, role: Role, tensor: BufferTensorDesc | None
     if given is None:
         fail("must be an array, as described.", "Pass one.")
     if not isinstance(given, np.ndarray | jax.Array):
-        fail("must be an array.", f"Pass jnp.asarray({name}).")
+        converts = isinstance(given, list | tuple | int | float | np.generic)
+        fail("must be an array.", f"Pass jnp.asarray({name})." if converts else "Pass a NumPy or JAX array.")
     if not (role.indices and isinstance(given, np.ndarray)):
         _require_x64(call, name, role, tensor, field)
     dtype = tensor.data_type.dtype
     if given.dtype != dtype:
-        fail(f"must be {dtype}; got {given.dtype}.", f"Pass {name}.astype({str(dtype)!r}).")
+        extended = jnp.issubdtype(given.dtype, jax.dtypes.extended)
+        advice = f"Pass {name}.astype({str(dtype)!r}), or describe another data type."
+        fail(f"must be {dtype}; got {given.dtype}.", "Pass an array of numbers." if extended else advice)
     if tensor.strides is None:
         if given.shape != tensor.sizes:
             rule = f"must have the sizes {list(tensor.sizes)}; got {list(given.shape)}."
