@@ -369,6 +369,12 @@ def test_long_numpy_indices_keep_their_64_bits():
     want = x.copy()
     want[0, 0, [2, 2, 1], [1, 2, 3]] = 1
     assert_same_bits(got, want)
+    tuples = dml.compile_operator(changed("SCATTER_ND", indices_tensor=tensor(INT64, 1, 1, 6, 2)))
+    indices = np.array([[2**32, 0], [0, 2**32 + 1], [0, 1], [-1, -4], [1, 3], [2, 3]], np.int64).reshape(1, 1, 6, 2)
+    got = tuples(np.zeros((1, 3, 4, 5), np.float32), indices, np.ones((1, 1, 6, 5), np.float32))
+    want = np.zeros((1, 3, 4, 5), np.float32)
+    want[0, [0, 2, 1, 2], [1, 0, 3, 3]] = 1
+    assert_same_bits(got, want)
 
 
 def test_wide_types_need_x64():

@@ -68,6 +68,8 @@ def lacking(struct, page, valid):
     wanted = [one.name for one in fields if one.init]
     if described != wanted:
         missing.append(f"{file}: {name}.__doc__: Args of {', '.join(wanted)}")
+    undescribed = [option for option in operator.options if f"``{option}``" not in struct.__doc__]
+    missing += [f"{file}: {name}.__doc__: the option {option}" for option in undescribed]
     if len(outputs) > 1 and operator.outputs and len(operator.outputs._fields) != len(outputs):
         missing.append(f"{file}: {name}.operator.outputs: {len(outputs)} fields")
     missing += [
@@ -138,7 +140,7 @@ def test_each_missing_part_is_named():
 
         operator = Operator(
             "HALF", 9002, {LEVEL.LEVEL_1_0: row(("input_tensor", UP_TO_EIGHT, FLOATS))},
-            optional_from={"input_tensor": LEVEL.LEVEL_2_0}, outputs=jaxdml.TopK,
+            optional_from={"input_tensor": LEVEL.LEVEL_2_0}, outputs=jaxdml.TopK, options={"pace": ("slow", "fast")},
         )  # fmt: skip
         input_tensor: Input
         first_tensor: Output
@@ -154,6 +156,7 @@ def test_each_missing_part_is_named():
         *(f"{file}: Half.operator.levels[LEVEL_1_0]: {one}_tensor" for one in ("first", "second", "third")),
         f"{file}: Half.alpha: a kind of field that _fields.py has",
         f"{file}: Half.__doc__: Args of input_tensor, first_tensor, second_tensor, third_tensor, alpha",
+        f"{file}: Half.__doc__: the option pace",
         f"{file}: Half.operator.outputs: 3 fields",
         f"{file}: Half.operator.optional_from: input_tensor is not optional",
         "structs/__init__.py: Half in STRUCTS",
@@ -373,7 +376,7 @@ def test_constraints_reach_every_kind_of_field():
         "PartTensors[0].DataType must be FLOAT32 at feature level 3_0; got FLOAT16. Feature level 3_1 accepts it.",
         left_out.format("3_0"),
     ]
-    assert broken(made_up(bias_tensor=ROW), LEVEL.LEVEL_3_1) == []
+    assert broken(made_up(bias_tensor=ROW), LEVEL.LEVEL_3_1) == broken(made_up(), LEVEL.LEVEL_4_0) == []
     assert broken(made_up(), LEVEL.LEVEL_1_0) == [
         "DML_OPERATOR_MADE_UP needs feature level 2_0; got 1_0. Feature level 2_0 accepts it.",
         left_out.format("2_0"),

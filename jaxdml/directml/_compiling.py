@@ -46,14 +46,14 @@ class CompiledOperator:
         """Compute the outputs.
 
         Args:
-          inputs: one argument for every input field of the struct, in its order: an array, or None for an optional
-            tensor that is not described, or a list of arrays for an array of tensors. An array has the described
-            ``Sizes``. If the tensor has ``Strides``, it is a 1-D buffer of at least the described size instead.
+          inputs: one argument for each input field of the struct, in the order of the fields. For a tensor pass an
+            array of the described ``Sizes``, or, if it has ``Strides``, a 1-D buffer of at least the described size.
+            For an optional tensor that is not described pass None. For an array of tensors pass a list of arrays.
 
         Returns:
-          The output, if the struct has one. Otherwise a NamedTuple with the fields of the struct that are outputs, and
-          None for one that is not described; of the selections it is ``TopK(values, indices)``. An output with
-          ``Strides`` is a 1-D buffer of the described size, with zeros in its gaps.
+          An array if the struct has one output. Otherwise a NamedTuple with the struct's output fields; one that is not
+          described is None. The selections return ``TopK(values, indices)``. An output with ``Strides`` is a 1-D
+          buffer of the described size, with zeros in its gaps.
 
         Raises:
           TypeError: an input does not have the described type, sizes or buffer size, or a data type has 64 bits while
@@ -73,17 +73,15 @@ def compile_operator(
     Args:
       desc: the description of an operator.
       feature_level: the level whose data types and dimension counts are allowed; the newest by default.
-      options: what the operator leaves open and no field of its struct decides. The scatters have ``duplicates``: what
-        happens when two updates write one element, as in ``jaxdml.scatter_nd``. DirectML calls such updates invalid;
-        ``"last"`` gives the result that DirectML's example shows.
+      options: choices that DirectML leaves open. The class of the description says which ones an operator has.
 
     Returns:
-      A ``CompiledOperator``: ``op(input, ...)`` runs jaxdml's operator on arrays.
+      The ``CompiledOperator``. Call it with arrays, as ``op(input, ...)``, to run jaxdml's operator on them.
 
     Raises:
       TypeError: ``desc`` is not the description of an operator.
       InvalidDescError: the description breaks a constraint.
-      ValueError: ``feature_level`` is not a level, or the operator has no such option or not that value of it.
+      ValueError: ``feature_level`` is not a level, the operator has no such option, or the option has no such value.
 
     Source:
       ``IDMLDevice::CreateOperator`` and ``IDMLDevice::CompileOperator``, which return ``E_INVALIDARG`` for a broken

@@ -80,7 +80,7 @@ class BufferTensorDesc:
 
     @property
     def size_in_bytes(self) -> int:
-        """The size of the buffer: the one that was given, or else the smallest."""
+        """The size of the buffer, as given, or else the smallest."""
         given = self.total_tensor_size_in_bytes
         return self.least_size_in_bytes if given is None else given
 

@@ -31,8 +31,8 @@ def _row(counts: range, counts_of_parameters: range) -> Row:
 class QuantizedLinearMatrixMultiplyOperatorDesc(OperatorDesc):
     """Describe a quantized product, as ``DML_QUANTIZED_LINEAR_MATRIX_MULTIPLY_OPERATOR_DESC`` does.
 
-    A scale or zero point has size 1 in all dimensions, or varies along one: of ``a`` and the output it may have size M
-    in the last dimension but one, of ``b`` size N in the last. All scales and zero points have one dimension count.
+    A scale or zero point has size 1 in all dimensions, or in all but one. For ``a`` and the output that one is the
+    second last, of size M; for ``b`` it is the last, of size N. All scales and zero points have one dimension count.
 
     Args:
       a_tensor: ``{..., M, K}`` of INT8 or UINT8.

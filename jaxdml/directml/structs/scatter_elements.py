@@ -17,6 +17,9 @@ from jaxdml.directml.structs._scatters import LEVELS, OPTIONS, scatter_constrain
 class ScatterOperatorDesc(OperatorDesc):
     """Describe a scatter of elements, as ``DML_SCATTER_OPERATOR_DESC`` does.
 
+    The option ``duplicates`` of ``compile_operator`` decides which of two updates of one element remains, as in
+    ``jaxdml.scatter_elements``. DirectML calls such updates invalid. ``"last"`` gives the result of its own example.
+
     Args:
       input_tensor: the tensor that the output is a copy of, before the updates are written.
       indices_tensor: integers. Negative ones count from the end, if the data type is signed.

@@ -16,14 +16,17 @@ from jaxdml.directml.structs._scatters import LEVELS, OPTIONS, scatter_constrain
 class ScatterNdOperatorDesc(OperatorDesc):
     """Describe a scatter of slices, as ``DML_SCATTER_ND_OPERATOR_DESC`` does.
 
+    The option ``duplicates`` of ``compile_operator`` decides which of two updates of one element remains, as in
+    ``jaxdml.scatter_nd``. DirectML calls such updates invalid. ``"last"`` gives the result of its own example.
+
     Args:
       input_tensor: the tensor that the output is a copy of, before the updates are written.
       indices_tensor: tuples of integers, along the last dimension. Negative ones count from the end, if the data type
         is signed.
       updates_tensor: the slices to write, of the input's data type.
       output_tensor: the input's data type and sizes.
-      input_dimension_count: the rank of the input: its leading dimensions beyond that have size 1.
-      indices_dimension_count: the rank of the indices, likewise.
+      input_dimension_count: how many of the input's last dimensions are used. The dimensions before have size 1.
+      indices_dimension_count: how many of the indices' last dimensions are used, likewise.
 
     Raises:
       TypeError: a field is given a value of the wrong type.
