@@ -224,6 +224,16 @@ def test_an_older_level_computes_the_same():
     assert dml.compile_operator(desc, 0x2100)(TEN).values.tolist() == dml.compile_operator(desc)(TEN).values.tolist()
 
 
+WIDTHS = ["FLOAT32", "FLOAT16", "INT8", "UINT16", "INT4"]
+
+
+def filled(kind, seed, shape, dtype):
+    """Make an array of the named kind; of 4-bit integers, small ones."""
+    if dtype == jnp.int4:
+        return np.random.default_rng(seed).integers(-8, 7, shape, endpoint=True).astype(dtype)
+    return data(kind, seed, shape, dtype)
+
+
 @st.composite
 def layouts(draw):
     """Draw sizes and strides: packed in any order, with gaps, broadcast, overlapping."""
@@ -231,19 +241,20 @@ def layouts(draw):
     return sizes, tuple(draw(st.lists(st.integers(0, 9), min_size=len(sizes), max_size=len(sizes))))
 
 
-@given(layouts(), st.sampled_from(["FLOAT32", "FLOAT16", "INT8", "UINT16"]), kinds, seeds, st.integers(0, 5))
+@given(layouts(), st.sampled_from(WIDTHS), kinds, seeds, st.integers(0, 5))
 @example(((3, 4), (2, 1)), "INT8", "any bits", 0, 0)
 @example(((3, 3), (1, 1)), "FLOAT32", "any bits", 1, 1)
 @example(((2, 3, 2), (0, 2, 1)), "FLOAT16", "any bits", 2, 0)
 @example(((4, 3), (1, 4)), "UINT16", "any bits", 3, 2)
 @example(((4, 3), (6, 4)), "FLOAT32", "any bits", 4, 0)
 @example(((2, 3, 4), (1, 8, 2)), "FLOAT32", "any bits", 5, 0)
+@example(((3, 3), (3, 2)), "INT4", "any bits", 6, 0)
 def test_an_input_is_read_by_its_strides(layout, name, kind, seed, more):
     sizes, strides = layout
     described = dml.BufferTensorDesc(dml.TensorDataType[name], sizes, strides)
     dtype = described.data_type.dtype
-    length = described.size_in_bytes // dtype.itemsize + more
-    buffer = data(kind, seed, (length,), dtype)
+    length = 8 * described.size_in_bytes // described.data_type.bits + more
+    buffer = filled(kind, seed, (length,), dtype)
     want = np.lib.stride_tricks.as_strided(buffer, sizes, [stride * dtype.itemsize for stride in strides])
     desc = CopyOperatorDesc(input_tensor=described, output_tensor=tensor(described.data_type, *sizes))
     operator = dml.compile_operator(desc)
@@ -263,9 +274,10 @@ def places(draw):
     return tuple(sizes), tuple(strides)
 
 
-@given(places(), st.sampled_from(["FLOAT32", "FLOAT16", "INT8", "UINT16"]), kinds, seeds, st.integers(0, 5))
+@given(places(), st.sampled_from(WIDTHS), kinds, seeds, st.integers(0, 5))
 @example(((2, 3, 4), (1, 8, 2)), "FLOAT32", "any bits", 5, 0)
 @example(((2, 3), (7, 2)), "FLOAT16", "any bits", 6, 1)
+@example(((3, 3), (4, 1)), "INT4", "any bits", 7, 1)
 def test_an_output_is_written_by_its_strides(layout, name, kind, seed, more):
     sizes, strides = layout
     least = dml.BufferTensorDesc(dml.TensorDataType[name], sizes, strides).size_in_bytes
@@ -273,10 +285,10 @@ def test_an_output_is_written_by_its_strides(layout, name, kind, seed, more):
         dml.TensorDataType[name], sizes, strides, total_tensor_size_in_bytes=least + 4 * more
     )
     dtype = described.data_type.dtype
-    x = data(kind, seed, sizes, dtype)
+    x = filled(kind, seed, sizes, dtype)
     desc = CopyOperatorDesc(input_tensor=tensor(described.data_type, *sizes), output_tensor=described)
     got = dml.compile_operator(desc)(x)
-    want = np.zeros((least + 4 * more) // dtype.itemsize, dtype)
+    want = np.zeros(8 * (least + 4 * more) // described.data_type.bits, dtype)
     np.lib.stride_tricks.as_strided(want, sizes, [stride * dtype.itemsize for stride in strides])[...] = x
     assert_same_bits(got, want)
 

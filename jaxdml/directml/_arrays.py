@@ -12,7 +12,7 @@ from jaxdml.directml._buffers import buffer_of, elements_of
 from jaxdml.directml._c import c_field
 from jaxdml.directml._descs import OperatorDesc
 from jaxdml.directml._fields import Role
-from jaxdml.directml._tensors import BufferTensorDesc
+from jaxdml.directml._tensors import BufferTensorDesc, buffer_length
 
 
 def input_arrays(desc: OperatorDesc, inputs: Sequence[Any]) -> list[Any]:
@@ -91,10 +91,11 @@ def _elements(call: Call, name: str, role: Role, tensor: BufferTensorDesc | None
             rule = f"must have the sizes {list(tensor.sizes)}; got {list(given.shape)}."
             fail(rule, f"Pass {name}.reshape({tensor.sizes}), or describe another size.")
         return given
-    size = tensor.size_in_bytes
-    if given.ndim != 1 or given.size * dtype.itemsize < size:
+    length = buffer_length(tensor)
+    if given.ndim != 1 or given.size < length:
+        size = tensor.size_in_bytes
         rule = f"has strides, so it must be a 1-D buffer of at least {size} bytes; got {list(given.shape)}."
-        fail(rule, f"Pass the whole buffer as one dimension, {-(-size // dtype.itemsize)} elements.")
+        fail(rule, f"Pass the whole buffer as one dimension, {length} elements.")
     return elements_of(given, tensor)
 
 

@@ -12,7 +12,7 @@ from jax import lax
 
 from jaxdml._algorithms.exact_gather import take_from_rows
 from jaxdml._operators.scatter_nd import scatter_nd
-from jaxdml.directml._tensors import BufferTensorDesc
+from jaxdml.directml._tensors import BufferTensorDesc, buffer_length
 
 
 def elements_of(buffer: Any, tensor: BufferTensorDesc) -> Any:
@@ -42,7 +42,7 @@ def _read(buffer: jax.Array, sizes: tuple[int, ...], strides: tuple[int, ...]) -
 def buffer_of(values: jax.Array, tensor: BufferTensorDesc) -> jax.Array:
     """Return a 1-D buffer of the described size with the values at their places and zeros elsewhere."""
     assert tensor.strides is not None
-    length = -(-tensor.size_in_bytes // values.dtype.itemsize)
+    length = buffer_length(tensor)
     grid = _grid(tensor.sizes, tensor.strides)
     if grid is None:
         places = _places(tensor.sizes, tensor.strides).reshape(-1, 1)

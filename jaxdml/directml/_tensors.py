@@ -104,6 +104,11 @@ class BufferTensorDesc:
         return "DML_BUFFER_TENSOR_DESC" + c_list(f".{name} = {part}" for name, part in parts.items())
 
 
+def buffer_length(tensor: BufferTensorDesc) -> int:
+    """Return the length of the array that is a tensor's buffer. An element of 4 bits is an entry of its own there."""
+    return -(-8 * tensor.size_in_bytes // tensor.data_type.bits)
+
+
 def size_in_bytes(elements: int, bits: int) -> int:
     """Return how many bytes this many elements of this many bits take, rounded up to 4."""
     return (elements * bits + 31) // 32 * 4
