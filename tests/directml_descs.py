@@ -3,6 +3,10 @@
 import dataclasses
 
 from jaxdml import directml as dml
+from jaxdml.directml._checks import alike
+from jaxdml.directml._descs import Operator, OperatorDesc
+from jaxdml.directml._fields import Input, Output
+from jaxdml.directml._support import row
 
 FLOAT32, UINT32, INT8, UINT8 = (dml.TensorDataType[name] for name in ("FLOAT32", "UINT32", "INT8", "UINT8"))
 DECREASING = dml.AxisDirection.DECREASING
@@ -56,3 +60,24 @@ def broken(desc, level=dml.FeatureLevel.LEVEL_6_4):
     except dml.InvalidDescError as error:
         return str(error).split("\n  ")[1:]
     return []
+
+
+ALL_TYPES = tuple(dml.TensorDataType)[1:]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
+class CopyOperatorDesc(OperatorDesc):
+    """A made-up struct: what it reads it writes, so that only buffers are at work."""
+
+    operator = Operator(
+        "COPY", 9001, {dml.FeatureLevel.LEVEL_1_0: row(("input_tensor output_tensor", range(1, 9), ALL_TYPES))}
+    )
+
+    input_tensor: Input
+    output_tensor: Output
+
+    def constraints(self):
+        return alike(self, "data_type", "input_tensor", "output_tensor")
+
+    def call(self, x):
+        return x

@@ -39,11 +39,11 @@ SELECTIONS = {
     ),
     "all three have the same DimensionCount": (
         {"output_index_tensor": tensor(UINT32, 3, 2)},
-        "OutputIndexTensor.DimensionCount must be 4, as of InputTensor; got 2.",
+        "OutputIndexTensor.DimensionCount must be 4, as in InputTensor; got 2.",
     ),
     "InputTensor and OutputValueTensor have the same DataType": (
         {"output_value_tensor": tensor(FLOAT16, 1, 1, 3, 2)},
-        "OutputValueTensor.DataType must be FLOAT32, as of InputTensor; got FLOAT16.",
+        "OutputValueTensor.DataType must be FLOAT32, as in InputTensor; got FLOAT16.",
     ),
 }
 
@@ -55,7 +55,7 @@ SENTENCES = {
     },
     "SCATTER: IndicesTensor has the sizes of InputTensor but for Axis": (
         changed("SCATTER", indices_tensor=tensor(UINT32, 1, 1, 2, 3), updates_tensor=tensor(FLOAT32, 1, 1, 2, 3)),
-        "IndicesTensor.Sizes must be [1, 1, 2, 4], those of InputTensor but for Axis; got [1, 1, 2, 3].",
+        "IndicesTensor.Sizes must be [1, 1, 2, 4], those of InputTensor except along Axis; got [1, 1, 2, 3].",
     ),
     "SCATTER: UpdatesTensor has the sizes of IndicesTensor": (
         changed("SCATTER", updates_tensor=tensor(FLOAT32, 1, 1, 3, 4)),
@@ -63,7 +63,7 @@ SENTENCES = {
     ),
     "SCATTER: UpdatesTensor has the DataType of InputTensor": (
         changed("SCATTER", updates_tensor=tensor(UINT8, 1, 1, 2, 4)),
-        "UpdatesTensor.DataType must be FLOAT32, as of InputTensor; got UINT8.",
+        "UpdatesTensor.DataType must be FLOAT32, as in InputTensor; got UINT8.",
     ),
     "SCATTER: OutputTensor has the sizes of InputTensor": (
         changed("SCATTER", output_tensor=tensor(FLOAT32, 1, 1, 2, 4)),
@@ -71,7 +71,7 @@ SENTENCES = {
     ),
     "SCATTER: OutputTensor has the DataType of InputTensor": (
         changed("SCATTER", output_tensor=tensor(INT64, 1, 1, 3, 4)),
-        "OutputTensor.DataType must be FLOAT32, as of InputTensor; got INT64.",
+        "OutputTensor.DataType must be FLOAT32, as in InputTensor; got INT64.",
     ),
     "SCATTER: Axis ranges below the DimensionCount": (
         changed("SCATTER", axis=9),
@@ -79,19 +79,20 @@ SENTENCES = {
     ),
     "SCATTER: all four have the same DimensionCount": (
         changed("SCATTER", output_tensor=tensor(FLOAT32, 3, 4)),
-        "OutputTensor.DimensionCount must be 4, as of InputTensor; got 2.",
+        "OutputTensor.DimensionCount must be 4, as in InputTensor; got 2.",
     ),
     "SCATTER_ND: IndicesTensor has the DimensionCount of InputTensor": (
         changed("SCATTER_ND", indices_tensor=tensor(UINT32, 6, 2)),
-        "IndicesTensor.DimensionCount must be 4, as of InputTensor; got 2.",
+        "IndicesTensor.DimensionCount must be 4, as in InputTensor; got 2.",
     ),
     "SCATTER_ND: a tuple has no more coordinates than InputTensor has dimensions that count": (
         changed("SCATTER_ND", indices_tensor=tensor(UINT32, 1, 1, 6, 4)),
-        "IndicesTensor.Sizes must end in at most 3, InputDimensionCount: the coordinates of a tuple; got [1, 1, 6, 4].",
+        "IndicesTensor.Sizes must end in at most 3, InputDimensionCount, since a tuple has one entry a dimension; "
+        "got [1, 1, 6, 4].",
     ),
     "SCATTER_ND: UpdatesTensor has the DimensionCount of InputTensor": (
         changed("SCATTER_ND", updates_tensor=tensor(FLOAT32, 6, 5)),
-        "UpdatesTensor.DimensionCount must be 4, as of InputTensor; got 2.",
+        "UpdatesTensor.DimensionCount must be 4, as in InputTensor; got 2.",
     ),
     "SCATTER_ND: UpdatesTensor has the leading sizes of IndicesTensor and the trailing ones of InputTensor": (
         changed("SCATTER_ND", updates_tensor=tensor(FLOAT32, 1, 1, 6, 4)),
@@ -109,7 +110,7 @@ SENTENCES = {
             indices_tensor=tensor(UINT32, 6, 1), updates_tensor=tensor(FLOAT32, 6),
             input_dimension_count=2, indices_dimension_count=2,
         ),
-        "UpdatesTensor.DimensionCount must be 2, as of InputTensor; got 1.",
+        "UpdatesTensor.DimensionCount must be 2, as in InputTensor; got 1.",
         "UpdatesTensor.DimensionCount must be at least 2, for updates of [6, 5]; got 1.",
     ),
     "SCATTER_ND: OutputTensor has the sizes of InputTensor": (
@@ -118,7 +119,7 @@ SENTENCES = {
     ),
     "SCATTER_ND: OutputTensor has the DataType of InputTensor": (
         changed("SCATTER_ND", output_tensor=tensor(UINT32, 1, 3, 4, 5)),
-        "OutputTensor.DataType must be FLOAT32, as of InputTensor; got UINT32.",
+        "OutputTensor.DataType must be FLOAT32, as in InputTensor; got UINT32.",
     ),
     "SCATTER_ND: InputDimensionCount ranges from 1": (
         changed("SCATTER_ND", input_dimension_count=0),
@@ -140,11 +141,11 @@ SENTENCES = {
         changed(
             "SCATTER_ND", input_tensor=tensor(FLOAT32, 2, 3, 4, 5), output_tensor=tensor(FLOAT32, 2, 3, 4, 5),
         ),
-        "InputTensor.Sizes must begin with 1 in all dimensions but the last 3, InputDimensionCount; got [2, 3, 4, 5].",
+        "InputTensor.Sizes must be 1 in all dimensions but the last 3, InputDimensionCount; got [2, 3, 4, 5].",
     ),
     "SCATTER_ND: the dimensions of IndicesTensor that do not count are irrelevant": (
         changed("SCATTER_ND", indices_tensor=tensor(UINT32, 1, 3, 6, 2)),
-        "IndicesTensor.Sizes must begin with 1 in all dimensions but the last 2, IndicesDimensionCount; "
+        "IndicesTensor.Sizes must be 1 in all dimensions but the last 2, IndicesDimensionCount; "
         "got [1, 3, 6, 2].",
     ),
     "QLMM: ATensor is {BatchCount, ChannelCount, M, K}": (
@@ -189,23 +190,23 @@ SENTENCES = {
     },
     "QLMM: the six scale and zero-point tensors have the same DimensionCount": (
         changed(PRODUCT, output_zero_point_tensor=tensor(UINT8, 1)),
-        "OutputZeroPointTensor.DimensionCount must be 4, as of AScaleTensor; got 1.",
+        "OutputZeroPointTensor.DimensionCount must be 4, as in AScaleTensor; got 1.",
     ),
     "QLMM: ATensor, BTensor and OutputTensor have the same DimensionCount": (
         changed(PRODUCT, output_tensor=tensor(UINT8, 2, 3, 5)),
-        "OutputTensor.DimensionCount must be 4, as of ATensor; got 3.",
+        "OutputTensor.DimensionCount must be 4, as in ATensor; got 3.",
     ),
     "QLMM: BTensor and BZeroPointTensor have the same DataType": (
         changed(PRODUCT, b_zero_point_tensor=tensor(UINT8, 1, 1, 1, 1)),
-        "BZeroPointTensor.DataType must be INT8, as of BTensor; got UINT8.",
+        "BZeroPointTensor.DataType must be INT8, as in BTensor; got UINT8.",
     ),
     "QLMM: OutputTensor and OutputZeroPointTensor have the same DataType": (
         changed(PRODUCT, output_zero_point_tensor=tensor(INT8, 1, 1, 1, 1)),
-        "OutputZeroPointTensor.DataType must be UINT8, as of OutputTensor; got INT8.",
+        "OutputZeroPointTensor.DataType must be UINT8, as in OutputTensor; got INT8.",
     ),
     "QLMM: ATensor and AZeroPointTensor have the same DataType": (
         changed(PRODUCT, a_zero_point_tensor=tensor(INT8, 1, 1, 3, 1)),
-        "AZeroPointTensor.DataType must be UINT8, as of ATensor; got INT8.",
+        "AZeroPointTensor.DataType must be UINT8, as in ATensor; got INT8.",
     ),
     "BUFFER: Sizes and Strides have DimensionCount numbers": (
         changed("TOP_K1", input_tensor=tensor(FLOAT32, 1, 1, 3, 4, strides=(4, 1))),
@@ -214,12 +215,12 @@ SENTENCES = {
     "BUFFER: DimensionCount is at least 1": (
         changed("SCATTER", indices_tensor=tensor(UINT32)),
         "IndicesTensor.DimensionCount must be between 1 and 8 at feature level 6_4; got 0.",
-        "IndicesTensor.DimensionCount must be 4, as of InputTensor; got 0.",
+        "IndicesTensor.DimensionCount must be 4, as in InputTensor; got 0.",
     ),
     "BUFFER: DimensionCount is at most 8": (
         changed("SCATTER", indices_tensor=tensor(UINT32, *[1] * 9)),
         "IndicesTensor.DimensionCount must be between 1 and 8 at feature level 6_4; got 9.",
-        "IndicesTensor.DimensionCount must be 4, as of InputTensor; got 9.",
+        "IndicesTensor.DimensionCount must be 4, as in InputTensor; got 9.",
     ),
     "BUFFER: no size is 0": (
         changed("SCATTER", updates_tensor=tensor(FLOAT32, 1, 1, 0, 4), indices_tensor=tensor(UINT32, 1, 1, 0, 4)),
@@ -238,21 +239,21 @@ SENTENCES = {
     "BUFFER: a tensor has at most 2**32 - 1 elements": (
         changed("TOP_K1", input_tensor=tensor(INT8, 1, 1, 2**30, 4), output_value_tensor=tensor(INT8, 1, 1, 2**30, 2),
             output_index_tensor=tensor(UINT32, 1, 1, 2**30, 2)),
-        "InputTensor.Sizes must be of at most 4294967295 elements; got 4294967296.",
+        "InputTensor.Sizes must give at most 4294967295 elements; got 4294967296.",
     ),
     "BUFFER: elements that are repeated count": (
         changed(
             "SCATTER", indices_tensor=tensor(UINT32, *[2**17] * 2, 1, 1, strides=(0, 0, 0, 0)), axis=2,
         ),
-        "IndicesTensor.Sizes must be of at most 4294967295 elements; got 17179869184.",
-        "IndicesTensor.Sizes must be [1, 1, 1, 4], those of InputTensor but for Axis; got [131072, 131072, 1, 1].",
+        "IndicesTensor.Sizes must give at most 4294967295 elements; got 17179869184.",
+        "IndicesTensor.Sizes must be [1, 1, 1, 4], those of InputTensor except along Axis; got [131072, 131072, 1, 1].",
         "UpdatesTensor.Sizes must be [131072, 131072, 1, 1], those of IndicesTensor; got [1, 1, 2, 4].",
     ),
     "BUFFER: far too many elements": (
         changed("SCATTER", indices_tensor=tensor(UINT32, *[2**32 - 1] * 500)),
-        "IndicesTensor.Sizes must be of at most 4294967295 elements; got 2**64 or more.",
+        "IndicesTensor.Sizes must give at most 4294967295 elements; got 2**64 or more.",
         "IndicesTensor.DimensionCount must be between 1 and 8 at feature level 6_4; got 500.",
-        "IndicesTensor.DimensionCount must be 4, as of InputTensor; got 500.",
+        "IndicesTensor.DimensionCount must be 4, as in InputTensor; got 500.",
     ),
     "BUFFER: the whole of a tensor has at most 2**32 - 1 elements": (
         changed("TOP_K1", output_index_tensor=tensor(
@@ -265,35 +266,36 @@ SENTENCES = {
     ),
     "BUFFER: the alignment is a power of two": (
         changed("TOP_K1", input_tensor=tensor(FLOAT32, 1, 1, 3, 4, guaranteed_base_offset_alignment=24)),
-        "InputTensor.GuaranteedBaseOffsetAlignment must be 0, or a power of two of at least 4; got 24.",
+        "InputTensor.GuaranteedBaseOffsetAlignment must be 0, or a power of two that is at least 4; got 24.",
     ),
     "BUFFER: the alignment is at least the size of an element": (
         changed("TOP_K1", input_tensor=tensor(FLOAT32, 1, 1, 3, 4, guaranteed_base_offset_alignment=2)),
-        "InputTensor.GuaranteedBaseOffsetAlignment must be 0, or a power of two of at least 4; got 2.",
+        "InputTensor.GuaranteedBaseOffsetAlignment must be 0, or a power of two that is at least 4; got 2.",
     ),
     "BUFFER: DirectML owns inputs only": (
         changed("TOP_K1", output_index_tensor=tensor(UINT32, 1, 1, 3, 2, flags=OWNED)),
-        "OutputIndexTensor.Flags must not say of an output that DirectML owns it; got DML_TENSOR_FLAG_OWNED_BY_DML.",
+        "OutputIndexTensor.Flags must not contain DML_TENSOR_FLAG_OWNED_BY_DML in an output; "
+        "got DML_TENSOR_FLAG_OWNED_BY_DML.",
     ),
     "BUFFER: the elements of an output do not overlap (ours)": (
         changed("SCATTER", output_tensor=tensor(FLOAT32, 1, 1, 3, 4, strides=(12, 12, 3, 1))),
-        "OutputTensor.Strides must give each element of an output its own place, one dimension within the next; "
+        "OutputTensor.Strides must be nested in an output: each must exceed the span of all smaller ones; "
         "got [12, 12, 3, 1].",
     ),
     "BUFFER: a tensor has dimensions": (
         changed(PRODUCT, a_scale_tensor=tensor(FLOAT32)),
         "AScaleTensor.DimensionCount must be between 1 and 4 at feature level 6_4; got 0.",
         *(
-            f"{name}Tensor.DimensionCount must be 0, as of AScaleTensor; got 4."
+            f"{name}Tensor.DimensionCount must be 0, as in AScaleTensor; got 4."
             for name in ("AZeroPoint", "BScale", "BZeroPoint", "OutputScale", "OutputZeroPoint")
         ),
     ),
     "BUFFER: the alignment of bytes": (
         changed("TOP_K1", input_tensor=tensor(
             dml.TensorDataType.UNKNOWN, 1, 1, 3, 4, guaranteed_base_offset_alignment=3)),
-        "InputTensor.GuaranteedBaseOffsetAlignment must be 0, or a power of two of at least 1; got 3.",
+        "InputTensor.GuaranteedBaseOffsetAlignment must be 0, or a power of two that is at least 1; got 3.",
         f"InputTensor.DataType must be one of {WIDE} at feature level 6_4; got UNKNOWN.",
-        "OutputValueTensor.DataType must be UNKNOWN, as of InputTensor; got FLOAT32.",
+        "OutputValueTensor.DataType must be UNKNOWN, as in InputTensor; got FLOAT32.",
     ),
     "K and Axis are both wrong": (
         changed("TOP_K", axis=4, k=0),
@@ -314,14 +316,14 @@ SENTENCES = {
             b_scale_tensor=tensor(FLOAT32, 1, 1, 1, 9)),
         "ATensor.DimensionCount must be between 2 and 4 at feature level 6_4; got 1.",
         "OutputTensor.DimensionCount must be between 2 and 4 at feature level 6_4; got 1.",
-        "BTensor.DimensionCount must be 1, as of ATensor; got 2.",
+        "BTensor.DimensionCount must be 1, as in ATensor; got 2.",
         "BScaleTensor.Sizes must be [1, 1, 1, 1] or [1, 1, 1, 5], one for BTensor or one for each column of it; "
         "got [1, 1, 1, 9].",
     ),
     "a matrix by a vector": (
         changed(PRODUCT, b_tensor=tensor(INT8, 4), a_scale_tensor=tensor(FLOAT32, 1, 1, 4, 1)),
         "BTensor.DimensionCount must be between 2 and 4 at feature level 6_4; got 1.",
-        "BTensor.DimensionCount must be 4, as of ATensor; got 1.",
+        "BTensor.DimensionCount must be 4, as in ATensor; got 1.",
         "AScaleTensor.Sizes must be [1, 1, 1, 1] or [1, 1, 3, 1], one for ATensor or one for each row of it; "
         "got [1, 1, 4, 1].",
     ),
@@ -368,7 +370,7 @@ def test_tensors_are_alike_that_have_to_be(operator, part, first, other):
         changes, want, got = tensor(kind, *was.sizes), was.data_type.name, kind.name
     else:
         changes, want, got = tensor(was.data_type, *was.sizes[1:]), 4, 3
-    said = f"{other}Tensor.{part} must be {want}, as of {first}Tensor; got {got}."
+    said = f"{other}Tensor.{part} must be {want}, as in {first}Tensor; got {got}."
     assert said in broken(changed(operator, **{name: changes}))
 
 
@@ -497,7 +499,9 @@ def test_the_tables_decide_on_every_data_type_and_rank_at_every_level(operator):
     others = {"axis": 0} if operator != "SCATTER_ND" else {"input_dimension_count": 1, "indices_dimension_count": 1}
     others |= {"k": 1} if operator.startswith("TOP") else {}
     compared = 0
-    for kind, index_kind, rank in itertools.product(KINDS, KINDS, RANKS):
+    # Every pair of the two data types and the rank, each with a value of the third that is valid everywhere.
+    triples = {*itertools.product(KINDS, KINDS, [4]), *itertools.product(KINDS, [UINT32], RANKS)}
+    for kind, index_kind, rank in triples | set(itertools.product([FLOAT32], KINDS, RANKS)):
         fields = {name: tensor(kind, *[1] * rank) for name in VALID[operator].roles()}
         desc = changed(operator, **{**fields, indices: tensor(index_kind, *[1] * rank)}, **others)
         for level in LEVELS:
@@ -506,7 +510,7 @@ def test_the_tables_decide_on_every_data_type_and_rank_at_every_level(operator):
             )
             assert (not broken(desc, level)) == expected, (desc, level)
             compared += 1
-    assert compared == 14 * 14 * 9 * 15
+    assert compared == (14 * 14 + 8 * (14 + 14 - 1)) * 15
 
 
 def test_the_tables_decide_on_every_data_type_and_rank_of_products():

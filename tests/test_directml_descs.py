@@ -162,7 +162,7 @@ tensors = st.lists(numbers, max_size=9).flatmap(
 @given(st.sampled_from(list(VALID)), st.data())
 def test_anything_described_goes_to_json_and_back(operator, draw):
     desc = VALID[operator]
-    optional = {name for name, role in desc.roles().items() if role.value == "optional input"}
+    optional = {name for name, role in desc.roles().items() if str(role) == "optional input"}
     fields = {name: draw.draw(st.none() | tensors if name in optional else tensors, name) for name in desc.roles()}
     fields |= {name: draw.draw(numbers, name) for name, value in desc.scalars.items() if type(value) is int}
     drawn = dataclasses.replace(desc, **fields)
@@ -275,11 +275,11 @@ UNREADABLE = {
         ],
     ),
     "beside desc": ({"Type": "TOP_K1", "Desc": FIELDS, "Axes": 3, "Axis": 1, 7: 8},
-        ["7 must not stand beside Desc; got it.", "Axes must not stand beside Desc; got it.",
-            "Axis must not stand beside Desc; got it."]),
+        ["7 must not stand beside Desc; got 8.", "Axes must not stand beside Desc; got 3.",
+            "Axis must not stand beside Desc; got 1."]),
     "beside the desc of a tensor": (
         {"Type": "TOP_K1", "Desc": {**FIELDS, "InputTensor": {**LONG, "Strides": [2]}, "K": -1}},
-        ["InputTensor.Strides must not stand beside Desc; got it.",
+        ["InputTensor.Strides must not stand beside Desc; got [2].",
             "K must be an integer from 0 to 4294967295; got -1."]),
     "beside the type": ({"type": "TOP_K1", **FIELDS, "Bindings": {}},
         ["Bindings is none of InputTensor, OutputValueTensor, OutputIndexTensor, Axis, K, AxisDirection; got {}."]),
@@ -337,7 +337,7 @@ WRONG = {
     "many": (lambda: changed("TOP_K1", axis=-1, k=2**32, axis_direction=5), dml.InvalidDescError,
         "AxisDirection must be one of INCREASING (0), DECREASING (1); got 5."),
     "no operator": (dml.OperatorDesc, TypeError,
-        "jaxdml.directml.OperatorDesc: it describes no operator; take one that is derived from it."),
+        "jaxdml.directml.OperatorDesc: it describes no operator; use a class that is derived from it."),
     "optional tensor": (lambda: changed("QUANTIZED_LINEAR_MATRIX_MULTIPLY", a_zero_point_tensor=3), TypeError,
         "jaxdml.directml.QuantizedLinearMatrixMultiplyOperatorDesc: AZeroPointTensor must be a BufferTensorDesc; "
         "got 3."),
@@ -358,5 +358,5 @@ def test_sizes_that_are_too_large_together_are_for_compile_operator_to_judge():
     described = tensor(INT8, *[2**32 - 1] * 4)
     assert described.size_in_bytes == 2**64 - 1
     assert repr(described)
-    said = "UpdatesTensor.Sizes must be of at most 4294967295 elements; got 2**64 or more."
+    said = "UpdatesTensor.Sizes must give at most 4294967295 elements; got 2**64 or more."
     assert said in broken(changed("SCATTER", updates_tensor=described))

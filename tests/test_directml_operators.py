@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import jaxdml
 from jaxdml import directml as dml
-from tests.directml_descs import DECREASING, FLOAT32, INT8, UINT8, UINT32, VALID, changed, tensor
+from tests.directml_descs import DECREASING, FLOAT32, INT8, UINT8, UINT32, VALID, CopyOperatorDesc, changed, tensor
 from tests.laws import assert_same_bits
 from tests.strategies import data, kinds, seeds
 
@@ -21,25 +21,44 @@ INT32, INT64, UINT64, FLOAT16, FLOAT64 = (
 )
 
 
-def drawn(desc, rng, packed=True):
-    """Draw an array for every input, indices in range, no two alike."""
+def drawn(desc, rng):
+    """Draw an array for every input, with indices in range of which no two name the same element."""
     inputs = []
     for name, role in desc.roles().items():
         described = desc.tensors.get(name)
-        if role.value == "output":
+        if role.output:
             continue
         if described is None:
             inputs.append(None)
             continue
-        dtype = described.data_type.dtype
-        sizes = described.sizes if packed or described.strides is None else (described.size_in_bytes // 4,)
-        if name == "indices_tensor":
-            inputs.append(np.arange(np.prod(sizes)).reshape(sizes).astype(dtype) % 3)
+        dtype, sizes = described.data_type.dtype, described.sizes
+        if role.indices:
+            inputs.append(distinct(desc, rng).astype(dtype))
         elif "scale" in name:
             inputs.append(rng.uniform(0.5, 2, sizes).astype(dtype))
         else:
             inputs.append(data("any bits", int(rng.integers(2**32)), sizes, dtype))
     return inputs
+
+
+def distinct(desc, rng):
+    """Draw indices for a scatter: distinct along the axis, or distinct tuples."""
+    sizes, shape = desc.input_tensor.sizes, desc.indices_tensor.sizes
+    if "axis" in desc.scalars:
+        last = (*sizes[: desc.axis], *sizes[desc.axis + 1 :], sizes[desc.axis])
+        orders = rng.permuted(np.broadcast_to(np.arange(last[-1]), last), axis=-1)
+        return np.moveaxis(orders[..., : shape[desc.axis]], -1, desc.axis)
+    named = sizes[-desc.input_dimension_count :][: shape[-1]]
+    places = rng.choice(np.prod(named), int(np.prod(shape[:-1])), replace=False)
+    return np.stack(np.unravel_index(places, named), axis=-1).reshape(shape)
+
+
+@pytest.mark.parametrize("operator", ["SCATTER", "SCATTER_ND"])
+def test_no_two_of_the_drawn_indices_name_the_same_element(operator):
+    desc = PACKED[operator]
+    x, indices, updates = drawn(desc, np.random.default_rng(5))
+    written = dml.compile_operator(desc)(np.zeros_like(x), indices, np.ones_like(updates))
+    assert np.asarray(written).sum() == updates.size
 
 
 def public(desc, *inputs):
@@ -59,8 +78,8 @@ def public(desc, *inputs):
 
 FULL_RANK = changed(
     "SCATTER_ND",
-    input_tensor=tensor(FLOAT32, 3, 4), indices_tensor=tensor(UINT32, 6, 1), updates_tensor=tensor(FLOAT32, 6, 4),
-    output_tensor=tensor(FLOAT32, 3, 4), input_dimension_count=2, indices_dimension_count=2,
+    input_tensor=tensor(FLOAT32, 7, 4), indices_tensor=tensor(UINT32, 6, 1), updates_tensor=tensor(FLOAT32, 6, 4),
+    output_tensor=tensor(FLOAT32, 7, 4), input_dimension_count=2, indices_dimension_count=2,
 )  # fmt: skip
 PACKED = {**VALID, "SCATTER_ND": FULL_RANK}
 
@@ -205,6 +224,16 @@ def test_an_older_level_computes_the_same():
     assert dml.compile_operator(desc, 0x2100)(TEN).values.tolist() == dml.compile_operator(desc)(TEN).values.tolist()
 
 
+WIDTHS = ["FLOAT32", "FLOAT16", "INT8", "UINT16", "INT4"]
+
+
+def filled(kind, seed, shape, dtype):
+    """Make an array of the named kind; of 4-bit integers, small ones."""
+    if dtype == jnp.int4:
+        return np.random.default_rng(seed).integers(-8, 7, shape, endpoint=True).astype(dtype)
+    return data(kind, seed, shape, dtype)
+
+
 @st.composite
 def layouts(draw):
     """Draw sizes and strides: packed in any order, with gaps, broadcast, overlapping."""
@@ -212,28 +241,25 @@ def layouts(draw):
     return sizes, tuple(draw(st.lists(st.integers(0, 9), min_size=len(sizes), max_size=len(sizes))))
 
 
-@given(layouts(), st.sampled_from(["FLOAT32", "FLOAT16", "INT8", "UINT16"]), kinds, seeds, st.integers(0, 5))
+@given(layouts(), st.sampled_from(WIDTHS), kinds, seeds, st.integers(0, 5))
 @example(((3, 4), (2, 1)), "INT8", "any bits", 0, 0)
 @example(((3, 3), (1, 1)), "FLOAT32", "any bits", 1, 1)
 @example(((2, 3, 2), (0, 2, 1)), "FLOAT16", "any bits", 2, 0)
 @example(((4, 3), (1, 4)), "UINT16", "any bits", 3, 2)
 @example(((4, 3), (6, 4)), "FLOAT32", "any bits", 4, 0)
 @example(((2, 3, 4), (1, 8, 2)), "FLOAT32", "any bits", 5, 0)
+@example(((3, 3), (3, 2)), "INT4", "any bits", 6, 0)
 def test_an_input_is_read_by_its_strides(layout, name, kind, seed, more):
     sizes, strides = layout
     described = dml.BufferTensorDesc(dml.TensorDataType[name], sizes, strides)
     dtype = described.data_type.dtype
-    length = described.size_in_bytes // dtype.itemsize + more
-    buffer = data(kind, seed, (length,), dtype)
+    length = 8 * described.size_in_bytes // described.data_type.bits + more
+    buffer = filled(kind, seed, (length,), dtype)
     want = np.lib.stride_tricks.as_strided(buffer, sizes, [stride * dtype.itemsize for stride in strides])
-    desc = dml.TopKOperatorDesc(
-        input_tensor=described, output_value_tensor=tensor(described.data_type, *sizes),
-        output_index_tensor=tensor(UINT32, *sizes), axis=0, k=sizes[0],
-    )  # fmt: skip
+    desc = CopyOperatorDesc(input_tensor=described, output_tensor=tensor(described.data_type, *sizes))
     operator = dml.compile_operator(desc)
-    answer = jaxdml.top_k(want.copy(), sizes[0], axis=0)
     for given_buffer in (buffer, jnp.asarray(buffer)):
-        jax.tree.map(assert_same_bits, operator(given_buffer), answer)
+        assert_same_bits(operator(given_buffer), want)
 
 
 @st.composite
@@ -248,9 +274,10 @@ def places(draw):
     return tuple(sizes), tuple(strides)
 
 
-@given(places(), st.sampled_from(["FLOAT32", "FLOAT16", "INT8", "UINT16"]), kinds, seeds, st.integers(0, 5))
+@given(places(), st.sampled_from(WIDTHS), kinds, seeds, st.integers(0, 5))
 @example(((2, 3, 4), (1, 8, 2)), "FLOAT32", "any bits", 5, 0)
 @example(((2, 3), (7, 2)), "FLOAT16", "any bits", 6, 1)
+@example(((3, 3), (4, 1)), "INT4", "any bits", 7, 1)
 def test_an_output_is_written_by_its_strides(layout, name, kind, seed, more):
     sizes, strides = layout
     least = dml.BufferTensorDesc(dml.TensorDataType[name], sizes, strides).size_in_bytes
@@ -258,14 +285,10 @@ def test_an_output_is_written_by_its_strides(layout, name, kind, seed, more):
         dml.TensorDataType[name], sizes, strides, total_tensor_size_in_bytes=least + 4 * more
     )
     dtype = described.data_type.dtype
-    x = data(kind, seed, sizes, dtype)
-    desc = dml.ScatterOperatorDesc(
-        input_tensor=tensor(described.data_type, *sizes), indices_tensor=tensor(UINT32, *sizes),
-        updates_tensor=tensor(described.data_type, *sizes), output_tensor=described, axis=0,
-    )  # fmt: skip
-    # An index out of range writes nothing, so the output is the input.
-    got = dml.compile_operator(desc)(x, np.full(sizes, 99, np.uint32), x)
-    want = np.zeros((least + 4 * more) // dtype.itemsize, dtype)
+    x = filled(kind, seed, sizes, dtype)
+    desc = CopyOperatorDesc(input_tensor=tensor(described.data_type, *sizes), output_tensor=described)
+    got = dml.compile_operator(desc)(x)
+    want = np.zeros(8 * (least + 4 * more) // described.data_type.bits, dtype)
     np.lib.stride_tricks.as_strided(want, sizes, [stride * dtype.itemsize for stride in strides])[...] = x
     assert_same_bits(got, want)
 
@@ -336,11 +359,11 @@ def test_buffers_are_mapped_and_differentiated():
     )
     operator = dml.compile_operator(desc)
     buffers = np.random.default_rng(0).standard_normal((2, 14), np.float32)
-    mapped = jax.vmap(operator)(buffers)
+    mapped = jax.jit(jax.vmap(operator))(buffers)
     for number, buffer in enumerate(buffers):
         for both, one in zip(mapped, operator(jnp.asarray(buffer)), strict=True):
             assert_same_bits(both[number], one)
-    gradient = jax.grad(lambda buffer: operator(buffer).values.sum())(buffers[0])
+    gradient = jax.jit(jax.grad(lambda buffer: operator(buffer).values.sum()))(buffers[0])
     assert gradient.sum() == 6
     assert set(np.asarray(gradient).tolist()) == {0.0, 1.0}
     assert gradient[4] == gradient[9] == 0
@@ -357,6 +380,12 @@ def test_long_numpy_indices_keep_their_64_bits():
     got = operator(x, np.array([2**32 + 1, -1, 2, 1], np.int64), updates)
     want = x.copy()
     want[0, 0, [2, 2, 1], [1, 2, 3]] = 1
+    assert_same_bits(got, want)
+    tuples = dml.compile_operator(changed("SCATTER_ND", indices_tensor=tensor(INT64, 1, 1, 6, 2)))
+    indices = np.array([[2**32, 0], [0, 2**32 + 1], [0, 1], [-1, -4], [1, 3], [2, 3]], np.int64).reshape(1, 1, 6, 2)
+    got = tuples(np.zeros((1, 3, 4, 5), np.float32), indices, np.ones((1, 1, 6, 5), np.float32))
+    want = np.zeros((1, 3, 4, 5), np.float32)
+    want[0, [0, 2, 1, 2], [1, 0, 3, 3]] = 1
     assert_same_bits(got, want)
 
 
@@ -391,18 +420,20 @@ REFUSALS = {
         "Pass None for an optional tensor that is not described."),
     "too many inputs": (VALID["TOP_K1"], (TEN, None), TOP + "the inputs must be 1: InputTensor; got 2.",
         "InputTensor: float32[1, 1, 3, 4]", "Pass None for an optional tensor that is not described."),
+    "text": (VALID["TOP_K1"], ("1",), TOP + "InputTensor must be an array.", "InputTensor: str",
+        "Pass a NumPy or JAX array."),
     "none": (VALID["TOP_K1"], (None,), TOP + "InputTensor must be an array, as described.", "InputTensor: None",
         "Pass one."),
     "dtype": (VALID["TOP_K1"], (TEN.astype(np.float16),), TOP + "InputTensor must be float32; got float16.",
-        "InputTensor: float16[1, 1, 3, 4]", "Pass input_tensor.astype('float32')."),
+        "InputTensor: float16[1, 1, 3, 4]", "Pass input_tensor.astype('float32'), or describe another data type."),
     "sizes": (VALID["TOP_K1"], (TEN[0],), TOP + "InputTensor must have the sizes [1, 1, 3, 4]; got [1, 3, 4].",
         "InputTensor: float32[1, 3, 4]", "Pass input_tensor.reshape((1, 1, 3, 4)), or describe another size."),
     "no buffer": (STRIDED, (TEN,),
         TOP + "InputTensor has strides, so it must be a 1-D buffer of at least 56 bytes; got [1, 1, 3, 4].",
-        "InputTensor: float32[1, 1, 3, 4]", "Pass all of the buffer in one dimension, 14 elements."),
+        "InputTensor: float32[1, 1, 3, 4]", "Pass the whole buffer as one dimension, 14 elements."),
     "short buffer": (STRIDED, (np.zeros(13, np.float32),),
         TOP + "InputTensor has strides, so it must be a 1-D buffer of at least 56 bytes; got [13].",
-        "InputTensor: float32[13]", "Pass all of the buffer in one dimension, 14 elements."),
+        "InputTensor: float32[13]", "Pass the whole buffer as one dimension, 14 elements."),
     "wide output": (WIDE_INDEX, (TEN,), TOP + OUT, "InputTensor: float32[1, 1, 3, 4]",
         "Enable jax_enable_x64, or describe a narrower type."),
     "wide input": (WIDE, (np.zeros((1, 1, 3, 4)), np.zeros((1, 1, 2, 4), np.uint32), np.zeros((1, 1, 2, 4))),
@@ -410,23 +441,25 @@ REFUSALS = {
         "InputTensor: float64[1, 1, 3, 4]", "Enable jax_enable_x64, or describe a narrower type."),
     "wide updates": (VALID["SCATTER"], (TEN, np.zeros((1, 1, 2, 4), np.uint32), UPDATES.astype(np.float64)),
         "jaxdml.directml.ScatterOperatorDesc: UpdatesTensor must be float32; got float64.",
-        "UpdatesTensor: float64[1, 1, 2, 4]", "Pass updates_tensor.astype('float32')."),
+        "UpdatesTensor: float64[1, 1, 2, 4]", "Pass updates_tensor.astype('float32'), or describe another data type."),
     "wide indices that JAX has cut": (LONG_INDICES, (TEN, jnp.zeros((1, 1, 2, 4), jnp.int32), UPDATES),
         "jaxdml.directml.ScatterOperatorDesc: IndicesTensor is INT64, which JAX has only with jax_enable_x64.",
         "IndicesTensor: int32[1, 1, 2, 4]",
         "Enable jax_enable_x64, pass a NumPy array outside of jax.jit, or describe a narrower type."),
     "narrow indices": (LONG_INDICES, (TEN, np.zeros((1, 1, 2, 4), np.int32), UPDATES),
         "jaxdml.directml.ScatterOperatorDesc: IndicesTensor must be int64; got int32.",
-        "IndicesTensor: int32[1, 1, 2, 4]", "Pass indices_tensor.astype('int64')."),
+        "IndicesTensor: int32[1, 1, 2, 4]", "Pass indices_tensor.astype('int64'), or describe another data type."),
     "no values": (STRIDED, (jax.ShapeDtypeStruct((14,), jnp.float32),), TOP + "InputTensor must be an array.",
-        "InputTensor: float32[14]", "Pass jnp.asarray(input_tensor)."),
+        "InputTensor: float32[14]", "Pass a NumPy or JAX array."),
+    "no numbers": (VALID["TOP_K1"], (jax.random.key(0),), TOP + "InputTensor must be float32; got key<fry>.",
+        "InputTensor: key<fry>[]", "Pass an array of numbers."),
     "a zero point that is not described": (ONE_ZERO_POINT, tuple(PRODUCT_INPUTS),
         MULTIPLY + "BZeroPointTensor must be None, as described.", "BZeroPointTensor: int8[1, 1, 1, 1]",
         "Describe a tensor there, or pass None."),
 }  # fmt: skip
 
 
-CONVERTED = {"no array", "wide input", "wide updates", "narrow indices", "no values"}
+CONVERTED = {"no array", "text", "wide input", "wide updates", "narrow indices", "no values"}
 """What jit makes another array of, or refuses itself, before an operator sees it."""
 
 
@@ -450,7 +483,7 @@ def test_what_is_no_description_is_not_compiled():
         dml.compile_operator(VALID["TOP_K1"], 3)
     with pytest.raises(ValueError, match="duplicates must be one of unspecified, last, unique; got 'first'"):
         dml.compile_operator(VALID["SCATTER"], duplicates="first")
-    with pytest.raises(ValueError, match="duplicates is for scatters; got 'last' for DML_OPERATOR_TOP_K1"):
+    with pytest.raises(ValueError, match="DML_OPERATOR_TOP_K1 has no option duplicates; got duplicates='last'"):
         dml.compile_operator(VALID["TOP_K1"], duplicates="last")
 
 

@@ -22,4 +22,9 @@ def message(function: str, rule: str, operands: Mapping[str, Any], advice: str) 
       advice: what to write instead, as a full sentence.
     """
     described = ", ".join(f"{name}: {describe(value)}" for name, value in operands.items())
-    return f"jaxdml.{function}: {rule}\n  {described}\n  {advice}"
+    return compose(function, rule, described, advice)
+
+
+def compose(function: str, rule: str, *details: str) -> str:
+    """Compose an error message: the call and the rule, then every detail on an indented line of its own."""
+    return "\n  ".join([f"jaxdml.{function}: {rule}", *details])

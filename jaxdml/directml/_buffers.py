@@ -1,4 +1,4 @@
-"""Read a tensor out of a buffer by its strides, and write one into a buffer."""
+"""Read a tensor from a buffer by its strides, and write one into a buffer."""
 
 import math
 from functools import partial
@@ -12,11 +12,11 @@ from jax import lax
 
 from jaxdml._algorithms.indexing.exact_gather import take_along_last
 from jaxdml._operators.scatter_nd import scatter_nd
-from jaxdml.directml._tensors import BufferTensorDesc
+from jaxdml.directml._tensors import BufferTensorDesc, buffer_length
 
 
 def elements_of(buffer: Any, tensor: BufferTensorDesc) -> Any:
-    """Return the tensor that lies in a 1-D buffer by its strides, bit for bit; one of NumPy as a view of it."""
+    """Return the tensor in a 1-D buffer, bit for bit. Of a NumPy array it is a view."""
     assert tensor.strides is not None
     if isinstance(buffer, np.ndarray):
         steps = [stride * step for stride in tensor.strides for step in buffer.strides]
@@ -26,7 +26,7 @@ def elements_of(buffer: Any, tensor: BufferTensorDesc) -> Any:
 
 @partial(jax.jit, static_argnums=(1, 2), inline=True)
 def _read(buffer: jax.Array, sizes: tuple[int, ...], strides: tuple[int, ...]) -> jax.Array:
-    # What a stride of 0 repeats is read once.
+    # Read an element that a stride of 0 repeats only once.
     held = tuple(size if stride else 1 for size, stride in zip(sizes, strides, strict=True))
     grid = _grid(held, strides)
     if grid is None:
@@ -40,9 +40,9 @@ def _read(buffer: jax.Array, sizes: tuple[int, ...], strides: tuple[int, ...]) -
 
 @partial(jax.jit, static_argnums=1, inline=True)
 def buffer_of(values: jax.Array, tensor: BufferTensorDesc) -> jax.Array:
-    """Return a 1-D buffer of the size described, with the values at their places and zeros between them."""
+    """Return a 1-D buffer of the described size with the values at their places and zeros elsewhere."""
     assert tensor.strides is not None
-    length = -(-tensor.size_in_bytes // values.dtype.itemsize)
+    length = buffer_length(tensor)
     grid = _grid(tensor.sizes, tensor.strides)
     if grid is None:
         places = _places(tensor.sizes, tensor.strides).reshape(-1, 1)
@@ -55,13 +55,13 @@ def buffer_of(values: jax.Array, tensor: BufferTensorDesc) -> jax.Array:
 
 
 class _Grid(NamedTuple):
-    """A buffer as an array of its own, in which a tensor is the first elements of every dimension.
+    """A reshape of the buffer in which the tensor is a leading block: a slice that starts at 0 in every dimension.
 
     Attributes:
-      dimensions: of the tensor, those of more than one element.
-      order: in which those lie in the buffer, the farthest apart first.
-      extents: of the array; the last one is what separates neighbours in the buffer.
-      sizes: how much of each extent the tensor has, 1 of the last one.
+      dimensions: the tensor's dimensions of more than one element.
+      order: the permutation of ``dimensions`` that sorts them by stride, the largest first.
+      extents: the shape of the reshaped buffer. One dimension is added at the end: its length is the smallest stride.
+      sizes: the shape of the block in it. It is 1 in the added dimension.
     """
 
     dimensions: tuple[int, ...]
@@ -71,7 +71,7 @@ class _Grid(NamedTuple):
 
 
 def _grid(sizes: tuple[int, ...], strides: tuple[int, ...]) -> _Grid | None:
-    """See a buffer as a grid; None where one stride is no multiple of the next, or steps over less than that spans."""
+    """Find the reshape; None if a stride is not a multiple of the next smaller one, or lies within its span."""
     dimensions = tuple(dimension for dimension, size in enumerate(sizes) if size > 1)
     order = sorted(range(len(dimensions)), key=lambda place: -strides[dimensions[place]])
     held = [sizes[dimensions[place]] for place in order]
@@ -86,13 +86,13 @@ def _grid(sizes: tuple[int, ...], strides: tuple[int, ...]) -> _Grid | None:
 
 
 def _resized(buffer: jax.Array, length: int) -> jax.Array:
-    """Cut a buffer, or fill it up with zeros."""
+    """Truncate a buffer, or pad it with zeros."""
     missing = length - len(buffer)
     return lax.pad(buffer, buffer.dtype.type(0), [(0, missing, 0)]) if missing else buffer
 
 
 def _places(sizes: tuple[int, ...], strides: tuple[int, ...]) -> jax.Array:
-    """Return for every element where it lies, in elements from the first one."""
+    """Return the position in the buffer of every element of the tensor."""
     places = jnp.zeros(sizes, jnp.uint32)
     for dimension, stride in enumerate(strides):
         places += np.uint32(stride) * lax.broadcasted_iota(jnp.uint32, sizes, dimension)

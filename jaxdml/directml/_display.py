@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 
 from jaxdml._display import Side, display
+from jaxdml.directml._c import c_field, c_value
 from jaxdml.directml._descs import OperatorDesc, require
-from jaxdml.directml._enums import c_field, c_name, c_value
+from jaxdml.directml._tensors import BufferTensorDesc
 
 _COLUMNS: Mapping[str, Side] = {
     "tensor": "left",
@@ -18,13 +19,13 @@ _COLUMNS: Mapping[str, Side] = {
 
 
 def describe(desc: OperatorDesc) -> None:
-    """Print the tensors of a description as a table, and its other fields below.
+    """Print the tensors of a description as a table, and below it the other fields.
 
     Args:
       desc: the description of an operator, valid or not.
 
     Raises:
-      TypeError: ``desc`` is no description.
+      TypeError: ``desc`` is not the description of an operator.
 
     Example:
       >>> tensor = dml.BufferTensorDesc(dml.TensorDataType.INT8, (1, 1, 1, 4))
@@ -39,16 +40,19 @@ def describe(desc: OperatorDesc) -> None:
     """
     require("describe", desc)
     show = display()
-    show.line(c_name(desc.operator_type))
+    show.line(desc.operator.c_name)
     rows = []
     for name, role in desc.roles().items():
-        tensor = getattr(desc, name)
-        cells = ["-"] * 5
-        if tensor:
-            strides = "packed" if tensor.strides is None else str(list(tensor.strides))
-            size = str(tensor.size_in_bytes)
-            cells = [tensor.data_type.name, str(list(tensor.sizes)), strides, size, tensor.flags.name or ""]
-        rows.append((c_field(name), role.value, *cells))
+        labels = [label for label in desc.tensors if label.partition("[")[0] == name] or [name]
+        rows += [(c_field(label), str(role), *_cells(desc.tensors.get(label))) for label in labels]
     show.table(_COLUMNS, rows)
     for name, value in desc.scalars.items():
         show.line(f"{c_field(name)} = {c_value(value)}")
+
+
+def _cells(tensor: BufferTensorDesc | None) -> list[str]:
+    if tensor is None:
+        return ["-"] * 5
+    strides = "packed" if tensor.strides is None else str(list(tensor.strides))
+    size = str(tensor.size_in_bytes)
+    return [tensor.data_type.name, str(list(tensor.sizes)), strides, size, tensor.flags.name or ""]

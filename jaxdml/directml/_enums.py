@@ -1,17 +1,14 @@
-"""Hold DirectML's enumerations, with its numbers, and the names that they have in C."""
+"""DirectML's enumerations that belong to no operator, with its numbers."""
 
 import enum
 import functools
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from jaxdml._base.axis_direction import AxisDirection
-
 
 class TensorDataType(enum.IntEnum):
-    """What an element of a tensor is, with the values of ``DML_TENSOR_DATA_TYPE``."""
+    """The type of a tensor's elements, with the values of ``DML_TENSOR_DATA_TYPE``."""
 
     UNKNOWN = 0
     FLOAT32 = 1
@@ -40,25 +37,14 @@ class TensorDataType(enum.IntEnum):
 
 
 class TensorFlags(enum.IntFlag, boundary=enum.STRICT):
-    """What else is said of a tensor, with the values of ``DML_TENSOR_FLAGS``."""
+    """Flags of a tensor, with the values of ``DML_TENSOR_FLAGS``."""
 
     NONE = 0
     OWNED_BY_DML = 1
 
 
-class OperatorType(enum.IntEnum):
-    """Which operator a description is of, with the values of ``DML_OPERATOR_TYPE``."""
-
-    TOP_K = 71
-    SCATTER = 94
-    SCATTER_ELEMENTS = 94
-    SCATTER_ND = 109
-    TOP_K1 = 112
-    QUANTIZED_LINEAR_MATRIX_MULTIPLY = 118
-
-
 class FeatureLevel(enum.IntEnum):
-    """What a device supports, with the values of ``DML_FEATURE_LEVEL``; each level has all of those below it."""
+    """What a device supports, with the values of ``DML_FEATURE_LEVEL``. Each level includes all lower ones."""
 
     LEVEL_1_0 = 0x1000
     LEVEL_2_0 = 0x2000
@@ -80,28 +66,3 @@ class FeatureLevel(enum.IntEnum):
     def label(self) -> str:
         """The level as DirectML's pages write it, like ``3_1``."""
         return self.name.removeprefix("LEVEL_")
-
-
-PREFIXES: Mapping[type[enum.IntEnum | enum.IntFlag], str] = {
-    TensorDataType: "DML_TENSOR_DATA_TYPE_",
-    TensorFlags: "DML_TENSOR_FLAG_",
-    OperatorType: "DML_OPERATOR_",
-    AxisDirection: "DML_AXIS_DIRECTION_",
-}
-"""What the names of each enumeration begin with in C."""
-
-
-def c_value(value: object) -> object:
-    """Return a number as C writes it: a member of an enumeration by its name."""
-    return c_name(value) if isinstance(value, enum.IntEnum) else value
-
-
-def c_name(member: enum.IntEnum | enum.IntFlag) -> str:
-    """Return the name that a member has in C."""
-    return f"{PREFIXES[type(member)]}{member.name}"
-
-
-@functools.cache
-def c_field(name: str) -> str:
-    """Return the name that a field has in C: ``input_tensor`` is ``InputTensor`` there."""
-    return "".join(part.capitalize() for part in name.split("_"))

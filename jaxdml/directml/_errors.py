@@ -1,8 +1,9 @@
-"""Say what is wrong with a description, all of it at once."""
+"""The error that names every constraint which a description breaks."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from jaxdml._base.errors import compose
 from jaxdml.directml._enums import FeatureLevel
 
 
@@ -10,10 +11,10 @@ class Violation(NamedTuple):
     """One constraint that a description breaks.
 
     Attributes:
-      field: DirectML's name of what breaks it, like ``OutputValueTensor.Sizes``.
+      field: the field, under DirectML's name: ``OutputValueTensor.Sizes``.
       rule: what is required of it, as the rest of a sentence.
-      got: what it is instead.
-      accepted_from: the lowest feature level that accepts it; None where none does.
+      got: its value.
+      accepted_from: the lowest feature level that accepts this value; None if no level does.
     """
 
     field: str
@@ -22,19 +23,22 @@ class Violation(NamedTuple):
     accepted_from: FeatureLevel | None = None
 
     def __str__(self) -> str:
-        """Say it in one line."""
+        """Return it as one line."""
         got = list(self.got) if isinstance(self.got, tuple) else self.got
         later = f" Feature level {self.accepted_from.label} accepts it." if self.accepted_from else ""
         return f"{self.field} {self.rule}; got {got}.{later}"
 
 
-class InvalidDescError(ValueError):
-    """A description that breaks constraints, or holds what its fields do not.
+Violations = Iterator[Violation]
 
-    DirectML itself answers one with ``E_INVALIDARG``, and says no more.
+
+class InvalidDescError(ValueError):
+    """A description that breaks constraints, or whose values do not fit their fields.
+
+    DirectML itself answers with ``E_INVALIDARG`` and no explanation.
 
     Attributes:
-      subject: what is invalid, and for what.
+      subject: what is invalid, and at which feature level.
       violations: every constraint that it breaks.
     """
 
@@ -43,5 +47,5 @@ class InvalidDescError(ValueError):
         super().__init__(subject, self.violations)
 
     def __str__(self) -> str:
-        """Name every violation, each in a line of its own."""
-        return "\n  ".join([f"jaxdml.directml: {self.subject}", *map(str, self.violations)])
+        """Return the subject, and below it one line for each violation."""
+        return compose("directml", self.subject, *map(str, self.violations))

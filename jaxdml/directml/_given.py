@@ -1,0 +1,71 @@
+"""Convert what the fields of a description are given, and collect every value that does not fit its field."""
+
+import operator
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+import numpy as np
+
+from jaxdml._base.errors import compose
+from jaxdml.directml._errors import InvalidDescError, Violation
+
+LARGEST_UINT, LARGEST_UINT64 = 2**32 - 1, 2**64 - 1
+
+
+class Given:
+    """The values of one struct's fields. A wrong type raises at once; ``check`` raises for all wrong values together.
+
+    Every method takes the name of the field, as C has it, and the value, and returns the converted value.
+    """
+
+    def __init__(self, struct: str) -> None:
+        self.struct = struct
+        self.violations: list[Violation] = []
+
+    def unsigned(self, field: str, value: Any, largest: int = LARGEST_UINT) -> int:
+        """Convert an unsigned integer to ``int``."""
+        try:
+            if isinstance(value, bool):
+                raise TypeError
+            number = operator.index(value)
+        except TypeError:
+            self.refuse(field, "an integer", value)
+        if not 0 <= number <= largest:
+            rule = f"must be between 0 and {largest}, as an unsigned integer"
+            self.violations.append(Violation(field, rule, number))
+        return number
+
+    def unsigned_tuple(self, field: str, values: Any) -> tuple[int, ...]:
+        """Convert a sequence of unsigned integers to a tuple."""
+        if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+            self.refuse(field, "a sequence of integers", values)
+        return tuple(self.unsigned(f"{field}[{place}]", value) for place, value in enumerate(values))
+
+    def boolean(self, field: str, value: Any) -> bool:
+        """Convert a truth value, or 0 or 1, to ``bool``."""
+        if not isinstance(value, bool | np.bool_ | int | np.integer):
+            self.refuse(field, "a bool", value)
+        if value not in (0, 1):
+            self.violations.append(Violation(field, "must be FALSE (0) or TRUE (1)", value))
+        return bool(value)
+
+    def enumerated(self, field: str, enumeration: Any, value: Any) -> Any:
+        """Convert a number to the member of an enumeration."""
+        if not isinstance(value, int):
+            self.refuse(field, f"a {enumeration.__name__}, or its number", value)
+        number = self.unsigned(field, value)
+        members = enumeration.__members__.values()
+        if number not in list(members):
+            listed = ", ".join(f"{member.name} ({member.value})" for member in members)
+            self.violations.append(Violation(field, f"must be one of {listed}", number))
+            return number
+        return enumeration(number)
+
+    def refuse(self, field: str, wanted: str, value: Any) -> NoReturn:
+        """Raise TypeError for a value of the wrong type."""
+        raise TypeError(compose(f"directml.{self.struct}", f"{field} must be {wanted}; got {value!r}."))
+
+    def check(self) -> None:
+        """Raise InvalidDescError if any value does not fit its field."""
+        if self.violations:
+            raise InvalidDescError(f"{self.struct} is given values that do not fit its fields.", self.violations)

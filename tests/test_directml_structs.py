@@ -1,0 +1,460 @@
+"""The struct files: every struct has all its parts, and a made-up struct proves each kind of field."""
+
+import dataclasses
+import enum
+import inspect
+import json
+import pathlib
+import pickle
+import re
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxdml
+from jaxdml import directml as dml
+from jaxdml.directml import structs
+from jaxdml.directml._c import c_field
+from jaxdml.directml._checks import alike
+from jaxdml.directml._descs import Operator, OperatorDesc
+from jaxdml.directml._fields import (
+    Counts,
+    Indices,
+    Input,
+    Inputs,
+    OptionalInput,
+    OptionalOutput,
+    Output,
+    Role,
+    kind_of,
+)
+from jaxdml.directml._reading import struct_from_json
+from jaxdml.directml._support import FLOATS, INDICES, UP_TO_EIGHT, row
+from jaxdml.directml.structs import STRUCTS
+from tests.directml_descs import FLOAT32, VALID, CopyOperatorDesc, broken, tensor
+from tests.laws import assert_same_bits
+
+LEVEL = dml.FeatureLevel
+INT64 = dml.TensorDataType.INT64
+FILES = pathlib.Path(structs.__file__).parent
+PAGE = pathlib.Path(jaxdml.__file__).parent.parent / "docs" / "directml.md"
+
+
+def lacking(struct, page, valid):
+    """Name every part that a struct lacks, each with the file that it belongs into."""
+    file, name = pathlib.Path(inspect.getfile(struct)).name, struct.__name__
+    own = vars(struct)
+    missing = [f"{file}: {name}.{part}" for part in ("operator", "constraints", "call") if part not in own]
+    if "operator" not in own:
+        return missing
+    operator, fields = struct.operator, dataclasses.fields(struct)
+    roles = struct.roles()
+    outputs = [one for one, role in roles.items() if role.output]
+    missing += [
+        f"{file}: {name}.operator.levels[{level.name}]: {one}"
+        for level, row in operator.levels.items()
+        for one in sorted(roles.keys() ^ row.keys())
+    ]
+    for one in fields:
+        kind = kind_of(one)
+        known = isinstance(kind, Role | Counts) or kind in (int, bool, tuple[int, ...])
+        if not (known or (isinstance(kind, type) and issubclass(kind, enum.IntEnum))):
+            missing.append(f"{file}: {name}.{one.name}: a kind of field that _fields.py has")
+    described = re.findall(r"^  (?:    )?(\w+):", struct.__doc__.partition("Args:")[2].partition("Raises:")[0], re.M)
+    wanted = [one.name for one in fields if one.init]
+    if described != wanted:
+        missing.append(f"{file}: {name}.__doc__: Args of {', '.join(wanted)}")
+    undescribed = [option for option in operator.options if f"``{option}``" not in struct.__doc__]
+    missing += [f"{file}: {name}.__doc__: the option {option}" for option in undescribed]
+    if len(outputs) > 1 and operator.outputs and len(operator.outputs._fields) != len(outputs):
+        missing.append(f"{file}: {name}.operator.outputs: {len(outputs)} fields")
+    missing += [
+        f"{file}: {name}.operator.optional_from: {one} is not optional"
+        for one in operator.optional_from
+        if not (one in roles and roles[one].optional)
+    ]
+    if struct not in STRUCTS:
+        missing.append(f"structs/__init__.py: {name} in STRUCTS")
+    if name not in dml.__all__:
+        missing.append(f"directml/__init__.py: {name} in __all__")
+    if operator.name not in valid:
+        missing.append(f"tests/directml_descs.py: {operator.name} in VALID")
+    section = page.partition(f"### DML_{operator.name}_OPERATOR_DESC")[2] or page.partition(
+        f"and DML_{operator.name}_OPERATOR_DESC\n")[2]  # fmt: skip
+    rows = section.partition("\n### ")[0]
+    missing += [
+        f"docs/directml.md: {c_field(one.name)} of {name}" for one in fields if f"`{c_field(one.name)}`" not in rows
+    ]
+    if f".. autoclass:: jaxdml.directml.{name}\n" not in page:
+        missing.append(f"docs/directml.md: autoclass of {name}")
+    return missing
+
+
+@pytest.mark.parametrize("struct", STRUCTS, ids=lambda struct: struct.__name__)
+def test_a_struct_has_all_its_parts(struct):
+    assert lacking(struct, PAGE.read_text(), VALID) == []
+
+
+def test_every_struct_file_has_structs():
+    files = {file.stem for file in FILES.glob("[!_]*.py")}
+    assert files == {struct.__module__.rpartition(".")[2] for struct in STRUCTS}
+    aliases = {"OperatorDesc", "ScatterElementsOperatorDesc"}
+    assert {one for one in dml.__all__ if one.endswith("OperatorDesc")} - aliases == {
+        struct.__name__ for struct in STRUCTS
+    }
+    names = [name for struct in STRUCTS for name in (struct.operator.name, *struct.operator.aliases)]
+    assert len(set(names)) == len(names)
+    assert len({struct.operator.number for struct in STRUCTS}) == len(STRUCTS)
+
+
+def test_the_generic_files_name_no_operator():
+    fields = {one.name for struct in STRUCTS for one in dataclasses.fields(struct) if "_" in one.name}
+    fields -= set(dir(dml.BufferTensorDesc))
+    names = {word for struct in STRUCTS for word in (struct.operator.name, struct.__name__)}
+    options = {option for struct in STRUCTS for option in struct.operator.options}
+    for file in set(FILES.parent.glob("*.py")) - {FILES.parent / "__init__.py"}:
+        code = re.sub(r'""".*?"""', "", file.read_text(), flags=re.DOTALL)
+        # Buffers are written by a public operator, which takes an option.
+        words = names | fields | set(map(c_field, fields)) | (options if file.name != "_buffers.py" else set())
+        assert {word for word in words if re.search(rf"\b{word}\b", code)} == set(), file.name
+
+
+def test_each_missing_part_is_named():
+    class Bare(OperatorDesc):
+        pass
+
+    file = pathlib.Path(__file__).name
+    assert lacking(Bare, "", {}) == [f"{file}: Bare.{part}" for part in ("operator", "constraints", "call")]
+
+    @dataclass(frozen=True, kw_only=True, repr=False)
+    class Half(OperatorDesc):
+        """Describe half an operator.
+
+        Args:
+          input_tensor: the input.
+        """
+
+        operator = Operator(
+            "HALF", 9002, {LEVEL.LEVEL_1_0: row(("input_tensor", UP_TO_EIGHT, FLOATS))},
+            optional_from={"input_tensor": LEVEL.LEVEL_2_0}, outputs=jaxdml.TopK, options={"pace": ("slow", "fast")},
+        )  # fmt: skip
+        input_tensor: Input
+        first_tensor: Output
+        second_tensor: Output
+        third_tensor: Output
+        alpha: float
+
+        def call(self, x):
+            return x
+
+    assert lacking(Half, "", {}) == [
+        f"{file}: Half.constraints",
+        *(f"{file}: Half.operator.levels[LEVEL_1_0]: {one}_tensor" for one in ("first", "second", "third")),
+        f"{file}: Half.alpha: a kind of field that _fields.py has",
+        f"{file}: Half.__doc__: Args of input_tensor, first_tensor, second_tensor, third_tensor, alpha",
+        f"{file}: Half.__doc__: the option pace",
+        f"{file}: Half.operator.outputs: 3 fields",
+        f"{file}: Half.operator.optional_from: input_tensor is not optional",
+        "structs/__init__.py: Half in STRUCTS",
+        "directml/__init__.py: Half in __all__",
+        "tests/directml_descs.py: HALF in VALID",
+        *(f"docs/directml.md: {one} of Half" for one in ("InputTensor", "FirstTensor", "SecondTensor", "ThirdTensor")),
+        "docs/directml.md: Alpha of Half",
+        "docs/directml.md: autoclass of Half",
+    ]
+
+
+class EdgeKind(enum.IntEnum):
+    OPEN = 0
+    CLOSED_BY_ONE = 4
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class MadeUpOperatorDesc(OperatorDesc):
+    """A made-up struct that has every kind of field."""
+
+    operator = Operator(
+        "MADE_UP",
+        9000,
+        {
+            LEVEL.LEVEL_2_0: row(
+                ("input_tensor bias_tensor part_tensors output_tensor sum_tensor", range(1, 3), FLOATS[:1]),
+                ("index_tensor", range(1, 3), INDICES),
+            ),
+            LEVEL.LEVEL_3_1: row(
+                ("input_tensor bias_tensor part_tensors output_tensor sum_tensor", range(1, 3), FLOATS),
+                ("index_tensor", range(1, 3), INDICES),
+            ),
+        },
+        options={"ends": ("closed", "open"), "order": ("up", "down")},
+        optional_from={"bias_tensor": LEVEL.LEVEL_4_0},
+    )
+
+    input_tensor: Input
+    bias_tensor: OptionalInput = None
+    index_tensor: Indices
+    part_tensor_count: Annotated[int, Counts("part_tensors")] = field(init=False)
+    part_tensors: Inputs
+    output_tensor: Output
+    sum_tensor: OptionalOutput = None
+    dimension_count: Annotated[int, Counts("strides", ("window_size", "start_padding"))] = field(init=False)
+    strides: tuple[int, ...]
+    window_size: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    axis: int
+    edge_kind: EdgeKind
+    has_exclusive_sum: bool
+
+    def constraints(self):
+        return alike(self, "data_type", "input_tensor", "output_tensor")
+
+    def call(self, x, bias, index, parts, *, ends, order):
+        told = x if bias is None else x + bias
+        told = sum(parts, told) if ends == "closed" else told
+        return told[..., :: 1 if order == "up" else -1], (x + index.astype(x.dtype)).sum(-1, keepdims=True)
+
+
+ROW = tensor(FLOAT32, 4)
+
+
+def made_up(**fields):
+    return MadeUpOperatorDesc(**{
+        "input_tensor": ROW, "index_tensor": tensor(INT64, 4), "part_tensors": [ROW, tensor(FLOAT32, 4, strides=(2,))],
+        "output_tensor": ROW, "sum_tensor": tensor(FLOAT32, 1), "strides": [1, 2], "window_size": (3, 3),
+        "start_padding": (0, 1), "axis": 1, "edge_kind": 4, "has_exclusive_sum": 1, **fields,
+    })  # fmt: skip
+
+
+def test_every_kind_of_field_is_converted_and_counted():
+    desc = made_up()
+    assert isinstance(desc.part_tensors, tuple)
+    assert desc.part_tensor_count == 2
+    assert (desc.strides, desc.dimension_count) == ((1, 2), 2)
+    assert desc.edge_kind is EdgeKind.CLOSED_BY_ONE
+    assert desc.has_exclusive_sum is True
+    assert made_up(has_exclusive_sum=np.bool_(False)).has_exclusive_sum is False
+    assert desc == made_up(window_size=np.array([3, 3]))
+    assert hash(desc) == hash(made_up())
+    assert dataclasses.replace(desc, strides=(1,), window_size=(2,), start_padding=(0,)).dimension_count == 1
+    assert pickle.loads(pickle.dumps(desc)) == desc
+    assert list(desc.tensors) == [
+        "input_tensor", "index_tensor", "part_tensors[0]", "part_tensors[1]", "output_tensor", "sum_tensor"
+    ]  # fmt: skip
+
+
+MADE_UP = "jaxdml.directml.MadeUpOperatorDesc: "
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "said"),
+    [
+        ({"part_tensors": ROW}, TypeError, MADE_UP + "PartTensors must be a sequence of BufferTensorDescs; got "),
+        ({"part_tensors": [ROW, 3]}, TypeError, MADE_UP + "PartTensors[1] must be a BufferTensorDesc; got 3."),
+        ({"sum_tensor": 3}, TypeError, MADE_UP + "SumTensor must be a BufferTensorDesc; got 3."),
+        ({"strides": 3}, TypeError, MADE_UP + "Strides must be a sequence of integers; got 3."),
+        ({"strides": (1, -2)}, dml.InvalidDescError,
+            "Strides[1] must be between 0 and 4294967295, as an unsigned integer; got -2."),
+        ({"has_exclusive_sum": 2}, dml.InvalidDescError, "HasExclusiveSum must be FALSE (0) or TRUE (1); got 2."),
+        ({"has_exclusive_sum": "no"}, TypeError, MADE_UP + "HasExclusiveSum must be a bool; got 'no'."),
+        ({"edge_kind": 3}, dml.InvalidDescError, "EdgeKind must be one of OPEN (0), CLOSED_BY_ONE (4); got 3."),
+        ({"edge_kind": "OPEN"}, TypeError, MADE_UP + "EdgeKind must be a EdgeKind, or its number; got 'OPEN'."),
+    ],
+)  # fmt: skip
+def test_what_no_field_of_any_kind_holds_is_refused(fields, error, said):
+    with pytest.raises(error) as caught:
+        made_up(**fields)
+    assert str(caught.value).split("\n  ")[-1].startswith(said)
+
+
+def test_every_kind_of_field_is_shown_in_c(capsys):
+    lines = repr(made_up()).splitlines()
+    parts = made_up().part_tensors
+    assert lines == [
+        "DML_MADE_UP_OPERATOR_DESC{",
+        f"  .InputTensor = {ROW!r},",
+        "  .BiasTensor = nullptr,",
+        f"  .IndexTensor = {tensor(INT64, 4)!r},",
+        "  .PartTensorCount = 2,",
+        f"  .PartTensors = {{{parts[0]!r}, {parts[1]!r}}},",
+        f"  .OutputTensor = {ROW!r},",
+        f"  .SumTensor = {tensor(FLOAT32, 1)!r},",
+        "  .DimensionCount = 2,",
+        "  .Strides = {1, 2},",
+        "  .WindowSize = {3, 3},",
+        "  .StartPadding = {0, 1},",
+        "  .Axis = 1,",
+        "  .EdgeKind = DML_EDGE_KIND_CLOSED_BY_ONE,",
+        "  .HasExclusiveSum = TRUE,",
+        "}",
+    ]
+    dml.describe(made_up(sum_tensor=None))
+    printed = capsys.readouterr().out
+    table = [line.split() for line in printed.splitlines()]
+    assert table[0] == ["DML_OPERATOR_MADE_UP"]
+    assert ["BiasTensor", "optional", "input", "-", "-", "-", "-", "-"] in table
+    assert ["PartTensors[0]", "input", "FLOAT32", "[4]", "packed", "16", "NONE"] in table
+    assert ["PartTensors[1]", "input", "FLOAT32", "[4]", "[2]", "28", "NONE"] in table
+    assert ["SumTensor", "optional", "output", "-", "-", "-", "-", "-"] in table
+    assert "\nDimensionCount = 2\nStrides = {1, 2}\n" in printed
+    assert printed.endswith("\nEdgeKind = DML_EDGE_KIND_CLOSED_BY_ONE\nHasExclusiveSum = TRUE\n")
+    dml.describe(made_up(part_tensors=[]))
+    assert ["PartTensors", "input", *"-----"] in [line.split() for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.mark.parametrize("fields", [{}, {"bias_tensor": ROW, "sum_tensor": None, "part_tensors": [], "edge_kind": 0}])
+def test_every_kind_of_field_goes_to_json_and_back(fields):
+    desc = made_up(**fields)
+    written = json.loads(json.dumps(dml.to_json(desc)))
+    assert written["Type"] == "DML_OPERATOR_MADE_UP"
+    assert struct_from_json(MadeUpOperatorDesc, written["Desc"]) == desc
+    uncounted = {key: value for key, value in written["Desc"].items() if not key.endswith("Count")}
+    assert struct_from_json(MadeUpOperatorDesc, uncounted) == desc
+
+
+def test_json_has_each_kind_as_dxdispatch_reads_it():
+    written = dml.to_json(made_up(bias_tensor=ROW))["Desc"]
+    scalars = {key: value for key, value in written.items() if not key.endswith(("Tensor", "Tensors"))}
+    assert scalars == {
+        "PartTensorCount": 2, "DimensionCount": 2, "Strides": [1, 2], "WindowSize": [3, 3], "StartPadding": [0, 1],
+        "Axis": 1, "EdgeKind": "DML_EDGE_KIND_CLOSED_BY_ONE", "HasExclusiveSum": True,
+    }  # fmt: skip
+    assert written["PartTensors"] == [
+        {"DataType": "FLOAT32", "Sizes": [4]},
+        {"DataType": "FLOAT32", "Sizes": [4], "Strides": [2]},
+    ]
+
+
+def test_json_of_every_kind_is_refused_with_every_reason():
+    written = dml.to_json(made_up())["Desc"]
+    wrong = written | {
+        "PartTensors": [{"DataType": 1, "Sizes": [4]}, {"DataType": "FLOAT32"}], "Strides": [1, -1, 2, "3"],
+        "WindowSize": 3, "HasExclusiveSum": 1, "EdgeKind": "ROUND", "SumTensor": [], "DimensionCount": -1,
+    }  # fmt: skip
+    with pytest.raises(dml.InvalidDescError) as caught:
+        struct_from_json(MadeUpOperatorDesc, wrong)
+    said = [str(violation) for violation in caught.value.violations]
+    assert said[0].startswith("PartTensors[0].DataType must be one of UNKNOWN, ")
+    assert said[1:] == [
+        "PartTensors[1].Sizes is required; got nothing.",
+        "SumTensor must be an object; got [].",
+        "DimensionCount must be an integer from 0 to 4294967295; got -1.",
+        "Strides[1] must be an integer from 0 to 4294967295; got -1.",
+        "Strides[3] must be an integer from 0 to 4294967295; got '3'.",
+        "WindowSize must be a list; got 3.",
+        "EdgeKind must be one of OPEN, CLOSED_BY_ONE; got 'ROUND'.",
+        "HasExclusiveSum must be true or false; got 1.",
+    ]
+    with pytest.raises(dml.InvalidDescError, match="DimensionCount must be 2, the length of Strides; got 3"):
+        struct_from_json(MadeUpOperatorDesc, written | {"DimensionCount": 3})
+    with pytest.raises(dml.InvalidDescError, match="PartTensorCount must be 2, the length of PartTensors; got 0"):
+        struct_from_json(MadeUpOperatorDesc, written | {"PartTensorCount": 0})
+
+
+def test_constraints_reach_every_kind_of_field():
+    wide, half = tensor(dml.TensorDataType.FLOAT64, 4), tensor(dml.TensorDataType.FLOAT16, 4)
+    assert broken(made_up()) == []
+    assert broken(made_up(part_tensors=[ROW, wide, tensor(FLOAT32, 1, 1, 4)])) == [
+        "PartTensors[1].DataType must be one of FLOAT32, FLOAT16 at feature level 6_4; got FLOAT64.",
+        "PartTensors[2].DimensionCount must be between 1 and 2 at feature level 6_4; got 3.",
+    ]
+    assert broken(made_up(window_size=(3,), start_padding=(0, 0, 0))) == [
+        "WindowSize must have as many entries as Strides, 2; got [3].",
+        "StartPadding must have as many entries as Strides, 2; got [0, 0, 0].",
+    ]
+    assert broken(made_up(output_tensor=half)) == [
+        "OutputTensor.DataType must be FLOAT32, as in InputTensor; got FLOAT16."
+    ]
+    assert broken(made_up(sum_tensor=tensor(FLOAT32, 4, strides=(0,)))) == [
+        "SumTensor.Strides must be nested in an output: each must exceed the span of all smaller ones; got [0]."
+    ]
+    left_out = "BiasTensor must be described at feature level {}; got nullptr. Feature level 4_0 accepts it."
+    assert broken(made_up(part_tensors=[half]), LEVEL.LEVEL_3_0) == [
+        "PartTensors[0].DataType must be FLOAT32 at feature level 3_0; got FLOAT16. Feature level 3_1 accepts it.",
+        left_out.format("3_0"),
+    ]
+    assert broken(made_up(bias_tensor=ROW), LEVEL.LEVEL_3_1) == broken(made_up(), LEVEL.LEVEL_4_0) == []
+    assert broken(made_up(), LEVEL.LEVEL_1_0) == [
+        "DML_OPERATOR_MADE_UP needs feature level 2_0; got 1_0. Feature level 2_0 accepts it.",
+        left_out.format("2_0"),
+    ]
+
+
+X = np.array([1, 2, 3, 4], np.float32)
+INDEX = np.array([0, 1, 0, 1], np.int64)
+GAPS = np.array([10, 9, 20, 9, 30, 9, 40], np.float32)
+
+
+def test_outputs_have_the_names_of_their_fields():
+    operator = dml.compile_operator(made_up())
+    told, total = operator(X, None, INDEX, [X, GAPS])
+    assert_same_bits(told, np.array([12, 24, 36, 48], np.float32))
+    assert_same_bits(total, np.array([12], np.float32))
+    got = operator(X, None, INDEX, (X, GAPS))
+    assert type(got) is type(operator(X, None, INDEX, [X, GAPS]))
+    assert (type(got).__name__, got._fields) == ("MadeUpOutputs", ("output_tensor", "sum_tensor"))
+    assert got.sum_tensor == 12
+    alone = dml.compile_operator(made_up(sum_tensor=None, bias_tensor=ROW))(X, X, INDEX, [X, GAPS])
+    assert alone.sum_tensor is None
+    assert_same_bits(alone.output_tensor, np.array([13, 26, 39, 52], np.float32))
+    strided = dml.compile_operator(made_up(output_tensor=tensor(FLOAT32, 4, strides=(2,))))(X, None, INDEX, [X, GAPS])
+    assert_same_bits(strided.output_tensor, np.array([12, 0, 24, 0, 36, 0, 48], np.float32))
+    assert jax.tree.structure(got).num_leaves == 2
+
+
+def test_several_outputs_pass_through_jit_and_vmap():
+    desc = made_up(index_tensor=tensor(dml.TensorDataType.INT32, 4))
+    operator, index = dml.compile_operator(desc), INDEX.astype(np.int32)
+    want = operator(X, None, index, [X, GAPS])
+    jax.tree.map(assert_same_bits, jax.jit(operator)(X, None, index, [X, GAPS]), want)
+    mapped = jax.vmap(operator, in_axes=(0, None, None, None))(np.stack([X, X]), None, index, [X, GAPS])
+    assert type(mapped) is type(want)
+    jax.tree.map(lambda both, one: assert_same_bits(both[1], one), mapped, want)
+
+
+def test_a_result_that_is_not_as_described_is_a_fault_of_the_struct():
+    with pytest.raises(AssertionError, match="OutputTensor"):
+        dml.compile_operator(CopyOperatorDesc(input_tensor=ROW, output_tensor=tensor(FLOAT32, 5)))(X)
+
+
+def test_options_belong_to_the_struct():
+    inputs = X, None, INDEX, [X, GAPS]
+    operator = dml.compile_operator(made_up(), order="down")
+    assert operator.options == (("ends", "closed"), ("order", "down"))
+    assert operator(*inputs).output_tensor.tolist() == [48, 36, 24, 12]
+    assert dml.compile_operator(made_up(), ends="open")(*inputs).output_tensor.tolist() == [1, 2, 3, 4]
+    assert dml.compile_operator(made_up(), order="up", ends="closed") == dml.compile_operator(made_up())
+    replaced = dataclasses.replace(operator, feature_level=LEVEL.LEVEL_5_0)
+    assert replaced.options == operator.options
+    for options, said in (
+        ({"end": "open"}, "DML_OPERATOR_MADE_UP has no option end; got end='open'."),
+        ({"ends": "ajar"}, "ends must be one of closed, open; got 'ajar'."),
+        ({"ends": ["open"]}, "ends must be one of closed, open; got ['open']."),
+    ):
+        with pytest.raises(ValueError, match="^" + re.escape("jaxdml.directml.compile_operator: " + said) + "$"):
+            dml.compile_operator(made_up(), **options)
+
+
+ARRAYS = {
+    "an array alone": (X, MADE_UP + "PartTensors must be a list of 2 arrays; got ndarray.", "PartTensors: float32[4]"),
+    "too few": ([X], MADE_UP + "PartTensors must be a list of 2 arrays; got 1 of them.", "PartTensors: list"),
+    "a wrong one": ([X, X], MADE_UP + "PartTensors[1] has strides, so it must be a 1-D buffer of at least 28 "
+        "bytes; got [4].", "PartTensors[1]: float32[4]"),
+    "none": ([None, GAPS], MADE_UP + "PartTensors[0] must be an array, as described.", "PartTensors[0]: None"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_wrong_arrays_of_tensors_are_refused_by_their_place(name):
+    parts, *lines = ARRAYS[name]
+    with pytest.raises(TypeError) as caught:
+        dml.compile_operator(made_up())(X, None, INDEX, parts)
+    assert str(caught.value).split("\n  ")[:2] == lines
+
+
+def test_only_indices_keep_64_bits():
+    with pytest.raises(TypeError, match=r"^jaxdml.*IndexTensor is INT64, which JAX has only with jax_enable_x64"):
+        dml.compile_operator(made_up())(X, None, jnp.asarray(INDEX.astype(np.int32)), [X, GAPS])
