@@ -1,0 +1,178 @@
+"""Compare the programs of two versions of jaxdml: ``python -m benchmarks.programs NEW --against OLD``, two directories.
+
+Each call of a fixed list is lowered for every platform, which needs no device of that platform, and its StableHLO is
+written to the directory. The list holds sizes on both sides of every threshold of the lowerings, so a change that is
+meant to move code and nothing else leaves every text as it was.
+"""
+
+import argparse
+import hashlib
+import itertools
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+from jax import ShapeDtypeStruct as Shape
+
+import jaxdml
+from benchmarks import display
+
+PLATFORMS = "cpu", "cuda", "tpu"
+
+Call = tuple[str, Callable[..., Any], tuple[Shape | None, ...]]
+
+_DTYPES = "float32", "float16", "bfloat16", "int32", "int16", "int8", "uint32", "uint16", "uint8"
+
+_ROWS: tuple[tuple[tuple[int, ...], int], ...] = (
+    *(((1000,), 10), ((3, 2047), 5), ((3, 2048), 5), ((3, 2048), 64), ((3, 2048), 65), ((8, 255), 5), ((8, 256), 16)),
+    *(((8, 256), 17), ((7, 300), 5), ((1, 700), 255), ((1, 700), 256), ((8, 128), 128), ((8, 129), 128), ((0, 9), 2)),
+    *(((64, 2**17), 10), ((1, 2**20), 64), ((1, 2**20), 4096), ((1, 2**24), 64), ((8192, 256), 8), ((8, 1024), 64)),
+    *(((4, 2**16), 40_000), ((128, 2**20), 2048), ((4, 5, 300), 3), ((2, 3, 4, 50), 2), ((5, 4, 3000), 40)),
+)
+
+
+def _selections() -> Iterator[Call]:
+    for (shape, k), dtype, direction in itertools.product(_ROWS, _DTYPES, ("decreasing", "increasing")):
+        select = partial(jaxdml.top_k, k=k, direction=direction)
+        yield f"top_k {shape} k{k} {dtype} {direction}", select, (Shape(shape, dtype),)
+    for shape, axis in (((300, 6), 0), ((2, 300, 5), 1), ((2, 3, 4, 5), 2)):
+        yield f"top_k {shape} axis {axis}", partial(jaxdml.top_k, k=3, axis=axis), (Shape(shape, "float32"),)
+    for method in ("sort", "integer_top_k", "repeated_maxima", "threshold", "chunk_maxima", "tournament"):
+        forced = partial(jaxdml.top_k, k=11, implementation=method)
+        yield f"top_k {method}", forced, (Shape((9, 700), "int16"),)
+
+
+_SLICES: tuple[tuple[str, tuple[int, ...], tuple[int, ...]], ...] = (
+    *(("float32", (4096, 64), (512, 1)), ("float16", (4096, 64), (512, 1)), ("int8", (4096, 6), (512, 1))),
+    *(("uint8", (4096, 1), (1024, 1)), ("float32", (4096,), (1024, 1)), ("bfloat16", (64, 32, 8), (3, 5, 2))),
+    *(
+        ("bool", (64, 32), (7, 2)),
+        ("complex64", (64, 3), (7, 1)),
+        ("float32", (160,), (3, 1)),
+        ("int32", (3, 4), (5, 0)),
+    ),
+)
+_ELEMENTS = ("float32", (2048, 512), (256, 512), 0), ("float16", (64, 5, 8), (64, 3, 8), 1), ("int8", (99,), (7,), 0)
+
+
+def _scatters() -> Iterator[Call]:
+    modes, rules = ("drop", "clip", "promise_in_bounds"), ("unspecified", "last", "unique")
+    for mode, duplicates, index_dtype in itertools.product(modes, rules, ("int32", "uint32", "int8")):
+        options = {"mode": mode, "duplicates": duplicates}
+        for dtype, shape, index_shape in _SLICES:
+            arguments = Shape(shape, dtype), Shape(index_shape, index_dtype)
+            updates = Shape((*index_shape[:-1], *shape[index_shape[-1] :]), dtype)
+            name = f"scatter_nd {mode} {duplicates} {dtype} {shape} {index_shape} {index_dtype}"
+            yield name, partial(jaxdml.scatter_nd, **options), (*arguments, updates)
+        for dtype, shape, index_shape, axis in _ELEMENTS:
+            arguments = Shape(shape, dtype), Shape(index_shape, index_dtype)
+            name = f"scatter_elements {mode} {duplicates} {dtype} {shape} {index_shape} {axis} {index_dtype}"
+            scatter = partial(jaxdml.scatter_elements, axis=axis, **options)
+            yield name, scatter, (*arguments, Shape(index_shape, dtype))
+
+
+_PRODUCTS: tuple[tuple[tuple[int, ...], tuple[int, ...], int, int, int], ...] = (
+    *(((), (), *size) for size in ((1, 64, 48), (4, 5, 6), (64, 4096, 256), (65, 4096, 256), (64, 1024, 256))),
+    *(
+        ((), (), *size)
+        for size in ((65, 1025, 256), (300, 512, 300), (7, 100_000, 9), (64, 33_001, 6), (8, 4096, 4096))
+    ),
+    *((a, b, 70, 2000, 33) for a, b in (((12,), (12,)), ((2, 3), ()), ((), (4,)), ((2, 1), (1, 3)), ((5,), (1,)))),
+)
+
+
+def _products() -> Iterator[Call]:
+    signs = tuple(itertools.product(("int8", "uint8"), repeat=2))
+    for (a_batch, b_batch, m, k, n), (a, b), by_axis, zero_points in itertools.product(
+        _PRODUCTS, signs, (False, True), (False, True)
+    ):
+        row, column = ((m, 1), (1, n)) if by_axis else ((), ())
+
+        def parameters(shape: tuple[int, ...], dtype: str, given: bool = zero_points) -> tuple[Shape | None, ...]:
+            return Shape(shape, "float32"), Shape(shape, dtype) if given else None
+
+        left, right = (
+            (Shape((*a_batch, m, k), a), *parameters(row, a)),
+            (Shape((*b_batch, k, n), b), *parameters(column, b)),
+        )
+        name = f"quantized {a_batch} {b_batch} {m}x{k}x{n} {a} {b} {'by axis' if by_axis else ''} {zero_points}"
+        # What the CPU here can do decides about the other method.
+        multiply = partial(jaxdml.quantized_linear_matrix_multiply, implementation="integer_dot")
+        yield name, multiply, (*left, *right, *parameters(row, a))
+
+
+def calls() -> Iterator[Call]:
+    """Yield the name, the function and the shapes of every call."""
+    yield from _selections()
+    yield from _scatters()
+    yield from _products()
+
+
+def write(folder: Path, chosen: Sequence[Call]) -> Mapping[str, str]:
+    """Lower the calls, write each text once, and return the file of each call and platform."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {}
+    for name, function, shapes in chosen:
+        traced = jax.jit(function).trace(*shapes)
+        for platform in PLATFORMS:
+            text = traced.lower(lowering_platforms=(platform,)).as_text()
+            files[f"{name} | {platform}"] = file = f"{hashlib.sha256(text.encode()).hexdigest():.24}.mlir"
+            (folder / file).write_text(text, encoding="utf-8")
+    (folder / "index.json").write_text(json.dumps(files, indent=0), encoding="utf-8")
+    return files
+
+
+_NUMBER = r" *%\w+ = stablehlo\.constant dense<\d+> : tensor<i32>\n *stablehlo\.return %\w+ : tensor<i32>\n"
+_NUMBERS = re.compile(rf" *%\w+ = stablehlo\.constant [^\n]*\n[^\n]*stablehlo\.case[^\n]*\n(?:{_NUMBER}[^\n]*\n)+")
+
+
+def _without_numbers(text: str) -> str:
+    """Leave out what numbers the platforms: it changes with the number of branches, and no device computes it."""
+    return _NUMBERS.sub("", text)
+
+
+def compare(folder: Path, other: Path) -> Counter[str]:
+    """Count the programs that are the same text, the same but for the numbers of platforms, and different."""
+    here, there = (json.loads((one / "index.json").read_text(encoding="utf-8")) for one in (folder, other))
+    found: Counter[str] = Counter()
+    for name in sorted(here.keys() | there.keys()):
+        if name not in here or name not in there:
+            kind = "in one only"
+        elif here[name] == there[name]:
+            kind = "the same text"
+        else:
+            texts = ((one / files[name]).read_text(encoding="utf-8") for one, files in ((folder, here), (other, there)))
+            kind = (
+                "the same but for the numbers of platforms"
+                if len(set(map(_without_numbers, texts))) == 1
+                else "different"
+            )
+        found[kind] += 1
+        if kind in ("different", "in one only"):
+            display.console.print(f"{kind}: {name}", markup=False, soft_wrap=True)
+    return found
+
+
+def main(arguments: Sequence[str] | None = None, chosen: Sequence[Call] | None = None) -> int:
+    """Write the programs, and compare them with those in another directory."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.programs", description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--against", type=Path, help="a directory that another version wrote")
+    options = parser.parse_args(arguments)
+    files = write(options.folder, list(calls()) if chosen is None else chosen)
+    display.console.print(f"{len(files)} programs, {len(set(files.values()))} different texts")
+    if options.against is None:
+        return 0
+    found = compare(options.folder, options.against)
+    display.console.print(", ".join(f"{count} {kind}" for kind, count in found.most_common()))
+    return int(found["different"] + found["in one only"] > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
