@@ -121,15 +121,16 @@ def _at(ordinals: jax.Array, indices: jax.Array, mode: str) -> jax.Array:
 
 
 def _last_writers(shape: tuple[int, ...], indices: jax.Array, mode: str) -> jax.Array:
-    """Return for each update which update is the last to write its position; for a dropped one, any.
-
-    The indices are moved into range first. Otherwise ``checkify`` would report one out of range as an index of the
-    ordinals, and not of ``x``, which is written later.
-    """
-    limits = np.array([shape[: indices.shape[1]]]) - 1
-    inside = jnp.clip(indices, 0, limits.astype(indices.dtype))
-    written = None if mode == "clip" else (inside == indices).all(axis=1)
-    last = _at(_ordinals(shape, inside, "promise_in_bounds", written), inside, "promise_in_bounds")
+    """Return for each update which update is the last to write its position; for a dropped one, any."""
+    written = None
+    if indices.shape[1] < len(shape):
+        # Otherwise ``checkify`` would report an index out of range as one of the ordinals, which have fewer dimensions
+        # than x. So the indices are moved into range here, and the scatter into x reports them.
+        limits = np.array([shape[: indices.shape[1]]]) - 1
+        inside = jnp.clip(indices, 0, limits.astype(indices.dtype))
+        written = None if mode == "clip" else (inside == indices).all(axis=1)
+        indices, mode = inside, "promise_in_bounds"
+    last = _at(_ordinals(shape, indices, mode, written), indices, mode)
     return jnp.maximum(last, 1) - 1
 
 
