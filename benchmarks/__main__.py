@@ -3,21 +3,21 @@
 import argparse
 import fnmatch
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from benchmarks import display, environment, overheads, plots, report, roofline
-from benchmarks.cases import CASES, Case
+from benchmarks.cases import CASES, GROUPS, OPERATORS, Case
 from benchmarks.measuring import FAILED, measure
 from benchmarks.peers import OURS, PEERS
-
-OPERATORS = tuple(dict.fromkeys(case.operator for case in CASES))
-GROUPS = tuple(dict.fromkeys(case.group for case in CASES))
+from jaxdml import _commands
 
 _QUIET = 0.05
-"""So much of a core may others use while this measures."""
+"""The cores that other processes may keep busy before a run says that its figures suffer."""
 
 
 def main(arguments: Sequence[str] | None = None, cases: Sequence[Case] = CASES) -> int:
@@ -60,10 +60,20 @@ def main(arguments: Sequence[str] | None = None, cases: Sequence[Case] = CASES) 
             named = {(entry["group"], entry["name"]) for entry in entries}
             kept = [entry for entry in earlier["cases"] if (entry["group"], entry["name"]) not in named]
             result = earlier | {"cases": kept + entries}
-        report.write(result, options.out)
-        plots.draw(report.read(options.out), options.out)
+        _write(result, options.out)
     ours = [reason for peer, _, reason in report.untimed(entries) if peer == OURS]
     return int(any(reason.startswith((report.WRONG, FAILED)) for reason in ours))
+
+
+def _write(result: Mapping[str, Any], folder: Path) -> None:
+    """Write the report and the plots next to ``folder``, and move them there when all are complete."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".") as name:
+        complete = Path(name)
+        report.write(result, complete)
+        plots.draw(report.read(complete), complete)
+        for file in complete.iterdir():
+            file.replace(folder / file.name)
 
 
 def _asked_for(case: Case, operators: Sequence[str], patterns: Sequence[str]) -> bool:
@@ -98,4 +108,4 @@ def _parser() -> argparse.ArgumentParser:
 
 if __name__ == "__main__":
     environment.settle()
-    sys.exit(main())
+    sys.exit(_commands.run(main))

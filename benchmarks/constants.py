@@ -1,7 +1,7 @@
 """Time jaxdml with a constant of a lowering at several values: ``python -m benchmarks.constants MAX_FAN``.
 
-What comes out is where those constants come from that no forced method shows: how long a round of a tournament may be,
-or from how many rows on a matrix is turned.
+This is how to choose a constant that no forced method depends on alone, such as how long a round of a tournament may
+be, or from how many rows on a matrix is transposed.
 """
 
 import argparse
@@ -17,11 +17,13 @@ import numpy as np
 from rich import box
 from rich.table import Table
 
-from benchmarks import cases, environment
-from benchmarks.cases import Case
+from benchmarks import environment
+from benchmarks.cases import CASES, Arguments, Case
 from benchmarks.display import console, microseconds
 from benchmarks.measuring import interleaved
-from benchmarks.peers.jax_programs import JAXDML
+from benchmarks.peers import with_jax
+from jaxdml import _commands
+from jaxdml._cases.quantized_linear_matrix_multiply import call as multiply
 from jaxdml._lowerings import quantized_linear_matrix_multiply, scatter, top_k_on_gpu
 
 
@@ -33,7 +35,7 @@ class Constant(NamedTuple):
     cases: tuple[Case, ...]
 
 
-_ON_ACCELERATORS = tuple(case for case in cases.CASES if case.group == "accelerators")
+_ON_ACCELERATORS = tuple(case for case in CASES if case.group == "accelerators")
 
 _SELECTIONS = tuple(
     case
@@ -43,7 +45,7 @@ _SELECTIONS = tuple(
 )
 
 _PRODUCTS = tuple(
-    cases.multiply("constants", (), rows, 4096, 4096, dtype, dtype, by_axis=True)
+    multiply("constants", (), rows, 4096, 4096, dtype, dtype, by_axis=True)
     for rows, dtype in itertools.product((16, 32, 64, 128, 256), ("int8", "uint8"))
 )
 
@@ -90,15 +92,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _compiled(
-    module: ModuleType, name: str, value: int, case: Case, draws: Sequence[cases.Arguments]
-) -> Callable[[], Any]:
-    """Compile the case with the constant at this value, and set it back; what is compiled keeps to the value."""
+def _compiled(module: ModuleType, name: str, value: int, case: Case, draws: Sequence[Arguments]) -> Callable[[], Any]:
+    """Compile the case with the constant at this value, then set it back; the program keeps the value."""
     usual = getattr(module, name)
     setattr(module, name, value)
     jax.clear_caches()
     try:
-        program = jax.jit(JAXDML[case.operator](case).function).lower(*draws[0]).compile()
+        program = jax.jit(with_jax.ours(case).function).lower(*draws[0]).compile()
     finally:
         setattr(module, name, usual)
         jax.clear_caches()
@@ -108,4 +108,4 @@ def _compiled(
 
 if __name__ == "__main__":
     environment.settle()
-    sys.exit(main())
+    sys.exit(_commands.run(main))

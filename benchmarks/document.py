@@ -1,6 +1,7 @@
 """Write docs/benchmarks.md from what lies in benchmarks/results/: ``python -m benchmarks.document``."""
 
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 from benchmarks.display import microseconds
 from benchmarks.peers import OURS
 from benchmarks.report import FILE, GRIDS, fraction, geometric_mean, medians, missing, ratio, ratios, read, title
+from jaxdml import _commands
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -189,5 +191,12 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def main() -> int:
+    """Write the page."""
+    with _commands.whole_file(PAGE) as file:
+        file.write(page())
+    return 0
+
+
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    sys.exit(_commands.run(main))

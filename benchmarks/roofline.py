@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from benchmarks.cases import multiply
 from benchmarks.environment import platform
 from benchmarks.measuring import interleaved
 from benchmarks.peers import Absent, prepare
+from jaxdml._cases.quantized_linear_matrix_multiply import call as multiply
 
 Run = Callable[[], Any]
 

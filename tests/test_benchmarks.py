@@ -11,12 +11,15 @@ pytest.importorskip("rich")
 
 from benchmarks import __main__, constants, document, measuring, peers, report, timing
 from benchmarks.answers import Judge
-from benchmarks.cases import CASES, multiply, scatter, top_k
+from benchmarks.cases import CASES, OPERATORS
 from benchmarks.peers import Absent, Contender, prepare
-from benchmarks.peers.jax_programs import Program
+from benchmarks.peers.with_jax import Program
 from benchmarks.roofline import Roofline
 from benchmarks.timing import Timing
 from jaxdml import reference
+from jaxdml._cases import scatter_elements, scatter_nd
+from jaxdml._cases.quantized_linear_matrix_multiply import call as multiply
+from jaxdml._cases.top_k import call as top_k
 from jaxdml._lowerings import top_k_on_cpu
 
 TINY = (
@@ -24,8 +27,8 @@ TINY = (
     top_k("grid", 2, 40, 3, "int8", "increasing", data="few distinct"),
     top_k("growth in k", 1, 64, 4, "uint8", "decreasing"),
     multiply("models", (), 3, 8, 4, "uint8", "int8", origin="a test"),
-    scatter("scatter_nd", "models", (6, 2), 3, "float32", memory="donated", origin="a test"),
-    scatter("scatter_elements", "grid", (6, 2), 3, "float32", memory="copied", origin="a test"),
+    scatter_nd.call("models", (6, 2), 3, "float32", memory="donated", origin="a test"),
+    scatter_elements.call("grid", (6, 2), 3, "float32", memory="copied", origin="a test"),
 )
 HERE = ("jaxdml", "lax", "numpy")
 
@@ -107,6 +110,40 @@ def test_a_peer_that_cannot_says_why():
         prepare("numpy", half, [half.draw(np.random.default_rng(0))])
 
 
+def test_every_operator_has_cases_peers_and_an_oracle():
+    assert {case.operator for case in CASES} == set(OPERATORS) == set(peers.EXPECTED)
+    for peer in ("jaxdml", "lax"):
+        assert set(peers.PEERS[peer]) == set(OPERATORS)
+
+
+def test_a_peer_that_tables_do_not_know_is_refused(monkeypatch):
+    monkeypatch.setitem(peers._MODULES["top_k"].PEERS, "another", wrong)
+    with pytest.raises(KeyError, match="another"):
+        peers._of("top_k")
+
+
+@pytest.mark.parametrize("memory", ["copied", "donated"])
+@pytest.mark.parametrize("operator", [scatter_nd, scatter_elements], ids=lambda module: module.OPERATOR.name)
+def test_peers_write_the_same(operator, memory):
+    case = operator.call("test", (6, 2), 3, "float32", memory=memory)
+    draws = [case.draw(np.random.default_rng(0))]
+    judge = Judge(case, draws[0])
+    for peer in ("jaxdml", "lax", "numpy", "onnxruntime"):
+        if peer != "onnxruntime" or memory == "copied":
+            contender = prepare(peer, case, draws)
+            assert judge.judge(contender.answers(contender.run()), contender.promises).accepted
+
+
+def test_too_many_updates_for_a_loop_are_assigned(monkeypatch):
+    case = scatter_nd.call("test", (6, 2), 3, "float32", memory="copied")
+    arguments = case.draw(np.random.default_rng(0))
+    module = peers._MODULES["scatter_nd"]
+    _, (looped,) = module.expected(case, arguments)
+    monkeypatch.setattr(module, "_LOOPS", 1)
+    _, (assigned,) = module.expected(case, arguments)
+    np.testing.assert_array_equal(assigned, looped)
+
+
 def test_every_case_has_a_name_of_its_own():
     named = [(case.group, case.name) for case in CASES]
     assert len(set(named)) == len(named)
@@ -164,7 +201,7 @@ def test_a_constant_has_its_value_while_the_case_compiles(monkeypatch, capsys):
     def program(case):
         return Program(lambda x: seen.append(top_k_on_cpu.MANY_ROWS) or x)
 
-    monkeypatch.setattr(constants, "JAXDML", {"top_k": program})
+    monkeypatch.setattr(constants.with_jax, "ours", program)
     monkeypatch.setitem(constants.CONSTANTS, "MANY_ROWS", constants.Constant(top_k_on_cpu, (3, 50), TINY[:1]))
     assert constants.main(["MANY_ROWS"]) == 0
     assert seen == [3, 50]

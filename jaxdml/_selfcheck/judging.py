@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import Any
 
 import jax
@@ -17,10 +16,10 @@ import numpy as np
 import jaxdml
 from jaxdml import reference
 from jaxdml._base.errors import describe
-from jaxdml._selfcheck.cases import Check
-from jaxdml._selfcheck.data import Answers, Arguments, Array, answers, unsigned
-from jaxdml._selfcheck.examples import Example
-from jaxdml._selfcheck.races import Race
+from jaxdml._cases.data import unsigned
+from jaxdml._cases.records import Answers, Arguments, Array, Example
+from jaxdml._selfcheck.batches import answers
+from jaxdml._selfcheck.planning import Check, Race, generator
 
 REPEATS, SLOW_REPEATS, SLOW_SECONDS = 7, 3, 1.0
 """Timed runs of each side, and how many where a single one takes longer than ``SLOW_SECONDS``."""
@@ -128,22 +127,22 @@ def _exactly(x: Array | None) -> Mapping[str, Any] | None:
     return described | ({"hex": x.tobytes().hex()} if x.nbytes <= _LARGEST_SHOWN else {})
 
 
-def _failure(plan: Check | Race, arguments: Arguments, options: Mapping[str, Any], case: str, how: str) -> Failure:
-    inputs = {name: _exactly(value) for name, value in _named(plan.operator, arguments).items()}
-    return Failure(_written(plan.operator, arguments, options), case, how, inputs, options)
+def _failure(operator: str, arguments: Arguments, options: Mapping[str, Any], case: str, how: str) -> Failure:
+    inputs = {name: _exactly(value) for name, value in _named(operator, arguments).items()}
+    return Failure(_written(operator, arguments, options), case, how, inputs, options)
 
 
-def check(plan: Check, rng: np.random.Generator, cases: int, batches: slice) -> Row:
-    """Compare an operator and dtype with the oracle, in a slice of its batches."""
+def check(plan: Check, seed: int, share: float, thorough: bool) -> Row:
+    """Compare an operator and dtype with the oracle."""
     digest, failure, shapes, total, outputs = hashlib.sha256(), None, [], 0, 0
-    for batch in islice(plan.draw(rng, cases), batches.start, batches.stop, batches.step):
-        expected = batch.oracle()
+    for batch in plan.batches(seed, share, thorough):
+        expected, layout = batch.oracle(), batch.layout
         difference = _judge(batch.ours, expected, digest)
         count = len(batch.first)
         if difference and failure is None:
             number, how = difference
-            case = f"case {number} of {count}, called by {batch.call}"
-            failure = _failure(plan, batch.case(number), batch.options, case, how)
+            case = f'case {number} of {count} of "{layout.trap}", called {layout.way}'
+            failure = _failure(plan.operator, batch.case(number), layout.options, case, how)
         total += count
         outputs += sum(answer.size for answer in expected)
         shapes.append(batch.first.shape[1:])
@@ -152,25 +151,24 @@ def check(plan: Check, rng: np.random.Generator, cases: int, batches: slice) -> 
     return Row(plan.operator, plan.dtype, size, total, outputs, digest.hexdigest(), failure is None, failure)
 
 
-def race(plan: Race, rng: np.random.Generator) -> Row:
+def race(plan: Race, seed: int) -> Row:
     """Compare the first rows of one large answer with the oracle, and its time with the stock form's."""
-    arguments = plan.draw(rng)
+    call, options, rows = plan.call, plan.call.keywords, plan.record.judged_rows
+    arguments = call.draw(generator(seed, plan.label))
     on_device = jax.device_put(arguments)
-    ours = jax.jit(partial(getattr(jaxdml, plan.operator), **plan.options))
+    ours = jax.jit(partial(getattr(jaxdml, plan.operator), **options))
     first, *others = arguments
-    assert first is not None
-    expected = answers(getattr(reference, plan.operator)(first[: plan.rows], *others, **plan.options))
+    expected = answers(getattr(reference, plan.operator)(first[:rows], *others, **options))
     digest, failure, timing = hashlib.sha256(), None, None
-    difference = _judge(partial(ours, *on_device), expected, digest, plan.rows)
+    difference = _judge(partial(ours, *on_device), expected, digest, rows)
     if difference:
         case = f"row {difference[0]} of the {len(expected[0])} compared"
-        failure = _failure(plan, arguments, plan.options, case, difference[1])
+        failure = _failure(plan.operator, arguments, options, case, difference[1])
     else:
-        timing = _time(ours, jax.jit(plan.stock), on_device)
-    cases = len(expected[0]) if plan.operator == "top_k" else 1
+        timing = _time(ours, jax.jit(plan.record.stock(call)), on_device)
     outputs = sum(answer.size for answer in expected)
-    compared = cases, outputs, digest.hexdigest(), failure is None, failure
-    return Row(plan.operator, plan.dtype, plan.size, *compared, timing)
+    compared = 1, outputs, digest.hexdigest(), failure is None, failure
+    return Row(plan.operator, call.dtype, call.size, *compared, timing)
 
 
 def _time(ours: Callable[..., Any], stock: Callable[..., Any], arguments: Any) -> Timing:
