@@ -2,8 +2,8 @@
 
 import argparse
 import fnmatch
+import os
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -68,11 +68,10 @@ def main(arguments: Sequence[str] | None = None, cases: Sequence[Case] = CASES) 
 def _write(result: Mapping[str, Any], folder: Path) -> None:
     """Write the report and the plots next to ``folder``, and move them there when all are complete."""
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".") as name:
-        complete = Path(name)
-        report.write(result, complete)
-        plots.draw(report.read(complete), complete)
-        for file in complete.iterdir():
+    with _commands.unfinished(folder / f".{os.getpid()}") as part:
+        report.write(result, part)
+        plots.draw(report.read(part), part)
+        for file in part.iterdir():
             file.replace(folder / file.name)
 
 
@@ -108,4 +107,4 @@ def _parser() -> argparse.ArgumentParser:
 
 if __name__ == "__main__":
     environment.settle()
-    sys.exit(_commands.run(main))
+    sys.exit(main())

@@ -22,7 +22,6 @@ from benchmarks.cases import CASES, Arguments, Case
 from benchmarks.display import console, microseconds
 from benchmarks.measuring import interleaved
 from benchmarks.peers import with_jax
-from jaxdml import _commands
 from jaxdml._cases.quantized_linear_matrix_multiply import call as multiply
 from jaxdml._lowerings import quantized_linear_matrix_multiply, scatter, top_k_on_gpu
 
@@ -108,4 +107,4 @@ def _compiled(module: ModuleType, name: str, value: int, case: Case, draws: Sequ
 
 if __name__ == "__main__":
     environment.settle()
-    sys.exit(_commands.run(main))
+    sys.exit(main())

@@ -1,7 +1,6 @@
 """Write docs/benchmarks.md from what lies in benchmarks/results/: ``python -m benchmarks.document``."""
 
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -191,12 +190,6 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def main() -> int:
-    """Write the page."""
+if __name__ == "__main__":
     with _commands.whole_file(PAGE) as file:
         file.write(page())
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(_commands.run(main))

@@ -20,7 +20,6 @@ from benchmarks.cases import Case
 from benchmarks.display import console, microseconds
 from benchmarks.measuring import interleaved
 from benchmarks.peers.with_jax import Program, prepare
-from jaxdml import _commands
 from jaxdml._cases.top_k import call
 from jaxdml._lowerings import top_k
 
@@ -99,4 +98,4 @@ def _forced(methods: Sequence[str], case: Case) -> Iterator[tuple[str, Callable[
 
 if __name__ == "__main__":
     environment.settle()
-    sys.exit(_commands.run(main))
+    sys.exit(main())

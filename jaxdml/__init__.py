@@ -1,6 +1,6 @@
 """DirectML's operators for JAX, exact to the last bit on every device."""
 
-from jaxdml import _commands as _commands  # First, to settle what Ctrl-C does while the others import JAX.
+from jaxdml import _commands as _commands  # First: it settles what Ctrl-C does while JAX is imported.
 from jaxdml import directml, reference
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._base.version import __version__ as __version__

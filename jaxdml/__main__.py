@@ -37,4 +37,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(_commands.run(main))
+    sys.exit(main())

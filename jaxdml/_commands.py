@@ -1,52 +1,68 @@
 """What the commands share: Ctrl-C ends them with one line, and a file appears whole or not at all."""
 
 import os
+import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-INTERRUPTED = 128 + signal.SIGINT
+INTERRUPTED = 130
 """The exit status that shells give to what Ctrl-C ended."""
 
+_SHOW_CURSOR = "\x1b[?25h"
+"""Tells a terminal to show the cursor, which progress bars hide."""
 
-def _say() -> None:
-    # A terminal has just shown ^C.
-    print("\nInterrupted." if sys.stderr.isatty() else "Interrupted.", file=sys.stderr, flush=True)
+_unfinished: list[Path] = []
+"""Files and folders to remove when Ctrl-C ends the command."""
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _end(*_: Any) -> None:
-    _say()
+    """End the process at once.
+
+    To raise KeyboardInterrupt instead was tried. When it hits one of JAX's garbage collection callbacks, Python prints
+    a traceback and goes on; and a Python that ended while XLA compiled crashed now and then.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for path in _unfinished:
+        _remove(path)
+    with suppress(Exception):  # It may have been the flushing of the same stream that was interrupted.
+        sys.stdout.flush()
+    os.write(2, f"{_SHOW_CURSOR}\nInterrupted.\n".encode() if os.isatty(2) else b"Interrupted.\n")
     os._exit(INTERRUPTED)
 
 
-def end_at_once_while_importing() -> None:
-    """Let Ctrl-C end a command that still imports JAX, which takes a second.
+def end_at_ctrl_c() -> None:
+    """Let Ctrl-C end this process with one line, if it runs one of our commands; otherwise do nothing.
 
-    ``python -m`` imports the package before the command runs, and so before the command can catch anything. Python's
-    documentation promises that ``sys.argv[0]`` is ``-m`` until then. For everybody else this does nothing.
+    ``python -m`` imports the package before the command, and JAX with it, which takes a second. So this is called when
+    the package is imported. Python's documentation promises that ``sys.argv[0]`` is ``-m`` then, and only then.
     """
     if sys.argv[:1] == ["-m"]:
         signal.signal(signal.SIGINT, _end)
 
 
-end_at_once_while_importing()
+end_at_ctrl_c()
 
 
-def run(main: Callable[[], int]) -> int:
-    """Run a command and return its exit status; Ctrl-C raises KeyboardInterrupt within, so that it can clean up."""
+@contextmanager
+def unfinished(path: Path) -> Iterator[Path]:
+    """Remove the file or folder afterwards if it is still there, and also if Ctrl-C ends the command before that."""
+    _unfinished.append(path)
     try:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        return main()
-    except KeyboardInterrupt:
-        pass  # With the exception go the frames that it holds, and the progress bars in them.
+        yield path
     finally:
-        # All is done. What follows is Python's own end, which would answer Ctrl-C with a traceback.
-        signal.signal(signal.SIGINT, _end)
-    _say()
-    return INTERRUPTED
+        _remove(path)
+        _unfinished.remove(path)
 
 
 @contextmanager
@@ -60,10 +76,7 @@ def whole_file(path: Path) -> Iterator[IO[str]]:
     path = path.resolve()
     if path.exists():
         path.open("a", encoding="utf-8").close()  # May it be written at all?
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
+    with unfinished(path.with_name(f".{path.name}.{os.getpid()}")) as part:
         with part.open("x", encoding="utf-8") as file:
             yield file
         part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)

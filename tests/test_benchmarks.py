@@ -134,6 +134,22 @@ def test_peers_write_the_same(operator, memory):
             assert judge.judge(contender.answers(contender.run()), contender.promises).accepted
 
 
+@pytest.mark.parametrize("by_axis", [False, True])
+def test_peers_multiply_the_same(by_axis):
+    case = multiply("test", (), 5, 8, 300, "uint8", "int8", by_axis=by_axis)
+    draws = [case.draw(np.random.default_rng(0))]
+    judge = Judge(case, draws[0])
+    for peer in ("jaxdml", "lax", "numpy", "onnxruntime", "onnxruntime prepacked"):
+        if by_axis and "onnxruntime" in peer:
+            with pytest.raises(Absent, match="one scale"):
+                prepare(peer, case, draws)
+        else:
+            contender = prepare(peer, case, draws)
+            verdict = judge.judge(contender.answers(contender.run()), contender.promises)
+            assert (verdict.compared, verdict.accepted) == (4 * 256, True)
+            assert verdict.different == 0 or peer != "jaxdml"
+
+
 def test_too_many_updates_for_a_loop_are_assigned(monkeypatch):
     case = scatter_nd.call("test", (6, 2), 3, "float32", memory="copied")
     arguments = case.draw(np.random.default_rng(0))

@@ -57,8 +57,16 @@ def test_ctrl_c_at_work(command, sign, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.fixture
+def ending(monkeypatch):
+    """Let SIGINT do to this process what it does to a command, but for the end itself, which raises SystemExit."""
+    monkeypatch.setattr(sys, "argv", ["-m"])
+    monkeypatch.setattr(os, "_exit", sys.exit)
+    _commands.end_at_ctrl_c()
+
+
 @pytest.mark.parametrize("earlier", [None, "what was there\n"])
-def test_ctrl_c_while_it_writes_changes_no_file(earlier, monkeypatch, tmp_path, capsys):
+def test_ctrl_c_while_it_writes_changes_no_file(earlier, ending, monkeypatch, tmp_path, capfd):
     file = tmp_path / "report.json"
     if earlier:
         file.write_text(earlier)
@@ -68,24 +76,42 @@ def test_ctrl_c_while_it_writes_changes_no_file(earlier, monkeypatch, tmp_path, 
 
     monkeypatch.setattr(_selfcheck, "run", lambda **options: {"agrees": True})
     monkeypatch.setattr(__main__.json, "dumps", half)
-    assert _commands.run(lambda: __main__.main(["--json", str(file)])) == 130
-    assert capsys.readouterr().err == "Interrupted.\n"
+    with pytest.raises(SystemExit, match="130"):
+        __main__.main(["--json", str(file)])
+    assert capfd.readouterr().err == "Interrupted.\n"
     assert [(path, path.read_text()) for path in tmp_path.iterdir()] == ([(file, earlier)] if earlier else [])
 
 
-def test_what_follows_a_command_ends_at_once(monkeypatch, capsys):
-    assert _commands.run(lambda: 7) == 7
-    ended = []
-    monkeypatch.setattr(os, "_exit", ended.append)
-    os.kill(os.getpid(), signal.SIGINT)
-    assert (ended, capsys.readouterr().err) == ([130], "Interrupted.\n")
+def test_ctrl_c_removes_what_is_unfinished_before_it_ends(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "argv", ["-m"])
+    monkeypatch.setattr(os, "_exit", lambda status: left.extend([status, *tmp_path.iterdir()]))
+    _commands.end_at_ctrl_c()
+    left = []
+    with _commands.unfinished(tmp_path / "folder") as folder, _commands.unfinished(tmp_path / "file") as file:
+        (folder / "within").mkdir(parents=True)
+        file.touch()
+        os.kill(os.getpid(), signal.SIGINT)
+    assert left == [130]
+    assert _commands._unfinished == []
+
+
+def test_what_is_unfinished_is_removed_after_an_exception_too(tmp_path):
+    def fail(path, make):
+        with _commands.unfinished(path):
+            make(path)
+            raise ValueError("half")
+
+    for make in (Path.mkdir, Path.touch):
+        with pytest.raises(ValueError, match="half"):
+            fail(tmp_path / "something", make)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(("argv", "taken"), [(["-m"], True), (["pytest"], False), ([], False)])
-def test_only_a_command_takes_ctrl_c_at_import(argv, taken, monkeypatch):
+def test_only_a_command_takes_ctrl_c(argv, taken, monkeypatch):
     usual = signal.getsignal(signal.SIGINT)
     monkeypatch.setattr(sys, "argv", argv)
-    _commands.end_at_once_while_importing()
+    _commands.end_at_ctrl_c()
     assert (signal.getsignal(signal.SIGINT) is not usual) == taken
 
 
