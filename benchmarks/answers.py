@@ -1,4 +1,4 @@
-"""Judge an answer by the oracle, ``jaxdml.reference``, where the oracle's loops are quick enough to run."""
+"""Compare the answers of peers with those of the oracle, ``jaxdml.reference``."""
 
 from dataclasses import dataclass
 
@@ -26,7 +26,7 @@ class Verdict:
 
 
 class Judge:
-    """Knows the oracle's answer to one case, and asks for it once."""
+    """Holds the oracle's answer to one case, and compares others with it."""
 
     def __init__(self, case: Case, arguments: Arguments) -> None:
         self._case = case
@@ -37,7 +37,7 @@ class Judge:
         """Compare what a peer gave with what the oracle says."""
         repeated = 0
         if promises == "values":
-            # Ties, and with them the indices, are free: what counts is that distinct ones lead to the values.
+            # Ties may come in any order, so any distinct indices will do that lead to the right values.
             values, indices = answers[0], answers[1].astype(np.int64)
             (x,) = self._arguments
             led = np.take_along_axis(x, np.clip(indices, 0, x.shape[1] - 1), axis=1)

@@ -17,6 +17,6 @@ STOCK = {record.name: record.stock for record in _RECORDS}
 """For each operator, what writes a call in stock JAX."""
 
 SMALL = tuple(record.small for record in _RECORDS)
-"""For each operator a call that is mostly overhead."""
+"""For each operator a small call, of which most is overhead."""
 
 __all__ = ["CASES", "GROUPS", "OPERATORS", "SMALL", "STOCK", "Arguments", "Array", "Case"]

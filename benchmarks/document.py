@@ -1,4 +1,4 @@
-"""Write docs/benchmarks.md from what lies in benchmarks/results/: ``python -m benchmarks.document``."""
+"""Write docs/benchmarks.md from benchmarks/results/: ``python -m benchmarks.document``."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,29 +31,28 @@ shows every case with its origin.
 
 - Every peer runs in the same process, on the same data, with the same number of threads. Its answer is compared
   with the oracle's before anything is timed. A wrong answer gets no time.
-- A selection runs on up to eight draws of its data in turn. A branch predictor learns by heart what it sees again and
-  again, and the time would be that of something that never happens.
-- The peers take turns, a sample each, and all start over. The figures are medians, beside the quartiles. Compiling
-  is timed apart.
-- After its call a thread pool spins for a while, and slows whoever comes next. Before each turn the harness waits
-  until every other thread of the process sleeps. Then the peer warms up, untimed.
-- On a CPU the clock is read around calls that follow one another. glibc is told to keep freed memory, for every peer
-  alike (`environment.ALLOCATOR`), and a peer warms up until its calls touch no fresh pages, for at most half a
-  second.
-- On a CPU every library starts on the thread that calls it. By default JAX hands a program to another thread, and so
-  it does in the results "with asynchronous dispatch" (`--async-dispatch`). That is the price of a call from Python,
-  whatever the program computes, and a program that holds many operators pays it once.
-- On an accelerator the profiler's times of kernels and copies are added up, after a flush of the cache. What the
-  host takes to dispatch does not count.
+- A selection runs on up to eight draws of its data in turn. On a single draw the processor's branch predictor would
+  learn the data, and the times would be shorter than they are in practice.
+- The peers take turns, with one sample each, and start again. The figures are medians, shown with the quartiles.
+  Compile times are measured separately.
+- The thread pools of some libraries spin for a while after a call and slow the next peer. So before each turn the
+  harness waits until every other thread of the process sleeps. Then the peer warms up, untimed.
+- On a CPU the clock is read before and after a series of calls. glibc is told to keep freed memory, for every peer
+  alike (`environment.ALLOCATOR`), and a peer warms up until its calls take no fresh pages, for at most half a second.
+- On a CPU every library starts on the thread that calls it. JAX by default runs a program on another thread, and it
+  does so in the results "with asynchronous dispatch" (`--async-dispatch`). That adds the same time to every call from
+  Python, whatever the program computes; a program of many operators pays it once.
+- On an accelerator a time is the sum of the times of kernels and copies, as the profiler reports them, after a flush
+  of the cache. The time that the host takes to dispatch does not count.
 - The roofline is the greater of two times: to move each input and output byte once at the speed of a copy of that
-  size, and to compute at the rate of a large product of 8-bit integers. Both are the best that the same run
-  measured. Data in a nearer cache than the copy's can beat it.
+  size, and to compute at the rate of a large product of 8-bit integers. Both rates are the best that the same run
+  measured. A call can be faster than its roofline when its data is in a nearer cache than the copy's.
 - "Prepacked" peers were given the right matrix beforehand, as a constant of the model.
 - "lax unstable" is `lax.top_k` with `is_stable=False`, which newer JAX has. It, torch and NumPy may return ties in any
-  order, and are held to the values. "torch.compile" is in its mode `max-autotune`. On a GPU torch turns the right
-  matrix before `_int_mm`, as jaxdml does, since that is quicker; and where `duplicates` is `last`, it is told to be
-  deterministic.
-- `--add` puts cases that were measured later into a report.
+  order; for them only the values are compared. "torch.compile" is in its mode `max-autotune`. On a GPU torch
+  transposes the right matrix before `_int_mm`, as jaxdml does, since that is faster; where `duplicates` is `last`, it
+  is told to be deterministic.
+- `--add` adds cases that were measured later to a report.
 """
 
 _NOTHING = """
@@ -75,7 +74,7 @@ def _device(folder: Path) -> Iterator[str]:
     versions = ", ".join(f"{name} {version}" for name, version in where["versions"].items())
     yield f"## {title(where)}"
     yield f"Measured on {where['date']} at commit {where['commit']}, with {where['threads']} threads; {versions}."
-    if note := where.get("note"):  # Written by hand, where not all cases come from one run.
+    if note := where.get("note"):  # Written by hand, if not all cases come from one run.
         yield note
     copy = [float(rate) for rate in report["roofline"]["copy_gb_per_s"].values()]
     rate = report["roofline"]["int8_gop_per_s"]
@@ -104,7 +103,7 @@ def _device(folder: Path) -> Iterator[str]:
 
 
 def _summary(cases: Sequence[Mapping[str, Any]]) -> str:
-    """Tell each operator and group in a line: the best of the others against jaxdml."""
+    """Compare the best other peer with jaxdml: one line for each operator and group."""
     rows = []
     for operator, group in dict.fromkeys((case["operator"], case["group"]) for case in cases):
         mine = [case for case in cases if (case["operator"], case["group"]) == (operator, group)]
@@ -148,7 +147,7 @@ def _grid(cases: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _kernels(cases: Sequence[Mapping[str, Any]]) -> str:
-    """Tell what the device did in a call of ours, what took longest first."""
+    """List the kernels of a call of ours, the longest first."""
     rows = []
     for case in cases:
         together: dict[str, list[float]] = {}
@@ -164,7 +163,7 @@ def _kernels(cases: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _kind(name: str) -> str:
-    """Cut a kernel's name to what tells kinds apart."""
+    """Return the part of a kernel's name that distinguishes its kind."""
     own = name.partition("<")[0].partition("(")[0].rpartition("::")[2]
     return re.sub(r"(_\d+)+$", "", own.removeprefix("void "))
 

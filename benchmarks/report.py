@@ -1,4 +1,4 @@
-"""Put a run together as JSON can hold it.
+"""Build, write and read the report of a run.
 
 ``report.json`` holds::
 
@@ -41,13 +41,13 @@ _SAID = [field.name for field in fields(Case) if field.name not in ("draw", "dra
 
 
 def entry(case: Case, contenders: Mapping[str, Any], roofline: Roofline) -> dict[str, Any]:
-    """Put together what there is to say about a case."""
+    """Return the entry of a case."""
     said = {name: getattr(case, name) for name in ("name", *_SAID)}
     return said | {"floor_us": roofline.floor_us(case.bytes, case.operations), "contenders": contenders}
 
 
 def title(environment: Mapping[str, Any]) -> str:
-    """Name the device, and how JAX dispatched where that differs from run to run."""
+    """Name the device, and how JAX dispatched if that was asynchronous."""
     asynchronous = environment.get("asynchronous_dispatch", False)
     return f"{environment['device']}{', with asynchronous dispatch' if asynchronous else ''}"
 

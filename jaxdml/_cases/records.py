@@ -88,7 +88,8 @@ class Operator:
     stride: int
     """The default self-check runs every ``stride``-th layout of a dtype, from another start for each dtype.
 
-    It must be odd, since layouts come in pairs of a direction or mode each: then every dtype meets both."""
+    Where layouts come in pairs, one for each direction or mode, an odd stride gives every dtype both. README's first
+    command has to stay under a minute, so the layouts that are left may take about 3 s for the operator."""
     calls: tuple[Call, ...]
     """The named sizes."""
     races: tuple[Call, ...]

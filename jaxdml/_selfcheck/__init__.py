@@ -6,6 +6,7 @@ import platform
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from typing import Any
 
@@ -19,6 +20,10 @@ from jaxdml._selfcheck.planning import CHECKS, EXAMPLES, Check, Race, races
 
 SHARE = 1.0
 """The share of each layout's cases that is drawn; compiling takes much longer than running them all."""
+
+
+_THREADS = 2
+"""Checks at a time: XLA compiles without the interpreter lock while Python traces, or computes the oracle's answers."""
 
 
 def surroundings() -> dict[str, Any]:
@@ -80,10 +85,13 @@ def run(*, thorough: bool = False, seed: int = 0, show: Display | None = None) -
         show.line("  {call}\n    {difference}".format(**example))
 
     jobs: list[Check | Race] = [*CHECKS, *races(thorough)]
-    rows = [
-        check(job, seed, SHARE, thorough) if isinstance(job, Check) else race(job, seed)
-        for job in show.follow(jobs, lambda job: job.label)
-    ]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        checked = iter([pool.submit(check, job, seed, SHARE, thorough) for job in CHECKS])
+        # The races come after all checks, so that nothing else runs while they are timed.
+        rows = [
+            next(checked).result() if isinstance(job, Check) else race(job, seed)
+            for job in show.follow(jobs, lambda job: job.label)
+        ]
     operators = list(dict.fromkeys(row.operator for row in rows))
     rows.sort(key=lambda row: operators.index(row.operator))
     show.table(_COLUMNS, [_cells(row) for row in rows])
@@ -113,10 +121,7 @@ def _conclude(report: Mapping[str, Any], rows: Iterable[Row], show: Display) -> 
     if failed:
         again = "python -m jaxdml --seed {seed}".format(**report) + kind
         show.line(f"To get the same cases again: {again}; with --json FILE it writes their inputs, bit for bit.")
-    same = "with the same seed" + (" and --thorough" if kind else "")
-    show.line(
-        f"Digest of every output, to compare with another device that ran {same}: {{digest:.16}}".format(**report)
-    )
+    show.line("Digest of every output, the same for this command on every device: {digest:.16}".format(**report))
     verdict = "Everything agrees" if report["agrees"] else "SOMETHING DISAGREES"
     show.line(f"{verdict} with the oracle, bit for bit; {{seconds:.0f}} s.".format(**report))
     if not kind:

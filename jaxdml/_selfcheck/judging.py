@@ -1,4 +1,4 @@
-"""Judge one operator and dtype: its answers by the oracle, bit for bit, and its time by the stock form's."""
+"""Compare answers with the oracle's, bit for bit, and times with those of the stock forms."""
 
 import hashlib
 import inspect
@@ -22,10 +22,10 @@ from jaxdml._selfcheck.batches import answers
 from jaxdml._selfcheck.planning import Check, Race, generator
 
 REPEATS, SLOW_REPEATS, SLOW_SECONDS = 7, 3, 1.0
-"""Timed runs of each side, and how many where a single one takes longer than ``SLOW_SECONDS``."""
+"""How many runs of each side to time; where one run takes longer than ``SLOW_SECONDS``, ``SLOW_REPEATS``."""
 
 _LARGEST_SHOWN = 2**16
-"""Bytes of an argument up to which a failure holds all of it."""
+"""Arguments of up to so many bytes are written in full with a failure."""
 
 Difference = tuple[int, str]
 """The case that differs first, and how."""
@@ -33,7 +33,7 @@ Difference = tuple[int, str]
 
 @dataclass(frozen=True)
 class Failure:
-    """A case that disagrees with the oracle, with all it takes to make it again."""
+    """A case that disagrees with the oracle, with all that is needed to reproduce it."""
 
     call: str
     case: str
@@ -44,7 +44,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Spread:
-    """The middle half of some times."""
+    """The median and the quartiles of some times."""
 
     median_ms: float
     lower_quartile_ms: float
@@ -101,7 +101,7 @@ def _judge(
     """Compare answers, or their first rows, with the oracle's, and add all of them to the digest."""
     try:
         got = answers(ours())
-    except Exception as error:  # On a device that cannot run one operator, the others are still worth checking.
+    except Exception as error:  # Where a device cannot run one operator, the others are still checked.
         return 0, f"raised {type(error).__name__}: {error}"
     for answer in got if digest else ():
         digest.update(answer.tobytes())
@@ -172,7 +172,7 @@ def race(plan: Race, seed: int) -> Row:
 
 
 def _time(ours: Callable[..., Any], stock: Callable[..., Any], arguments: Any) -> Timing:
-    """Time two functions turn by turn, so that what slows the machine slows both."""
+    """Time two functions in turn, so that whatever slows the machine slows both."""
 
     def seconds(function: Callable[..., Any]) -> float:
         start = time.perf_counter()
@@ -180,7 +180,7 @@ def _time(ours: Callable[..., Any], stock: Callable[..., Any], arguments: Any) -
             part.block_until_ready()
         return time.perf_counter() - start
 
-    # The first run compiles, the second warms; its time decides how many more are worth the wait.
+    # The first run compiles, the second warms up. Its time decides how many follow.
     warm = [(seconds(ours), seconds(stock)) for _ in range(2)][-1]
     repeats = SLOW_REPEATS if max(warm) > SLOW_SECONDS else REPEATS
     runs = [(seconds(ours), seconds(stock)) for _ in range(repeats)]
@@ -194,7 +194,7 @@ def _spread(times: Sequence[float]) -> Spread:
 
 
 def judge_example(example: Example) -> Mapping[str, Any]:
-    """Compute a worked example of the source pages."""
+    """Compare the answer to a worked example with the one printed in the source."""
     call = partial(getattr(jaxdml, example.operator), *example.arguments, **example.options)
     difference = _judge(call, example.expected)
     written = _written(example.operator, example.arguments, example.options)
