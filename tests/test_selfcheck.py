@@ -181,10 +181,11 @@ def test_sequences_cross_the_sizes_at_which_the_method_changes():
     for pruning in top_k.PRUNINGS:
         pruned = {size for size in sizes if pruning.pays(*size)}
         assert len(pruned) >= 2
-        assert {n for n, _ in sizes - pruned} >= {pruning[0] - 1, pruning[0]}
+        assert {n for n, _ in sizes - pruned} >= {pruning.min_length - 1, pruning.min_length}
     # A call of few rows has its own methods, and its own pruning.
     of_few = {b.first.shape[-1] for b in batches if b.first.ndim == 3 and b.first.shape[1] < top_k.MANY_ROWS}
-    assert of_few >= {top_k.PRUNINGS[0][0] - 1, top_k.PRUNINGS[0][0]}
+    least = top_k.PRUNING_OF_FEW_ROWS.min_length
+    assert of_few >= {least - 1, least}
 
 
 def _last_bit_flipped(operator, once_in):

@@ -16,7 +16,10 @@ from jaxdml._lowerings import top_k as _lowering
 from jaxdml._lowerings import top_k_on_cpu as _lowering_on_cpu
 
 PRUNINGS = _lowering.PRUNINGS
-"""From which length, and length for each k, some platform prunes; the first is for fewer rows than ``MANY_ROWS``."""
+"""From which length, and length for each k, some platform prunes."""
+
+PRUNING_OF_FEW_ROWS = _lowering_on_cpu.PRUNING_OF_FEW_ROWS
+"""The one of ``PRUNINGS`` that is for fewer rows than ``MANY_ROWS``."""
 
 MANY_ROWS = _lowering_on_cpu.MANY_ROWS
 """From so many rows on, CPUs select by other methods."""
@@ -54,9 +57,13 @@ _PLAIN_SIZES = ((1, 1), (7, 7), (64, 5))
 
 SIZES = (
     # On both sides of each length, and k, from which on some platform prunes; the last has a ragged end.
-    *((pruning, pruning[0] - 1, 9) for pruning in PRUNINGS),
-    *((pruning, pruning[0], pruning[0] // pruning[1] + more) for pruning in PRUNINGS for more in (0, 1)),
-    *((pruning, pruning[0] * 3 // 2 - 1, 3) for pruning in PRUNINGS),
+    *((pruning, pruning.min_length - 1, 9) for pruning in PRUNINGS),
+    *(
+        (pruning, pruning.min_length, pruning.min_length // pruning.min_length_per_k + more)
+        for pruning in PRUNINGS
+        for more in (0, 1)
+    ),
+    *((pruning, pruning.min_length * 3 // 2 - 1, 3) for pruning in PRUNINGS),
 )
 """The pruning on whose edge a size is, n and k."""
 
@@ -78,7 +85,7 @@ def layouts(name: str) -> tuple[Layout, ...]:
         found.append(Layout("short rows", partial(_draw, n, dtype), options, 300, "all at once"))
     for (pruning, n, k), direction in itertools.product(SIZES, DIRECTIONS):
         options = {"k": k, "direction": direction}
-        if pruning is PRUNINGS[0]:
+        if pruning is PRUNING_OF_FEW_ROWS:
             draw, cases = partial(_draw_few_rows, n, dtype), 9
             found.append(Layout("few rows on the edge of a method", draw, options, cases, "one after another"))
         else:
