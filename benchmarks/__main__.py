@@ -2,22 +2,22 @@
 
 import argparse
 import fnmatch
+import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from benchmarks import display, environment, overheads, plots, report, roofline
-from benchmarks.cases import CASES, Case
+from benchmarks.cases import CASES, GROUPS, OPERATORS, Case
 from benchmarks.measuring import FAILED, measure
 from benchmarks.peers import OURS, PEERS
-
-OPERATORS = tuple(dict.fromkeys(case.operator for case in CASES))
-GROUPS = tuple(dict.fromkeys(case.group for case in CASES))
+from jaxdml import _commands
 
 _QUIET = 0.05
-"""So much of a core may others use while this measures."""
+"""The cores that other processes may keep busy before a run says that its figures suffer."""
 
 
 def main(arguments: Sequence[str] | None = None, cases: Sequence[Case] = CASES) -> int:
@@ -60,10 +60,19 @@ def main(arguments: Sequence[str] | None = None, cases: Sequence[Case] = CASES) 
             named = {(entry["group"], entry["name"]) for entry in entries}
             kept = [entry for entry in earlier["cases"] if (entry["group"], entry["name"]) not in named]
             result = earlier | {"cases": kept + entries}
-        report.write(result, options.out)
-        plots.draw(report.read(options.out), options.out)
+        _write(result, options.out)
     ours = [reason for peer, _, reason in report.untimed(entries) if peer == OURS]
     return int(any(reason.startswith((report.WRONG, FAILED)) for reason in ours))
+
+
+def _write(result: Mapping[str, Any], folder: Path) -> None:
+    """Write the report and the plots next to ``folder``, and move them there when all are complete."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with _commands.unfinished(folder / f".{os.getpid()}") as part:
+        report.write(result, part)
+        plots.draw(report.read(part), part)
+        for file in part.iterdir():
+            file.replace(folder / file.name)
 
 
 def _asked_for(case: Case, operators: Sequence[str], patterns: Sequence[str]) -> bool:

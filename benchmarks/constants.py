@@ -1,13 +1,14 @@
-"""Time jaxdml with a constant of a lowering at several values: ``python -m benchmarks.constants MAX_FAN``.
+"""Time jaxdml with a constant of a lowering at several values: ``python -m benchmarks.constants MAX_PARTS``.
 
-What comes out is where those constants come from that no forced method shows: how long a round of a tournament may be,
-or from how many rows on a matrix is turned.
+This is how to choose a constant that no forced method depends on alone, such as how long a round of a tournament may
+be, or from how many rows on a matrix is transposed.
 """
 
 import argparse
 import itertools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import cycle
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -17,23 +18,41 @@ import numpy as np
 from rich import box
 from rich.table import Table
 
-from benchmarks import cases, environment
-from benchmarks.cases import Case
+from benchmarks import environment
+from benchmarks.cases import CASES, Arguments, Case
 from benchmarks.display import console, microseconds
 from benchmarks.measuring import interleaved
-from benchmarks.peers.jax_programs import JAXDML
-from jaxdml._lowerings import quantized_linear_matrix_multiply, scatter, top_k_on_gpu
+from benchmarks.peers import with_jax
+from jaxdml._cases.quantized_linear_matrix_multiply import call as multiply
+from jaxdml._lowerings import _selection_gpu, indexed_write, integer_product
 
 
 class Constant(NamedTuple):
     """Where a constant is, what to set it to, and what to time then."""
 
     module: ModuleType
+    name: str
+    """A field of the module's record of constants, in capitals, or a name in the module."""
     values: tuple[int, ...]
     cases: tuple[Case, ...]
+    record: str = ""
+    """The name of the record in the module; empty where the constant is no field of one."""
+
+    @contextmanager
+    def at(self, value: int) -> Iterator[None]:
+        """Set the constant to this value, for programs that are traced meanwhile, then set it back."""
+        place = self.record or self.name
+        usual = getattr(self.module, place)
+        setattr(self.module, place, usual._replace(**{self.name.lower(): value}) if self.record else value)
+        jax.clear_caches()
+        try:
+            yield
+        finally:
+            setattr(self.module, place, usual)
+            jax.clear_caches()
 
 
-_ON_ACCELERATORS = tuple(case for case in cases.CASES if case.group == "accelerators")
+_ON_ACCELERATORS = tuple(case for case in CASES if case.group == "accelerators")
 
 _SELECTIONS = tuple(
     case
@@ -43,7 +62,7 @@ _SELECTIONS = tuple(
 )
 
 _PRODUCTS = tuple(
-    cases.multiply("constants", (), rows, 4096, 4096, dtype, dtype, by_axis=True)
+    multiply("constants", (), rows, 4096, 4096, dtype, dtype, by_axis=True)
     for rows, dtype in itertools.product((16, 32, 64, 128, 256), ("int8", "uint8"))
 )
 
@@ -53,17 +72,24 @@ _WRITES = tuple(
     if case.operator == "scatter_nd" and case.dtype in ("float16", "uint8") and case.options["memory"] == "copied"
 )
 
+_OF_SELECTIONS = {
+    "MAX_PAIRS_FOR_RANKS": (2**22, 2**24, 2**26),
+    "SHORT_ROUND": (2**9, 2**10, 2**11),
+    "SMALL_ROUND": (2**16, 2**18, 2**20),
+    "MAX_PARTS": (2**4, 2**5, 2**6),
+    "LONG_ROUND": (2**13, 2**14, 2**15),
+    "FEW_ROWS": (1, 2**4, 2**8),
+    "REREAD_SHARE": (4, 12, 36),
+    "MAX_STORED": (2**8, 2**10, 2**12),
+}
+
 CONSTANTS = {
-    "MAX_PAIRS_FOR_RANKS": Constant(top_k_on_gpu, (2**22, 2**24, 2**26), _SELECTIONS),
-    "SHORT_ROUND": Constant(top_k_on_gpu, (2**9, 2**10, 2**11), _SELECTIONS),
-    "SMALL_ROUND": Constant(top_k_on_gpu, (2**16, 2**18, 2**20), _SELECTIONS),
-    "MAX_FAN": Constant(top_k_on_gpu, (2**4, 2**5, 2**6), _SELECTIONS),
-    "LONG_ROUND": Constant(top_k_on_gpu, (2**13, 2**14, 2**15), _SELECTIONS),
-    "FEW_ROWS": Constant(top_k_on_gpu, (1, 2**4, 2**8), _SELECTIONS),
-    "REREAD_PART": Constant(top_k_on_gpu, (4, 12, 36), _SELECTIONS),
-    "MAX_STORED": Constant(top_k_on_gpu, (2**8, 2**10, 2**12), _SELECTIONS),
-    "MAX_ROWS_UNTURNED": Constant(quantized_linear_matrix_multiply, (0, 2**30), _PRODUCTS),
-    "GPU_WORD": Constant(scatter, (1, 4), _WRITES),
+    constant.name: constant
+    for constant in (
+        *(Constant(_selection_gpu, name, values, _SELECTIONS, "GPU") for name, values in _OF_SELECTIONS.items()),
+        Constant(integer_product, "MAX_ROWS_UNTRANSPOSED", (0, 2**30), _PRODUCTS),
+        Constant(indexed_write, "GPU_WORD", (1, 4), _WRITES),
+    )
 }
 
 
@@ -83,25 +109,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         table.add_column(str(value), justify="right")
     for case in constant.cases:
         draws = [case.draw(np.random.default_rng(seed)) for seed in range(case.draws)]
-        runs = {str(value): _compiled(constant.module, options.constant, value, case, draws) for value in values}
+        runs = {str(value): _compiled(constant, value, case, draws) for value in values}
         taken = interleaved(runs, rounds=options.rounds, budget_s=1)
         table.add_row(case.name, *(microseconds(taken[str(value)].median_us) for value in values))
     console.print(table)
     return 0
 
 
-def _compiled(
-    module: ModuleType, name: str, value: int, case: Case, draws: Sequence[cases.Arguments]
-) -> Callable[[], Any]:
-    """Compile the case with the constant at this value, and set it back; what is compiled keeps to the value."""
-    usual = getattr(module, name)
-    setattr(module, name, value)
-    jax.clear_caches()
-    try:
-        program = jax.jit(JAXDML[case.operator](case).function).lower(*draws[0]).compile()
-    finally:
-        setattr(module, name, usual)
-        jax.clear_caches()
+def _compiled(constant: Constant, value: int, case: Case, draws: Sequence[Arguments]) -> Callable[[], Any]:
+    """Compile the case with the constant at this value; the program keeps the value."""
+    with constant.at(value):
+        program = jax.jit(with_jax.ours(case).function).lower(*draws[0]).compile()
     turns = cycle([jax.device_put(arguments, may_alias=False) for arguments in draws])
     return lambda: jax.block_until_ready(program(*next(turns)))
 

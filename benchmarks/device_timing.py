@@ -1,4 +1,4 @@
-"""Time calls on an accelerator: what its profiler saw it do, with a cold cache, whoever asked for it."""
+"""Time calls on an accelerator, from what the profiler saw the device do, with a cold cache."""
 
 import contextlib
 import statistics
@@ -22,7 +22,7 @@ _CALLS = 3
 
 
 class Span(NamedTuple):
-    """Something that the device did, in nanoseconds."""
+    """A kernel or copy, with the nanoseconds when it began and ended."""
 
     begin: float
     end: float
@@ -37,13 +37,13 @@ def _flush(x: jax.Array) -> jax.Array:
 def interleaved(runs: Mapping[str, Callable[[], Any]], *, rounds: int, budget_s: float) -> dict[str, Timing]:
     """Time every run in turn, ``rounds`` times over, each after a flush of the cache.
 
-    The profiler of JAX sees every kernel and copy of the process, and so times torch by the same clock. A sample is
-    the time that the device was busy for one call: neither the dispatch counts nor the gaps that it leaves.
+    The profiler of JAX sees every kernel and copy of the process, so it times torch by the same clock. A sample is how
+    long the device was busy for one call; dispatch, and the gaps that it leaves, do not count.
     """
     flush, flushing = _flusher()
     once = {name: seconds(run) for name, run in runs.items()}
     samples: dict[str, list[float]] = {name: [] for name in runs}
-    # Two visits of half the calls each: a device that gets warm or slow does so to everybody.
+    # Every run has two visits of half its calls, so that a device that slows down slows all runs.
     for calls in ((rounds + 1) // 2, rounds // 2):
         for name, run in runs.items():
             if calls and once[name] * len(samples[name]) < budget_s:
@@ -70,7 +70,7 @@ def kernels(run: Callable[[], Any]) -> list[tuple[str, float]]:
 
 
 def _flusher() -> tuple[Callable[[], None], int]:
-    """Return what empties the cache, and how many events of the device that is."""
+    """Return a function that empties the cache, and how many device events one call of it makes."""
     trash = [jnp.zeros(_FLUSHED_BYTES // 4, jnp.int32)]
 
     def flush() -> None:
@@ -81,7 +81,7 @@ def _flusher() -> tuple[Callable[[], None], int]:
 
 
 def _spans(call: Callable[[], Any], calls: int) -> list[Span]:
-    """Return when what the device did began and ended, in nanoseconds."""
+    """Return what the device did in some calls, in the order of beginning."""
     with tempfile.TemporaryDirectory() as folder:
         with _tracing(folder):
             for _ in range(calls):
@@ -104,10 +104,10 @@ def _tracing(folder: str) -> Iterator[None]:
 
 
 def _calls(call: Callable[[], Any], calls: int, flushing: int) -> list[list[Span]]:
-    """Split what was seen into calls, each without the flush that it begins with.
+    """Profile some calls and return the spans of each, without the flush that it begins with.
 
-    Every call of the same program on the same data does the same, so each has an equal share of the events. Should the
-    profiler lose some of them, it is asked again.
+    Calls of one program on the same data make the same events, so each call has an equal share of them. When the
+    profiler has lost some, the calls are made again.
     """
     for _ in range(_ATTEMPTS):
         spans = _spans(call, calls)

@@ -13,11 +13,11 @@ from benchmarks.report import fraction, geometric_mean, medians, missing, ratio,
 
 console = Console(highlight=False)
 if not console.is_terminal:
-    console = Console(highlight=False, width=200)  # What is no terminal has no width to fit.
+    console = Console(highlight=False, width=200)  # A file has no width to fit.
 
 
 def follow(cases: Sequence[Case]) -> Iterator[Case]:
-    """Go through the cases and show which one is at work."""
+    """Go through the cases and show which one is running."""
     columns = progress.BarColumn(), progress.MofNCompleteColumn(), progress.TimeRemainingColumn()
     with progress.Progress(*columns, progress.TextColumn("{task.description}"), console=console, transient=True) as bar:
         task = bar.add_task("", total=len(cases))
@@ -60,5 +60,5 @@ def _of_ours(case: Mapping[str, Any]) -> Iterable[str]:
 
 
 def microseconds(value: float) -> str:
-    """Write a time with three digits that count, or all before the point."""
+    """Write a time with three significant digits, or from 100 on without a fraction."""
     return f"{value:,.0f}" if value >= 100 else f"{value:#.3g}"

@@ -1,4 +1,4 @@
-"""Where a run happens: the device that JAX finds, the threads that everybody gets, versions, flags, commit."""
+"""Describe where a run happens, and settle what has to be the same for every peer."""
 
 import datetime
 import os
@@ -13,7 +13,7 @@ from typing import Any
 import jax
 
 THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-"""Threads of every peer on a CPU: all there are, as XLA takes them."""
+"""Threads of every peer on a CPU: one for each core, as XLA has them."""
 
 ALLOCATOR = {
     "MALLOC_ARENA_MAX": "1",
@@ -21,29 +21,30 @@ ALLOCATOR = {
     "MALLOC_TRIM_THRESHOLD_": "100000000000",
     "MALLOC_TOP_PAD_": "268435456",
 }
-"""glibc keeps what is freed. Otherwise every large result lies in fresh pages, and clearing them is what one times."""
+"""Settings by which glibc keeps freed memory. Otherwise every large result lies in fresh pages, and most of the time
+measured is that of clearing them."""
 
 _FLAGS = ("XLA_FLAGS", "JAX_PLATFORMS", "OMP_NUM_THREADS", "OMP_WAIT_POLICY", "KMP_BLOCKTIME", *ALLOCATOR)
 _PACKAGES = ("jax", "jaxlib", "numpy", "onnxruntime", "torch")
 
 
 def settle() -> None:
-    """Start this process anew under the allocator's settings, which glibc reads only at start."""
+    """Start this process again with the allocator's settings, which glibc reads only at start."""
     if sys.platform == "linux" and any(os.environ.get(name) != value for name, value in ALLOCATOR.items()):
         os.execve(sys.executable, sys.orig_argv, os.environ | ALLOCATOR)
 
 
 def dispatch(asynchronous: bool) -> None:
-    """Say, before the first computation, whether JAX hands programs for the CPU to another thread, as is its default.
+    """Set, before the first computation, whether JAX runs programs for the CPU on another thread, its default.
 
-    The others compute on the thread that calls them. What the way to a thread and back costs does not depend on the
+    Other libraries compute on the thread that calls them. What the change of threads costs does not depend on the
     operator, and a program of many operators pays it once.
     """
     jax.config.update("jax_cpu_enable_async_dispatch", asynchronous)
 
 
 def busy() -> tuple[float, float] | None:
-    """Return the seconds that all cores, and that this process, have worked so far; None where nothing tells."""
+    """Return the CPU seconds of the whole machine and of this process so far; None where they cannot be read."""
     try:
         ticks = [int(part) for part in Path("/proc/stat").read_text(encoding="utf-8").split("\n", 1)[0].split()[1:9]]
     except OSError:
@@ -53,7 +54,7 @@ def busy() -> tuple[float, float] | None:
 
 
 def busy_elsewhere(before: tuple[float, float] | None, elapsed_s: float) -> float | None:
-    """Return how many cores worked for others since then: it spoils figures, those of OpenMP above all."""
+    """Return how many cores other processes kept busy since then; they spoil figures, those of OpenMP above all."""
     after = busy()
     if before is None or after is None:
         return None
@@ -66,7 +67,7 @@ def platform() -> str:
 
 
 def describe() -> dict[str, Any]:
-    """Say all that a reader needs to judge the figures, or to get them again."""
+    """Return what a reader needs to judge the figures, or to reproduce them."""
     cpu = f"{_processor()}, {THREADS} thread{'s' * (THREADS > 1)}"
     return {
         "device": cpu if platform() == "cpu" else jax.devices()[0].device_kind,

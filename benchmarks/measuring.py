@@ -12,7 +12,7 @@ from benchmarks.cases import Case
 from benchmarks.peers import OURS, Absent, Contender, prepare
 
 FAILED = "failed:"
-"""So begins the reason of a peer that raised."""
+"""How the reason of a peer that raised begins."""
 
 
 def interleaved(runs: Mapping[str, Callable[[], Any]], *, rounds: int, budget_s: float) -> dict[str, timing.Timing]:
@@ -36,7 +36,7 @@ def measure(case: Case, peers: Sequence[str], *, rounds: int, budget_s: float, s
         except Absent as absent:
             results[peer]["absent"] = str(absent)
             continue
-        except Exception as error:  # One that breaks, say for want of memory, should not end the run of all others.
+        except Exception as error:  # A peer that breaks, for lack of memory perhaps, must not end the run.
             first_line = str(error).partition("\n")[0]
             results[peer]["absent"] = f"{FAILED} {type(error).__name__}: {first_line}"
             continue

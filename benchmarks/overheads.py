@@ -1,4 +1,4 @@
-"""Measure what stands before a program runs: tracing, compiling, and the way of an eager call, against stock lax.
+"""Measure the overhead of a call: tracing, lowering, compiling, and a call without ``jit``, against stock lax.
 
 The result is a list, one entry an operator: ``operator``, ``size``, ``dtype``, and for ``jaxdml`` and ``lax`` each
 ``trace_s``, ``lower_s``, ``compile_s`` (medians) and ``eager_us`` (median of a call on small inputs without ``jit``).
@@ -14,25 +14,19 @@ from typing import Any
 import jax
 import numpy as np
 
-from benchmarks import cases, timing
-from benchmarks.peers.jax_programs import JAXDML, LAX
-
-_SMALL = (
-    cases.top_k("overheads", 1, 1024, 8, "float32", "decreasing"),
-    cases.scatter("scatter_nd", "overheads", (64, 16), 8, "float32", memory="copied", origin="a small call"),
-    cases.scatter("scatter_elements", "overheads", (64, 16), 8, "float32", memory="copied", origin="a small call"),
-    cases.multiply("overheads", (), 16, 64, 16, "uint8", "int8", origin="a small call"),
-)
+from benchmarks import timing
+from benchmarks.cases import SMALL, Case
+from benchmarks.peers import with_jax
 
 
 def measure(rounds: int) -> list[dict[str, Any]]:
     """Measure every operator and its stock form."""
-    return [_measure(case, rounds) for case in _SMALL]
+    return [_measure(case, rounds) for case in SMALL]
 
 
-def _measure(case: cases.Case, rounds: int) -> dict[str, Any]:
+def _measure(case: Case, rounds: int) -> dict[str, Any]:
     given = jax.device_put(case.draw(np.random.default_rng(0)))
-    functions = {peer: programs[case.operator](case).function for peer, programs in (("jaxdml", JAXDML), ("lax", LAX))}
+    functions = {"jaxdml": with_jax.ours(case).function, "lax": with_jax.stock(case).function}
     stages: dict[str, list[tuple[float, ...]]] = {peer: [] for peer in functions}
     for _ in range(rounds):
         for peer, function in functions.items():
@@ -50,7 +44,7 @@ def _measure(case: cases.Case, rounds: int) -> dict[str, Any]:
 
 
 def _stages(function: Callable[..., Any], given: Any) -> tuple[float, ...]:
-    """Time the stages from a Python function to a program that nothing remembers."""
+    """Time the stages from a Python function to a program, with no cache filled."""
     jax.clear_caches()
     times = [time.perf_counter()]
     traced = jax.jit(function).trace(*given)

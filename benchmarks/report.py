@@ -1,4 +1,4 @@
-"""Put a run together as JSON can hold it.
+"""Build, write and read the report of a run.
 
 ``report.json`` holds::
 
@@ -8,7 +8,7 @@
     roofline      copy_gb_per_s: by the bytes of the working set; int8_gop_per_s
     overheads     see benchmarks/overheads.py; absent where they were not asked for
     cases         a list, and for each of them
-      name, operator, group, size, dtype, data, origin, options, at     what benchmarks/cases.py says of it
+      name, operator, group, size, dtype, data, origin, options, at     what jaxdml/_cases says of it
       bytes, operations    what it has to move and compute at least
       floor_us             how long that takes by the roofline
       contenders           for each peer that was asked for
@@ -30,23 +30,24 @@ from typing import Any
 from benchmarks.cases import Case
 from benchmarks.peers import OURS
 from benchmarks.roofline import Roofline
+from jaxdml import _commands
 
 FILE = "report.json"
 WRONG = "wrong:"
 GRIDS = "grid", "accelerators"
 """Groups that cross sizes with dtypes."""
 
-_SAID = [field.name for field in fields(Case) if field.name != "draw"]
+_SAID = [field.name for field in fields(Case) if field.name not in ("draw", "draws")]
 
 
 def entry(case: Case, contenders: Mapping[str, Any], roofline: Roofline) -> dict[str, Any]:
-    """Put together what there is to say about a case."""
+    """Return the entry of a case."""
     said = {name: getattr(case, name) for name in ("name", *_SAID)}
     return said | {"floor_us": roofline.floor_us(case.bytes, case.operations), "contenders": contenders}
 
 
 def title(environment: Mapping[str, Any]) -> str:
-    """Name the device, and how JAX dispatched where that differs from run to run."""
+    """Name the device, and how JAX dispatched if that was asynchronous."""
     asynchronous = environment.get("asynchronous_dispatch", False)
     return f"{environment['device']}{', with asynchronous dispatch' if asynchronous else ''}"
 
@@ -76,7 +77,7 @@ def ratios(cases: Iterable[Mapping[str, Any]]) -> list[float]:
 
 
 def geometric_mean(values: Iterable[float]) -> float:
-    """Return the mean that does not care which of two is divided by the other."""
+    """Return the geometric mean: the mean of b / a is one over the mean of a / b."""
     logarithms = list(map(math.log, values))
     return math.exp(sum(logarithms) / len(logarithms))
 
@@ -103,7 +104,8 @@ def missing(cases: Iterable[Mapping[str, Any]]) -> Counter[tuple[str, str]]:
 def write(report: Mapping[str, Any], folder: Path) -> None:
     """Write a report and create its folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / FILE).write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    with _commands.whole_file(folder / FILE) as file:
+        file.write(json.dumps(report, indent=1) + "\n")
 
 
 def read(folder: Path) -> dict[str, Any]:

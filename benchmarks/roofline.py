@@ -1,4 +1,4 @@
-"""Measure what the device can do at best: copy bytes, and multiply 8-bit integers."""
+"""Measure how fast the device can copy bytes, and multiply 8-bit integers."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
@@ -10,15 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from benchmarks.cases import multiply
 from benchmarks.environment import platform
 from benchmarks.measuring import interleaved
 from benchmarks.peers import Absent, prepare
+from jaxdml._cases.quantized_linear_matrix_multiply import call as multiply
 
 Run = Callable[[], Any]
 
 _EXPONENTS = range(12, 29, 2)
-"""Working sets of 4 KiB to 256 MiB: from what the innermost cache holds to what none does."""
+"""Working sets of 4 KiB to 256 MiB: from within the innermost cache to beyond all of them."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def measure(rounds: int, budget_s: float) -> Roofline:
 
 
 def _best(runs: Mapping[Any, Run], rounds: int, budget_s: float) -> float:
-    """Return the median of the fastest, in microseconds: a roof is over everybody."""
+    """Return the lowest median, in microseconds."""
     for run in runs.values():
         run()
     named = {str(name): run for name, run in runs.items()}
@@ -58,17 +58,17 @@ def _best(runs: Mapping[Any, Run], rounds: int, budget_s: float) -> float:
 def _copies(words: int) -> Mapping[str, Run]:
     copies = {"lax": _run(jax.jit(lambda x: x + 1), jnp.zeros(words, jnp.int32))}
     if platform() == "cpu":
-        # A program of XLA takes microseconds to start, which in small sets is more than the copy.
+        # To start a program of XLA takes microseconds, more than to copy a small set.
         copies["numpy"] = _run(np.copyto, np.ones(words, np.int32), np.zeros(words, np.int32))
     return copies
 
 
 def _products(square: int) -> Iterator[Run]:
-    # Which side is contracted along which axis decides how well it vectorizes.
+    # How well a product vectorizes depends on which axes are contracted.
     ones = jnp.ones((square, square), jnp.int8)
     for contracted in ((1, 0), (1, 1), (0, 0), (0, 1)):
         yield _run(jax.jit(_product, static_argnums=2), ones, ones, contracted)
-    # On CPUs XLA's products of integers are not the best there are.
+    # On CPUs other libraries multiply integers faster than XLA.
     case = multiply("roofline", (), square, square, square, "uint8", "int8", origin="the roofline")
     arguments = case.draw(np.random.default_rng(0))
     for peer in ("onnxruntime prepacked", "torch prepacked"):

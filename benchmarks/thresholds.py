@@ -1,7 +1,7 @@
 """Time forced methods of top_k side by side: ``python -m benchmarks.thresholds MANY_ROWS``.
 
-What comes out is where the constants of ``jaxdml/_lowerings/top_k_on_cpu.py`` come from: the size from which on one
-method wins. Each constant has a sweep of its own; its rows, lengths, k and dtypes can be given instead.
+This is how the constants of ``jaxdml/_lowerings/_selection_cpu.py`` were chosen: from the size at which one method
+starts to win. Each constant has its own sweep; other rows, lengths, k and dtypes can be given.
 """
 
 import argparse
@@ -15,11 +15,13 @@ from rich import box
 from rich.table import Table
 
 import jaxdml
-from benchmarks import cases, environment
+from benchmarks import environment
+from benchmarks.cases import Case
 from benchmarks.display import console, microseconds
 from benchmarks.measuring import interleaved
-from benchmarks.peers.jax_programs import Program, prepare
-from jaxdml._lowerings import top_k
+from benchmarks.peers.with_jax import Program, prepare
+from jaxdml._cases.top_k import call
+from jaxdml._lowerings import selection
 
 
 class Sweep(NamedTuple):
@@ -33,7 +35,7 @@ class Sweep(NamedTuple):
 
 SWEEPS = {
     "MANY_ROWS": Sweep(("float_top_k", "repeated_maxima"), (1, 4, 8, 16, 64), (64, 256, 512), (2, 8, 32)),
-    "MAX_STEPS_FOR_MAXIMA": Sweep(("threshold", "repeated_maxima"), (8, 64, 256), (256, 512), (16, 32, 64, 128)),
+    "MAX_N_TIMES_K_FOR_MAXIMA": Sweep(("threshold", "repeated_maxima"), (8, 64, 256), (256, 512), (16, 32, 64, 128)),
     "MIN_K_FOR_THRESHOLD": Sweep(("float_top_k", "threshold"), (1, 8), (2**11, 2**13, 2**16), (64, 128, 256, 512)),
     "PRUNING_OF_FEW_ROWS": Sweep(
         ("chunk_maxima", "float_top_k", "threshold"), (1, 4), (2**7, 2**8, 2**10, 2**13), (2, 8, 32, 128)
@@ -68,7 +70,7 @@ def _table(sweep: Sweep, dtypes: Sequence[str], rounds: int) -> Table:
     for dtype, rows, n, k in itertools.product(dtypes, sweep.rows, sweep.n, sweep.k):
         if k > n:
             continue
-        runs = dict(_forced(sweep.methods, cases.top_k("thresholds", rows, n, k, dtype, "decreasing")))
+        runs = dict(_forced(sweep.methods, call("thresholds", rows, n, k, dtype, "decreasing")))
         taken = {method: timing.median_us for method, timing in interleaved(runs, rounds=rounds, budget_s=1).items()}
         shown = [microseconds(taken[first]) if first in taken else "-"]
         for method in others:
@@ -79,17 +81,17 @@ def _table(sweep: Sweep, dtypes: Sequence[str], rounds: int) -> Table:
     return table
 
 
-def _forced(methods: Sequence[str], case: cases.Case) -> Iterator[tuple[str, Callable[[], Any]]]:
+def _forced(methods: Sequence[str], case: Case) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Yield the methods that can serve the case, compiled and warm."""
     draws = [case.draw(np.random.default_rng(seed)) for seed in range(case.draws)]
     (x,) = draws[0]
     for method in methods:
-        if top_k.why_not(method, x.shape[1], case.options["k"], x.dtype.itemsize) is None:
+        if selection.why_not(method, x.shape[1], case.options["k"], x.dtype.itemsize) is None:
 
-            def call(x: Any, method: str = method) -> Any:
+            def forced(x: Any, method: str = method) -> Any:
                 return tuple(jaxdml.top_k(x, **case.options, implementation=method))
 
-            contender = prepare(Program(call), case, draws)
+            contender = prepare(Program(forced), case, draws)
             contender.run()
             yield method, contender.run
 

@@ -1,4 +1,4 @@
-"""Time calls: contenders in turn, many short samples of each, told by their quartiles."""
+"""Time calls: the contenders take turns, with many short samples each; the results are quartiles."""
 
 import contextlib
 import math
@@ -20,19 +20,19 @@ SAMPLE_S = 0.004
 """A sample repeats the call until it takes about this long, well above what reading a clock costs."""
 
 WARM_S = 0.02
-"""So long, and at least once, a contender runs untimed before its sample.
+"""How long, and at least once, a contender runs untimed before each sample.
 
-Caches are its own then, and its threads have found their cores: Linux may wake a thread on the core of the one that
-waits for it, and moves it away only after some ticks of 4 ms."""
+Then the caches hold its data and its threads have cores of their own: Linux may wake a thread on the core of the thread
+that waits for it, and moves it only after some ticks of 4 ms."""
 
 _FEW_PAGES, _LONGEST_WARM_S = 64, 0.5
-"""A call that touches so few pages for the first time has its memory together; when to start whether or not."""
+"""A call that takes at most so many fresh pages reuses its memory; after so long the sample starts in any case."""
 
 _NAP_S, _NAPS, _LONGEST_DOZE_S = 0.001, 3, 0.2
-"""Between two looks at the threads; so many looks in a row find none at work; when to stop looking."""
+"""The pause between two looks at the threads; how many looks in a row must find none running; when to stop looking."""
 
 _BLIND_DOZE_S = 0.06
-"""The doze where nothing tells what threads do: longer than any pool was seen to spin."""
+"""How long to wait where threads cannot be seen: longer than any pool was seen to spin."""
 
 _THREADS = Path("/proc/self/task")
 
@@ -51,9 +51,9 @@ class Timing:
 def doze() -> None:
     """Sleep until every other thread of this process sleeps as well.
 
-    Thread pools spin after a call, waiting for the next: onnxruntime's for tens of milliseconds, OpenMP's for some.
-    Two pools at a time on the same cores cost the one that works up to whole time slices. Forbidding them to spin
-    would slow their own calls, so whoever comes next waits instead.
+    Thread pools spin after a call and wait for the next: onnxruntime's for tens of milliseconds, OpenMP's for a few. A
+    pool that spins can take whole time slices from the one that works. To forbid it would slow the pool's own calls, so
+    the next contender waits instead.
     """
     if not _THREADS.exists():
         time.sleep(_BLIND_DOZE_S)
@@ -88,8 +88,8 @@ def seconds(run: Callable[[], Any], calls: int = 1) -> float:
 def interleaved(runs: Mapping[str, Callable[[], Any]], *, rounds: int, budget_s: float) -> dict[str, Timing]:
     """Time every run in turn, ``rounds`` times over.
 
-    A round gives each one a silence, a warm-up and a sample. A run whose ``rounds`` samples would take more than
-    ``budget_s`` gets fewer; one that takes longer than that in a single call gets no other.
+    In a round each run waits until the others sleep, warms up and gives a sample. A run whose ``rounds`` samples would
+    take more than ``budget_s`` gives fewer; one that takes longer in a single call gives that call only.
     """
     once: dict[str, float] = {}
     for name, run in runs.items():
@@ -97,7 +97,7 @@ def interleaved(runs: Mapping[str, Callable[[], Any]], *, rounds: int, budget_s:
         once[name] = _warm(run)
     calls = {name: max(1, min(1000, int(SAMPLE_S / took))) for name, took in once.items()}
     turns = {name: max(1, int(budget_s / (max(WARM_S, took) + took * calls[name]))) for name, took in once.items()}
-    # The one call of whoever has no budget for a second is the sample.
+    # A run that exceeds the budget in one call has that call as its sample.
     samples = {name: [] if took < budget_s else [took] for name, took in once.items()}
     for turn in range(rounds):
         for name, run in runs.items():
@@ -111,8 +111,8 @@ def interleaved(runs: Mapping[str, Callable[[], Any]], *, rounds: int, budget_s:
 def _warm(run: Callable[[], Any]) -> float:
     """Run for a while, and return the seconds of the fastest call.
 
-    As long as calls still take fresh pages it goes on: glibc fits an aligned block into one that was freed only after
-    a dozen calls or so, when enough of its neighbours are free as well.
+    It goes on while calls still take fresh pages: glibc reuses a freed block for an aligned one only after a dozen
+    calls or so, when enough of the neighbouring blocks are free.
     """
     begin, fastest, fresh = time.perf_counter(), math.inf, False
     while fastest == math.inf or (took := time.perf_counter() - begin) < WARM_S or (fresh and took < _LONGEST_WARM_S):
@@ -127,6 +127,6 @@ def _faults() -> int:
 
 
 def summary(taken_s: list[float], calls: int) -> Timing:
-    """Tell samples by their quartiles."""
+    """Return the quartiles of some samples."""
     lower, median, upper = (float(part) * 1e6 for part in np.quantile(taken_s, (0.25, 0.5, 0.75)))
     return Timing(median, lower, upper, len(taken_s), calls)

@@ -1,7 +1,9 @@
 """DirectML's operators for JAX, exact to the last bit on every device."""
 
+from jaxdml import _commands as _commands  # First: it settles what Ctrl-C does while JAX is imported.
 from jaxdml import directml, reference
 from jaxdml._base.axis_direction import AxisDirection
+from jaxdml._base.version import __version__ as __version__
 from jaxdml._operators.quantized_linear_matrix_multiply import quantized_linear_matrix_multiply
 from jaxdml._operators.scatter_elements import scatter_elements
 from jaxdml._operators.scatter_nd import scatter_nd

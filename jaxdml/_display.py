@@ -9,7 +9,7 @@ Job = TypeVar("Job")
 Side = Literal["left", "right"]
 
 _WIDE = 160
-"""Columns that the table takes with one line a row."""
+"""The width in characters at which every row of the table fits on one line."""
 
 
 class Display:
@@ -20,7 +20,7 @@ class Display:
         print(text, flush=True)
 
     def follow(self, jobs: Sequence[Job], label: Callable[[Job], str]) -> Iterator[Job]:
-        """Go through the jobs and show which one is at work."""
+        """Go through the jobs and show which one is running."""
         for number, job in enumerate(jobs, start=1):
             self.line(f"[{number}/{len(jobs)}] {label(job)}")
             yield job
@@ -36,13 +36,13 @@ class Display:
 
 
 class RichDisplay(Display):
-    """Show progress as a bar, and a table that fits the terminal; the only user of rich, which is optional."""
+    """Show progress as a bar, and a table that fits the terminal. Nothing else uses rich, which is optional."""
 
     def __init__(self) -> None:
         from rich import box, progress, table
         from rich.console import Console
 
-        # What is no terminal has no width to fit.
+        # A file has no width to fit.
         self._console = Console(width=None if sys.stdout.isatty() else _WIDE, markup=False, highlight=False)
         parts = progress.BarColumn(), progress.MofNCompleteColumn(), progress.TextColumn("{task.description}")
         self._progress = progress.Progress(*parts, console=self._console, transient=True)
@@ -53,7 +53,7 @@ class RichDisplay(Display):
         self._console.print(text, soft_wrap=True)
 
     def follow(self, jobs: Sequence[Job], label: Callable[[Job], str]) -> Iterator[Job]:
-        """Go through the jobs and show how far it got."""
+        """Go through the jobs and show how many are done."""
         with self._progress as bar:
             task = bar.add_task("", total=len(jobs))
             for job in jobs:
@@ -62,7 +62,7 @@ class RichDisplay(Display):
                 bar.advance(task)
 
     def table(self, columns: Mapping[str, Side], rows: Sequence[Sequence[str]]) -> None:
-        """Show rows under headers, in columns, with what repeats in the first one named once."""
+        """Show rows under headers, in columns; a value that repeats in the first column is shown once."""
         for header, side in columns.items():
             self._table.add_column(header, justify=side, overflow="fold")
         for above, (first, *others) in pairwise([("",), *rows]):
@@ -73,7 +73,7 @@ class RichDisplay(Display):
 
 
 def display() -> Display:
-    """Choose how to show things: through rich where it is installed."""
+    """Return a display that uses rich where that is installed."""
     try:
         return RichDisplay()
     except ImportError:

@@ -11,21 +11,24 @@ pytest.importorskip("rich")
 
 from benchmarks import __main__, constants, document, measuring, peers, report, timing
 from benchmarks.answers import Judge
-from benchmarks.cases import CASES, multiply, scatter, top_k
+from benchmarks.cases import CASES, OPERATORS
 from benchmarks.peers import Absent, Contender, prepare
-from benchmarks.peers.jax_programs import Program
+from benchmarks.peers.with_jax import Program
 from benchmarks.roofline import Roofline
 from benchmarks.timing import Timing
 from jaxdml import reference
-from jaxdml._lowerings import top_k_on_cpu
+from jaxdml._cases import scatter_elements, scatter_nd
+from jaxdml._cases.quantized_linear_matrix_multiply import call as multiply
+from jaxdml._cases.top_k import call as top_k
+from jaxdml._lowerings import _selection_cpu, integer_product
 
 TINY = (
     top_k("grid", 2, 40, 3, "float32", "decreasing", data="with NaN"),
     top_k("grid", 2, 40, 3, "int8", "increasing", data="few distinct"),
     top_k("growth in k", 1, 64, 4, "uint8", "decreasing"),
     multiply("models", (), 3, 8, 4, "uint8", "int8", origin="a test"),
-    scatter("scatter_nd", "models", (6, 2), 3, "float32", memory="donated", origin="a test"),
-    scatter("scatter_elements", "grid", (6, 2), 3, "float32", memory="copied", origin="a test"),
+    scatter_nd.call("models", (6, 2), 3, "float32", memory="donated", origin="a test"),
+    scatter_elements.call("grid", (6, 2), 3, "float32", memory="copied", origin="a test"),
 )
 HERE = ("jaxdml", "lax", "numpy")
 
@@ -107,6 +110,56 @@ def test_a_peer_that_cannot_says_why():
         prepare("numpy", half, [half.draw(np.random.default_rng(0))])
 
 
+def test_every_operator_has_cases_peers_and_an_oracle():
+    assert {case.operator for case in CASES} == set(OPERATORS) == set(peers.EXPECTED)
+    for peer in ("jaxdml", "lax"):
+        assert set(peers.PEERS[peer]) == set(OPERATORS)
+
+
+def test_a_peer_that_tables_do_not_know_is_refused(monkeypatch):
+    monkeypatch.setitem(peers._MODULES["top_k"].PEERS, "another", wrong)
+    with pytest.raises(KeyError, match="another"):
+        peers._of("top_k")
+
+
+@pytest.mark.parametrize("memory", ["copied", "donated"])
+@pytest.mark.parametrize("operator", [scatter_nd, scatter_elements], ids=lambda module: module.OPERATOR.name)
+def test_peers_write_the_same(operator, memory):
+    case = operator.call("test", (6, 2), 3, "float32", memory=memory)
+    draws = [case.draw(np.random.default_rng(0))]
+    judge = Judge(case, draws[0])
+    for peer in ("jaxdml", "lax", "numpy", "onnxruntime"):
+        if peer != "onnxruntime" or memory == "copied":
+            contender = prepare(peer, case, draws)
+            assert judge.judge(contender.answers(contender.run()), contender.promises).accepted
+
+
+@pytest.mark.parametrize("by_axis", [False, True])
+def test_peers_multiply_the_same(by_axis):
+    case = multiply("test", (), 5, 8, 300, "uint8", "int8", by_axis=by_axis)
+    draws = [case.draw(np.random.default_rng(0))]
+    judge = Judge(case, draws[0])
+    for peer in ("jaxdml", "lax", "numpy", "onnxruntime", "onnxruntime prepacked"):
+        if by_axis and "onnxruntime" in peer:
+            with pytest.raises(Absent, match="one scale"):
+                prepare(peer, case, draws)
+        else:
+            contender = prepare(peer, case, draws)
+            verdict = judge.judge(contender.answers(contender.run()), contender.promises)
+            assert (verdict.compared, verdict.accepted) == (4 * 256, True)
+            assert verdict.different == 0 or peer != "jaxdml"
+
+
+def test_too_many_updates_for_a_loop_are_assigned(monkeypatch):
+    case = scatter_nd.call("test", (6, 2), 3, "float32", memory="copied")
+    arguments = case.draw(np.random.default_rng(0))
+    module = peers._MODULES["scatter_nd"]
+    _, (looped,) = module.expected(case, arguments)
+    monkeypatch.setattr(module, "_LOOPS", 1)
+    _, (assigned,) = module.expected(case, arguments)
+    np.testing.assert_array_equal(assigned, looped)
+
+
 def test_every_case_has_a_name_of_its_own():
     named = [(case.group, case.name) for case in CASES]
     assert len(set(named)) == len(named)
@@ -158,24 +211,31 @@ def test_the_page_holds_what_the_results_say(tmp_path):
     assert "none yet" in document.page(tmp_path / "here")
 
 
-def test_a_constant_has_its_value_while_the_case_compiles(monkeypatch, capsys):
-    usual, seen = top_k_on_cpu.MANY_ROWS, []
+@pytest.mark.parametrize(
+    ("module", "name", "record", "read"),
+    [
+        (_selection_cpu, "MANY_ROWS", "CPU", lambda: _selection_cpu.CPU.many_rows),
+        (integer_product, "MAX_ROWS_UNTRANSPOSED", "", lambda: integer_product.MAX_ROWS_UNTRANSPOSED),
+    ],
+)
+def test_a_constant_has_its_value_while_the_case_compiles(monkeypatch, capsys, module, name, record, read):
+    usual, seen = read(), []
 
     def program(case):
-        return Program(lambda x: seen.append(top_k_on_cpu.MANY_ROWS) or x)
+        return Program(lambda x: seen.append(read()) or x)
 
-    monkeypatch.setattr(constants, "JAXDML", {"top_k": program})
-    monkeypatch.setitem(constants.CONSTANTS, "MANY_ROWS", constants.Constant(top_k_on_cpu, (3, 50), TINY[:1]))
-    assert constants.main(["MANY_ROWS"]) == 0
+    monkeypatch.setattr(constants.with_jax, "ours", program)
+    monkeypatch.setitem(constants.CONSTANTS, name, constants.Constant(module, name, (3, 50), TINY[:1], record))
+    assert constants.main([name]) == 0
     assert seen == [3, 50]
-    assert usual == top_k_on_cpu.MANY_ROWS
+    assert usual == read()
     assert TINY[0].name in capsys.readouterr().out
 
 
 def test_every_constant_to_vary_is_there():
-    for name, constant in constants.CONSTANTS.items():
-        assert isinstance(getattr(constant.module, name), int)
-        assert constant.cases
+    for constant in constants.CONSTANTS.values():
+        holder = getattr(constant.module, constant.record) if constant.record else constant.module
+        assert isinstance(getattr(holder, constant.name.lower() if constant.record else constant.name), int)
 
 
 def test_cases_are_added_to_a_report_of_the_same_device_and_commit_only(tmp_path, capsys):

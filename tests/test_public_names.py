@@ -1,12 +1,15 @@
 """The public names, their signatures, and that each says what it owes."""
 
+import importlib
 import inspect
 import re
+from importlib import metadata
 
 import pytest
 
 import jaxdml
 from jaxdml import reference
+from jaxdml._base import version
 
 OPERATORS = ["quantized_linear_matrix_multiply", "scatter_elements", "scatter_nd", "top_k"]
 
@@ -18,6 +21,22 @@ def test_nothing_more_and_nothing_less_is_public():
 
 def test_directions_have_directml_values():
     assert (jaxdml.AxisDirection.INCREASING, jaxdml.AxisDirection.DECREASING) == (0, 1)
+
+
+def test_the_version_is_that_of_the_installed_package(monkeypatch):
+    usual = version.__version__
+    assert jaxdml.__version__ == usual
+
+    def missing(name):
+        raise metadata.PackageNotFoundError(name)
+
+    try:
+        for installed, expected in ((lambda name: f"7.8.9 of {name}", "7.8.9 of jaxdml"), (missing, "0+source")):
+            monkeypatch.setattr(metadata, "version", installed)
+            assert importlib.reload(version).__version__ == expected
+    finally:
+        monkeypatch.undo()
+        assert importlib.reload(version).__version__ == usual
 
 
 @pytest.mark.parametrize("name", OPERATORS)

@@ -1,52 +1,48 @@
-"""Who is measured: each peer says how it does a case, or why it cannot."""
+"""Who is measured: each peer says how it does a case, or why it cannot.
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from itertools import cycle
+What the peers do of an operator is in the file of its name, which holds
+
+- ``PEERS``, by the names in ``NAMES``: those that can do the operator in a way of their own, ``OURS`` apart;
+- ``expected``: what the oracle says of a case, or of as much of it as its loops can compute.
+"""
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 
 from benchmarks import environment
-from benchmarks.cases import Arguments, Case
-from benchmarks.peers import cupy_programs, jax_programs, numpy_programs, onnxruntime_programs, torch_programs
-from benchmarks.peers.contender import Absent, Contender
-
-Prepare = Callable[[Case, Sequence[Arguments]], Contender]
-
-
-def _jax(programs: Mapping[str, Callable[[Case], jax_programs.Program]]) -> Mapping[str, Prepare]:
-    def prepared(case: Case, draws: Sequence[Arguments]) -> Contender:
-        return jax_programs.prepare(programs[case.operator](case), case, draws)
-
-    return dict.fromkeys(programs, prepared)
-
-
-def _each(programs: Mapping[str, Callable[[Case, Arguments], Contender]]) -> Mapping[str, Prepare]:
-    """Make a peer ready for every draw on its own, and run those in turn."""
-
-    def prepared(case: Case, draws: Sequence[Arguments]) -> Contender:
-        contenders = [programs[case.operator](case, arguments) for arguments in draws]
-        turns = cycle(contenders)
-        return replace(contenders[0], run=lambda: next(turns).run())
-
-    return dict.fromkeys(programs, prepared)
-
+from benchmarks.cases import OPERATORS, Arguments, Case
+from benchmarks.peers import with_jax
+from benchmarks.peers.contender import Absent, Contender, Expected, Peers, Prepare
 
 OURS = "jaxdml"
 
-PEERS: Mapping[str, Mapping[str, Prepare]] = {
-    OURS: _jax(jax_programs.JAXDML),
-    "lax": _jax(jax_programs.LAX),
-    "lax unstable": _jax(jax_programs.UNSTABLE),
-    "onnxruntime": _each(onnxruntime_programs.PLAIN),
-    "onnxruntime prepacked": _each(onnxruntime_programs.PREPACKED),
-    "torch": _each(torch_programs.EAGER),
-    "torch prepacked": _each(torch_programs.PREPACKED),
-    "torch.compile": _each(torch_programs.COMPILED),
-    "cupy": _each(cupy_programs.CUPY),
-    "numpy": _each(numpy_programs.NUMPY),
-}
-"""For every peer, how it does each operator that it can do in a way of its own."""
+NAMES = (
+    *(OURS, "lax", "lax unstable", "onnxruntime", "onnxruntime prepacked"),
+    *("torch", "torch prepacked", "torch.compile", "cupy", "numpy"),
+)
+"""Every peer; tables show them in this order."""
 
 ONLY_ON_CPUS = frozenset({"onnxruntime", "onnxruntime prepacked", "torch prepacked", "numpy"})
+
+_MODULES = {operator: import_module(f"{__name__}.{operator}") for operator in OPERATORS}
+
+EXPECTED: Mapping[str, Expected] = {operator: module.expected for operator, module in _MODULES.items()}
+"""For each operator, what the oracle says."""
+
+
+def _of(operator: str) -> Peers:
+    found: Peers = {OURS: with_jax.ready(with_jax.ours)} | _MODULES[operator].PEERS
+    if unknown := found.keys() - set(NAMES):
+        raise KeyError(f"{operator} has peers without a place in NAMES: {sorted(unknown)}")
+    return found
+
+
+_BY_OPERATOR = {operator: _of(operator) for operator in OPERATORS}
+
+PEERS: dict[str, Mapping[str, Prepare]] = {
+    name: {operator: peers[name] for operator, peers in _BY_OPERATOR.items() if name in peers} for name in NAMES
+}
+"""For every peer, how it does each operator that it can do in a way of its own."""
 
 
 def prepare(peer: str, case: Case, draws: Sequence[Arguments]) -> Contender:
@@ -61,4 +57,4 @@ def prepare(peer: str, case: Case, draws: Sequence[Arguments]) -> Contender:
         raise Absent(f"{missing.name} is not installed") from missing
 
 
-__all__ = ["OURS", "PEERS", "Absent", "Contender", "prepare"]
+__all__ = ["EXPECTED", "OURS", "PEERS", "Absent", "Contender", "prepare"]

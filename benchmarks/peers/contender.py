@@ -1,10 +1,11 @@
 """What a peer makes of a case: something to run, to time and to check."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import cycle
 from typing import Any
 
-from benchmarks.cases import Arguments
+from benchmarks.cases import Arguments, Case
 
 
 class Absent(Exception):  # noqa: N818  # It is an answer, not an error.
@@ -27,3 +28,24 @@ class Contender:
     answers: Callable[[Any], Arguments]
     promises: str
     compile_s: float | None = None
+
+
+Prepare = Callable[[Case, Sequence[Arguments]], Contender]
+"""Makes a contender of a case, to run on several draws of its data in turn."""
+
+Peers = Mapping[str, Prepare]
+"""How each peer that can does an operator."""
+
+Expected = Callable[[Case, Arguments], tuple[Any, Arguments]]
+"""Returns an index into each answer to a case, and what the oracle says it holds there."""
+
+
+def each(program: Callable[[Case, Arguments], Contender]) -> Prepare:
+    """Prepare one contender for each draw of the data, and run those in turn."""
+
+    def prepared(case: Case, draws: Sequence[Arguments]) -> Contender:
+        contenders = [program(case, arguments) for arguments in draws]
+        turns = cycle(contenders)
+        return replace(contenders[0], run=lambda: next(turns).run())
+
+    return prepared

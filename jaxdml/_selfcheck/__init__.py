@@ -6,37 +6,38 @@ import platform
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from typing import Any
 
 import jax
 import numpy as np
 
+from jaxdml._base.version import __version__
 from jaxdml._display import Display, Side, display
-from jaxdml._selfcheck.cases import CHECKS, Check
-from jaxdml._selfcheck.examples import EXAMPLES
 from jaxdml._selfcheck.judging import Row, check, judge_example, race
-from jaxdml._selfcheck.races import RACES, Race
+from jaxdml._selfcheck.planning import CHECKS, EXAMPLES, Check, Race, races
 
-CASES = 3000
-"""Cases for each operator and dtype."""
+SHARE = 1.0
+"""The share of each layout's cases that is drawn; compiling takes much longer than running them all."""
 
-QUICK_STRIDE, QUICK_SHARE = 3, 0.3
-"""In a hurry, each dtype runs every third batch, its neighbours the others, with so much of its cases."""
+
+_THREADS = 2
+"""Checks at a time: XLA compiles without the interpreter lock while Python traces, or computes the oracle's answers."""
 
 
 def surroundings() -> dict[str, Any]:
-    """Say on what this runs: the devices and the versions."""
-    try:
-        own = metadata.version("jaxdml")
-    except metadata.PackageNotFoundError:
-        own = "not installed, run from its source"
-    versions = {"jaxdml": own, "jax": jax.__version__, "jaxlib": metadata.version("jaxlib"), "numpy": np.__version__}
-    counted = Counter((device.platform, device.device_kind) for device in jax.devices())
-    return {
-        "devices": [{"platform": name, "kind": kind, "count": count} for (name, kind), count in counted.items()],
-        "versions": versions | {"python": platform.python_version()},
+    """Return the devices and the versions."""
+    versions = {
+        "jaxdml": __version__,
+        "jax": jax.__version__,
+        "jaxlib": metadata.version("jaxlib"),
+        "numpy": np.__version__,
+        "python": platform.python_version(),
     }
+    counted = Counter((device.platform, device.device_kind) for device in jax.devices())
+    devices = [{"platform": name, "kind": kind, "count": count} for (name, kind), count in counted.items()]
+    return {"devices": devices, "versions": versions}
 
 
 _COLUMNS: Mapping[str, Side] = {
@@ -52,10 +53,6 @@ _COLUMNS: Mapping[str, Side] = {
 }
 
 
-def _label(job: Check | Race) -> str:
-    return f"{job.operator} {job.dtype}" + (f", {job.size} against stock JAX" if isinstance(job, Race) else "")
-
-
 def _cells(row: Row) -> tuple[str, ...]:
     timing = row.timing
     times = ("-",) * 3
@@ -65,20 +62,21 @@ def _cells(row: Row) -> tuple[str, ...]:
     return row.operator, row.dtype, row.size, *times, *compared, "yes" if row.agrees else "NO"
 
 
-def run(*, quick: bool = False, seed: int = 0, show: Display | None = None) -> dict[str, Any]:
+def run(*, thorough: bool = False, seed: int = 0, show: Display | None = None) -> dict[str, Any]:
     """Check and time everything, show it, and return it as JSON can hold it.
 
     Args:
-      quick: run a tenth of the cases and no race.
+      thorough: run every layout with every dtype, and every race. The default shares the layouts out among the
+        dtypes, so that it compiles a fifth of the programs.
       seed: what all data is drawn from; the same seed gives every device the same data.
       show: where to show it; None chooses.
     """
     show = show or display()
     start = time.perf_counter()
-    report = surroundings() | {"seed": seed, "quick": quick}
+    report = surroundings() | {"seed": seed, "thorough": thorough}
     for device in report["devices"]:
         show.line("Device: {count} x {platform}, {kind}".format(**device))
-    show.line(", ".join(f"{name} {version}" for name, version in report["versions"].items()))
+    show.line(", ".join(f"{name} {number}" for name, number in report["versions"].items()))
 
     report["examples"] = list(map(judge_example, EXAMPLES))
     wrong = [example for example in report["examples"] if not example["agrees"]]
@@ -86,29 +84,34 @@ def run(*, quick: bool = False, seed: int = 0, show: Display | None = None) -> d
     for example in wrong:
         show.line("  {call}\n    {difference}".format(**example))
 
-    jobs: list[Check | Race] = [*CHECKS, *(() if quick else RACES)]
-    cases, stride = (round(QUICK_SHARE * CASES), QUICK_STRIDE) if quick else (CASES, 1)
-    rngs = np.random.default_rng(seed).spawn(len(jobs))
-    rows = [
-        check(job, rngs[number], cases, slice(number % stride, None, stride))
-        if isinstance(job, Check)
-        else race(job, rngs[number])
-        for number, job in enumerate(show.follow(jobs, _label))
-    ]
+    jobs: list[Check | Race] = [*CHECKS, *races(thorough)]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        checked = iter([pool.submit(check, job, seed, SHARE, thorough) for job in CHECKS])
+        # The races come after all checks, so that nothing else runs while they are timed.
+        rows = [
+            next(checked).result() if isinstance(job, Check) else race(job, seed)
+            for job in show.follow(jobs, lambda job: job.label)
+        ]
     operators = list(dict.fromkeys(row.operator for row in rows))
     rows.sort(key=lambda row: operators.index(row.operator))
     show.table(_COLUMNS, [_cells(row) for row in rows])
-    if not quick:
-        show.line("Times are medians. The stock forms may answer differently for NaNs, -0.0 and rounding.")
+    show.line("Times are medians. The stock forms may answer differently for NaNs, -0.0 and rounding.")
     report["rows"] = [dataclasses.asdict(row) for row in rows]
-    report["digest"] = hashlib.sha256("".join(row.digest for row in rows).encode()).hexdigest()
+    report["digest"] = _digest(rows)
     report["agrees"] = not wrong and all(row.agrees for row in rows)
     report["seconds"] = time.perf_counter() - start
     _conclude(report, rows, show)
     return report
 
 
+def _digest(rows: Iterable[Row]) -> str:
+    """Return one digest of all outputs; the order of the rows does not matter."""
+    lines = sorted(f"{row.operator} {row.dtype} {row.size} {row.digest}\n" for row in rows)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
 def _conclude(report: Mapping[str, Any], rows: Iterable[Row], show: Display) -> None:
+    kind = " --thorough" if report["thorough"] else ""
     failed = [row for row in rows if row.failure]
     for row in failed:
         assert row.failure is not None
@@ -116,8 +119,10 @@ def _conclude(report: Mapping[str, Any], rows: Iterable[Row], show: Display) -> 
         for text in (row.failure.call, row.failure.case, row.failure.difference):
             show.line(f"  {text}")
     if failed:
-        again = "python -m jaxdml --seed {seed}".format(**report) + (" --quick" if report["quick"] else "")
+        again = "python -m jaxdml --seed {seed}".format(**report) + kind
         show.line(f"To get the same cases again: {again}; with --json FILE it writes their inputs, bit for bit.")
-    show.line("Digest of every output, to compare with another device: {digest:.16}".format(**report))
+    show.line("Digest of every output, the same for this command on every device: {digest:.16}".format(**report))
     verdict = "Everything agrees" if report["agrees"] else "SOMETHING DISAGREES"
     show.line(f"{verdict} with the oracle, bit for bit; {{seconds:.0f}} s.".format(**report))
+    if not kind:
+        show.line("--thorough compares every layout of every dtype, and takes some minutes.")

@@ -1,4 +1,4 @@
-"""Judge one operator and dtype: its answers by the oracle, bit for bit, and its time by the stock form's."""
+"""Compare answers with the oracle's, bit for bit, and times with those of the stock forms."""
 
 import hashlib
 import inspect
@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import Any
 
 import jax
@@ -17,16 +16,16 @@ import numpy as np
 import jaxdml
 from jaxdml import reference
 from jaxdml._base.errors import describe
-from jaxdml._selfcheck.cases import Check
-from jaxdml._selfcheck.data import Answers, Arguments, Array, answers, unsigned
-from jaxdml._selfcheck.examples import Example
-from jaxdml._selfcheck.races import Race
+from jaxdml._cases.data import unsigned
+from jaxdml._cases.records import Answers, Arguments, Array, Example
+from jaxdml._selfcheck.batches import answers
+from jaxdml._selfcheck.planning import Check, Race, generator
 
 REPEATS, SLOW_REPEATS, SLOW_SECONDS = 7, 3, 1.0
-"""Timed runs of each side, and how many where a single one takes longer than ``SLOW_SECONDS``."""
+"""How many runs of each side to time; where one run takes longer than ``SLOW_SECONDS``, ``SLOW_REPEATS``."""
 
 _LARGEST_SHOWN = 2**16
-"""Bytes of an argument up to which a failure holds all of it."""
+"""Arguments of up to so many bytes are written in full with a failure."""
 
 Difference = tuple[int, str]
 """The case that differs first, and how."""
@@ -34,7 +33,7 @@ Difference = tuple[int, str]
 
 @dataclass(frozen=True)
 class Failure:
-    """A case that disagrees with the oracle, with all it takes to make it again."""
+    """A case that disagrees with the oracle, with all that is needed to reproduce it."""
 
     call: str
     case: str
@@ -45,7 +44,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Spread:
-    """The middle half of some times."""
+    """The median and the quartiles of some times."""
 
     median_ms: float
     lower_quartile_ms: float
@@ -102,7 +101,7 @@ def _judge(
     """Compare answers, or their first rows, with the oracle's, and add all of them to the digest."""
     try:
         got = answers(ours())
-    except Exception as error:  # On a device that cannot run one operator, the others are still worth checking.
+    except Exception as error:  # Where a device cannot run one operator, the others are still checked.
         return 0, f"raised {type(error).__name__}: {error}"
     for answer in got if digest else ():
         digest.update(answer.tobytes())
@@ -128,22 +127,22 @@ def _exactly(x: Array | None) -> Mapping[str, Any] | None:
     return described | ({"hex": x.tobytes().hex()} if x.nbytes <= _LARGEST_SHOWN else {})
 
 
-def _failure(plan: Check | Race, arguments: Arguments, options: Mapping[str, Any], case: str, how: str) -> Failure:
-    inputs = {name: _exactly(value) for name, value in _named(plan.operator, arguments).items()}
-    return Failure(_written(plan.operator, arguments, options), case, how, inputs, options)
+def _failure(operator: str, arguments: Arguments, options: Mapping[str, Any], case: str, how: str) -> Failure:
+    inputs = {name: _exactly(value) for name, value in _named(operator, arguments).items()}
+    return Failure(_written(operator, arguments, options), case, how, inputs, options)
 
 
-def check(plan: Check, rng: np.random.Generator, cases: int, batches: slice) -> Row:
-    """Compare an operator and dtype with the oracle, in a slice of its batches."""
+def check(plan: Check, seed: int, share: float, thorough: bool) -> Row:
+    """Compare an operator and dtype with the oracle."""
     digest, failure, shapes, total, outputs = hashlib.sha256(), None, [], 0, 0
-    for batch in islice(plan.draw(rng, cases), batches.start, batches.stop, batches.step):
-        expected = batch.oracle()
+    for batch in plan.batches(seed, share, thorough):
+        expected, layout = batch.oracle(), batch.layout
         difference = _judge(batch.ours, expected, digest)
         count = len(batch.first)
         if difference and failure is None:
             number, how = difference
-            case = f"case {number} of {count}, called by {batch.call}"
-            failure = _failure(plan, batch.case(number), batch.options, case, how)
+            case = f'case {number} of {count} of "{layout.trap}", called {layout.way}'
+            failure = _failure(plan.operator, batch.case(number), layout.options, case, how)
         total += count
         outputs += sum(answer.size for answer in expected)
         shapes.append(batch.first.shape[1:])
@@ -152,29 +151,28 @@ def check(plan: Check, rng: np.random.Generator, cases: int, batches: slice) -> 
     return Row(plan.operator, plan.dtype, size, total, outputs, digest.hexdigest(), failure is None, failure)
 
 
-def race(plan: Race, rng: np.random.Generator) -> Row:
+def race(plan: Race, seed: int) -> Row:
     """Compare the first rows of one large answer with the oracle, and its time with the stock form's."""
-    arguments = plan.draw(rng)
+    call, options, rows = plan.call, plan.call.keywords, plan.record.judged_rows
+    arguments = call.draw(generator(seed, plan.label))
     on_device = jax.device_put(arguments)
-    ours = jax.jit(partial(getattr(jaxdml, plan.operator), **plan.options))
+    ours = jax.jit(partial(getattr(jaxdml, plan.operator), **options))
     first, *others = arguments
-    assert first is not None
-    expected = answers(getattr(reference, plan.operator)(first[: plan.rows], *others, **plan.options))
+    expected = answers(getattr(reference, plan.operator)(first[:rows], *others, **options))
     digest, failure, timing = hashlib.sha256(), None, None
-    difference = _judge(partial(ours, *on_device), expected, digest, plan.rows)
+    difference = _judge(partial(ours, *on_device), expected, digest, rows)
     if difference:
         case = f"row {difference[0]} of the {len(expected[0])} compared"
-        failure = _failure(plan, arguments, plan.options, case, difference[1])
+        failure = _failure(plan.operator, arguments, options, case, difference[1])
     else:
-        timing = _time(ours, jax.jit(plan.stock), on_device)
-    cases = len(expected[0]) if plan.operator == "top_k" else 1
+        timing = _time(ours, jax.jit(plan.record.stock(call)), on_device)
     outputs = sum(answer.size for answer in expected)
-    compared = cases, outputs, digest.hexdigest(), failure is None, failure
-    return Row(plan.operator, plan.dtype, plan.size, *compared, timing)
+    compared = 1, outputs, digest.hexdigest(), failure is None, failure
+    return Row(plan.operator, call.dtype, call.size, *compared, timing)
 
 
 def _time(ours: Callable[..., Any], stock: Callable[..., Any], arguments: Any) -> Timing:
-    """Time two functions turn by turn, so that what slows the machine slows both."""
+    """Time two functions in turn, so that whatever slows the machine slows both."""
 
     def seconds(function: Callable[..., Any]) -> float:
         start = time.perf_counter()
@@ -182,7 +180,7 @@ def _time(ours: Callable[..., Any], stock: Callable[..., Any], arguments: Any) -
             part.block_until_ready()
         return time.perf_counter() - start
 
-    # The first run compiles, the second warms; its time decides how many more are worth the wait.
+    # The first run compiles, the second warms up. Its time decides how many follow.
     warm = [(seconds(ours), seconds(stock)) for _ in range(2)][-1]
     repeats = SLOW_REPEATS if max(warm) > SLOW_SECONDS else REPEATS
     runs = [(seconds(ours), seconds(stock)) for _ in range(repeats)]
@@ -196,7 +194,7 @@ def _spread(times: Sequence[float]) -> Spread:
 
 
 def judge_example(example: Example) -> Mapping[str, Any]:
-    """Compute a worked example of the source pages."""
+    """Compare the answer to a worked example with the one printed in the source."""
     call = partial(getattr(jaxdml, example.operator), *example.arguments, **example.options)
     difference = _judge(call, example.expected)
     written = _written(example.operator, example.arguments, example.options)

@@ -1,0 +1,61 @@
+"""Programs of JAX: jaxdml's own, and the usual way to write each operator in stock JAX."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import cycle
+from typing import Any
+
+import jax
+import numpy as np
+
+import jaxdml
+from benchmarks.cases import STOCK, Arguments, Case
+from benchmarks.peers.contender import Contender, Prepare
+
+
+@dataclass(frozen=True)
+class Program:
+    """A function of the case's arguments, and what its answers promise."""
+
+    function: Callable[..., Any]
+    promises: str = "exact"
+
+
+def ours(case: Case) -> Program:
+    """Return the call of jaxdml."""
+    return Program(partial(getattr(jaxdml, case.operator), **case.keywords))
+
+
+def stock(case: Case) -> Program:
+    """Return the stock form, where it gives the oracle's answer."""
+    return Program(STOCK[case.operator](case))
+
+
+def ready(program: Callable[[Case], Program]) -> Prepare:
+    """Return what prepares the program that a case has."""
+    return lambda case, draws: prepare(program(case), case, draws)
+
+
+def prepare(program: Program, case: Case, draws: Sequence[Arguments]) -> Contender:
+    """Compile a program and put the draws on the device, to run on them in turn."""
+    donated = case.options.get("memory") == "donated"
+    jitted = jax.jit(program.function, donate_argnums=(0,) if donated else ())
+    begin = time.perf_counter()
+    jitted.lower(*draws[0]).compile()
+    compile_s = time.perf_counter() - begin
+    turns = cycle([list(jax.device_put(arguments, may_alias=False)) for arguments in draws])
+
+    def run() -> Any:
+        given = next(turns)
+        result = jax.block_until_ready(jitted(*given))
+        if donated:
+            given[0] = result  # The buffer that was given has become the result.
+        return result
+
+    return Contender(run, _answers, program.promises, compile_s)
+
+
+def _answers(result: Any) -> Arguments:
+    return tuple(map(np.asarray, jax.tree.leaves(result)))

@@ -1,0 +1,69 @@
+"""The operators of ONNX in onnxruntime, with inputs and outputs bound."""
+
+import time
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from benchmarks import environment
+from benchmarks.cases import Array
+from benchmarks.peers.contender import Absent, Contender
+
+
+def session(
+    node: str,
+    operands: Mapping[str, Array],
+    outputs: Mapping[str, Any],
+    promises: str,
+    *,
+    constants: Collection[str] = (),
+    **attributes: Any,
+) -> Contender:
+    """Make a model of one node, whose operands are inputs but for those that are constants of the model.
+
+    Args:
+      node: the name of ONNX's operator.
+      operands: the node's operands, in its order, with names of our own.
+      outputs: the dtype of each output, by a name of our own.
+      promises: see ``Contender``.
+      constants: which of the operands onnxruntime gets beforehand.
+      attributes: the node's attributes.
+    """
+    import onnx
+    import onnxruntime as ort
+
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node(node, list(operands), list(outputs), **attributes)],
+        node,
+        [_info(name, value.dtype) for name, value in operands.items() if name not in constants],
+        [_info(name, dtype) for name, dtype in outputs.items()],
+        [onnx.numpy_helper.from_array(value, name) for name, value in operands.items() if name in constants],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 24)], ir_version=11)
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = environment.THREADS
+    begin = time.perf_counter()
+    try:
+        ready = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    except ort.capi.onnxruntime_pybind11_state.NotImplemented as error:
+        raise Absent(f"no {node} of {next(iter(operands.values())).dtype}") from error
+    compile_s = time.perf_counter() - begin
+    binding = ready.io_binding()
+    for name, value in operands.items():
+        if name not in constants:
+            binding.bind_cpu_input(name, value)
+    for name in outputs:
+        binding.bind_output(name)
+
+    def run() -> Any:
+        ready.run_with_iobinding(binding)
+        return binding
+
+    return Contender(run, lambda bound: tuple(bound.copy_outputs_to_cpu()), promises, compile_s)
+
+
+def _info(name: str, dtype: Any) -> Any:
+    import onnx
+
+    return onnx.helper.make_tensor_value_info(name, onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), None)

@@ -1,0 +1,75 @@
+"""PyTorch, eager and compiled, on the device that JAX uses."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks import environment
+from benchmarks.cases import Arguments, Case
+from benchmarks.peers.contender import Absent, Contender
+
+
+def tensors(arguments: Arguments) -> list[Any]:
+    """Bring the arguments to the device; raises Absent where torch does not reach it."""
+    import torch
+
+    torch.set_num_threads(environment.THREADS)
+    where = "cuda" if environment.platform() == "gpu" else "cpu"
+    if environment.platform() == "gpu" and not torch.cuda.is_available():
+        raise Absent("this build of torch does not see the device")
+    if environment.platform() == "tpu":
+        raise Absent("not measured on TPUs")
+    return [_tensor(value).to(where) for value in arguments]
+
+
+def _tensor(value: np.ndarray[Any, Any]) -> Any:
+    import torch
+
+    if value.dtype.name == "bfloat16":
+        return torch.from_numpy(value.view(np.int16).copy()).view(torch.bfloat16)
+    return torch.from_numpy(value.copy())
+
+
+def _array(tensor: Any) -> np.ndarray[Any, Any]:
+    import torch
+
+    if tensor.dtype == torch.bfloat16:
+        return tensor.cpu().view(torch.int16).numpy().view("bfloat16")
+    return tensor.cpu().numpy()
+
+
+def contender(start: Callable[[], Any], promises: str, compiled: bool) -> Contender:
+    """Make a contender of a function that returns one tensor or a tuple of them."""
+    import torch
+
+    compile_s = None
+    if compiled:
+        torch._dynamo.reset()  # After a number of programs from one place it compiles no more.
+        start = torch.compile(start, mode="max-autotune", dynamic=False)
+        begin = time.perf_counter()
+        start()
+        compile_s = time.perf_counter() - begin
+
+    def run() -> Any:
+        result = start()
+        if environment.platform() == "gpu":
+            torch.cuda.synchronize()
+        return result
+
+    def answers(result: Any) -> tuple[np.ndarray[Any, Any], ...]:
+        return tuple(map(_array, result if isinstance(result, tuple) else (result,)))
+
+    return Contender(run, answers, promises, compile_s)
+
+
+def compiled(prepare: Callable[..., Contender]) -> Callable[[Case, Arguments], Contender]:
+    """Return what prepares the same with ``torch.compile``."""
+
+    def prepared(case: Case, arguments: Arguments) -> Contender:
+        if environment.platform() != "gpu":
+            raise Absent("compiled on GPUs only")
+        return prepare(case, arguments, compiled=True)
+
+    return prepared

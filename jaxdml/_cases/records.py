@@ -1,0 +1,102 @@
+"""The records of which the cases of an operator are made."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+Arguments = tuple[Array | None, ...]
+Answers = tuple[Array, ...]
+Way = Literal["all at once", "one after another", "vmap", "eager"]
+
+_OF_THE_DATA = frozenset({"memory", "scales"})
+"""Options of a ``Call`` that describe how it is measured or drawn; the operator has no such parameter."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A worked example of a source page: the call, and the answers printed there."""
+
+    operator: str
+    arguments: Arguments
+    options: Mapping[str, Any]
+    expected: Answers
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Cases of one shape with the same options, so that one compiled program serves them all."""
+
+    trap: str
+    """What these cases are meant to catch."""
+    draw: Callable[[np.random.Generator, int], Arguments]
+    """Draws so many cases, stacked along a leading axis."""
+    options: Mapping[str, Any]
+    cases: int
+    """How many cases to draw in a full run."""
+    way: Way = "vmap"
+    """How the operator is called: with the stacked cases as one batch (``all at once``), in a loop of one program
+    (``one after another``), under ``vmap``, or without ``jit``, case by case (``eager``)."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a size that occurs in practice: where it comes from, and what it has to move and compute at least."""
+
+    operator: str
+    group: str
+    """What it is measured for: ``grid``, ``models``, ``growth in n``, ``growth in k``, ``accelerators``."""
+    size: str
+    dtype: str
+    data: str
+    origin: str
+    draw: Callable[[np.random.Generator], tuple[Array, ...]] = field(repr=False, compare=False)
+    bytes: int
+    """Every input read once and every output written once."""
+    operations: int = 0
+    """Multiplications and additions of integers; 0 where the time goes into moving bytes."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    at: int | None = None
+    """The size that a growth group varies: n or k."""
+    draws: int = 1
+    """How many draws of the data to run on in turn: more than one where the time depends on the data."""
+
+    @property
+    def name(self) -> str:
+        """Return the unique name that ``--cases`` of ``python -m benchmarks`` matches."""
+        choices = [str(value) for value in self.options.values() if isinstance(value, str)]
+        return " ".join([self.operator, self.size, self.dtype, self.data, *choices])
+
+    @property
+    def keywords(self) -> Mapping[str, Any]:
+        """Return the options that are parameters of the operator."""
+        return {name: value for name, value in self.options.items() if name not in _OF_THE_DATA}
+
+
+@dataclass(frozen=True)
+class Operator:
+    """All that the self-check, the tests and the benchmarks know of one operator."""
+
+    name: str
+    examples: tuple[Example, ...]
+    dtypes: tuple[str, ...]
+    """The dtypes that the self-check runs, one row of its table for each."""
+    layouts: Callable[[str], tuple[Layout, ...]]
+    """Returns what to compare with the oracle, for one of ``dtypes``."""
+    stride: int
+    """The default self-check runs every ``stride``-th layout of a dtype, from another start for each dtype.
+
+    Where layouts come in pairs, one for each direction or mode, an odd stride gives every dtype both. README's first
+    command has to stay under a minute, so the layouts that are left may take about 3 s for the operator."""
+    calls: tuple[Call, ...]
+    """The named sizes."""
+    races: tuple[Call, ...]
+    """What the self-check times; the default runs only the first."""
+    small: Call
+    """A call so small that its overhead is most of it."""
+    stock: Callable[[Call], Callable[..., Any]]
+    """Returns the usual way to write a call in stock JAX."""
+    judged_rows: int | None = None
+    """How many leading rows of the first argument the oracle's loops can answer in a race; None means all."""

@@ -1,0 +1,94 @@
+"""The cases of ``scatter_elements``."""
+
+import itertools
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdml._cases._scattering import DTYPES, MODES, grid, scatter
+from jaxdml._cases.data import indices_for, mixed
+from jaxdml._cases.records import Arguments, Call, Example, Layout, Operator, Way
+
+EXAMPLES = (
+    Example(
+        "scatter_elements",
+        (np.arange(5, dtype=np.float32), np.array([3, 1, 3, 0], np.uint32), np.arange(5, 9, dtype=np.float32)),
+        # The page writes one element twice, and prints what the last write leaves.
+        {"axis": 0, "duplicates": "last"},
+        (np.array([8, 6, 2, 7, 4], np.float32),),
+    ),
+    Example(
+        "scatter_elements",
+        (
+            np.zeros((3, 3), np.float32),
+            np.array([[1, 0, 2], [0, 2, 1]], np.uint32),
+            np.array([[10, 11, 12], [20, 21, 22]], np.float32),
+        ),
+        {"axis": 0},
+        (np.array([[20, 11, 0], [10, 0, 22], [0, 21, 12]], np.float32),),
+    ),
+)
+
+_LAYOUTS: tuple[tuple[str, str, tuple[int, ...], tuple[int, ...], int, Way], ...] = (
+    ("more indices than elements", "int32", (5, 4), (7, 4), 0, "vmap"),
+    ("unsigned indices, which never count from the end", "uint32", (3, 6), (2, 9), 1, "vmap"),
+    ("narrow indices", "int8", (3, 4, 2), (3, 6, 1), 1, "vmap"),
+    # jit would cut them to 32 bits before the library sees them.
+    ("indices that are in range when cut to 32 bits", "int64", (6, 3), (5, 3), -2, "eager"),
+)
+"""The trap, the dtype of the indices, the shapes of x and of the indices, the axis, and how the operator is called."""
+
+
+def _draw(
+    dtype: np.dtype[Any],
+    index_dtype: np.dtype[Any],
+    shape: tuple[int, ...],
+    index_shape: tuple[int, ...],
+    axis: int,
+    rng: np.random.Generator,
+    cases: int,
+) -> Arguments:
+    return (
+        mixed(rng, (cases, *shape), dtype),
+        indices_for(rng, shape[axis], (cases, *index_shape), index_dtype),
+        mixed(rng, (cases, *index_shape), dtype),
+    )
+
+
+def layouts(name: str) -> tuple[Layout, ...]:
+    """Return indices of several dtypes, some of them out of range, in both modes; most are there twice."""
+    return tuple(
+        Layout(
+            trap,
+            partial(_draw, np.dtype(name), np.dtype(index_dtype), shape, index_shape, axis),
+            {"mode": mode, "duplicates": "last", "axis": axis},
+            375,
+            way,
+        )
+        for (trap, index_dtype, shape, index_shape, axis, way), mode in itertools.product(_LAYOUTS, MODES)
+    )
+
+
+call = partial(scatter, "scatter_elements")
+
+
+def stock(call: Call) -> Callable[..., jax.Array]:
+    """Return ``.at[].set``."""
+    return lambda x, indices, updates: x.at[indices, jnp.arange(x.shape[1])[None]].set(updates)
+
+
+OPERATOR = Operator(
+    "scatter_elements",
+    EXAMPLES,
+    dtypes=DTYPES,
+    layouts=layouts,
+    stride=3,
+    calls=grid("scatter_elements"),
+    races=(call("races", (2048, 2048), 256, "float32", memory="copied"),),
+    small=call("overheads", (64, 16), 8, "float32", memory="copied", origin="a small call"),
+    stock=stock,
+)

@@ -1,0 +1,110 @@
+"""The cases of ``scatter_nd``."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxdml._cases._scattering import DTYPES, MODES, grid, scatter
+from jaxdml._cases.data import indices_for, mixed
+from jaxdml._cases.records import Arguments, Call, Example, Layout, Operator, Way
+
+EXAMPLES = (
+    Example(
+        "scatter_nd",
+        (
+            np.arange(1, 9, dtype=np.float32),
+            np.array([[4], [3], [1], [7]], np.int32),
+            np.arange(9, 13, dtype=np.float32),
+        ),
+        {},
+        (np.array([1, 11, 3, 10, 9, 6, 7, 12], np.float32),),
+    ),
+    # The page gives the shapes only, so here all values are zero.
+    Example(
+        "scatter_nd",
+        (np.zeros((3, 4, 5, 6, 7), np.float32), np.zeros((1, 2, 3), np.uint32), np.zeros((1, 2, 6, 7), np.float32)),
+        {},
+        (np.zeros((3, 4, 5, 6, 7), np.float32),),
+    ),
+)
+
+_LAYOUTS: tuple[tuple[str, str, tuple[int, ...], tuple[int, ...], Way], ...] = (
+    ("slices, by two indices each", "int32", (5, 4, 3), (7, 2), "vmap"),
+    ("unsigned indices, which never count from the end", "uint32", (9,), (2, 6, 1), "vmap"),
+    ("narrow indices", "int8", (2, 3, 2), (8, 3), "vmap"),
+    # jit would cut them to 32 bits before the library sees them.
+    ("indices that are in range when cut to 32 bits", "int64", (6, 2), (5, 1), "eager"),
+)
+"""The trap, the dtype of the indices, the shapes of x and of the indices, and how the operator is called."""
+
+
+def _draw(
+    dtype: np.dtype[Any],
+    index_dtype: np.dtype[Any],
+    shape: tuple[int, ...],
+    index_shape: tuple[int, ...],
+    rng: np.random.Generator,
+    cases: int,
+) -> Arguments:
+    depth = index_shape[-1]
+    return (
+        mixed(rng, (cases, *shape), dtype),
+        indices_for(rng, shape[:depth], (cases, *index_shape), index_dtype),
+        mixed(rng, (cases, *index_shape[:-1], *shape[depth:]), dtype),
+    )
+
+
+def layouts(name: str) -> tuple[Layout, ...]:
+    """Return indices of several dtypes, some of them out of range, in both modes; most are there twice."""
+    return tuple(
+        Layout(
+            trap,
+            partial(_draw, np.dtype(name), np.dtype(index_dtype), shape, index_shape),
+            {"mode": mode, "duplicates": "last"},
+            375,
+            way,
+        )
+        for (trap, index_dtype, shape, index_shape, way), mode in itertools.product(_LAYOUTS, MODES)
+    )
+
+
+call = partial(scatter, "scatter_nd")
+
+
+def _models() -> Iterator[Call]:
+    yield call("models", (50_257, 768), 8192, "float32", memory="donated", origin="embedding update, GPT-2")
+    yield call("models", (65_536, 128), 64, "float16", memory="donated", origin="KV-cache write, 64 tokens")
+
+
+def _accelerators() -> Iterator[Call]:
+    writes = [
+        *(((2**20, 128), 2**18, "float32"), ((2**24, 1), 2**22, "float32")),
+        *(((2**20, 128), 2**18, "float16"), ((2**20, 128), 2**18, "uint8")),
+    ]
+    rules = ("unspecified", "unique", "last")
+    for write, memory, duplicates in itertools.product(writes, ("copied", "donated"), rules):
+        limited = "what a GPU's memory and its tensor cores limit"
+        yield call("accelerators", *write, memory=memory, duplicates=duplicates, origin=limited)
+
+
+def stock(call: Call) -> Callable[..., jax.Array]:
+    """Return ``.at[].set``."""
+    unique = call.options.get("duplicates") == "unique"
+    return lambda x, indices, updates: x.at[indices[:, 0]].set(updates, unique_indices=unique)
+
+
+OPERATOR = Operator(
+    "scatter_nd",
+    EXAMPLES,
+    dtypes=DTYPES,
+    layouts=layouts,
+    stride=3,
+    calls=(*grid("scatter_nd"), *_models(), *_accelerators()),
+    races=(call("races", (65_536, 128), 16_384, "float32", memory="copied"),),
+    small=call("overheads", (64, 16), 8, "float32", memory="copied", origin="a small call"),
+    stock=stock,
+)

@@ -1,0 +1,189 @@
+"""The cases of ``top_k``."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxdml._cases.data import TIMED, TRAPS, of_every_trap
+from jaxdml._cases.records import Answers, Arguments, Call, Example, Layout, Operator
+from jaxdml._lowerings._selection_cpu import CPU
+from jaxdml._lowerings import selection as _selection
+
+PRUNINGS = _selection.PRUNINGS
+"""From which length, and length for each k, some platform prunes."""
+
+PRUNING_OF_FEW_ROWS = CPU.pruning_of_few_rows
+"""The one of ``PRUNINGS`` that is for fewer rows than ``MANY_ROWS``."""
+
+MANY_ROWS = CPU.many_rows
+"""From so many rows on, CPUs select by other methods."""
+
+DIRECTIONS = ("decreasing", "increasing")
+
+TEN = np.array([[[[0, 1, 10, 11], [3, 2, 9, 8], [4, 5, 6, 7]]]], np.float32)
+TIES = np.array([[[[1, 2, 2, 3], [3, 4, 5, 5], [6, 6, 6, 6]]]], np.float32)
+
+
+def _selected(values: list[list[int]], indices: list[list[int]]) -> Answers:
+    return np.array([[values]], np.float32), np.array([[indices]], np.uint32)
+
+
+EXAMPLES = (
+    Example("top_k", (TEN,), {"k": 2, "axis": 3}, _selected([[11, 10], [9, 8], [7, 6]], [[3, 2], [2, 3], [3, 2]])),
+    Example(
+        "top_k", (TEN,), {"k": 2, "axis": 2}, _selected([[4, 5, 10, 11], [3, 2, 9, 8]], [[2, 2, 0, 0], [1, 1, 1, 1]])
+    ),
+    Example(
+        "top_k",
+        (TIES,),
+        {"k": 3, "axis": 3},
+        _selected([[3, 2, 2], [5, 5, 4], [6, 6, 6]], [[3, 1, 2], [2, 3, 1], [0, 1, 2]]),
+    ),
+    Example(
+        "top_k",
+        (TIES,),
+        {"k": 3, "axis": 3, "direction": "increasing"},
+        _selected([[1, 2, 2], [3, 4, 5], [6, 6, 6]], [[0, 1, 2]] * 3),
+    ),
+)
+
+_PLAIN_SIZES = ((1, 1), (7, 7), (64, 5))
+
+SIZES = (
+    # On both sides of each length, and k, from which on some platform prunes; the last has a ragged end.
+    *((pruning, pruning.min_length - 1, 9) for pruning in PRUNINGS),
+    *(
+        (pruning, pruning.min_length, pruning.min_length // pruning.min_length_per_k + more)
+        for pruning in PRUNINGS
+        for more in (0, 1)
+    ),
+    *((pruning, pruning.min_length * 3 // 2 - 1, 3) for pruning in PRUNINGS),
+)
+"""The pruning on whose edge a size is, n and k."""
+
+
+def _draw(n: int, dtype: np.dtype[Any], rng: np.random.Generator, cases: int) -> Arguments:
+    return (of_every_trap(rng, max(cases, len(TRAPS)), n, dtype),)
+
+
+def _draw_few_rows(n: int, dtype: np.dtype[Any], rng: np.random.Generator, cases: int) -> Arguments:
+    return (of_every_trap(rng, cases * (MANY_ROWS - 1), n, dtype).reshape(cases, MANY_ROWS - 1, n),)
+
+
+def layouts(name: str) -> tuple[Layout, ...]:
+    """Return rows of every trap: of a few plain sizes, and on both sides of every threshold."""
+    dtype = jnp.dtype(name)
+    found = []
+    for (n, k), direction in itertools.product(_PLAIN_SIZES, DIRECTIONS):
+        options = {"k": k, "direction": direction}
+        found.append(Layout("short rows", partial(_draw, n, dtype), options, 300, "all at once"))
+    for (pruning, n, k), direction in itertools.product(SIZES, DIRECTIONS):
+        options = {"k": k, "direction": direction}
+        if pruning is PRUNING_OF_FEW_ROWS:
+            draw, cases = partial(_draw_few_rows, n, dtype), 9
+            found.append(Layout("few rows on the edge of a method", draw, options, cases, "one after another"))
+        else:
+            found.append(Layout("rows on the edge of a method", partial(_draw, n, dtype), options, 60, "all at once"))
+    return tuple(found)
+
+
+def call(
+    group: str, rows: int, n: int, k: int, dtype: str, direction: str, *, data: str = "random", origin: str = "the grid"
+) -> Call:
+    """Return the call that selects ``k`` of ``n`` in so many rows."""
+    kind = np.dtype(dtype)
+    moved = rows * n * kind.itemsize + rows * k * (kind.itemsize + 4)
+    return Call(
+        *("top_k", group, f"{rows}x{n} k{k}", dtype, data, origin),
+        draw=lambda rng: (TIMED[data](rng, (rows, n), kind),),
+        bytes=moved,
+        options={"k": k, "direction": direction},
+        at={"growth in n": n, "growth in k": k}.get(group),
+        # On data that a branch predictor has learned by heart a selection is faster than it ever is in practice.
+        draws=max(1, min(8, 2**25 // moved)),
+    )
+
+
+def _grid() -> Iterator[Call]:
+    sizes = [(64, 1000, 10), (1024, 256, 8), (16, 131_072, 32), (1, 2**20, 64), (1, 2**20, 4096), (1, 2**24, 64)]
+    dtypes = ["float32", "float16", "int32", "uint32", "int16", "uint8", "int8"]
+    kinds = [("float32", "ascending"), ("float32", "all equal"), *((dtype, "random") for dtype in dtypes)]
+    for size, (dtype, data), direction in itertools.product(sizes, kinds, DIRECTIONS):
+        yield call("grid", *size, dtype, direction, data=data)
+
+
+def _models() -> Iterator[Call]:
+    for dtype in ("float32", "bfloat16"):
+        yield call("models", 1, 50_257, 50, dtype, "decreasing", origin="sampling one token, GPT-2's vocabulary")
+        yield call("models", 16, 128_256, 50, dtype, "decreasing", origin="sampling 16 tokens, Llama 3's vocabulary")
+    yield call("models", 1, 128_256, 50, "float32", "decreasing", data="with NaN", origin="a diverged model's logits")
+    yield call("models", 4096, 256, 8, "float32", "decreasing", origin="routing 4,096 tokens to 8 of 256 experts")
+    yield call("models", 8, 10 * 50_257, 10, "float32", "decreasing", origin="beam search, 10 beams")
+    yield call("models", 1, 10**6, 10, "float32", "increasing", origin="nearest 10 of a million distances")
+    yield call("models", 1, 2**24, 10, "float32", "increasing", origin="nearest 10 of 16 million distances")
+    many_ties = "quantized scores, many ties"
+    yield call("models", 1, 2**20, 64, "uint8", "decreasing", data="few distinct", origin=many_ties)
+
+
+def _growth() -> Iterator[Call]:
+    dtypes = ("float32", "float16", "int32", "int16", "uint8")
+    for dtype, exponent in itertools.product(dtypes, range(10, 27)):
+        yield call("growth in n", 1, 2**exponent, 64, dtype, "decreasing", origin="how time grows with n")
+    for dtype, exponent in itertools.product(dtypes, range(20)):
+        yield call("growth in k", 1, 2**20, 2**exponent, dtype, "decreasing", origin="how time grows with k")
+
+
+def _accelerators() -> Iterator[Call]:
+    sizes = [
+        *((64, 2**17, 10), (1024, 2**15, 16), (8192, 256, 8), (1, 50_257, 50), (128, 2**17, 64), (128, 2**20, 64)),
+        *((128, 2**20, 2048), (1, 2**24, 64), (1, 2**24, 4096), (1, 2**28, 64), (1, 2**30, 100)),
+    ]
+    dtypes = ("float32", "float16", "bfloat16", "int32", "int16", "uint8")
+    kinds = [
+        *((dtype, "random", "decreasing") for dtype in dtypes),
+        *(("float32", data, "decreasing") for data in ("ascending", "all equal")),
+        ("float32", "random", "increasing"),
+    ]
+    for (rows, n, k), (dtype, data, direction) in itertools.product(sizes, kinds):
+        if n < 2**28 or (data, direction) == ("random", "decreasing"):
+            limited = "what a GPU's memory and its tensor cores limit"
+            yield call("accelerators", rows, n, k, dtype, direction, data=data, origin=limited)
+
+
+def stock(call: Call, **options: Any) -> Callable[..., tuple[jax.Array, ...]]:
+    """Return ``lax.top_k``, with these options of its own; the smallest are the largest of the reversed order."""
+    k = call.options["k"]
+    # The usual reversals: the complement of an integer, the negative of a float.
+    reverse = lax.bitwise_not if "int" in call.dtype else lax.neg
+
+    def largest(x: jax.Array) -> tuple[jax.Array, ...]:
+        return tuple(lax.top_k(x, k, **options))
+
+    def smallest(x: jax.Array) -> tuple[jax.Array, ...]:
+        values, indices = lax.top_k(reverse(x), k, **options)
+        return reverse(values), indices
+
+    return largest if call.options["direction"] == "decreasing" else smallest
+
+
+OPERATOR = Operator(
+    "top_k",
+    EXAMPLES,
+    dtypes=("float32", "float16", "bfloat16", "int32", "int16", "int8", "uint32", "uint16", "uint8"),
+    layouts=layouts,
+    stride=9,
+    calls=(*_grid(), *_models(), *_growth(), *_accelerators()),
+    races=(
+        call("races", 64, 2**17, 10, "float32", "decreasing"),
+        *(call("races", 1, 2**20, 64, dtype, "decreasing") for dtype in ("float16", "int32", "uint8")),
+    ),
+    small=call("overheads", 1, 1024, 8, "float32", "decreasing", origin="a small call"),
+    stock=stock,
+    judged_rows=2,
+)

@@ -1,0 +1,77 @@
+"""Derive from the cases of all operators what the self-check has to do."""
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from jaxdml._cases import OPERATORS
+from jaxdml._cases.records import Call, Layout, Operator
+from jaxdml._selfcheck.batches import Batch
+
+
+@dataclass(frozen=True)
+class Check:
+    """An operator and dtype to compare with the oracle: one row of the table."""
+
+    record: Operator
+    dtype: str
+
+    @property
+    def operator(self) -> str:
+        """Return the operator's name."""
+        return self.record.name
+
+    @property
+    def label(self) -> str:
+        """Say what is being done."""
+        return f"{self.operator} {self.dtype}"
+
+    def layouts(self, thorough: bool) -> list[tuple[int, Layout]]:
+        """Return the layouts to run and their numbers: all, or without ``thorough`` every ``stride``-th."""
+        stride = 1 if thorough else self.record.stride
+        start = self.record.dtypes.index(self.dtype) % stride
+        return list(enumerate(self.record.layouts(self.dtype)))[start::stride]
+
+    def batches(self, seed: int, share: float, thorough: bool) -> Iterator[Batch]:
+        """Draw this share of the cases of every layout to run."""
+        for number, layout in self.layouts(thorough):
+            cases = max(min(layout.cases, _FEWEST), round(share * layout.cases))
+            yield Batch(self.operator, layout, layout.draw(generator(seed, f"{self.label} {number}"), cases))
+
+
+@dataclass(frozen=True)
+class Race:
+    """A call to time against stock JAX: one row of the table."""
+
+    record: Operator
+    call: Call
+
+    @property
+    def operator(self) -> str:
+        """Return the operator's name."""
+        return self.record.name
+
+    @property
+    def label(self) -> str:
+        """Say what is being done."""
+        return f"{self.operator} {self.call.dtype}, {self.call.size} against stock JAX"
+
+
+_FEWEST = 9
+"""Cases of a layout that there are at least; some layouts set as many traps in turn."""
+
+
+def generator(seed: int, label: str) -> np.random.Generator:
+    """Return the source of the data of one label, which no other label's data depends on."""
+    return np.random.default_rng([seed, zlib.crc32(label.encode())])
+
+
+EXAMPLES = tuple(example for record in OPERATORS for example in record.examples)
+CHECKS = tuple(Check(record, dtype) for record in OPERATORS for dtype in record.dtypes)
+
+
+def races(thorough: bool) -> tuple[Race, ...]:
+    """Return the calls to time: one of each operator, or with ``thorough`` all."""
+    return tuple(Race(record, call) for record in OPERATORS for call in record.races[: None if thorough else 1])
