@@ -6,18 +6,32 @@ import hypothesis
 import jax
 import pytest
 
+from tests import memory_maps
+
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
+# HYPOTHESIS_PROFILE=thorough draws more data, and tests.grids gives the full product of static arguments.
 _common = {"deadline": None, "print_blob": True, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
 hypothesis.settings.register_profile("ci", derandomize=True, max_examples=25, **_common)
 hypothesis.settings.register_profile("default", max_examples=25, **_common)
-hypothesis.settings.register_profile("thorough", max_examples=400, **_common)
+hypothesis.settings.register_profile("thorough", max_examples=200, **_common)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "default"))
+
+
+def pytest_report_header():
+    """Say whether memory maps are counted."""
+    if memory_maps.used() is None:
+        return "memory maps: not counted, this system does not list them"
+    return f"memory maps: a module may use half of {memory_maps.allowed()}"
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _released():
-    """Let go of what a module compiled: Linux allows a process 65,530 memory maps, and every program takes some."""
+    """Release what a module compiled; fail where that took so many memory maps that a larger one might crash."""
     yield
+    used = memory_maps.used()
     jax.clear_caches()
+    complaint = None if used is None else memory_maps.complaint(used, memory_maps.allowed())
+    if complaint:
+        pytest.fail(complaint, pytrace=False)
