@@ -19,6 +19,13 @@ hypothesis.settings.register_profile("thorough", max_examples=200, **_common)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "default"))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config):
+    """Take one worker a core for the whole suite; none for a selection of tests, or on a GPU, whose memory is one's."""
+    whole = config.args_source == config.ArgsSource.TESTPATHS and not config.option.keyword
+    return None if whole and jax.default_backend() == "cpu" else 0
+
+
 def pytest_report_header():
     """Say whether memory maps are counted."""
     if memory_maps.used() is None:
