@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
-MOST_CASES = 1000
+MOST_CASES = 300
 """A full product that is larger is sampled, and every pair of values is added."""
 
 Case = tuple[Any, ...]

@@ -25,8 +25,7 @@ VALUES = [
     for names in (
         ("float32", "int32", "uint32"),
         ("float16", "bfloat16"),
-        ("int8", "uint8", "int16", "uint16"),
-        ("bool",),
+        ("int8", "uint8", "int16", "uint16", "bool"),
         ("complex64",),
     )
 ]
@@ -176,10 +175,10 @@ def in_words(x, indices, updates, mode, duplicates):
 
 
 def word_problem(leading, window, dtype, mode, duplicates, kind="any bits"):
-    """x, indices and updates; only "last" gets every update twice."""
+    """Make x, indices and updates; only with "last" are places written twice, all but the first."""
     indices = np.array(PLACES[mode], np.int32)[:, : len(leading)]
     if duplicates == "last":
-        indices = np.concatenate([indices, indices[::-1]])
+        indices = np.concatenate([indices, indices[:0:-1]])
     return data(kind, 1, (*leading, *window), dtype), indices, data(kind, 2, (len(indices), *window), dtype)
 
 
@@ -287,7 +286,7 @@ def test_half_bytes_are_written_too(dtype, duplicates):
     assert_same_bits(np.asarray(got).astype(np.float32), want.astype(np.float32))
 
 
-@grid(of=SLICED, mode=["drop", "clip"], dtype=VALUES[:3])
+@grid(of=SLICED, mode=["drop", "clip"], dtype=[OneOf(*(np.dtype(name) for name in ("float32", "bfloat16", "int8")))])
 @few_draws
 @given(seed=seeds, index_dtype=index_dtypes)
 def test_unspecified_duplicates_leave_one_of_the_written_values(of, mode, dtype, seed, index_dtype):
@@ -319,8 +318,8 @@ def test_64_bit_values_and_indices_with_x64(dtype, mode, index_dtype):
 
 # Sizes on both sides of what a dtype can name.
 NAMEABLE = [
-    *(("int8", size) for size in (100, 127, 128, 129, 200, 300)),
-    *(("uint8", size) for size in (127, 128, 255, 256, 257, 300)),
+    *(("int8", size) for size in (127, 128, 129, 200)),
+    *(("uint8", size) for size in (128, 255, 256, 257)),
     *(("int16", size) for size in (300, 2**15 - 1, 2**15, 2**15 + 1)),
     *(("uint16", size) for size in (300, 2**16 - 1, 2**16, 2**16 + 1)),
     *((str(dtype), 300) for dtype in INDEX_DTYPES if dtype.itemsize > 2),
