@@ -23,10 +23,9 @@ DUPLICATES = ["unspecified", "last", "unique"]
 VALUES = [
     OneOf(*(np.dtype(name) for name in names))
     for names in (
-        ("float32", "int32", "uint32"),
+        ("float32", "int32", "uint32", "complex64"),
         ("float16", "bfloat16"),
         ("int8", "uint8", "int16", "uint16", "bool"),
-        ("complex64",),
     )
 ]
 """By what they move as."""
