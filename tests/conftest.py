@@ -1,23 +1,56 @@
 """Strictness, switched on for every test."""
 
+import itertools
 import os
 
 import hypothesis
 import jax
 import pytest
 
+from tests import memory_maps
+
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
+# HYPOTHESIS_PROFILE=thorough draws more data, and tests.grids gives the full product of static arguments.
 _common = {"deadline": None, "print_blob": True, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
 hypothesis.settings.register_profile("ci", derandomize=True, max_examples=25, **_common)
 hypothesis.settings.register_profile("default", max_examples=25, **_common)
-hypothesis.settings.register_profile("thorough", max_examples=400, **_common)
+hypothesis.settings.register_profile("thorough", max_examples=200, **_common)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "default"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config):
+    """Take one worker a core for the whole suite; none for a selection of tests, or on a GPU, whose memory is one's."""
+    whole = config.args_source == config.ArgsSource.TESTPATHS and not config.option.keyword
+    return None if whole and jax.default_backend() == "cpu" else 0
+
+
+def pytest_report_header():
+    """Say whether memory maps are counted."""
+    if memory_maps.used() is None:
+        return "memory maps: not counted, this system does not list them"
+    return f"memory maps: a module may use half of {memory_maps.allowed()}"
+
+
+_finished = itertools.count(1)
+
+
+@pytest.fixture(autouse=True)
+def _released_in_time():
+    """Release what was compiled so far where it takes a quarter of the memory maps; to count them takes a while."""
+    yield
+    if next(_finished) % 50 == 0 and 4 * (memory_maps.used() or 0) > memory_maps.allowed():
+        jax.clear_caches()
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _released():
-    """Let go of what a module compiled: Linux allows a process 65,530 memory maps, and every program takes some."""
+    """Release what a module compiled; fail where that took so many memory maps that a larger one might crash."""
     yield
+    used = memory_maps.used()
     jax.clear_caches()
+    complaint = None if used is None else memory_maps.complaint(used, memory_maps.allowed())
+    if complaint:
+        pytest.fail(complaint, pytrace=False)

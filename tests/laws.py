@@ -8,7 +8,11 @@ from tests.strategies import unsigned
 def bits(x) -> np.ndarray:
     """Return the array as integers, so that NaNs and zeros compare by their patterns."""
     x = np.asarray(x)
-    return x.astype(np.uint8) if x.dtype == bool else x.view(unsigned(x.dtype)) if x.dtype.kind != "c" else x
+    if x.dtype == bool:
+        return x.astype(np.uint8)
+    if x.dtype.kind == "c":
+        x = np.stack([x.real, x.imag], axis=-1)
+    return x.view(unsigned(x.dtype))
 
 
 def assert_same_bits(got, want) -> None:

@@ -276,15 +276,9 @@ def test_refuses_with_the_whole_text(name):
     with pytest.raises(error) as caught:
         call()
     assert type(caught.value) is error
-    assert str(caught.value) == f"{rule}\n  {operands}\n  {advice}"
-
-
-@pytest.mark.parametrize("name", REFUSALS)
-def test_every_text_has_three_lines_that_end_well(name):
-    _, _, rule, operands, advice = REFUSALS[name]
-    assert re.fullmatch(r"jaxdml\.\w+: .+\.", rule)
-    assert "\n" not in rule + operands + advice
-    assert advice.endswith(".")
+    text = str(caught.value)
+    assert text == f"{rule}\n  {operands}\n  {advice}"
+    assert re.fullmatch(r"jaxdml\.\w+: [^\n]+\.\n  [^\n]+\n  [^\n]+\.", text)  # Three lines, two of them sentences.
 
 
 def test_refuses_while_tracing():

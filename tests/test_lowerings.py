@@ -1,6 +1,7 @@
 """Which primitives reach each platform, read from the program; any machine can lower for all of them."""
 
 import functools
+import itertools
 import math
 import re
 
@@ -13,8 +14,10 @@ import jaxdml
 from jaxdml._lowerings import _platform
 from jaxdml._lowerings import quantized_linear_matrix_multiply as products
 from jaxdml._lowerings import top_k as lowering
+from tests.grids import OneOf, grid
 
 PLATFORMS = ["cpu", "cuda", "rocm", "tpu"]
+FEW = products.MAX_ROWS_UNTURNED
 
 
 def lowered(function, *arguments, platform):
@@ -29,9 +32,7 @@ def selected_dtypes(text):
     return set(re.findall(r"chlo\.top_k.*?: tensor<(?:\d+x)*(\w+)>", text))
 
 
-@pytest.mark.parametrize("platform", PLATFORMS)
-@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int32", "uint8"])
-@pytest.mark.parametrize("shape", [(4, 100), (4, 1 << 16)])
+@grid(platform=PLATFORMS, dtype=["float32", "float16", "bfloat16", "int32", "uint8"], shape=[(4, 100), (4, 1 << 16)])
 def test_selection_compares_integers_but_on_cpu_their_float_images(platform, dtype, shape):
     text = lowered(lambda x: jaxdml.top_k(x, 5), array(shape, dtype), platform=platform)
     width = 8 * jnp.dtype(dtype).itemsize
@@ -57,12 +58,12 @@ def test_cpu_selects_without_a_sort_of_the_axis():
         assert not [line for line in text.splitlines() if " sort(" in line and f"{n}" in line]
 
 
-@pytest.mark.parametrize("platform", PLATFORMS)
-@pytest.mark.parametrize("a", ["int8", "uint8"])
-@pytest.mark.parametrize("b", ["int8", "uint8"])
-@pytest.mark.parametrize("depth", [64, 1024, 1025, 100_000])
-@pytest.mark.parametrize("rows", [16, products.MAX_ROWS_UNTURNED + 1])
-def test_every_product_is_int8_by_int8_into_int32_or_as_exact(platform, a, b, depth, rows):
+SMALL_SHAPES = itertools.product([64, 1024, 1025, 100_000], [16, FEW + 1])
+
+
+@grid(platform=PLATFORMS, sizes=list(SMALL_SHAPES), a=["int8", "uint8"], b=["int8", "uint8"])
+def test_every_product_is_int8_by_int8_into_int32_or_as_exact(platform, sizes, a, b):
+    depth, rows = sizes
     one = np.float32(1)
 
     def call(a, b, za, zb):
@@ -130,7 +131,7 @@ def test_cpu_features_are_what_linux_lists(monkeypatch, tmp_path, listed):
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
-@pytest.mark.parametrize("rows", [4, products.MAX_ROWS_UNTURNED + 1])
+@pytest.mark.parametrize("rows", [4, FEW + 1])
 def test_gpus_multiply_deep_int8_in_sizes_that_are_multiples_of_16(platform, rows):
     one = np.float32(1)
 
@@ -144,19 +145,16 @@ def test_gpus_multiply_deep_int8_in_sizes_that_are_multiples_of_16(platform, row
     assert all(int(size) % 16 == 0 for product in sizes for size in product) == (platform in ("cuda", "rocm"))
 
 
-FEW = products.MAX_ROWS_UNTURNED
-
-
-@pytest.mark.parametrize("platform", PLATFORMS)
-@pytest.mark.parametrize(
-    ("a_shape", "b_batch", "many"),
-    [
+@grid(
+    platform=PLATFORMS,
+    shapes=[
         ((1,), (), False), ((FEW,), (), False), ((FEW + 1,), (), True),
         ((2, FEW), (), True), ((2, FEW // 2), (1,), False), ((2, FEW), (2,), False), ((2, FEW + 1), (2,), True),
     ],
+    depth=[1024, OneOf(1025, 100_000)],
 )  # fmt: skip
-@pytest.mark.parametrize("depth", [1024, 1025, 100_000])
-def test_gpus_turn_the_right_matrix_of_many_rows_first(platform, a_shape, b_batch, many, depth):
+def test_gpus_turn_the_right_matrix_of_many_rows_first(platform, shapes, depth):
+    a_shape, b_batch, many = shapes
     one = np.float32(1)
 
     def call(a, b, za, zb):

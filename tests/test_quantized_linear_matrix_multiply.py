@@ -3,13 +3,13 @@
 import itertools
 import math
 from fractions import Fraction
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import jaxdml
 from jaxdml import reference
@@ -18,17 +18,22 @@ from jaxdml._algorithms.requantize import multiplier_of, requantize, requantize_
 from jaxdml._algorithms.row_product import row_product
 from jaxdml._lowerings import quantized_linear_matrix_multiply as lowering
 from tests.exact_rounding import begins, one_multiply, rounded_quotients, scale_triples
+from tests.grids import OneOf, grid
 from tests.laws import assert_same_bits
 from tests.strategies import seeds
 
 multiply = jaxdml.quantized_linear_matrix_multiply
+jitted_multiply = jax.jit(multiply, static_argnames=("output_dtype", "implementation"))
 QUANTIZED = [np.dtype(np.int8), np.dtype(np.uint8)]
-SIGNEDNESS = list(itertools.product(QUANTIZED, repeat=3))
 ONE = np.float32(1)
 # What only CPUs have is not for other devices.
 ON_CPU = jax.default_backend() == "cpu"
 METHODS = [None, *(name for name in lowering.METHODS if ON_CPU or name != "mixed_dot")]
-SIZES = st.sampled_from([1, 2, 3, 5, 7, 8, 9])  # On both sides of where rows of ones are filled in.
+DISTINCT_METHODS = [OneOf(None, "integer_dot"), *METHODS[2:]]
+"""None chooses one of the others."""
+SIZES = [1, 7, 8]  # On both sides of where rows of ones are filled in.
+BATCHES = [((), ()), ((2,), (2,)), ((3,), ()), ((), (2,)), ((2, 1), (1, 3)), ((0,), (1,))]
+STYLES = ["power of two", "decimal", "any", "extreme"]
 
 
 def integers(rng, dtype, shape):
@@ -47,70 +52,80 @@ def scales(rng, shape, style):
     return (rng.uniform(1, 2, shape) * 2.0**exponents).astype(np.float32)
 
 
-@st.composite
-def problems(draw, depths=range(41)):
-    """Operands of every signedness, batch and kind of scale and zero point."""
-    rng = np.random.default_rng(draw(seeds))
-    m, n, k = draw(SIZES), draw(SIZES), draw(st.sampled_from(depths))
-    a_batch, b_batch = draw(
-        st.sampled_from([((), ()), ((2,), (2,)), ((3,), ()), ((), (2,)), ((2, 1), (1, 3)), ((0,), (1,))])
-    )
-    batch = np.broadcast_shapes(a_batch, b_batch)
-    of = dict(zip("abo", draw(st.sampled_from(SIGNEDNESS)), strict=True))
-    a, b = integers(rng, of["a"], (*a_batch, m, k)), integers(rng, of["b"], (*b_batch, k, n))
-    rows = [(), (1,), (m,), (m, 1), (*batch, m, 1), (1,) * (len(batch) + 2)]
-    columns = [(), (1,), (n,), (1, n), (*batch, 1, n)]
-    shapes = {"a": rows, "b": columns, "o": rows}
-    style = draw(st.sampled_from(["power of two", "decimal", "any", "extreme"]))
-    parameters = {}
-    for name in "abo":
-        parameters[name] = scales(rng, draw(st.sampled_from(shapes[name])), style)
-        absent = draw(st.booleans())
-        parameters[name + "z"] = None if absent else integers(rng, of[name], draw(st.sampled_from(shapes[name])))
-    p = parameters
-    return (a, p["a"], p["az"], b, p["b"], p["bz"], p["o"], p["oz"]), of["o"]
+# Shapes and dtypes are static: each set of them is compiled once, and checked with many data.
+few_draws = settings(max_examples=settings().max_examples // 5)
+
+# By what axes of the result, [batch, m, n], a parameter has: "m" has one value a row, "bm1" is of the result's rank.
+ROWS = ["", "m", "bm1", "1", "m1", "b11"]
+COLUMNS = ["", "n", "b1n", "1", "1n"]
 
 
-@pytest.mark.parametrize("method", METHODS)
-@given(problem=problems())
-def test_agrees_with_the_oracle(method, problem):
-    arguments, dtype = problem
-    for options in ({}, {"output_dtype": dtype}):
-        if options and arguments[-1] is not None and arguments[-1].dtype != dtype:
-            continue
-        assert_same_bits(
-            multiply(*arguments, **options, implementation=method),
-            reference.quantized_linear_matrix_multiply(*arguments, **options),
-        )
+def shape_of(axes, batch, m, n):
+    sizes = {"m": (m,), "n": (n,), "1": (1,), "b": batch}
+    return sum((sizes[axis] for axis in axes), ())
 
 
-@pytest.mark.parametrize("method", METHODS)
-@given(problem=problems(depths=[33_025, 33_026, 65_794, 131_071, 131_072, 200_000]))
-@settings(max_examples=settings().max_examples // 2)
-def test_no_depth_overflows(method, problem):
-    arguments, _ = problem
-    a, b = arguments[0], arguments[3]
-    a = np.full_like(a, np.iinfo(a.dtype).min) if a.size % 2 else a
-    arguments = (a, *arguments[1:3], b, *arguments[4:])
-    got = multiply(*arguments, implementation=method)
-    assert_same_bits(got, reference.quantized_linear_matrix_multiply(*arguments))
+def problem(seed, dtypes, sizes, batches, scale_axes, zero_axes):
+    """Draw all arguments; a zero point whose axes are None is absent, and a scale is of any style."""
+    rng = np.random.default_rng(seed)
+    m, k, n = sizes
+    batch = np.broadcast_shapes(*batches)
+    style = rng.choice(STYLES)
+    of_matrices = integers(rng, dtypes[0], (*batches[0], m, k)), integers(rng, dtypes[1], (*batches[1], k, n))
+    of_scales = [scales(rng, shape_of(axes, batch, m, n), style) for axes in scale_axes]
+    of_zeros = [
+        None if axes is None else integers(rng, dtype, shape_of(axes, batch, m, n))
+        for axes, dtype in zip(zero_axes, dtypes, strict=True)
+    ]
+    (a, b), (sa, sb, so), (za, zb, zo) = of_matrices, of_scales, of_zeros
+    # A NumPy array takes a program of its own to copy.
+    return jax.device_put((a, sa, za, b, sb, zb, so, zo))
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("k", [33_025, 33_026, 70_000])
-@pytest.mark.parametrize("sign", [-1, 1])
-def test_the_greatest_sums_are_exact(method, k, sign):
+def agrees(given, method, jitted, **options):
+    got = (jitted_multiply if jitted else multiply)(*given, implementation=method, **options)
+    given = [None if x is None else np.asarray(x) for x in given]
+    assert_same_bits(got, reference.quantized_linear_matrix_multiply(*given, **options))
+
+
+@grid(
+    method=METHODS, m=SIZES, k=[0, OneOf(1, 7, 8), 40], n=SIZES, batches=BATCHES,
+    a=QUANTIZED, b=QUANTIZED, output=QUANTIZED, inferred=[False, True],
+    sa=[*ROWS[:3], OneOf(*ROWS[3:])], sb=[*COLUMNS[:3], OneOf(*COLUMNS[3:])], so=[*ROWS[:3], OneOf(*ROWS[3:])],
+    za=[None, OneOf(*ROWS)], zb=[None, OneOf(*COLUMNS)], zo=[None, OneOf(*ROWS)],
+    jitted=[False, True],
+)  # fmt: skip
+@few_draws
+@given(seed=seeds)
+def test_agrees_with_the_oracle(method, m, k, n, batches, a, b, output, inferred, sa, sb, so, za, zb, zo, jitted, seed):
+    given = problem(seed, (a, b, output), (m, k, n), batches, (sa, sb, so), (za, zb, zo))
+    # Without an output_dtype it is that of the output's zero point, and without that of a.
+    agrees(given, method, jitted, **({} if inferred else {"output_dtype": output}))
+
+
+@grid(
+    method=DISTINCT_METHODS, k=[33_025, 33_026, 65_794, 131_071, 131_072, 200_000],
+    a=QUANTIZED, b=QUANTIZED, za=[None, OneOf("", "m")], zb=[None, OneOf("", "n")], m=[1, 3],
+)  # fmt: skip
+@settings(max_examples=settings().max_examples // 12)
+@given(seed=seeds)
+def test_no_depth_overflows(method, k, a, b, za, zb, m, seed):
+    given = problem(seed, (a, b, a), (m, k, 2), ((), ()), ("", "n", ""), (za, zb, None))
+    agrees(given, method, False)
+    lowest = jnp.full_like(given[0], np.iinfo(a).min)
+    agrees((lowest, *given[1:]), method, False)
+
+
+@grid(method=DISTINCT_METHODS, k=[33_025, 33_026, 70_000])
+def test_the_greatest_sums_are_exact(method, k):
     # Every product is 255 * 255, or its negative: the worst that zero points allow.
-    a, b = np.full((1, k), 255, np.uint8), np.full((k, 1), 127, np.int8)
-    if sign < 0:
-        b = ~b
-    zero_b = np.int8(-128 if sign > 0 else 127)
-    total = sign * 255 * 255 * k
-    divisor = np.float32(abs(total) / 100.0)
-    arguments = (a, ONE, np.uint8(0), b, ONE, zero_b, divisor)
-    got = multiply(*arguments, output_dtype="int8", implementation=method)
-    assert_same_bits(got, reference.quantized_linear_matrix_multiply(*arguments, output_dtype="int8"))
-    assert got.item() == sign * 100
+    a, greatest = np.full((1, k), 255, np.uint8), np.full((k, 1), 127, np.int8)
+    divisor = np.float32(255 * 255 * k / 100.0)
+    for b, zero_b, want in ((greatest, np.int8(-128), 100), (~greatest, np.int8(127), -100)):
+        given = a, ONE, np.uint8(0), b, ONE, zero_b, divisor
+        got = multiply(*given, output_dtype="int8", implementation=method)
+        assert_same_bits(got, reference.quantized_linear_matrix_multiply(*given, output_dtype="int8"))
+        assert got.item() == want
 
 
 def residuals(low, high, *scales, zero_point):
@@ -133,15 +148,14 @@ def test_every_quotient_is_correctly_rounded(way, deep):
             accumulators = rng.integers(-span, span, 50_000, endpoint=True)
             low, high = (accumulators & 0xFFFF, accumulators >> 16) if deep else (accumulators, None)
             parts = [None if part is None else jnp.asarray(part.astype(np.int32)) for part in (low, high)]
+            exact = rounded_quotients(accumulators, triple)
             for zero_point in (-128, 0, 127):
                 got = quantize(*parts, *(jnp.float32(s) for s in triple), zero_point=jnp.int32(zero_point))
-                want = np.clip(rounded_quotients(accumulators, triple) + zero_point, -128, 127)
+                want = np.clip(exact + zero_point, -128, 127)
                 np.testing.assert_array_equal(got, want, err_msg=f"{triple=} {zero_point=}")
                 compared += want.size
-            wrong += (
-                np.clip(one_multiply(accumulators, triple), -128, 127)
-                != np.clip(rounded_quotients(accumulators, triple), -128, 127)
-            ).sum()
+            by_one = one_multiply(accumulators, triple)
+            wrong += (np.clip(by_one, -128, 127) != np.clip(exact, -128, 127)).sum()
     assert compared > 5_000_000
     assert wrong > 0  # Else these numbers would be too easy to tell the two apart.
 
@@ -239,11 +253,12 @@ def test_powers_of_two_leave_no_doubt(exponent, negative):
 
 
 def test_multipliers_are_what_their_parts_say():
+    multiplier = jax.jit(multiplier_of)
     for _, triple in TRIPLES:
         real = Fraction(float(triple[0])) * Fraction(float(triple[1])) / Fraction(float(triple[2])) * 2**30
         if not 2**-20 < abs(real) < 2**38:
             continue
-        by = multiplier_of(tuple(map(jnp.float32, triple)))
+        by = multiplier(tuple(map(jnp.float32, triple)))
         whole, fraction, limit = int(by.whole), Fraction(float(by.fraction)), int(by.limit)
         rest = (real - whole + 2**31) % 2**32 - 2**31
         assert abs(fraction - rest) <= Fraction(3, 2**23)
@@ -254,19 +269,28 @@ def test_multipliers_are_what_their_parts_say():
         assert by.tolerance < 0 or by.tolerance >= 2 + limit / 2**20 * 0.999
 
 
-@pytest.mark.parametrize(
-    "shapes", [("row", "one", "one"), ("one", "column", "one"), ("row", "column", "row"), ("one",) * 3]
+@grid(
+    # A few multipliers, or one, are examined by themselves, and many with all accumulators.
+    given=[
+        (("row", "one", "one"), (3, 4000)),
+        (("row", "one", "row"), (400, 300)),
+        (("one", "column", "one"), (3, 4000)),
+        (("one", "column", "one"), (91, 91)),
+        (("one",) * 3, (91, 91)),
+        (("one",) * 3, (400, 300)),
+    ],
+    zero_point=[OneOf(None, -3)],
 )
-@pytest.mark.parametrize("size", [(90, 91), (91, 91), (3, 4000), (400, 300)])
-@pytest.mark.parametrize("style", ["power of two", "any", "extreme"])
-def test_multipliers_and_residuals_agree(shapes, size, style):
-    rng = np.random.default_rng(0)
+def test_multipliers_and_residuals_agree(given, zero_point):
+    shapes, size = given
     of = {"row": (size[0], 1), "column": (1, size[1]), "one": (1, 1)}
-    a, b, o = (jnp.asarray(scales(rng, of[shape], style)) for shape in shapes)
-    x = jnp.asarray(rng.integers(-(2**12), 2**12, size).astype(np.int32))
-    for zero_point in (None, jnp.full((1, 1), -3)):
-        given = x, None, a, b, o
-        assert_same_bits(jax.jit(multipliers)(*given, zero_point=zero_point), residuals(*given, zero_point=zero_point))
+    zero_point = None if zero_point is None else jnp.full((1, 1), zero_point)
+    by_multipliers, by_residuals = (jax.jit(partial(way, zero_point=zero_point)) for way in (multipliers, residuals))
+    for style in ("power of two", "any", "extreme"):
+        rng = np.random.default_rng(0)
+        a, b, o = (scales(rng, of[shape], style) for shape in shapes)
+        x = rng.integers(-(2**12), 2**12, size).astype(np.int32)
+        assert_same_bits(by_multipliers(x, None, a, b, o), by_residuals(x, None, a, b, o))
 
 
 @pytest.mark.parametrize("axes", [(0, None), (None, 0), (0, 0)])
@@ -294,8 +318,9 @@ def test_a_larger_product_agrees_with_the_oracle(scale):
     assert_same_bits(multiply(*given), reference.quantized_linear_matrix_multiply(*given))
 
 
-@pytest.mark.parametrize("depth", [1, 7, 8, 9, 31, 32, 33, 100, 1000])
-@pytest.mark.parametrize("zero_points", [(None, None), (-128, None), (None, 127), (127, -128)])
+@grid(
+    depth=[1, 7, 8, 9, 31, 32, 33, 100, 1000], zero_points=[OneOf((None, None), (-128, None), (None, 127), (127, -128))]
+)
 def test_one_row_is_multiplied_exactly(depth, zero_points):
     if not ON_CPU:
         pytest.skip("XLA's GPU backend gets plain int8 products of some sizes wrong")
@@ -307,17 +332,31 @@ def test_one_row_is_multiplied_exactly(depth, zero_points):
         za, zb = (None if zero is None else jnp.full((1,) * a.ndim, zero) for zero in zero_points)
         return row_product(a, za, b, zb)
 
-    np.testing.assert_array_equal(product(*map(jnp.asarray, (a, b))), wide[0] @ wide[1])
-    np.testing.assert_array_equal(jax.vmap(product)(a, b), wide[0] @ wide[1])
-    np.testing.assert_array_equal(jax.vmap(product, in_axes=(0, None))(a, b[0]), wide[0] @ wide[1][0])
-    np.testing.assert_array_equal(jax.vmap(product, in_axes=(None, 0))(a[0], b), wide[0][0] @ wide[1])
+    @jax.jit
+    def products(a, b):
+        mapped = ((0, 0), (a, b)), ((0, None), (a, b[0])), ((None, 0), (a[0], b))
+        return product(a, b), *(jax.vmap(product, in_axes=axes)(*given) for axes, given in mapped)
+
+    wanted = wide[0] @ wide[1], wide[0] @ wide[1], wide[0] @ wide[1][0], wide[0][0] @ wide[1]
+    for got, want in zip(products(a, b), wanted, strict=True):
+        np.testing.assert_array_equal(got, want)
 
 
-SHALLOW = integer_dot.centered_product, aligned_product.float_product
-DEEP = integer_dot.centered_product, aligned_product.turned_product, aligned_product.unturned_product
 DEEPEST = aligned_product.DEEPEST_FLOAT_SUM
-PRODUCTS = [*itertools.product(SHALLOW, (1, 7, DEEPEST)), *itertools.product(DEEP, (DEEPEST + 1, DEEPEST + 16, 5000))]
-BATCHES = [((), ()), ((2, 3), (1, 1)), ((2, 8), (1, 1)), ((2, 1), (1, 3)), ((1,), (2,)), ((0,), (1,)), ((2, 3), (2, 3))]
+SHALLOW_DEPTHS, DEEP_DEPTHS = (1, 7, DEEPEST), (DEEPEST + 1, DEEPEST + 16, 5000)
+PRODUCTS = [
+    *((integer_dot.centered_product, depths) for depths in (SHALLOW_DEPTHS, DEEP_DEPTHS)),
+    (aligned_product.float_product, SHALLOW_DEPTHS),
+    (aligned_product.turned_product, DEEP_DEPTHS),
+    (aligned_product.unturned_product, DEEP_DEPTHS),
+]
+BROADCAST = [
+    ((), ()),
+    OneOf(((2, 3), (1, 1)), ((2, 8), (1, 1))),
+    OneOf(((2, 1), (1, 3)), ((1,), (2,))),
+    ((0,), (1,)),
+    ((2, 3), (2, 3)),
+]
 
 
 def skip_if_known_wrong(multiply_by):
@@ -325,10 +364,13 @@ def skip_if_known_wrong(multiply_by):
         pytest.skip("XLA's GPU backend gets plain int8 products of some sizes wrong")
 
 
-@pytest.mark.parametrize(("multiply_by", "depth"), PRODUCTS)
-@pytest.mark.parametrize("zero_points", [(None, None), (5, None), (None, -128), (127, 9)])
-@pytest.mark.parametrize("batches", BATCHES)
-def test_products_broadcast_as_matmul_does(multiply_by, depth, zero_points, batches):
+@grid(
+    product=[OneOf(*itertools.product([product], depths)) for product, depths in PRODUCTS],
+    batches=BROADCAST,
+    zero_points=[(None, None), (5, None), (None, -128), (127, 9)],
+)
+def test_products_broadcast_as_matmul_does(product, batches, zero_points):
+    multiply_by, depth = product
     skip_if_known_wrong(multiply_by)
     rng = np.random.default_rng(depth)
     a, b = integers(rng, np.int8, (*batches[0], 3, depth)), integers(rng, np.int8, (*batches[1], depth, 18))
@@ -338,27 +380,33 @@ def test_products_broadcast_as_matmul_does(multiply_by, depth, zero_points, batc
     np.testing.assert_array_equal(got, want)
 
 
-@pytest.mark.parametrize(("multiply_by", "depth"), PRODUCTS)
-@pytest.mark.parametrize("fill", [None, 127, -128])
-def test_products_and_split_products_are_exact(multiply_by, depth, fill):
+@pytest.mark.parametrize(
+    ("multiply_by", "depth"), [(product, depth) for product, depths in PRODUCTS for depth in (min(depths), max(depths))]
+)
+def test_products_and_split_products_are_exact(multiply_by, depth):
     skip_if_known_wrong(multiply_by)
-    rng = np.random.default_rng(depth)
-    a, b = (rng.integers(-128, 128, shape).astype(np.int8) for shape in ((3, depth), (depth, 4)))
-    if fill is not None:
-        a[:], b[:] = fill, fill
     za, zb = np.int32([[-128], [127], [5]]), np.int32([[-128, 127, 0, 9]])
-    want = (a.astype(np.int64) - za) @ (b.astype(np.int64) - zb)
+    lengths = [longest for longest in {1, 100, depth} if longest <= depth <= 100 * longest]
 
     def product(*operands):
         return integer_dot.centered(multiply_by(*operands), (3, 4))
 
-    np.testing.assert_array_equal(jax.jit(product)(a, za, b, zb), want)
-    for longest in (1, 100, depth):
-        if longest > depth or depth // longest > 100:
-            continue
-        low, high = integer_dot.split_centered_product(*map(jnp.asarray, (a, za, b, zb)), product, longest)
-        assert ((low >= 0) & (low < 2**16)).all()
-        np.testing.assert_array_equal(np.asarray(high, np.int64) * 2**16 + np.asarray(low), want)
+    @jax.jit
+    def whole_and_split(*operands):
+        split = [integer_dot.split_centered_product(*operands, product, longest) for longest in lengths]
+        return product(*operands), split
+
+    for fill in (None, 127, -128):
+        rng = np.random.default_rng(depth)
+        a, b = (rng.integers(-128, 128, shape).astype(np.int8) for shape in ((3, depth), (depth, 4)))
+        if fill is not None:
+            a[:], b[:] = fill, fill
+        want = (a.astype(np.int64) - za) @ (b.astype(np.int64) - zb)
+        whole, split = whole_and_split(a, za, b, zb)
+        np.testing.assert_array_equal(whole, want)
+        for low, high in split:
+            assert ((low >= 0) & (low < 2**16)).all()
+            np.testing.assert_array_equal(np.asarray(high, np.int64) * 2**16 + np.asarray(low), want)
 
 
 def test_true_ties_go_to_even():
@@ -395,11 +443,12 @@ def test_meaningless_scales_do_no_harm(name, value, dtype):
     arguments = {"a_scale": ONE, "b_scale": ONE, "output_scale": ONE, name: np.float32(value)}
     rng = np.random.default_rng(0)
     a, b = integers(rng, np.int8, (4, 6)), integers(rng, np.uint8, (6, 4))
-    got = multiply(
-        a, arguments["a_scale"], None, b, arguments["b_scale"], None, arguments["output_scale"], output_dtype=dtype
-    )
-    assert got.dtype == dtype
-    assert got.shape == (4, 4)
+    given = a, arguments["a_scale"], None, b, arguments["b_scale"], None, arguments["output_scale"]
+    answers = [multiply(*given, output_dtype=dtype, implementation=method) for method in METHODS]
+    for got in answers:
+        assert got.shape == (4, 4)
+        assert_same_bits(got, answers[0])
+    assert answers[0].dtype == dtype
 
 
 @pytest.mark.parametrize("name", ["a_scale", "b_scale", "output_scale"])
@@ -414,10 +463,11 @@ def test_subnormal_scales_count_too(name, bits):
     assert_same_bits(multiply(*given), reference.quantized_linear_matrix_multiply(*given))
 
 
-@given(problem=problems())
-def test_jit_with_traced_scales_is_eager(problem):
-    arguments, _ = problem
-    assert_same_bits(jax.jit(multiply)(*arguments), multiply(*arguments))
+def test_nothing_depends_on_being_compiled():
+    given = np.uint8([[9, 200]]), ONE, np.uint8(3), np.int8([[7], [-5]]), ONE, None, np.float32(8)
+    with jax.disable_jit():
+        got = multiply(*given)
+    assert_same_bits(got, reference.quantized_linear_matrix_multiply(*given))
 
 
 @pytest.mark.parametrize("axes", [(0, None, None), (None, 0, None), (None, None, 0), (1, 1, 0), (2, 0, None)])
@@ -436,11 +486,14 @@ def test_vmap_over_any_argument_is_a_loop(axes):
         assert_same_bits(got[i], want)
 
 
-@pytest.mark.parametrize(("m", "k", "n"), [(2, 2, 2), (2, 3, 2), (5, 3, 2), (4, 5, 6), (17, 33, 9), (16, 31, 16)])
-@pytest.mark.parametrize("dtype", QUANTIZED)
-@pytest.mark.parametrize("transposed", [False, True])
-def test_ragged_sizes_in_any_layout(m, k, n, dtype, transposed):
-    # Sizes and layouts for which stock int8 products have been seen to be wrong on a GPU.
+# Sizes and layouts for which stock int8 products have been seen to be wrong on a GPU.
+@grid(
+    sizes=[(2, 2, 2), (2, 3, 2), (5, 3, 2), (4, 5, 6), (17, 33, 9), (16, 31, 16)],
+    dtype=[OneOf(*QUANTIZED)],
+    layout=[OneOf(*itertools.product([False, True], repeat=2))],
+)
+def test_ragged_sizes_in_any_layout(sizes, dtype, layout):
+    (m, k, n), (transposed, mapped) = sizes, layout
     rng = np.random.default_rng(0)
     a, b = integers(rng, dtype, (30, m, k)), integers(rng, dtype, (30, k, n))
     zero, scale = np.array(3, dtype), np.float32(0.01)
@@ -449,10 +502,9 @@ def test_ragged_sizes_in_any_layout(m, k, n, dtype, transposed):
         a, b = (jnp.swapaxes(x, -1, -2) for x in (a, b)) if transposed else (a, b)
         return multiply(a, scale, zero, b, ONE, None, ONE)
 
-    want = reference.quantized_linear_matrix_multiply(a, scale, zero, b, ONE, None, ONE)
     given = (a.swapaxes(1, 2), b.swapaxes(1, 2)) if transposed else (a, b)
-    assert_same_bits(jax.jit(call)(*given), want)
-    assert_same_bits(jax.jit(jax.vmap(call))(*given), want)
+    got = jax.jit(jax.vmap(call) if mapped else call)(*given)
+    assert_same_bits(got, reference.quantized_linear_matrix_multiply(a, scale, zero, b, ONE, None, ONE))
 
 
 def test_derivatives_are_zero_and_no_error():
