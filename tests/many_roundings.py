@@ -7,7 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml._algorithms.requantize import requantize, requantize_by_multiplier
+from jaxdml._algorithms.quantized.raw_product import RawProduct
+from jaxdml._algorithms.quantized.residuals import by_residuals
+from jaxdml._lowerings.requantization import by_multiplier_or_residuals
 from tests.exact_rounding import one_multiply, rounded_quotients, scale_triples
 
 _PER_TRIPLE = 500_000
@@ -20,11 +22,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     rng = np.random.default_rng(arguments.seed)
-    quantize = jax.jit(partial(requantize, zero_point=None, dtype=np.dtype(np.int8)))
+    quantize = jax.jit(partial(by_residuals, zero_point=None, dtype=np.dtype(np.int8)))
 
     @jax.jit
     def by_multiplier(accumulators: jax.Array, *scales: jax.Array) -> jax.Array:
-        return requantize_by_multiplier(lambda x: x, accumulators, scales, None, np.dtype(np.int8))
+        shape = (1, *accumulators.shape)
+        raw = RawProduct(accumulators.reshape(shape))
+        return by_multiplier_or_residuals(raw, scales, None, shape=shape, dtype=np.dtype(np.int8))[0]
 
     compared = ours = usual = 0
     while compared < arguments.outputs:
@@ -35,7 +39,7 @@ def main() -> int:
                 deep = span >= 2**31
                 parts = (accumulators & 0xFFFF, accumulators >> 16) if deep else (accumulators, None)
                 low, high = (None if part is None else jnp.asarray(part.astype(np.int32)) for part in parts)
-                got = np.asarray(quantize(low, high, *(jnp.float32(s) for s in triple)))
+                got = np.asarray(quantize(low, high, tuple(jnp.float32(s) for s in triple)))
                 if not deep:
                     other = np.asarray(by_multiplier(low, *(jnp.float32(s) for s in triple)))
                     ours += int((got != other).sum())

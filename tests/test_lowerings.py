@@ -12,12 +12,12 @@ import pytest
 
 import jaxdml
 from jaxdml._lowerings import _platform
-from jaxdml._lowerings import quantized_linear_matrix_multiply as products
-from jaxdml._lowerings import top_k as lowering
+from jaxdml._lowerings import integer_product as products
+from jaxdml._lowerings import selection as lowering
 from tests.grids import OneOf, grid
 
 PLATFORMS = ["cpu", "cuda", "rocm", "tpu"]
-FEW = products.MAX_ROWS_UNTURNED
+FEW = products.MAX_ROWS_UNTRANSPOSED
 
 
 def lowered(function, *arguments, platform):

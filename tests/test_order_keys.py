@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 
 from jaxdml import AxisDirection
-from jaxdml._algorithms import order_keys
+from jaxdml._algorithms.selection import order_keys
 from tests.laws import assert_same_bits
 from tests.strategies import FLOATS, HALVES, INTEGERS, WIDE, data, is_float, unsigned
 
 NARROW = [dtype for dtype in FLOATS + INTEGERS if dtype.itemsize < 4]
 keys_of = jax.jit(order_keys.order_keys, static_argnums=1)
-greater_of_pairs = jax.jit(order_keys.greater_of_pairs, static_argnums=1)
+greater_key_of_pairs = jax.jit(order_keys.greater_key_of_pairs, static_argnums=1)
 
 
 def every_pattern(dtype):
@@ -69,7 +69,7 @@ def test_the_greater_of_a_pair_is_one_of_its_keys(dtype, direction):
     negatives = np.stack([bits, bits ^ 0x8000], -1).view(dtype).reshape(2, -1)
     x = np.stack([patterns, *negatives, *(np.random.default_rng(seed).permutation(patterns) for seed in (0, 1))])
     keys = np.asarray(keys_of(x, direction))
-    greater = np.asarray(greater_of_pairs(x, direction))
+    greater = np.asarray(greater_key_of_pairs(x, direction))
     assert greater.dtype == np.uint32
     assert_same_bits((greater >> 16).astype(np.uint16), np.maximum(keys[:, ::2], keys[:, 1::2]))
-    assert_same_bits(greater_of_pairs(x[0], direction), greater[0])
+    assert_same_bits(greater_key_of_pairs(x[0], direction), greater[0])

@@ -13,10 +13,12 @@ from hypothesis import given, settings
 
 import jaxdml
 from jaxdml import reference
-from jaxdml._algorithms import aligned_product, fixed_point, integer_dot
-from jaxdml._algorithms.requantize import multiplier_of, requantize, requantize_by_multiplier
-from jaxdml._algorithms.row_product import row_product
-from jaxdml._lowerings import quantized_linear_matrix_multiply as lowering
+from jaxdml._algorithms.quantized import float_parts, integer_dot, raw_product, tensor_core_dot
+from jaxdml._algorithms.quantized.multiplier import may_be_doubtful, multiplier_of, rounded_products
+from jaxdml._algorithms.quantized.residuals import by_residuals as round_by_residuals
+from jaxdml._algorithms.quantized.row_product import row_product
+from jaxdml._lowerings import integer_product as lowering
+from jaxdml._lowerings.requantization import by_multiplier_or_residuals
 from tests.exact_rounding import begins, one_multiply, rounded_quotients, scale_triples
 from tests.grids import OneOf, grid
 from tests.laws import assert_same_bits
@@ -129,12 +131,14 @@ def test_the_greatest_sums_are_exact(method, k):
 
 
 def residuals(low, high, *scales, zero_point):
-    return requantize(low, high, *scales, zero_point, np.dtype(np.int8))
+    return round_by_residuals(low, high, scales, zero_point, np.dtype(np.int8))
 
 
 def multipliers(low, high, *scales, zero_point):
     assert high is None
-    return requantize_by_multiplier(lambda x: x, low, scales, zero_point, np.dtype(np.int8))
+    shape = (1,) * (2 - low.ndim) + low.shape
+    raw = raw_product.RawProduct(low.reshape(shape))
+    return by_multiplier_or_residuals(raw, scales, zero_point, shape=shape, dtype=np.dtype(np.int8)).reshape(low.shape)
 
 
 @pytest.mark.parametrize(("way", "deep"), [(residuals, False), (residuals, True), (multipliers, False)])
@@ -195,11 +199,11 @@ def test_halves_are_those_of_the_estimate_or_far_out_on_its_side():
     near = np.concatenate([np.arange(-(2**11), 2**11, 0.125), np.arange(-(2**21) + 1, 2**21, 12.34)]).astype(np.float32)
     far = (2.0**21 * 1.001 ** np.arange(73_000)).astype(np.float32)  # Up to 2**126.
     far = np.concatenate([far, -far])
-    lower, half = map(np.asarray, jax.jit(fixed_point.lower_and_half)(jnp.asarray(near)))
+    lower, half = map(np.asarray, jax.jit(float_parts.lower_and_half)(jnp.asarray(near)))
     assert (half == lower + 0.5).all()
     assert (near - lower >= -0.25).all()
     assert (near - lower <= 0.75).all()
-    lower, _ = map(np.asarray, jax.jit(fixed_point.lower_and_half)(jnp.asarray(far)))
+    lower, _ = map(np.asarray, jax.jit(float_parts.lower_and_half)(jnp.asarray(far)))
     assert (np.sign(lower) == np.sign(far)).all()
     assert (np.abs(lower.astype(np.int64)) >= 2**20).all()
 
@@ -207,8 +211,8 @@ def test_halves_are_those_of_the_estimate_or_far_out_on_its_side():
 @jax.jit
 def look_closely(accumulators, *scales):
     multiplier = multiplier_of(scales)
-    rounded, doubtful = fixed_point.rounded_products(accumulators, multiplier)
-    return rounded, doubtful, fixed_point.may_be_doubtful(multiplier)
+    rounded, doubtful = rounded_products(accumulators, multiplier)
+    return rounded, doubtful, may_be_doubtful(multiplier)
 
 
 SPANS = (2**10, 2**20, 2**31 - 1)
@@ -342,13 +346,13 @@ def test_one_row_is_multiplied_exactly(depth, zero_points):
         np.testing.assert_array_equal(got, want)
 
 
-DEEPEST = aligned_product.DEEPEST_FLOAT_SUM
+DEEPEST = tensor_core_dot.LONGEST_FLOAT_SUM
 SHALLOW_DEPTHS, DEEP_DEPTHS = (1, 7, DEEPEST), (DEEPEST + 1, DEEPEST + 16, 5000)
 PRODUCTS = [
-    *((integer_dot.centered_product, depths) for depths in (SHALLOW_DEPTHS, DEEP_DEPTHS)),
-    (aligned_product.float_product, SHALLOW_DEPTHS),
-    (aligned_product.turned_product, DEEP_DEPTHS),
-    (aligned_product.unturned_product, DEEP_DEPTHS),
+    *((integer_dot.dot_with_ones, depths) for depths in (SHALLOW_DEPTHS, DEEP_DEPTHS)),
+    (tensor_core_dot.bfloat16_dot, SHALLOW_DEPTHS),
+    (tensor_core_dot.transposed_dot, DEEP_DEPTHS),
+    (tensor_core_dot.padded_dot, DEEP_DEPTHS),
 ]
 BROADCAST = [
     ((), ()),
@@ -360,7 +364,7 @@ BROADCAST = [
 
 
 def skip_if_known_wrong(multiply_by):
-    if multiply_by is integer_dot.centered_product and not ON_CPU:
+    if multiply_by is integer_dot.dot_with_ones and not ON_CPU:
         pytest.skip("XLA's GPU backend gets plain int8 products of some sizes wrong")
 
 
@@ -376,7 +380,7 @@ def test_products_broadcast_as_matmul_does(product, batches, zero_points):
     a, b = integers(rng, np.int8, (*batches[0], 3, depth)), integers(rng, np.int8, (*batches[1], depth, 18))
     want = (a.astype(np.int64) - (zero_points[0] or 0)) @ (b.astype(np.int64) - (zero_points[1] or 0))
     za, zb = (None if zero is None else np.full((1,) * want.ndim, zero, np.int32) for zero in zero_points)
-    got = jax.jit(lambda *operands: integer_dot.centered(multiply_by(*operands), want.shape))(a, za, b, zb)
+    got = jax.jit(lambda *operands: raw_product.accumulator(multiply_by(*operands), want.shape))(a, za, b, zb)
     np.testing.assert_array_equal(got, want)
 
 
@@ -389,11 +393,11 @@ def test_products_and_split_products_are_exact(multiply_by, depth):
     lengths = [longest for longest in {1, 100, depth} if longest <= depth <= 100 * longest]
 
     def product(*operands):
-        return integer_dot.centered(multiply_by(*operands), (3, 4))
+        return raw_product.accumulator(multiply_by(*operands), (3, 4))
 
     @jax.jit
     def whole_and_split(*operands):
-        split = [integer_dot.split_centered_product(*operands, product, longest) for longest in lengths]
+        split = [integer_dot.sum_of_slices(*operands, product, longest) for longest in lengths]
         return product(*operands), split
 
     for fill in (None, 127, -128):

@@ -12,11 +12,11 @@ from jax.test_util import check_grads
 
 import jaxdml
 from jaxdml import AxisDirection, reference
-from jaxdml._algorithms.packed import among_packed, by_ranks, by_sorting
-from jaxdml._algorithms.repeated_maxima import by_repeated_maxima
-from jaxdml._algorithms.tournament import by_tournament
-from jaxdml._lowerings import top_k as lowering
-from jaxdml._lowerings import top_k_on_cpu as on_cpu
+from jaxdml._algorithms.selection.packed_keys import among_packed, by_ranks, by_sorting
+from jaxdml._algorithms.selection.repeated_maxima import by_repeated_maxima
+from jaxdml._algorithms.selection.tournament import by_tournament
+from jaxdml._lowerings import selection as lowering
+from jaxdml._lowerings._selection_cpu import CPU
 from tests.grids import OneOf, grid
 from tests.laws import assert_same_bits, bits
 from tests.strategies import DATA, FLOATS, HALVES, INTEGERS, WIDE, data, is_float, seeds
@@ -67,7 +67,7 @@ def rare(rng, n, dtype):
 KINDS = [*(lambda rng, n, dtype, make=make: make(rng, (n,), dtype) for make in DATA.values()), ends, rare]
 MANY_KINDS = len(KINDS)
 """How many rows hold one of every kind; few enough for the methods that a CPU takes for few rows."""
-assert MANY_KINDS < on_cpu.MANY_ROWS
+assert CPU.many_rows > MANY_KINDS
 
 
 def rows_of_every_kind(seed, rows, n, dtype):
@@ -139,8 +139,8 @@ def test_most_or_all_of_an_axis_agrees_with_the_oracle(method, size, dtype, dire
 
 
 # By rows, n and k.
-START = on_cpu.PRUNING_OF_FEW_ROWS.min_length
-LONG = [(MANY_KINDS, 15, 3), (MANY_KINDS, START + 1, 60), (on_cpu.MANY_ROWS, 300, 5)]
+START = CPU.pruning_of_few_rows.min_length
+LONG = [(MANY_KINDS, 15, 3), (MANY_KINDS, START + 1, 60), (CPU.many_rows, 300, 5)]
 
 
 @grid(method=[m for m in METHODS if not cannot_serve(m, 12, 3, np.int64)], size=LONG, dtype=WIDE, direction=DIRECTIONS)
@@ -169,17 +169,17 @@ def test_a_method_is_refused_where_it_cannot_serve(method):
 MANY = [
     (MANY_KINDS, START - 1, 3),
     (MANY_KINDS, START, 3),
-    (on_cpu.MANY_ROWS - 1, 300, 5),
-    (on_cpu.MANY_ROWS, 300, 5),
-    (on_cpu.MANY_ROWS, 16, 15),
-    (on_cpu.MANY_ROWS, 128, on_cpu.MAX_STEPS_FOR_MAXIMA // 128),
-    (on_cpu.MANY_ROWS, 129, 128),
-    (on_cpu.MANY_ROWS, 1057, 70),
-    (on_cpu.MANY_ROWS, 9001, 33),
-    (on_cpu.MANY_ROWS, 70_001, 9),
-    (3, 700, on_cpu.MIN_K_FOR_THRESHOLD - 1),
-    (3, 700, on_cpu.MIN_K_FOR_THRESHOLD),
-    (2, 8200, on_cpu.MIN_K_FOR_THRESHOLD),
+    (CPU.many_rows - 1, 300, 5),
+    (CPU.many_rows, 300, 5),
+    (CPU.many_rows, 16, 15),
+    (CPU.many_rows, 128, CPU.max_n_times_k_for_maxima // 128),
+    (CPU.many_rows, 129, 128),
+    (CPU.many_rows, 1057, 70),
+    (CPU.many_rows, 9001, 33),
+    (CPU.many_rows, 70_001, 9),
+    (3, 700, CPU.min_k_for_threshold - 1),
+    (3, 700, CPU.min_k_for_threshold),
+    (2, 8200, CPU.min_k_for_threshold),
 ]
 
 
