@@ -35,7 +35,7 @@ class Kernel(NamedTuple):
 def chain(first: Kernel, second: Kernel) -> Kernel:
     """Return the kernel that calls ``second(first(*operands), *others)``, platform by platform.
 
-    Each platform makes both calls in one branch, so what ``first`` returns may differ between platforms.
+    Each platform makes both calls in one branch. So what ``first`` returns may differ between platforms.
     """
 
     def chained(platform: str) -> Form | None:

@@ -66,8 +66,9 @@ def multiply(a: Quantized, b: Quantized, implementation: str | None, refusal: st
     Args:
       a: int8 or uint8 ``[..., M, K]``, and its zero point that broadcasts against ``[..., M, 1]``.
       b: int8 or uint8 ``[..., K, N]``, and its zero point that broadcasts against ``[..., 1, N]``.
-      implementation: one of ``METHODS``; None chooses ``mixed_dot`` on CPUs that have an instruction for it.
-      refusal: the text of the error where the program is lowered for a platform without the method.
+      implementation: one of ``METHODS``. None chooses ``mixed_dot`` on CPUs that have an instruction for it, unless K
+        is so large that it is cut into slices.
+      refusal: the text of the error if the program is lowered for a platform without the method.
     """
     only_cpu = implementation in ONLY_ON
     longest = longest_exact_sum(_greatest(*a), _greatest(*b))

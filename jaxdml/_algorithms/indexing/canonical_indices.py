@@ -38,8 +38,8 @@ def _along_last(sizes: tuple[int, ...], rank: int) -> np.ndarray[Any, np.dtype[n
 def wrap(indices: jax.Array, sizes: tuple[int, ...], mode: str) -> jax.Array:
     """Count negative indices from the end. In mode ``"drop"``, one that is still negative becomes its dimension's size.
 
-    The size is out of range, so such an update is dropped. A negative index would be too, but some backends have been
-    seen to wrap it around to a real element.
+    The size is out of range, so such an update is dropped. A negative index would be out of range too, but some
+    backends have been seen to wrap it around to a real element.
     """
     limit = _along_last(sizes, indices.ndim).astype(indices.dtype)
     indices = jnp.where(indices < 0, indices + limit, indices)

@@ -31,7 +31,7 @@ class Writing(NamedTuple):
     """
 
     by_position: bool = False
-    """Read, for each position of ``x`` that an index could address, its last update, instead of scattering updates.
+    """Whether to read the last update of each indexed position of ``x``, instead of scattering the updates.
 
     The last update wins, whatever ``duplicates`` says. All of ``x`` is read and written.
     """

@@ -16,7 +16,7 @@ powers of two among them. True ties are frequent only for these. A tie rounds up
 D. For other multipliers this changes the sum by at most 1, which the tolerance includes.
 
 The tolerance assumes only that a float32 operation or conversion has a relative error of at most 2**-23, not that it
-is correctly rounded. Three of them act on ``acc * fraction``, or on a D that nearly cancels it; both are at most
+is correctly rounded. Three such errors act on ``acc * fraction``, or on a D that nearly cancels it; both are at most
 ``limit / 2`` in magnitude. ``fraction`` itself has an error of at most 3 * 2**-23, which is multiplied by at most
 ``limit``. These errors together are below ``limit * 2**-20``. The added ``F & 1``, and the error of the last sum, which
 is close to 0, are less than 2 units.

@@ -51,7 +51,7 @@ def by_residuals(
       zero_point: int32 that broadcasts against the accumulator, or None for 0.
       dtype: int8 or uint8.
     """
-    ma, mb, mo, shift = _fraction(scales)
+    ma, mb, mo, shift = _mantissas_and_shift(scales)
     shift = jnp.clip(shift, _MIN_SHIFT, _MAX_SHIFT if high is None else _MAX_DEEP_SHIFT)
     accumulator = low.astype(jnp.float32)
     if high is not None:
@@ -75,7 +75,7 @@ def clamp(rounded: jax.Array, zero_point: jax.Array | None, dtype: jnp.dtype) ->
     return jnp.clip(result, bounds.min, bounds.max).astype(dtype)
 
 
-def _fraction(scales: Scales) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+def _mantissas_and_shift(scales: Scales) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
     """Write ``a_scale * b_scale / output_scale`` as ``ma * mb / mo * 2**(-1 - shift)`` in int32, ``mo`` positive."""
     (a_negative, ma, ea), (b_negative, mb, eb), (o_negative, mo, eo) = map(decompose, scales)
     ma, mb, mo = (mantissa.astype(jnp.int32) for mantissa in (ma, mb, mo))
@@ -100,8 +100,8 @@ def _residual(
 
     With N below 2**47, D is below 2**78. But a quotient that does not saturate is below 2**10, so D is also below
     2**(18 + shift). Therefore, from a shift of 45 on, both terms are divided by 2**16. The second term is a multiple of
-    2**16. The first one may have a remainder, which is dropped. If that is not 0, the quotient is past the tie that D
-    would show.
+    2**16. The first one may have a remainder, which is dropped. If that is not 0, a D of 0 is not a tie: the quotient
+    rounds up.
     """
     with jax.enable_x64(True):
         ma, mb, mo = (mantissa.astype(jnp.int64) for mantissa in (ma, mb, mo))
