@@ -1,4 +1,4 @@
-"""Time jaxdml with a constant of a lowering at several values: ``python -m benchmarks.constants MAX_PARTS``.
+"""Time jaxdml with a constant of a lowering at several values: ``python -m benchmarks.constants MAX_ARITY``.
 
 This is how to choose a constant that no forced method depends on alone, such as how long a round of a tournament may
 be, or from how many rows on a matrix is transposed.
@@ -76,10 +76,10 @@ _OF_SELECTIONS = {
     "MAX_PAIRS_FOR_RANKS": (2**22, 2**24, 2**26),
     "SHORT_ROUND": (2**9, 2**10, 2**11),
     "SMALL_ROUND": (2**16, 2**18, 2**20),
-    "MAX_PARTS": (2**4, 2**5, 2**6),
+    "MAX_ARITY": (2**4, 2**5, 2**6),
     "LONG_ROUND": (2**13, 2**14, 2**15),
     "FEW_ROWS": (1, 2**4, 2**8),
-    "REREAD_SHARE": (4, 12, 36),
+    "REREAD_DIVISOR": (4, 12, 36),
     "MAX_STORED": (2**8, 2**10, 2**12),
 }
 

@@ -1,1 +1,1 @@
-"""Floor 1: methods on ``jax.lax``, named by what they do, one folder a family. No checks, no platform."""
+"""Floor 1: algorithms on ``jax.lax``, named by method, one folder per family. No checks, no choice by platform."""

@@ -1,10 +1,10 @@
-"""Hold the direction in which a selection is sorted."""
+"""Name the order of selected elements."""
 
 import enum
 
 
 class AxisDirection(enum.IntEnum):
-    """Which end of a sequence comes first, with the values of ``DML_AXIS_DIRECTION``."""
+    """Order selected elements smallest or largest first; the values are those of ``DML_AXIS_DIRECTION``."""
 
     INCREASING = 0
     DECREASING = 1

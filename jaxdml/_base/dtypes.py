@@ -1,14 +1,14 @@
-"""Tables of the dtypes that each operator takes, by name."""
+"""List the dtypes that each operator takes, by name."""
 
 UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
 SIGNED = ("int8", "int16", "int32", "int64")
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 SELECTABLE = FLOATS + SIGNED + UNSIGNED
-"""What ``top_k`` can order."""
+"""The dtypes that ``top_k`` can order."""
 
 INDICES = SIGNED + UNSIGNED
-"""What the scatters take as indices."""
+"""The dtypes that the scatters take as indices."""
 
 QUANTIZED = ("int8", "uint8")
-"""What the quantized matrix multiply takes and gives."""
+"""The dtypes of the matrices that the quantized matrix multiply takes and returns."""

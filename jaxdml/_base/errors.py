@@ -1,4 +1,4 @@
-"""Compose every error message of the library: the call and the rule, what came, what to write instead."""
+"""Compose every error message of the library: the call and the rule, what was passed, what to write instead."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +17,7 @@ def message(function: str, rule: str, operands: Mapping[str, Any], advice: str) 
 
     Args:
       function: the public function's name, as the caller typed it after ``jaxdml.``.
-      rule: what must hold and what came instead, as a full sentence.
+      rule: what must hold and what was passed instead, as a full sentence.
       operands: the arguments to describe on the second line, by name.
       advice: what to write instead, as a full sentence.
     """

@@ -1,4 +1,4 @@
-"""Shape arithmetic on plain tuples."""
+"""Compute with shapes as plain tuples."""
 
 from collections.abc import Sequence
 

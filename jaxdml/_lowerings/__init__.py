@@ -1,1 +1,1 @@
-"""Floor 2: one file a kernel says which algorithm serves on which platform, and from which size."""
+"""Floor 2: one file per kernel, which chooses the algorithm by platform, size and dtype."""

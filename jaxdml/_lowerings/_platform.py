@@ -1,4 +1,7 @@
-"""The only place that asks for which platform a program is lowered, and it asks at lowering."""
+"""Run the form of a kernel that belongs to the platform the program is lowered for.
+
+No other module asks for the platform, and this one asks at lowering.
+"""
 
 from collections.abc import Callable
 from functools import cache
@@ -12,13 +15,17 @@ from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
 Form = Callable[..., Any]
+"""A function that does the work of a kernel on one platform, or on several."""
 
 
 class Kernel(NamedTuple):
-    """One computation, in the form that each platform has of it; all forms take and return the same."""
+    """Hold one computation as a function for each platform.
+
+    All forms take the same arguments. The forms of a kernel given to ``run`` return the same shapes and dtypes.
+    """
 
     default: Form | None = None
-    """For every platform without a form of its own; None where no other platform can serve."""
+    """For every platform without a form of its own; None if other platforms cannot run the kernel."""
 
     cpu: Form | None = None
     gpu: Form | None = None
@@ -28,7 +35,7 @@ class Kernel(NamedTuple):
 def chain(first: Kernel, second: Kernel) -> Kernel:
     """Return the kernel that calls ``second(first(*operands), *others)``, platform by platform.
 
-    Both calls are in one branch of the platform, so what passes between them may differ from platform to platform.
+    Each platform makes both calls in one branch. So what ``first`` returns may differ between platforms.
     """
 
     def chained(platform: str) -> Form | None:
@@ -41,7 +48,7 @@ def chain(first: Kernel, second: Kernel) -> Kernel:
 def run(kernel: Kernel, *operands: Any, refusal: str = "") -> Any:
     """Call the form of the platform that the program is lowered for.
 
-    If that platform has none, lowering raises ``NotImplementedError`` with the text ``refusal``.
+    If that platform has no form, lowering raises ``NotImplementedError`` with the text ``refusal``.
     """
     by_name = {"cpu": kernel.cpu, "cuda": kernel.gpu, "rocm": kernel.gpu}
     forms = {platform: form for platform, form in by_name.items() if form}
@@ -52,7 +59,7 @@ def run(kernel: Kernel, *operands: Any, refusal: str = "") -> Any:
 
 
 def _refusing(text: str, form: Form) -> Form:
-    """Return a form with the results of ``form`` that cannot be lowered."""
+    """Return a form with the result shapes and dtypes of ``form``, whose lowering raises ``NotImplementedError``."""
 
     def refuse(*operands: Any) -> Any:
         nothing = _refusal.bind(text=text)  # type: ignore[no-untyped-call]
@@ -86,7 +93,7 @@ mlir.register_lowering(_refusal, _refuse)
 def cpu_features() -> frozenset[str]:
     """Return the features of this CPU by the names that Linux has for them; nothing on other systems.
 
-    XLA compiles for the CPU that it runs on, but does not tell its features.
+    XLA compiles for the CPU that it runs on, but does not tell which features that CPU has.
     """
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()

@@ -22,22 +22,28 @@ from jaxdml._lowerings._selection_default import LAX_TOP_K_LIMIT, Pruning, chunk
 
 
 class Constants(NamedTuple):
-    """Where one method gets faster than another on a CPU."""
+    """Hold the sizes at which one method becomes faster than another on a CPU.
+
+    The heap is that of ``float_top_k``, one sequence after another.
+    """
 
     many_rows: int
-    """From here on use repeated maxima: one of its steps takes about a microsecond even for a few rows, a heap less."""
+    """From so many rows on, use repeated maxima.
+
+    One maximum takes about a microsecond even for a few rows, and a heap takes less for those.
+    """
 
     pruning_of_few_rows: Pruning
     pruning_of_many_rows: Pruning
 
     max_n_times_k_for_maxima: int
-    """Up to here, on many rows, taking k maxima costs less than finding the k-th keys."""
+    """Up to this product, on many rows, taking k maxima costs less than finding the k-th key of each row."""
 
     min_k_for_threshold: int
-    """From here on, on few rows, finding the k-th key by bisection costs less than a heap of k."""
+    """From this k on, on few rows, finding the k-th key by bisection costs less than a heap of size k."""
 
     max_chunk: int
-    """The two reductions of a longer chunk read memory that is far apart, and are slow."""
+    """The longest chunk. The two reductions of a longer one read memory that is far apart, which is slow."""
 
 
 CPU = Constants(
@@ -56,8 +62,8 @@ def _rows(x: jax.Array) -> int:
     return math.prod(x.shape[:-1])
 
 
-def _whole(rows: int, n: int, itemsize: int, k: int) -> Select:
-    """Choose a method without pruning. XLA's CPU backend has a partial sort of float32 and sorts all else whole."""
+def _without_pruning(rows: int, n: int, itemsize: int, k: int) -> Select:
+    """Choose a method without pruning: XLA's CPU backend has a heap for float32, and sorts other dtypes completely."""
     if itemsize > 4:
         return by_integer_top_k
     if rows < CPU.many_rows:
@@ -73,12 +79,12 @@ def pruned(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
     left = max(n // chunk, k * chunk + n % chunk)
     # On many rows, what is left is pruned again.
     again = rows >= CPU.many_rows and CPU.pruning_of_many_rows.pays(left, k)
-    select = best if again else _whole(rows, left, itemsize, k)
+    select = best if again else _without_pruning(rows, left, itemsize, k)
     keep, among = keep_in_order(select), among_in_order(select)
     if select is by_threshold:
         keep = kept_by_threshold
     elif select is repeated_maxima:
-        # Packed numbers need no order, so the chunks stay in the order in which they are selected.
+        # Packed numbers may come in any order, so the selected chunks need not be sorted by position.
         keep, among = keep_as_selected(select), among_packed(by_repeated_maxima)
     return prune(
         *(x, k, direction),
@@ -97,4 +103,4 @@ def best(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
         return pruned(x, k, direction)
     if n > LAX_TOP_K_LIMIT:
         return by_sort(x, k, direction)
-    return _whole(rows, n, x.dtype.itemsize, k)(x, k, direction)
+    return _without_pruning(rows, n, x.dtype.itemsize, k)(x, k, direction)

@@ -1,4 +1,4 @@
-"""Select where nothing is known of the platform but what every platform can do."""
+"""Select on platforms without methods of their own, with what every platform can run."""
 
 import math
 from collections.abc import Callable
@@ -12,14 +12,17 @@ from jaxdml._algorithms.selection.whole_axis import Select, by_integer_top_k, by
 from jaxdml._base.axis_direction import AxisDirection
 
 LAX_TOP_K_LIMIT = 2**31 - 1
-"""The longest axis of ``lax.top_k``, which counts in int32."""
+"""The longest axis that ``lax.top_k`` takes: its indices are int32."""
 
 
 class Pruning(NamedTuple):
-    """The sizes from which pruning by chunk maxima pays: its two extra passes must cost less than they save."""
+    """Hold the sizes from which pruning by chunk maxima pays: its two extra passes must cost less than they save."""
 
     min_length: int
+    """The shortest axis to prune."""
+
     min_length_per_k: int
+    """The shortest axis to prune, divided by k."""
 
     def pays(self, n: int, k: int) -> bool:
         """Tell whether to prune sequences of ``n`` for ``k``."""
@@ -30,7 +33,7 @@ PRUNING = Pruning(min_length=2**10, min_length_per_k=16)
 
 
 def chunk_length(n: int, k: int) -> int:
-    """Balance n / chunk maxima against k * chunk candidates: a power of two near sqrt(n / k)."""
+    """Return a power of two near ``sqrt(n / k)``: it balances ``n / chunk`` maxima with ``k * chunk`` candidates."""
     return 1 << (math.isqrt(n // k).bit_length() - 1)
 
 

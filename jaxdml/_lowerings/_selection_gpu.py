@@ -1,4 +1,4 @@
-"""Select on GPUs: in rounds so short that launching the kernels is most of each, and as few rounds as that allows.
+"""Select on GPUs, in few rounds, each so short that launching its kernels takes most of its time.
 
 ``python -m benchmarks.constants`` times the constants at several values.
 """
@@ -16,41 +16,41 @@ from jaxdml._lowerings._selection_default import LAX_TOP_K_LIMIT
 
 
 class Constants(NamedTuple):
-    """What a round of a tournament may cost on a GPU."""
+    """Hold the sizes that keep a round of a tournament short on a GPU, and those where a tournament does not pay."""
 
     max_pairs_for_ranks: int
-    """Up to so many pairs, over all rows, comparing each number with each other beats sorting."""
+    """Up to so many pairs, in all rows together, comparing each number with each other beats sorting."""
 
     short_round: int
-    """Up to so many numbers in a row, a round takes hardly longer the more it has."""
+    """Up to so many numbers per row, the time of a round hardly depends on their count."""
 
     small_round: int
-    """Up to so many numbers in all rows, a round takes hardly longer the more it has."""
+    """Up to so many numbers in all rows together, the time of a round hardly depends on their count."""
 
-    max_parts: int
-    """The most parts that a kept chunk is cut into. In rows of 2**24 and 2**28, 64 took longer, 128 much longer."""
+    max_arity: int
+    """The greatest arity. For rows of 2**24 and 2**28 elements, 64 took longer, 128 much longer."""
 
     long_round: int
-    """Rounds of so many numbers in a row, for a very large k, have not been tried."""
+    """Rounds have fewer numbers per row than this. Longer ones, for a very large k, have not been tried."""
 
     few_rows: int
-    """On fewer rows, rounds that need a sort leave most of a GPU idle; one sort of longer rows does not."""
+    """On fewer rows, avoid rounds that sort: their sorts leave most of a GPU idle; one sort of longer rows does not."""
 
-    reread_share: int
-    """Store the maxima of chunks so short that reading k of them again takes less than this part of the row."""
+    reread_divisor: int
+    """Store the maxima of chunks so short that k of them have at most ``1 / reread_divisor`` of the row's elements."""
 
     max_stored: int
-    """With longer chunks there are few blocks to read a single row."""
+    """The longest chunk whose maxima are stored. With longer ones, few thread blocks would read a single row."""
 
 
 GPU = Constants(
     max_pairs_for_ranks=2**24,
     short_round=2**10,
     small_round=2**18,
-    max_parts=2**5,
+    max_arity=2**5,
     long_round=2**14,
     few_rows=2**4,
-    reread_share=12,
+    reread_divisor=12,
     max_stored=2**10,
 )
 
@@ -64,11 +64,14 @@ def _take(numbers: jax.Array, k: int) -> jax.Array:
     return (by_ranks if pairs <= GPU.max_pairs_for_ranks else by_sorting)(numbers, k)
 
 
-def _parts(rows: int, k: int) -> int:
-    """Choose into how many parts to cut a kept chunk, a power of two: many make few rounds, few make short ones."""
+def _arity(rows: int, k: int) -> int:
+    """Choose the arity, a power of two: the number of parts that a kept chunk is split into.
+
+    A large arity needs few rounds. A small one makes the rounds short.
+    """
     rows = max(rows, 1)
     of_row = max(GPU.short_round, math.isqrt(GPU.max_pairs_for_ranks // rows))
-    limit = min(GPU.max_parts, of_row // k, GPU.small_round // (rows * k))
+    limit = min(GPU.max_arity, of_row // k, GPU.small_round // (rows * k))
     least = 4 if 2 * rows * k <= GPU.small_round else 2
     return max(least, 1 << max(limit, 1).bit_length() - 1)
 
@@ -76,17 +79,17 @@ def _parts(rows: int, k: int) -> int:
 def tournament(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
     """Select in rounds, whether it pays or not."""
     rows, n = _rows(x), x.shape[-1]
-    parts = _parts(rows, k)
+    arity = _arity(rows, k)
     lengths = [1]
-    while -(-n // lengths[-1]) > k * parts:
-        lengths.append(lengths[-1] * parts)
-    longest_stored = max(1, min(GPU.max_stored, n // (GPU.reread_share * k)))
+    while -(-n // lengths[-1]) > k * arity:
+        lengths.append(lengths[-1] * arity)
+    longest_stored = max(1, min(GPU.max_stored, n // (GPU.reread_divisor * k)))
     stored = max(length for length in lengths if length <= longest_stored)
     return by_tournament(x, k, direction, lengths=lengths, stored=stored, among=among_packed(_take))
 
 
 def _pays(rows: int, n: int, k: int) -> bool:
-    longest = min(n, k * _parts(rows, k))
+    longest = min(n, k * _arity(rows, k))
     return longest < GPU.long_round and (rows >= GPU.few_rows or rows * longest**2 <= GPU.max_pairs_for_ranks)
 
 

@@ -1,4 +1,4 @@
-"""Write at indexed positions: bring indices into canonical form, and choose in which form the elements move."""
+"""Write at indexed positions: bring indices into canonical form, and choose a method and the integers to move."""
 
 import math
 
@@ -23,7 +23,7 @@ MAX_ELEMENTS_PER_UPDATE = 16
 MIN_BYTES_PER_SLICE = 8
 """On a CPU, from slices of this size on, reading the last update for each slice of bfloat16 or float8 beats a scatter.
 
-The scatter would convert all of ``x`` to integers and back, outside a donated buffer.
+The scatter would convert all of ``x`` to integers and back, in new memory even if ``x`` is donated.
 """
 
 METHODS = ("scatter",)
@@ -36,7 +36,7 @@ def write_slices(x: jax.Array, indices: jax.Array, updates: jax.Array, mode: str
 
     Args:
       x: ``[d_1, ..., d_r]``.
-      indices: integers ``[..., t]``, in any range.
+      indices: integers ``[..., t]``, any values.
       updates: ``[..., d_(t+1), ..., d_r]``, of the dtype of ``x``.
       mode: ``"drop"``, ``"clip"`` or ``"promise_in_bounds"``.
       duplicates: ``"unspecified"``, ``"last"`` or ``"unique"``.
@@ -44,7 +44,7 @@ def write_slices(x: jax.Array, indices: jax.Array, updates: jax.Array, mode: str
     *leading, t = indices.shape
     n = math.prod(leading)
     if t == 0:
-        # Every update addresses the whole of x: the one element of an x with one more axis.
+        # Every update replaces the whole of x. Give x a leading axis of size 1, and index it with 0.
         zeros = jnp.zeros((n, 1), jnp.int32)
         return _write(x[None], zeros, updates.reshape(n, *x.shape), mode, duplicates)[0]
     updates = updates.reshape(n, *x.shape[t:])
@@ -59,13 +59,13 @@ def write_elements(
 
     Args:
       x: ``[d_1, ..., d_r]``.
-      indices: integers of rank r, in any range, off ``axis`` no larger than ``x``.
+      indices: integers of rank r, any values; no larger than ``x`` except along ``axis``.
       updates: of the dtype of ``x`` and the shape of ``indices``.
-      axis: the axis that ``indices`` count along, from 0.
+      axis: the axis that ``indices`` index, counted from 0.
       mode: as in ``write_slices``.
       duplicates: as in ``write_slices``.
     """
-    # Narrowed for the longest dimension: one dtype has to hold every coordinate.
+    # Narrow for the longest dimension, because one dtype has to hold every coordinate.
     along = wrap(narrow(indices, (max(x.shape),)), x.shape[axis : axis + 1], mode)
     coordinates = [along if d == axis else lax.broadcasted_iota(along.dtype, along.shape, d) for d in range(x.ndim)]
     places = jnp.stack(coordinates, axis=-1).reshape(-1, x.ndim)
@@ -79,23 +79,23 @@ def _write(x: jax.Array, indices: jax.Array, updates: jax.Array, mode: str, dupl
         # A slice of one element is an element.
         return _write(x.reshape(x.shape[:t]), indices, updates.reshape(-1), mode, duplicates).reshape(x.shape)
 
-    def moved(word: int, by_position: bool = False) -> Form:
+    def form(word: int, by_position: bool = False) -> Form:
         how = Writing(mode, duplicates, word, by_position)
         return lambda x, indices, updates: write_canonical(x, indices, updates, how)
 
-    narrow = _has_few_bits(x.dtype)
+    few_bits = _has_few_bits(x.dtype)
     by_position = duplicates == "last" and t == x.ndim and x.size <= MAX_ELEMENTS_PER_UPDATE * len(updates)
-    if not narrow and not by_position:
-        return moved(0)(x, indices, updates)
-    as_integer = x.dtype.itemsize if narrow and jnp.issubdtype(x.dtype, jnp.floating) else 0
+    if not few_bits and not by_position:
+        return form(0)(x, indices, updates)
+    as_integer = x.dtype.itemsize if few_bits and jnp.issubdtype(x.dtype, jnp.floating) else 0
     # XLA's CPU backend widens narrow floats to move them, except for float16.
     on_cpu = 0 if x.dtype == jnp.float16 else as_integer
-    cpu = moved(on_cpu, on_cpu > 0 and math.prod(x.shape[t:]) * on_cpu >= MIN_BYTES_PER_SLICE)
-    return run(Kernel(moved(as_integer), cpu, moved(GPU_WORD if narrow else 0, by_position)), x, indices, updates)
+    cpu = form(on_cpu, on_cpu > 0 and math.prod(x.shape[t:]) * on_cpu >= MIN_BYTES_PER_SLICE)
+    return run(Kernel(form(as_integer), cpu, form(GPU_WORD if few_bits else 0, by_position)), x, indices, updates)
 
 
 def _has_few_bits(dtype: jnp.dtype) -> bool:
-    """Tell whether elements have one or two bytes, all bits of which count."""
+    """Tell whether elements have 8 or 16 bits; those of int4, which are stored in a byte, have fewer."""
     for kind, info in ((jnp.floating, jnp.finfo), (jnp.integer, jnp.iinfo)):
         if jnp.issubdtype(dtype, kind):
             return info(dtype).bits == 8 * dtype.itemsize < 32

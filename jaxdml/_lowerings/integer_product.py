@@ -1,4 +1,4 @@
-"""Multiply zero-pointed 8-bit matrices exactly: which algorithm multiplies, by platform, depth and number of rows."""
+"""Multiply 8-bit matrices with zero points exactly; choose the algorithm by platform, K and number of rows."""
 
 import math
 from collections.abc import Callable
@@ -27,31 +27,34 @@ MAX_ROWS_UNTRANSPOSED = 64
 """On a GPU, transposing the right matrix pays with more rows than this; ``python -m benchmarks.constants`` times it."""
 
 _MIXED_SIGNS = frozenset({"avx512_vnni", "amx_int8"})
-"""CPU features for which XLA has a kernel of uint8 x int8; with the first, it has none as fast of int8 x int8."""
+"""CPU features for which XLA has a kernel of uint8 x int8. With ``avx512_vnni`` it has none as fast of int8 x int8."""
 
 METHODS = "integer_dot", "mixed_dot"
-"""int8 x int8, and uint8 x int8, which only CPUs have."""
+"""Products of int8 x int8, and of uint8 x int8, which only CPUs have."""
 
 ONLY_ON = {"mixed_dot": "cpu"}
+"""The platform of each method that only one platform has."""
 
 Quantized = tuple[jax.Array, jax.Array | None]
-"""A tensor and its zero point; None is 0."""
+"""A tensor and its zero point; None means 0."""
 
 Operands = tuple[jax.Array, jax.Array | None, jax.Array, jax.Array | None]
+"""``a``, its zero point, ``b`` and its zero point."""
 
 
 class Accumulator(NamedTuple):
-    """A product to be computed where it is used: the int32 sum over K of ``(a - za) * (b - zb)``."""
+    """Hold a product that is not computed yet: the int32 sum over K of ``(a - za) * (b - zb)``."""
 
     product: Kernel
-    """Takes ``operands`` and returns a ``RawProduct``, whose form differs from platform to platform."""
+    """Takes ``operands`` and returns a ``RawProduct``, whose shapes differ between platforms."""
 
     operands: Operands
     shape: tuple[int, ...]
+    """``[..., M, N]``."""
 
 
 class DeepAccumulator(NamedTuple):
-    """A sum over K that int32 cannot hold: ``low + 2**16 * high``, ``0 <= low < 2**16``."""
+    """Hold sums over K that do not fit int32: ``low + 2**16 * high``, int32 ``[..., M, N]``, ``0 <= low < 2**16``."""
 
     low: jax.Array
     high: jax.Array
@@ -63,8 +66,9 @@ def multiply(a: Quantized, b: Quantized, implementation: str | None, refusal: st
     Args:
       a: int8 or uint8 ``[..., M, K]``, and its zero point that broadcasts against ``[..., M, 1]``.
       b: int8 or uint8 ``[..., K, N]``, and its zero point that broadcasts against ``[..., 1, N]``.
-      implementation: one of ``METHODS``; None chooses ``mixed_dot`` on CPUs that have an instruction for it.
-      refusal: the text of the error where the program is lowered for a platform without the method.
+      implementation: one of ``METHODS``. None chooses ``mixed_dot`` on CPUs that have an instruction for it, unless K
+        is so large that it is cut into slices.
+      refusal: the text of the error if the program is lowered for a platform without the method.
     """
     only_cpu = implementation in ONLY_ON
     longest = longest_exact_sum(_greatest(*a), _greatest(*b))
@@ -77,7 +81,7 @@ def multiply(a: Quantized, b: Quantized, implementation: str | None, refusal: st
 
 
 def _in_slices(operands: Operands, longest: int, only_cpu: bool, refusal: str) -> DeepAccumulator:
-    # The slices are cut from the same operands on every platform, so only a method of CPUs can mix signs.
+    # The operands are shifted before the platform is known. So a is uint8 only if the program is for CPUs alone.
     a, za, b, zb = operands
     shifted = (*(as_uint8 if only_cpu else as_int8)(a, za), *as_int8(b, zb))
     product = Kernel(cpu=dot_with_ones) if only_cpu else Kernel(dot_with_ones, dot_with_ones, _on_gpu)
@@ -96,12 +100,12 @@ def _greatest(x: jax.Array, zero_point: jax.Array | None) -> int:
 
 
 def _shifted(product: Product, shift: Callable[..., Quantized] = as_int8) -> Product:
-    """Return the product with ``a`` shifted, and ``b`` as int8."""
+    """Return ``product`` applied to ``shift(a, za)`` and ``as_int8(b, zb)``."""
     return lambda a, za, b, zb: product(*shift(a, za), *as_int8(b, zb))
 
 
 def _on_cpu(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> RawProduct:
-    """Multiply a single row for each matrix by ``row_product``, for which XLA's CPU backend has no kernel."""
+    """Multiply one row by a matrix with ``row_product``, because XLA's CPU backend has no kernel for that."""
     one_row_each = a.shape[-2] == 1 and math.prod(product_shape(a, b)[:-2]) == math.prod(b.shape[:-2])
     if one_row_each and a.shape[-1] > 0:
         return RawProduct(row_product(a, za, b, zb))
@@ -111,7 +115,7 @@ def _on_cpu(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | No
 def _on_gpu(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> RawProduct:
     """Avoid the products that XLA's GPU backend computes wrongly or slowly.
 
-    For shallow int8 products it can choose a generated kernel with a tile of 16 along K, whose sums are wrong
+    For int8 products with a small K it can choose a generated kernel with a tile of 16 along K, whose sums are wrong
     (docs/platforms.md). So those are multiplied as bfloat16.
     """
     if a.shape[-1] <= LONGEST_FLOAT_SUM:

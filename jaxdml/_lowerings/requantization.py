@@ -1,4 +1,4 @@
-"""Round accumulators: by exact residuals, or on a CPU by multipliers where those leave no doubt."""
+"""Round accumulators with exact residuals, or on a CPU with multipliers if those decide every output."""
 
 import math
 from functools import partial
@@ -18,7 +18,7 @@ FEW_OUTPUTS = 2**13
 """Up to this size use residuals: testing whether a multiplier leaves doubts already evaluates 2,048 accumulators."""
 
 MIN_OUTPUTS_PER_MULTIPLIER = 2**11
-"""From here on test the 512 halves of each multiplier, four accumulators for each, instead of all outputs."""
+"""From so many on, test four accumulators at each of the 512 halves of each multiplier, instead of all outputs."""
 
 
 def requantize(
@@ -35,7 +35,7 @@ def requantize(
       scales: of ``a``, of ``b`` and of the output: float32 that broadcast against the accumulator.
       zero_point: int32 that broadcasts against the accumulator, or None for 0.
       dtype: int8 or uint8.
-      refusal: the text of the error where the product cannot be lowered.
+      refusal: the text of the error if the program is lowered for a platform without the product.
     """
     if isinstance(sums, DeepAccumulator):
         return by_residuals(sums.low, sums.high, scales, zero_point, dtype)
@@ -55,9 +55,9 @@ def _by_residuals(
 def by_multiplier_or_residuals(
     raw: RawProduct, scales: Scales, zero_point: jax.Array | None, *, shape: tuple[int, ...], dtype: jnp.dtype
 ) -> jax.Array:
-    """Round by multipliers, and by residuals only if a multiplier leaves doubts.
+    """Round with multipliers, or with residuals if a multiplier leaves any output doubtful.
 
-    That takes a branch on the data. On a CPU it costs nothing; a GPU would wait for the host.
+    This takes a branch on the data. On a CPU the branch costs nothing; on a GPU it would wait for the host.
     """
     outputs = math.prod(shape)
     distinct = math.prod(np.broadcast_shapes(*(scale.shape for scale in scales)))
@@ -69,7 +69,7 @@ def by_multiplier_or_residuals(
         return exactly(raw)
     multiplier = multiplier_of(scales)
 
-    # Each branch computes the accumulator from its parts: computed before them, it would be stored once more.
+    # Each branch computes the accumulator from the raw product. Computed before the branch, it would have to be stored.
     def by_multiplier(raw: RawProduct) -> jax.Array:
         rounded, _ = rounded_products(accumulator(raw, shape), multiplier)
         return clamp(rounded, zero_point, dtype)
@@ -78,7 +78,7 @@ def by_multiplier_or_residuals(
         doubtful = may_be_doubtful(multiplier)
     else:
         _, where = rounded_products(accumulator(raw, shape), multiplier)
-        # Stored as bytes first: XLA has a fast maximum of those, and a slow one of anything that it fuses into it.
+        # Store bytes before the maximum: XLA has a fast maximum of stored bytes, and a slow one of fused values.
         stored = lax.optimization_barrier(where.astype(jnp.uint8))  # type: ignore[no-untyped-call]
         doubtful = jnp.max(stored) > 0
     return lax.cond(doubtful, exactly, by_multiplier, raw)

@@ -1,4 +1,4 @@
-"""Select: which algorithm serves, by platform, size and dtype."""
+"""Select the first ``k`` elements, with an algorithm chosen by platform, size and dtype."""
 
 import math
 from collections.abc import Callable
@@ -16,10 +16,10 @@ from jaxdml._lowerings._selection_cpu import CPU
 from jaxdml._lowerings._selection_default import LAX_TOP_K_LIMIT
 
 PACKED_LIMIT = 2**32
-"""The longest axis whose positions have 32 bits."""
+"""The longest axis whose positions fit 32 bits."""
 
 PRUNINGS = CPU.pruning_of_few_rows, CPU.pruning_of_many_rows, _selection_default.PRUNING
-"""From which sizes on sequences are pruned, on the platforms that prune."""
+"""The sizes from which sequences are pruned, on each of the platforms that prune."""
 
 METHODS: dict[str, Kernel] = {
     "sort": Kernel(by_sort),
@@ -33,6 +33,7 @@ METHODS: dict[str, Kernel] = {
 }
 
 ONLY_ON = {"float_top_k": "cpu"}
+"""The platform of each method that only one platform has."""
 
 _BEST = Kernel(_selection_default.best, _selection_cpu.best, _selection_gpu.best)
 
@@ -60,9 +61,10 @@ def why_not(method: str, n: int, k: int, itemsize: int) -> str | None:
 def select(
     x: jax.Array, k: int, direction: AxisDirection, implementation: str | None, refusal: str
 ) -> tuple[jax.Array, jax.Array]:
-    """Return the first ``k`` of every sequence of ``x: [..., n]``, bit for bit, and their indices, both ``[..., k]``.
+    """Return the first ``k`` elements of every sequence of ``x: [..., n]`` and their indices, both ``[..., k]``.
 
-    ``refusal`` is the text of the error where the program is lowered for a platform without the implementation.
+    The elements keep their bits. ``refusal`` is the text of the error if the program is lowered for a platform without
+    the implementation.
     """
     indices = _indices(lax.stop_gradient(x), k, direction, implementation, refusal)
     return take_along_last(x, indices), indices
@@ -77,7 +79,7 @@ def _indices(x: jax.Array, k: int, direction: AxisDirection, implementation: str
 
     @indices.def_vmap
     def _(axis_size: int, batched: list[bool], x: jax.Array) -> tuple[jax.Array, bool]:
-        # An axis of vmap is one more dimension of the batch: the method is chosen again, for all of its sequences.
+        # An axis of vmap is one more batch dimension. The method is chosen again, for all sequences together.
         del axis_size, batched
         return indices(x), True
 
@@ -87,9 +89,9 @@ def _indices(x: jax.Array, k: int, direction: AxisDirection, implementation: str
 def _in_rows(kernel: Kernel, x: jax.Array, k: int, direction: AxisDirection, refusal: str) -> jax.Array:
     """Run the kernel with the batch merged into rows: XLA's CPU backend has a fast top-k of at most two dimensions."""
     *batch, n = x.shape
-    forms = Kernel(*(form and _with(form, k, direction) for form in kernel))
+    forms = Kernel(*(form and _with_options(form, k, direction) for form in kernel))
     return run(forms, x.reshape(math.prod(batch), n), refusal=refusal).reshape(*batch, k)
 
 
-def _with(form: Select, k: int, direction: AxisDirection) -> Callable[[jax.Array], jax.Array]:
+def _with_options(form: Select, k: int, direction: AxisDirection) -> Callable[[jax.Array], jax.Array]:
     return lambda x: form(x, k, direction)

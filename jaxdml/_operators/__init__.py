@@ -1,1 +1,1 @@
-"""Floor 3: one file an operator: its signature, its docstring, its checks, its canonical form."""
+"""Floor 3: one file per operator, with its signature, docstring, argument checks and canonical form."""

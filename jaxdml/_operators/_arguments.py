@@ -1,4 +1,4 @@
-"""The checks that every operator makes of its arguments."""
+"""Check arguments in the ways that all operators share."""
 
 import operator
 from collections.abc import Callable, Collection, Mapping
@@ -12,14 +12,14 @@ from jaxdml._base.errors import message
 
 
 class Call:
-    """One call of a public function: its name and its array arguments, so that every error message can show them."""
+    """Hold the name and the array arguments of one call of a public function, so that error messages can show them."""
 
     def __init__(self, function: str, **operands: Any) -> None:
         self.function = function
         self.operands = operands
 
     def fail(self, error: type[Exception], rule: str, advice: str, *only: str) -> NoReturn:
-        """Raise ``error`` in three lines, describing ``only`` these operands, or all."""
+        """Raise ``error`` with a message of three lines, which describes the operands named by ``only``, or all."""
         raise error(self._message(rule, advice, *only))
 
     def _message(self, rule: str, advice: str, *only: str) -> str:
@@ -27,7 +27,7 @@ class Call:
         return message(self.function, rule, shown, advice)
 
     def array(self, name: str) -> jax.Array:
-        """Return the operand as a JAX array, and describe it as one from here on."""
+        """Return the operand as a JAX array, which later messages describe instead of the argument."""
         value = self.operands[name]
         if not _is_array(value):
             self.fail(TypeError, f"{name} must be an array.", _instead_of(name, value), name)
@@ -75,7 +75,7 @@ class Call:
             self.fail(TypeError, rule, f"Pass {name} as a Python int.")
 
     def axis(self, value: Any, rank: int) -> int:
-        """Return ``axis`` counted from the front."""
+        """Return a static ``axis`` counted from the front, ``0 <= axis < rank``."""
         axis = self.integer("axis", value)
         if not -rank <= axis < rank:
             rule = f"axis must be between {-rank} and {rank - 1} for rank {rank}; got axis={axis}."
@@ -101,10 +101,17 @@ class Call:
         why_not: Callable[[str], str | None] = lambda method: None,
         only_on: Mapping[str, str] | None = None,
     ) -> str:
-        """Require a forced implementation to exist and to serve.
+        """Require a forced implementation to exist and to be able to run this call.
+
+        Args:
+          value: the name of the implementation, or None if none is forced.
+          methods: the names that exist.
+          why_not: takes a name; returns why it cannot run this call, or None if it can.
+          only_on: the platform of each implementation that only one platform has.
 
         Returns:
-          The text of the error for a platform that does not have it: the platform is known at lowering only.
+          The error text for a program that is lowered for a platform without the implementation; the platform is not
+          known before. It is empty if every platform has the implementation.
         """
         if value is None:
             return ""
@@ -125,20 +132,20 @@ def _is_array(value: Any) -> bool:
 
 
 def native(value: Any) -> Any:
-    """Return a NumPy array with the byte order of this machine."""
+    """Return a NumPy array with the byte order of this machine; return anything else as it is."""
     if isinstance(value, np.ndarray | np.generic) and not value.dtype.isnative:
         return value.astype(value.dtype.newbyteorder("="))
     return value
 
 
 def _shown(value: Any) -> str:
-    """Write an option that was given, by its type where its text would be long."""
+    """Write the value of an option as its ``repr``, or as its type if the ``repr`` is long."""
     written = repr(value)
     return written if len(written) <= 60 and "\n" not in written else f"a {type(value).__name__}"
 
 
 def _instead_of(name: str, value: Any) -> str:
-    """Say what to pass instead of something that is no array."""
+    """Say what to pass instead of a value that is not an array."""
     if isinstance(value, jax.ShapeDtypeStruct):
         return "Pass an array, or trace with jax.eval_shape to work with shapes alone."
     if hasattr(value, "todense"):

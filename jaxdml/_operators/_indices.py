@@ -1,4 +1,4 @@
-"""The checks of arguments that operators with indices share."""
+"""Check the arguments that operators with indices share."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ DUPLICATES = ("unspecified", "last", "unique")
 
 
 def check_indices(call: Call) -> np.ndarray[Any, Any] | jax.Array:
-    """Require integers. 64-bit ones stay as they are, before JAX could cut them to 32 bits."""
+    """Require integers. Return 64-bit ones as they are, because JAX would cut them to 32 bits."""
     indices: Any = call.operands["indices"]
     if isinstance(indices, np.ndarray | np.integer) and not isinstance(indices, np.ma.MaskedArray):
         indices = call.operands["indices"] = native(np.asarray(indices))
@@ -26,12 +26,12 @@ def check_indices(call: Call) -> np.ndarray[Any, Any] | jax.Array:
 
 
 def _is_wide(indices: Any) -> bool:
-    """Tell whether it is an array of 64-bit integers that was made while JAX had x64 enabled."""
+    """Tell whether ``indices`` is a JAX array of 64-bit integers, made while x64 was enabled."""
     return isinstance(indices, jax.Array) and str(indices.dtype) in ("int64", "uint64")
 
 
 def fit(call: Call, indices: np.ndarray[Any, Any] | jax.Array, sizes: tuple[int, ...]) -> jax.Array:
-    """Narrow 64-bit indices to what JAX can hold, for the ``sizes`` of the dimensions that they index."""
+    """Return indices of any width as a JAX array; ``sizes`` are those of the dimensions that they index."""
     if max(sizes, default=0) > np.iinfo(np.int32).max and not x64_enabled():
         rule = f"a dimension of {max(sizes)} elements is too long for int32 indices."
         call.fail(TypeError, rule, "Enable jax_enable_x64, or scatter into a reshaped x.")
@@ -53,7 +53,7 @@ def check_options(call: Call, mode: str, duplicates: str, implementation: str | 
 def check_updates(
     call: Call, x: jax.Array, updates: jax.Array, shape: tuple[int, ...], shape_rule: str, advice: str = ""
 ) -> None:
-    """Require updates of the dtype of ``x`` and of this shape."""
+    """Require updates of the dtype of ``x`` and of ``shape``, which ``shape_rule`` explains in the error message."""
     if updates.dtype != x.dtype:
         rule = f"updates must have the dtype of x, {x.dtype}; got {updates.dtype}."
         call.fail(TypeError, rule, f"Pass updates.astype({str(x.dtype)!r}).")

@@ -1,4 +1,4 @@
-"""The checks of arguments that quantized operators share: tensors of 8 bits, their scales and their zero points."""
+"""Check the arguments that quantized operators share: 8-bit tensors, their scales and their zero points."""
 
 import math
 from typing import Any
@@ -14,7 +14,7 @@ from jaxdml._operators._arguments import Call
 
 
 def quantized(call: Call, name: str) -> jax.Array:
-    """Return an operand of int8 or uint8."""
+    """Require an operand to be int8 or uint8, and return it as a JAX array."""
     tensor = call.array(name)
     advice = ""
     if jnp.issubdtype(tensor.dtype, jnp.floating):
@@ -24,7 +24,7 @@ def quantized(call: Call, name: str) -> jax.Array:
 
 
 def output_dtype(call: Call, requested: Any, default: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the output's dtype: what is requested, or that of the output's zero point, or ``default``."""
+    """Return the output's dtype: the requested one, else that of the output's zero point, else ``default``."""
     zero_point = call.operands["output_zero_point"]
     has_dtype = zero_point is not None and not _takes_any_dtype(zero_point)
     inferred = call.array("output_zero_point").dtype if has_dtype else default
@@ -42,10 +42,10 @@ def output_dtype(call: Call, requested: Any, default: np.dtype[Any]) -> np.dtype
 
 
 def parameter(call: Call, name: str, dtype: np.dtype[Any], shape: Shape) -> jax.Array:
-    """Return a scale or zero point with the rank of the result.
+    """Return a scale or zero point with leading dimensions of size 1 up to the rank of the result.
 
     Args:
-      call: the call.
+      call: the call that has the operand.
       name: the name of the operand.
       dtype: the dtype that it must have.
       shape: the largest shape that it may have: ``[..., M, 1]`` for one value a row, ``[..., 1, N]`` for one a column.
@@ -82,7 +82,7 @@ def _of_dtype(call: Call, name: str, dtype: np.dtype[Any]) -> jax.Array:
 
 
 def _takes_any_dtype(value: Any) -> bool:
-    """Tell whether it is a Python number, or came from one: JAX calls such arrays weakly typed."""
+    """Tell whether ``value`` is a Python number or an array that came from one, which JAX calls weakly typed."""
     return _is_number(value) or (isinstance(value, jax.Array) and jax.typeof(value).weak_type)
 
 

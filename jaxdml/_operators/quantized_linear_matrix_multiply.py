@@ -1,4 +1,4 @@
-"""DML_OPERATOR_QUANTIZED_LINEAR_MATRIX_MULTIPLY."""
+"""Check and run DML_OPERATOR_QUANTIZED_LINEAR_MATRIX_MULTIPLY."""
 
 from functools import partial
 from typing import Any
@@ -33,10 +33,10 @@ def quantized_linear_matrix_multiply(
     ``quantize(v) = clamp(round(v / scale) + zero_point)``, as if in real numbers: every output is the correctly
     rounded one, ties to even, for all finite nonzero scales and any depth K.
 
-    A scale or zero point is one value, or one per row of ``a`` or of the output, or one per column of ``b``: of
-    shape ``()``, ``(1,)``, 1-D of that length, or anything that broadcasts to ``[..., M, 1]`` (``a``, output) or
-    ``[..., 1, N]`` (``b``), where ``...`` are the result's leading dimensions. A Python number, also as an argument of
-    ``jax.jit``, takes the dtype wanted.
+    A scale or zero point is one value, of shape ``()`` or ``(1,)``, or a vector. For ``a`` and the output the vector
+    has one value per row, for ``b`` one per column. Other shapes must broadcast to ``[..., M, 1]`` (``a``, output) or
+    ``[..., 1, N]`` (``b``), where ``...`` are the result's leading dimensions. A Python number is converted to the
+    required dtype, also if it is an argument of ``jax.jit``.
 
     Args:
       a: int8 or uint8, ``[..., M, K]``.
@@ -47,17 +47,18 @@ def quantized_linear_matrix_multiply(
       b_zero_point: dtype of ``b``, one value or one per column; None means 0.
       output_scale: float32, one value or one per row.
       output_zero_point: dtype of the output, one value or one per row; None means 0.
-      output_dtype: int8 or uint8; None means the dtype of ``output_zero_point``, or of ``a`` without one. Static.
+      output_dtype: int8 or uint8; None means the dtype of ``output_zero_point``, or that of ``a`` if there is none or
+        it is a Python number. Static.
       implementation: the name of a method to force; None lets the library choose. Static.
 
     Returns:
-      ``[..., M, N]`` of the output's dtype. An array of scales that holds 0, infinity or NaN gives outputs without
-      meaning there.
+      ``[..., M, N]`` of the output's dtype. If a scale in an array is 0, infinite or NaN, the outputs that it scales
+      have no meaning.
 
     Raises:
-      TypeError: an argument is no array or has a wrong dtype, rank or shape.
-      ValueError: ``implementation`` is unknown. A Python number is no zero point of its dtype; or it is a scale and 0,
-        subnormal, infinite or NaN.
+      TypeError: an argument is not an array or has a wrong dtype, rank or shape.
+      ValueError: ``implementation`` is unknown. A zero point is a Python number that its dtype cannot hold. A scale is
+        a Python number that is 0, subnormal, infinite or NaN.
       NotImplementedError: the program is lowered for a platform without the forced ``implementation``.
 
     Source:

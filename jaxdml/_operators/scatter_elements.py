@@ -1,4 +1,4 @@
-"""DML_OPERATOR_SCATTER_ELEMENTS, by its older name DML_OPERATOR_SCATTER."""
+"""Check and run DML_OPERATOR_SCATTER_ELEMENTS, whose older name is DML_OPERATOR_SCATTER."""
 
 from functools import partial
 from typing import Any
@@ -20,29 +20,29 @@ def scatter_elements(
     duplicates: str = "unspecified",
     implementation: str | None = None,
 ) -> jax.Array:
-    """Write single elements into a copy of ``x``, each moved along one axis only.
+    """Write single elements into a copy of ``x``, each at an indexed position along one axis.
 
-    ``output[..., indices[i] at axis, ...] = updates[i]`` for every position i of ``indices``; off ``axis`` the
-    element stays at its own position. No mode ever writes outside the addressed elements.
+    ``output[..., indices[i] at axis, ...] = updates[i]`` for every position i of ``indices``; along the other axes,
+    ``updates[i]`` keeps its position. No mode ever writes outside the addressed elements.
 
     Args:
       x: array of any dtype, rank r >= 1.
-      indices: integers of any width and of rank r, off ``axis`` no larger than ``x``. Signed negative ones count
-        from the end. 64-bit NumPy arrays keep their values whether or not x64 is enabled.
+      indices: integers of any width and of rank r, no larger than ``x`` except along ``axis``. Signed negative ones
+        count from the end. 64-bit arrays keep their values whether or not x64 is enabled.
       updates: dtype of ``x``, shape of ``indices``.
-      axis: the axis that ``indices`` count along; negative counts from the end. Static.
-      mode: what an index out of range does: ``"drop"``, ``"clip"`` or ``"promise_in_bounds"``, as in
-        ``scatter_nd``. Static.
-      duplicates: what two updates of one element do: ``"unspecified"``, ``"last"`` or ``"unique"``, as in
+      axis: the axis that ``indices`` index; a negative one counts from the end. Static.
+      mode: what happens to an update whose index is out of range: ``"drop"``, ``"clip"`` or
+        ``"promise_in_bounds"``, as in ``scatter_nd``. Static.
+      duplicates: which of several updates of one element wins: ``"unspecified"``, ``"last"`` or ``"unique"``, as in
         ``scatter_nd``. Static.
       implementation: the name of a method to force; None lets the library choose. Static.
 
     Returns:
-      An array with the shape and dtype of ``x``, differentiable in ``x`` and ``updates``. Differentiated, "unspecified"
-      is "last".
+      An array with the shape and dtype of ``x``, differentiable in ``x`` and ``updates``. Under differentiation
+      ``"unspecified"`` means ``"last"``.
 
     Raises:
-      TypeError: an argument is no array, ``indices`` are no integers, or a shape or dtype does not fit.
+      TypeError: an argument is not an array, ``indices`` are not integers, or a shape or dtype does not fit.
       ValueError: ``axis``, ``mode``, ``duplicates`` or ``implementation`` is out of range or unknown.
 
     Source:

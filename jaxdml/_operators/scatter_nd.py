@@ -1,4 +1,4 @@
-"""DML_OPERATOR_SCATTER_ND."""
+"""Check and run DML_OPERATOR_SCATTER_ND."""
 
 from functools import partial
 from typing import Any
@@ -27,21 +27,22 @@ def scatter_nd(
     Args:
       x: array of any dtype, rank r.
       indices: integers of any width, shape ``[..., t]`` with ``0 <= t <= r``; each row addresses the first t
-        dimensions of ``x``. Signed negative ones count from the end. 64-bit NumPy arrays keep their values
+        dimensions of ``x``. Signed negative ones count from the end. 64-bit arrays keep their values
         whether or not x64 is enabled.
       updates: dtype of ``x``, shape ``indices.shape[:-1] + x.shape[t:]``.
-      mode: what an index out of range does: ``"drop"`` leaves out its whole slice, ``"clip"`` moves it to the
-        nearest valid one, ``"promise_in_bounds"`` says there is none. Static.
-      duplicates: what two updates of one element do: ``"unspecified"`` leaves one of them, ``"last"`` the last
-        in row-major order of ``indices``, the same on every device; ``"unique"`` says there are none. Static.
+      mode: what happens to an update with an index out of range. ``"drop"`` drops its whole slice, ``"clip"`` moves the
+        index to the nearest valid one, and ``"promise_in_bounds"`` promises that no index is out of range. Static.
+      duplicates: which of several updates of one element wins. ``"unspecified"`` keeps any one of them. ``"last"``
+        keeps the last in row-major order of ``indices``, the same on every device. ``"unique"`` promises that no
+        element has two updates. Static.
       implementation: the name of a method to force; None lets the library choose. Static.
 
     Returns:
-      An array with the shape and dtype of ``x``, differentiable in ``x`` and ``updates``. Differentiated, "unspecified"
-      is "last".
+      An array with the shape and dtype of ``x``, differentiable in ``x`` and ``updates``. Under differentiation
+      ``"unspecified"`` means ``"last"``.
 
     Raises:
-      TypeError: an argument is no array, ``indices`` are no integers, or a shape or dtype does not fit.
+      TypeError: an argument is not an array, ``indices`` are not integers, or a shape or dtype does not fit.
       ValueError: ``mode``, ``duplicates`` or ``implementation`` is unknown.
 
     Source:

@@ -1,4 +1,4 @@
-"""DML_OPERATOR_TOP_K1."""
+"""Check and run DML_OPERATOR_TOP_K1."""
 
 from functools import partial
 from typing import Any, NamedTuple
@@ -18,11 +18,11 @@ _INDEX_DTYPES = ("uint32", "int32", "uint64", "int64")
 
 
 class TopK(NamedTuple):
-    """What ``top_k`` returns: the values in order, and where each of them stood.
+    """Hold what ``top_k`` returns: the selected values in order, and their indices.
 
     Attributes:
       values: dtype of ``x``, in order along the axis.
-      indices: ``uint32`` or the ``index_dtype`` asked for, counted from the start of their sequence.
+      indices: ``uint32`` or the requested ``index_dtype``; the position of each value along the axis.
     """
 
     values: jax.Array
@@ -58,13 +58,13 @@ def top_k(
 
     Returns:
       ``TopK(values, indices)``, each shaped like ``x`` with ``n`` replaced by ``k``. ``values`` has the dtype of
-      ``x`` and is differentiable in it; ``indices`` count from the start of their sequence.
+      ``x`` and is differentiable in it; ``indices`` are positions along ``axis``.
 
     Raises:
-      TypeError: ``x`` is complex, boolean, no array or has no axes; ``k`` or ``axis`` is no integer;
-        ``index_dtype`` is no index dtype or too narrow for ``n``.
+      TypeError: ``x`` is complex, boolean, not an array or has no axes; ``k`` or ``axis`` is not an integer;
+        ``index_dtype`` is not an index dtype or is too narrow for ``n``.
       ValueError: ``k``, ``axis``, ``direction`` or ``implementation`` is out of range.
-      NotImplementedError: the forced ``implementation`` cannot serve these sizes, or this platform.
+      NotImplementedError: the forced ``implementation`` cannot run these sizes, or the platform does not have it.
 
     Source:
       DML_TOP_K1_OPERATOR_DESC: ``Axis``, ``K``, ``AxisDirection``. Negative ``axis``, ``k == n``, the order of NaNs

@@ -1,7 +1,7 @@
-"""The NumPy oracle: what every operator computes, as loops over its definition. Slow, and without JAX.
+"""Define every operator as a loop in NumPy: the oracle that the tests compare with. Slow, and without JAX.
 
-The functions take and return NumPy arrays and have the signatures of the public ones, less ``implementation``. They
-check nothing: they say what the answer to a valid call is.
+The functions take and return NumPy arrays. Their signatures are those of the public functions, without
+``implementation``. They do not check their arguments: they return the answer to a valid call.
 """
 
 from jaxdml.reference._quantized_linear_matrix_multiply import quantized_linear_matrix_multiply

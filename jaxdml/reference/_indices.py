@@ -1,13 +1,13 @@
-"""What an index means, for every operator with indices."""
+"""Define what an index addresses, for every operator with indices."""
 
 
 def resolve(index: int, size: int, mode: str) -> int | None:
-    """Return the place that an index means in a dimension of this size, or None to leave the update out."""
-    place = index + size if index < 0 else index
-    if 0 <= place < size:
-        return place
+    """Return the position from 0 that ``index`` addresses in a dimension of ``size``, or None to drop the update."""
+    position = index + size if index < 0 else index
+    if 0 <= position < size:
+        return position
     if mode == "drop":
         return None
     if mode == "clip":
-        return min(max(place, 0), size - 1) if size else None
+        return min(max(position, 0), size - 1) if size else None
     raise IndexError(f"index {index} is out of range for size {size}, against the caller's promise")

@@ -1,4 +1,4 @@
-"""The definition of ``quantized_linear_matrix_multiply``."""
+"""Define ``quantized_linear_matrix_multiply``."""
 
 from fractions import Fraction
 from typing import Any
@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 
-def _against(value: ArrayLike, shape: tuple[int, ...], per_row: bool) -> np.ndarray[Any, Any]:
-    """Lay a scale or zero point out over the result's shape."""
+def _broadcast(value: ArrayLike, shape: tuple[int, ...], per_row: bool) -> np.ndarray[Any, Any]:
+    """Broadcast a scale or zero point to the result's shape; a vector is one value per row, or one per column."""
     value = np.asarray(value)
     aligned = value[:, None] if per_row and value.ndim == 1 else value
     return np.broadcast_to(aligned, shape)
@@ -37,7 +37,7 @@ def quantized_linear_matrix_multiply(
       b_zero_point: dtype of ``b``; None means 0.
       output_scale: float32, one value or one per row.
       output_zero_point: dtype of the output; None means 0.
-      output_dtype: int8 or uint8; None means that of ``output_zero_point``, or of ``a``.
+      output_dtype: int8 or uint8; None means the dtype of ``output_zero_point``, or that of ``a`` if it is None too.
 
     Returns:
       ``[..., M, N]`` of the output's dtype.
@@ -61,14 +61,18 @@ def quantized_linear_matrix_multiply(
     a, b = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
     output = np.empty((*batch, a.shape[-2], b.shape[-1]), output_dtype)
 
-    def laid(value: ArrayLike | None, per_row: bool) -> np.ndarray[Any, Any]:
-        return _against(0 if value is None else value, output.shape, per_row)
+    def broadcast(value: ArrayLike | None, per_row: bool) -> np.ndarray[Any, Any]:
+        return _broadcast(0 if value is None else value, output.shape, per_row)
 
-    a_scales, b_scales, output_scales = laid(a_scale, True), laid(b_scale, False), laid(output_scale, True)
+    a_scales, b_scales, output_scales = (
+        broadcast(a_scale, True),
+        broadcast(b_scale, False),
+        broadcast(output_scale, True),
+    )
     a_zeros, b_zeros, output_zeros = (
-        laid(a_zero_point, True),
-        laid(b_zero_point, False),
-        laid(output_zero_point, True),
+        broadcast(a_zero_point, True),
+        broadcast(b_zero_point, False),
+        broadcast(output_zero_point, True),
     )
     for place in np.ndindex(output.shape):
         *stack, i, j = place

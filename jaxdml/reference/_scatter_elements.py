@@ -1,4 +1,4 @@
-"""The definition of ``scatter_elements``."""
+"""Define ``scatter_elements``."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def scatter_elements(
     mode: str = "drop",
     duplicates: str = "last",
 ) -> np.ndarray[Any, Any]:
-    """Write elements one by one, in row-major order of ``indices``, so that the last of two wins.
+    """Write elements one by one, in row-major order of ``indices``: the last update of an element wins.
 
     Args:
       x: array of rank r >= 1.
@@ -25,10 +25,10 @@ def scatter_elements(
       updates: the shape of ``indices``.
       axis: the axis that ``indices`` count along.
       mode: ``"drop"``, ``"clip"`` or ``"promise_in_bounds"``.
-      duplicates: taken for the signature; every rule allows that the last wins.
+      duplicates: ignored. Under every rule the last update of an element may win.
 
     Returns:
-      The written copy of ``x``.
+      A copy of ``x`` with the updates written.
 
     Source:
       DML_SCATTER_ELEMENTS_OPERATOR_DESC.
@@ -40,7 +40,7 @@ def scatter_elements(
     output, indices, updates = np.array(x), np.asarray(indices), np.asarray(updates)
     axis %= output.ndim
     for i in np.ndindex(indices.shape):
-        place = resolve(int(indices[i]), output.shape[axis], mode)
-        if place is not None:
-            output[(*i[:axis], place, *i[axis + 1 :])] = updates[i]
+        position = resolve(int(indices[i]), output.shape[axis], mode)
+        if position is not None:
+            output[(*i[:axis], position, *i[axis + 1 :])] = updates[i]
     return output

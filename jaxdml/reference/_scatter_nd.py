@@ -1,4 +1,4 @@
-"""The definition of ``scatter_nd``."""
+"""Define ``scatter_nd``."""
 
 from typing import Any
 
@@ -11,17 +11,17 @@ from jaxdml.reference._indices import resolve
 def scatter_nd(
     x: ArrayLike, indices: ArrayLike, updates: ArrayLike, *, mode: str = "drop", duplicates: str = "last"
 ) -> np.ndarray[Any, Any]:
-    """Write slices one by one, in row-major order of ``indices``, so that the last of two wins.
+    """Write slices one by one, in row-major order of ``indices``: the last update of an element wins.
 
     Args:
       x: array of rank r.
       indices: integers, ``[..., t]``, ``t <= r``.
       updates: ``indices.shape[:-1] + x.shape[t:]``.
       mode: ``"drop"``, ``"clip"`` or ``"promise_in_bounds"``.
-      duplicates: taken for the signature; every rule allows that the last wins.
+      duplicates: ignored. Under every rule the last update of an element may win.
 
     Returns:
-      The written copy of ``x``.
+      A copy of ``x`` with the updates written.
 
     Source:
       DML_SCATTER_ND_OPERATOR_DESC.
@@ -32,7 +32,7 @@ def scatter_nd(
     """
     output, indices, updates = np.array(x), np.asarray(indices), np.asarray(updates)
     for i in np.ndindex(indices.shape[:-1]):
-        place = tuple(resolve(int(j), size, mode) for j, size in zip(indices[i], output.shape, strict=False))
-        if None not in place:
-            output[place] = updates[i]
+        position = tuple(resolve(int(j), size, mode) for j, size in zip(indices[i], output.shape, strict=False))
+        if None not in position:
+            output[position] = updates[i]
     return output

@@ -1,4 +1,4 @@
-"""The definition of ``top_k``."""
+"""Define ``top_k``."""
 
 import math
 from typing import Any
@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 
-def _rank(element: Any) -> tuple[bool, Any]:
-    """Place one element in ascending order: a NaN above all else, -0.0 with +0.0."""
+def _sort_key(element: Any) -> tuple[bool, Any]:
+    """Return the key that sorts an element: a NaN is greater than all else, and -0.0 equals +0.0."""
     if isinstance(element, int):
         return False, element
     number = float(element)
@@ -23,7 +23,7 @@ def top_k(
     direction: int | str = "decreasing",
     index_dtype: DTypeLike | None = None,
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Take the ``k`` largest or smallest elements of every sequence: Python's stable sort, by value.
+    """Take the ``k`` largest or smallest elements of every sequence, with Python's stable sort.
 
     Args:
       x: real array of rank 1 or more.
@@ -47,10 +47,10 @@ def top_k(
     moved = np.moveaxis(x, axis, -1)
     decreasing = direction in ("decreasing", 1)
     indices = np.empty((*moved.shape[:-1], k), np.uint32 if index_dtype is None else index_dtype)
-    for place in np.ndindex(moved.shape[:-1]):
-        ranks = [_rank(element) for element in moved[place].tolist()]
-        # Sorting in reverse keeps equal elements in ascending index, like sorting forward.
-        order = sorted(range(len(ranks)), key=ranks.__getitem__, reverse=decreasing)
-        indices[place] = order[:k]
+    for row in np.ndindex(moved.shape[:-1]):
+        keys = [_sort_key(element) for element in moved[row].tolist()]
+        # With reverse=True too, Python's sort keeps equal elements in ascending order of their indices.
+        order = sorted(range(len(keys)), key=keys.__getitem__, reverse=decreasing)
+        indices[row] = order[:k]
     values = np.take_along_axis(moved, indices.astype(np.int64), axis=-1)
     return np.moveaxis(values, -1, axis), np.moveaxis(indices, -1, axis)

@@ -10,10 +10,10 @@ _INT32_MAX = np.iinfo(np.int32).max
 
 
 def narrow(indices: Any, sizes: tuple[int, ...]) -> Any:
-    """Bring indices of any integer dtype to int32; each stays in range, too low or too high, as it was.
+    """Convert indices of any integer dtype to int32, or to int64 if a dimension is too long for int32.
 
-    NumPy arrays stay with NumPy, so that 64-bit indices are judged before JAX could cut them to 32 bits. The result has
-    64 bits only if a dimension is too long for int32.
+    An index in range keeps its value. One that is too low or too high stays too low or too high. NumPy arrays are
+    clipped by NumPy, because JAX would first cut 64-bit indices to 32 bits.
 
     Args:
       indices: integers, ``[..., t]``.
@@ -31,14 +31,15 @@ def narrow(indices: Any, sizes: tuple[int, ...]) -> Any:
 
 
 def _along_last(sizes: tuple[int, ...], rank: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Lay the sizes along the last of ``rank`` axes."""
+    """Return the sizes along the last of ``rank`` axes."""
     return np.asarray(sizes, np.int64).reshape((1,) * (rank - 1) + (-1,))
 
 
 def wrap(indices: jax.Array, sizes: tuple[int, ...], mode: str) -> jax.Array:
     """Count negative indices from the end. In mode ``"drop"``, one that is still negative becomes its dimension's size.
 
-    A negative sentinel would not do: some backends have been seen to wrap it around to a real element.
+    The size is out of range, so such an update is dropped. A negative index would be out of range too, but some
+    backends have been seen to wrap it around to a real element.
     """
     limit = _along_last(sizes, indices.ndim).astype(indices.dtype)
     indices = jnp.where(indices < 0, indices + limit, indices)

@@ -11,7 +11,7 @@ from jaxdml._algorithms.bits import bits_of
 
 
 def over_batch(function: Callable[..., Any], rank: int) -> Callable[..., Any]:
-    """Map a function over so many leading dimensions of all its arguments."""
+    """Map ``function`` over the first ``rank`` dimensions of all its arguments."""
     for _ in range(rank):
         function = jax.vmap(function)
     return function
@@ -31,7 +31,7 @@ def _take(x: jax.Array, indices: jax.Array) -> jax.Array:
 
 @jax.custom_jvp
 def _take_floats(x: jax.Array, indices: jax.Array) -> jax.Array:
-    # As integers: a device that widens 16-bit floats to move them would quiet a signalling NaN.
+    # Gather integers, because a device that widens 16-bit floats to move them would quiet a signalling NaN.
     return lax.bitcast_convert_type(_take(bits_of(x), indices), x.dtype)
 
 
@@ -44,7 +44,7 @@ def _take_floats_jvp(
 
 
 def take_along_last(x: jax.Array, indices: jax.Array) -> jax.Array:
-    """Take ``x[..., indices[..., j]]`` bit for bit; ``x: [..., n]``, ``indices: [..., k]``, all of them in range.
+    """Take ``x[..., indices[..., j]]`` bit for bit; ``x: [..., n]``, ``indices: [..., k]``, all in range.
 
     The derivative is the same gather of the tangent, so every order of it exists.
     """

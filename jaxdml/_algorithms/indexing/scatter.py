@@ -13,25 +13,25 @@ from jaxdml._algorithms.bits import bits_of
 
 
 class Writing(NamedTuple):
-    """How to write: the caller's rules, and the form in which the elements move. Static."""
+    """Say how to write: the caller's rules, and how elements are moved. Static."""
 
     mode: str
-    """What an index out of range does: ``"drop"``, ``"clip"`` or ``"promise_in_bounds"``."""
+    """What happens to an update whose index is out of range: ``"drop"``, ``"clip"`` or ``"promise_in_bounds"``."""
 
     duplicates: str
-    """What two updates of one element do: ``"unspecified"``, ``"last"`` or ``"unique"``."""
+    """Which of several updates of one element wins: ``"unspecified"``, ``"last"`` or ``"unique"``."""
 
     word: int = 0
-    """0 to move the elements as they are, otherwise the bytes of the unsigned integers as which they move.
+    """0 to move the elements as they are, or the number of bytes of the unsigned integers to move instead.
 
-    Several elements share an integer where the size of a slice is a multiple of ``word`` bytes; otherwise each becomes
-    an integer of its own width. A device that widens narrow floats to move them would quiet signalling NaNs. A device
-    that cannot store so few bytes needs many operations for it. But on some devices the conversion is a pass over all
-    of ``x``.
+    If the size of a slice is a multiple of ``word`` bytes, ``word // itemsize`` elements share an integer. Otherwise
+    each element becomes an integer of its own width. There are two reasons to move integers. A device that widens
+    narrow floats to move them would quiet signalling NaNs. A device that cannot store one or two bytes needs many
+    operations to write so few. One reason is against it: on some devices the conversion is a pass over all of ``x``.
     """
 
     by_position: bool = False
-    """Read the last update for each position that ``t`` coordinates address, instead of scattering the updates.
+    """Whether to read the last update of each indexed position of ``x``, instead of scattering the updates.
 
     The last update wins, whatever ``duplicates`` says. All of ``x`` is read and written.
     """
@@ -42,9 +42,9 @@ def write(x: jax.Array, indices: jax.Array, updates: jax.Array, how: Writing) ->
 
     Args:
       x: ``[d_1, ..., d_r]``.
-      indices: ``[n, t]``, ``t >= 1``, narrowed and wrapped.
+      indices: ``[n, t]``, ``t >= 1``, the results of ``narrow`` and ``wrap``.
       updates: ``[n, d_(t+1), ..., d_r]``, of the dtype of ``x``.
-      how: the rules and the form. Static.
+      how: the rules, and how elements are moved. Static.
     """
     if jnp.issubdtype(x.dtype, jnp.inexact):
         return _write_floats(x, indices, updates, how)
@@ -63,10 +63,10 @@ def _dimension_numbers(rank: int, t: int) -> lax.ScatterDimensionNumbers:
 def _write(x: jax.Array, indices: jax.Array, updates: jax.Array, how: Writing) -> jax.Array:
     moved, moved_updates = x, updates
     if how.word:
-        together = how.word // x.dtype.itemsize
-        if not together or math.prod(updates.shape[1:]) % together:
-            together = 1
-        moved, moved_updates = _words(x, indices.shape[1], together), _words(updates, 1, together)
+        per_word = how.word // x.dtype.itemsize
+        if not per_word or math.prod(updates.shape[1:]) % per_word:
+            per_word = 1
+        moved, moved_updates = _words(x, indices.shape[1], per_word), _words(updates, 1, per_word)
     if how.by_position:
         ordinals = _ordinals(x.shape, indices, how.mode)
         written_there = moved_updates.at[jnp.maximum(ordinals, 1) - 1].get(mode="promise_in_bounds")
@@ -80,14 +80,17 @@ def _write(x: jax.Array, indices: jax.Array, updates: jax.Array, how: Writing) -
     return lax.bitcast_convert_type(written, x.dtype).reshape(x.shape) if how.word else written
 
 
-def _words(x: jax.Array, leading: int, together: int) -> jax.Array:
-    """Make one integer of each ``together`` elements; unless that is 1, merge the dimensions after ``leading``."""
+def _words(x: jax.Array, leading: int, per_word: int) -> jax.Array:
+    """Make one integer of every ``per_word`` elements.
+
+    If ``per_word`` is 1 the shape stays. Otherwise the dimensions after the first ``leading`` ones are merged.
+    """
     bits = bits_of(x)
-    if together == 1:
+    if per_word == 1:
         return bits
-    count = math.prod(x.shape[leading:]) // together
-    rows = bits.reshape(*x.shape[:leading], count, together)
-    return lax.bitcast_convert_type(rows, f"uint{8 * together * x.dtype.itemsize}")
+    count = math.prod(x.shape[leading:]) // per_word
+    rows = bits.reshape(*x.shape[:leading], count, per_word)
+    return lax.bitcast_convert_type(rows, f"uint{8 * per_word * x.dtype.itemsize}")
 
 
 def _scatter(x: jax.Array, indices: jax.Array, updates: jax.Array, how: Writing) -> jax.Array:
@@ -113,7 +116,7 @@ def _ordinals(shape: tuple[int, ...], indices: jax.Array, mode: str, written: ja
 
 
 def _at(ordinals: jax.Array, indices: jax.Array, mode: str) -> jax.Array:
-    """Read ``ordinals`` where each update writes, and 0 where it is dropped."""
+    """Read ``ordinals`` at the position that each update writes; return 0 for an update that is dropped."""
     read = "fill" if mode == "drop" else mode
     leading = tuple(range(ordinals.ndim))
     numbers = lax.GatherDimensionNumbers(offset_dims=(), collapsed_slice_dims=leading, start_index_map=leading)
@@ -124,8 +127,8 @@ def _last_writers(shape: tuple[int, ...], indices: jax.Array, mode: str) -> jax.
     """Return for each update which update is the last to write its position; for a dropped one, any."""
     written = None
     if indices.shape[1] < len(shape):
-        # Otherwise ``checkify`` would report an index out of range as one of the ordinals, which have fewer dimensions
-        # than x. So the indices are moved into range here, and the scatter into x reports them.
+        # Clip the indices. Otherwise ``checkify`` would report one out of range here, as an index of the ordinals, which
+        # have fewer dimensions than x, and not where x is written.
         limits = np.array([shape[: indices.shape[1]]]) - 1
         inside = jnp.clip(indices, 0, limits.astype(indices.dtype))
         written = None if mode == "clip" else (inside == indices).all(axis=1)
@@ -144,18 +147,18 @@ def _write_floats_jvp(
     how: Writing, primals: tuple[jax.Array, ...], tangents: tuple[jax.Array, ...]
 ) -> tuple[jax.Array, jax.Array]:
     x, indices, updates = primals
-    # Where the winner is free the derivative needs a known one, and the value has to come from the same.
+    # The derivative has to know which update wins, and the value has to come from that same update.
     settled = how._replace(duplicates="last") if how.duplicates == "unspecified" else how
     written = _write_floats(x, indices, updates, settled)
     if how.duplicates == "unique":
         return written, _scatter(tangents[0], indices, tangents[2], how)
-    # A masked sum, because that transposes: each element gets one tangent, and otherwise negative zeros, which keep the
-    # sign of a tangent that is a zero itself.
-    nothing = -np.zeros((), x.dtype)
+    # Scatter by adding, because JAX transposes lax.scatter only for unique indices. Each element gets one tangent, and
+    # all else added to it is -0.0, which changes no number, not even the sign of a zero.
+    negative_zero = -np.zeros((), x.dtype)
     ordinals = _ordinals(x.shape, indices, how.mode)
     last = _at(ordinals, indices, how.mode) == 1 + lax.iota(jnp.uint32, indices.shape[0])
-    kept = jnp.where(_trailing(ordinals, x.ndim) == 0, tangents[0], nothing)
-    added = jnp.where(_trailing(last, updates.ndim), tangents[2], nothing)
+    kept = jnp.where(_trailing(ordinals, x.ndim) == 0, tangents[0], negative_zero)
+    added = jnp.where(_trailing(last, updates.ndim), tangents[2], negative_zero)
     numbers = _dimension_numbers(x.ndim, indices.shape[1])
     tangent = lax.scatter_add(kept, indices, added, numbers, mode=lax.GatherScatterMode.from_any(how.mode))
     return written, tangent

@@ -1,1 +1,1 @@
-"""Multiply 8-bit integers exactly, and round what comes out once."""
+"""Multiply 8-bit integers exactly, and round the results once."""

@@ -9,7 +9,7 @@ from jaxdml._algorithms.bits import bits_of
 _MANTISSA_BITS = 23
 
 _HALVES = 2**22 + 2**21
-"""Adding this to a float32 rounds it to a multiple of a half, the last bit of numbers from 2**22 to 2**23."""
+"""Adding this to a float32 rounds it to a multiple of 1/2, the value of the last bit of a sum from 2**22 to 2**23."""
 
 _HALVES_BITS = 0x4AC00000
 """The bits of ``float32(_HALVES)``."""
@@ -49,8 +49,9 @@ def lower_and_half(estimate: jax.Array) -> tuple[jax.Array, jax.Array]:
     That holds for float32 below 2**21 in magnitude. For greater ones ``lower`` may be wrong, but it has the same sign
     and at least the magnitude 2**20.
 
-    It takes additions and no conversion: XLA's conversions clamp, which is slow on GPUs. The result is the same if a
-    device contracts the addition with a multiplication into one operation.
+    It takes additions and no conversion: XLA's conversions clamp, which is slow on GPUs. A device may contract the
+    addition and the multiplication that gave ``estimate`` into one operation. The bounds then hold for the product
+    before it is rounded to float32.
     """
     bits = lax.bitcast_convert_type(estimate + float(_HALVES), jnp.int32)
     return (bits >> 1) - (_HALVES_BITS >> 1), lax.bitcast_convert_type(bits | 1, jnp.float32) - float(_HALVES)

@@ -14,13 +14,14 @@ _MIN_SIZE = 8
 
 
 def dot_with_ones(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> RawProduct:
-    """Multiply, with the sums of rows and columns as products with ones; a ``Product``."""
+    """Multiply, and compute the sums of rows and columns as products with ones; a ``Product``."""
     *batch, m, k = a.shape
     n = b.shape[-1]
     left, right = with_merged_rows(a, b)
     height = left.shape[-2]
-    # A row of ones gives the sums of columns in the same pass. XLA's CPU backend has no kernel for a single row or
-    # column, so short operands are padded with more rows of ones, and narrow ones with columns, for the sums of rows.
+    # A row of ones below a gives the sums of the columns of b in the same product. XLA's CPU backend has no kernel for
+    # a single row or column. So few rows are padded with more rows of ones, and few columns with columns of ones, which
+    # give the sums of the rows of a.
     ones_below = max(0 if za is None else 1, _MIN_SIZE - height)
     left = jnp.concatenate([left, jnp.ones((*left.shape[:-2], ones_below, k), left.dtype)], axis=-2)
     ones_beside = max(0, _MIN_SIZE - n)
@@ -65,15 +66,22 @@ def sum_of_slices(
     multiply: Callable[..., jax.Array],
     longest: int,
 ) -> tuple[jax.Array, jax.Array]:
-    """Return the exact accumulator for any K, as ``(low, high)`` with the value ``low + 2**16 * high``.
+    """Return the exact accumulator for any K as int32 ``(low, high)``: ``low + 2**16 * high``, ``0 <= low < 2**16``.
 
-    ``multiply`` gives the int32 accumulator of a slice of K; at a length of at most ``longest`` it is exact. The slices
-    are summed with their lower and upper 16 bits apart. ``0 <= low < 2**16``.
+    K is cut into slices. The lower 16 bits of their accumulators are summed in ``low``, the upper ones in ``high``.
+
+    Args:
+      a: int8 or uint8 ``[..., M, K]``.
+      za: the int32 zero point of ``a``, or None for 0.
+      b: int8 ``[..., K, N]``.
+      zb: the int32 zero point of ``b``, or None for 0.
+      multiply: takes these four for one slice of K; returns its int32 accumulator ``[..., M, N]``.
+      longest: the length of a slice along K, for which the accumulator always fits int32.
     """
     k = a.shape[-1]
     whole = k // longest
 
-    def halves(a_slice: jax.Array, b_slice: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def low_and_high(a_slice: jax.Array, b_slice: jax.Array) -> tuple[jax.Array, jax.Array]:
         part = multiply(a_slice, za, b_slice, zb)
         return part & 0xFFFF, part >> 16
 
@@ -81,9 +89,9 @@ def sum_of_slices(
         start = number * longest
         a_slice = lax.dynamic_slice_in_dim(a, start, longest, axis=-1)
         b_slice = lax.dynamic_slice_in_dim(b, start, longest, axis=-2)
-        low, high = halves(a_slice, b_slice)
+        low, high = low_and_high(a_slice, b_slice)
         low, high = sums[0] + low, sums[1] + high
         return low & 0xFFFF, high + (low >> 16)
 
-    rest = halves(a[..., whole * longest :], b[..., whole * longest :, :])
+    rest = low_and_high(a[..., whole * longest :], b[..., whole * longest :, :])
     return lax.fori_loop(0, whole, add, rest)

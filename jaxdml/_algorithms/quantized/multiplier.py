@@ -1,24 +1,25 @@
-"""Multiply int32 accumulators by a real multiplier and round, in 32-bit words; report where that is not decisive.
+"""Multiply int32 accumulators by a real multiplier and round, in 32-bit words; report which results are doubtful.
 
-Write the multiplier m, in units of ``2**-30``, as ``whole + fraction``: an exact integer and a float32 of at most about
-a half. Let F be an integer with ``-1/4 <= acc * m - F <= 3/4``, within 2**-8, as a float32 estimate gives one. The
-product rounds up from F where this is positive:
+Write the multiplier m, in units of ``2**-30``, as ``whole + fraction``. ``whole`` is an exact integer, and ``fraction``
+is a float32 of at most about 1/2 in magnitude. A float32 estimate of ``acc * m`` gives an integer F with
+``-1/4 <= acc * m - F <= 3/4``, up to an error of 2**-8. The product rounds up from F if this is positive:
 
     (acc * m - F - 1/2) * 2**30 = D + acc * fraction    with    D = acc * whole - (F << 30) - (1 << 29)
 
 The left side is at most 2**30 in magnitude and ``acc * fraction`` about as much, so D fits int32. int32 arithmetic
 wraps around and gives D exactly, although its terms do not fit. The float32 term adds an error of at most
-``tolerance``. Where the sum is closer to 0 than that, the result is doubtful, and the caller has to decide by other
-means.
+``tolerance``. If the sum is closer to 0 than that, the result is doubtful, and the caller has to decide it in another
+way.
 
-A multiplier without a fraction leaves no doubt, because D is the whole sum. Those are the powers of two and all other
-multiples of ``2**-30``, and true ties are frequent only for them. A tie rounds up where F is odd; adding ``F & 1`` to D
-decides that. For other multipliers this changes the sum by 1, which the tolerance includes.
+If the fraction is 0, D is the whole sum and no result is doubtful. Such multipliers are the multiples of ``2**-30``,
+powers of two among them. True ties are frequent only for these. A tie rounds up if F is odd, so ``F & 1`` is added to
+D. For other multipliers this changes the sum by at most 1, which the tolerance includes.
 
-The tolerance assumes only that a float32 operation or conversion is within 2**-23 of its result, not that it is
-correctly rounded. Three such errors act on ``acc * fraction``, or on a D that nearly cancels it, together on at most
-``limit / 2``. ``fraction`` itself is wrong by at most 3 * 2**-23, times ``limit``. Both are below ``limit * 2**-20``.
-The tie and the last sum, which is close to 0, add less than 2 units.
+The tolerance assumes only that a float32 operation or conversion has a relative error of at most 2**-23, not that it
+is correctly rounded. Three such errors act on ``acc * fraction``, or on a D that nearly cancels it; both are at most
+``limit / 2`` in magnitude. ``fraction`` itself has an error of at most 3 * 2**-23, which is multiplied by at most
+``limit``. These errors together are below ``limit * 2**-20``. The added ``F & 1``, and the error of the last sum, which
+is close to 0, are less than 2 units.
 """
 
 from typing import NamedTuple
@@ -31,14 +32,17 @@ from jaxdml._algorithms.quantized.float_parts import decompose, lower_and_half, 
 from jaxdml._algorithms.quantized.residuals import Scales
 
 _UNIT_BITS = 30
+"""``whole`` and ``fraction`` are in units of ``2**-30``: with these, D fits int32."""
+
 _SATURATED = 300.0
-"""Quotients beyond 256 in magnitude stay outside 8 bits whatever the zero point is; the rest is room for rounding."""
+"""A quotient beyond 256 in magnitude saturates with every zero point; the rest is room for rounding errors."""
 
 _DIGIT = 16
+"""The bits of a digit of the long division after the first one."""
 
 
 class Multiplier(NamedTuple):
-    """The real number ``(whole + fraction) * 2**-30``, and bounds that follow from it. All fields have one shape."""
+    """Hold real numbers ``(whole + fraction) * 2**-30`` and bounds that follow from them, all of one shape."""
 
     estimate: jax.Array
     """float32, within a relative 2**-20 of the multiplier."""
@@ -47,7 +51,7 @@ class Multiplier(NamedTuple):
     fraction: jax.Array
     """float32, within 3 * 2**-23 of the exact fraction, and 0 where that is 0."""
     limit: jax.Array
-    """int32: an accumulator of at least this magnitude saturates."""
+    """int32: every accumulator of greater magnitude saturates."""
     tolerance: jax.Array
     """float32, in units of ``2**-30``; negative where nothing is doubtful."""
 
@@ -61,8 +65,8 @@ def multiplier_of(scales: Scales) -> Multiplier:
 def _multiplier(negative: jax.Array, ma: jax.Array, mb: jax.Array, mo: jax.Array, exponent: jax.Array) -> Multiplier:
     """Return ``ma * mb / mo * 2**exponent``, negated where ``negative``.
 
-    A multiplier of 256 or more saturates every accumulator but 0; it comes out as some number of 256 or more. One below
-    2**-50 rounds every accumulator to 0; it comes out as some number below 2**-30.
+    A multiplier of 256 or more saturates every accumulator but 0, so the result may be any number of 256 or more. A
+    multiplier below 2**-50 rounds every accumulator to 0, so the result may be any number below 2**-30.
 
     Args:
       negative: bool, the sign.
@@ -104,7 +108,7 @@ def _multiplier(negative: jax.Array, ma: jax.Array, mb: jax.Array, mo: jax.Array
 
 
 def rounded_products(accumulator: jax.Array, by: Multiplier) -> tuple[jax.Array, jax.Array]:
-    """Return the int32 products, rounded with ties to even unless they saturate, and where the rounding is doubtful."""
+    """Return the int32 products, rounded with ties to even unless they saturate, and a mask of the doubtful ones."""
     accumulator = jnp.clip(accumulator, -by.limit, by.limit)
     lower, _ = lower_and_half(accumulator.astype(jnp.float32) * by.estimate)
     past = _past_half(accumulator, lower, by)
@@ -112,6 +116,7 @@ def rounded_products(accumulator: jax.Array, by: Multiplier) -> tuple[jax.Array,
 
 
 def _past_half(accumulator: jax.Array, lower: jax.Array, by: Multiplier) -> jax.Array:
+    """Return how far the product is past ``lower + 1/2``, in units of ``2**-30``; 1 more if ``lower`` is odd."""
     whole = accumulator * by.whole - (lower << _UNIT_BITS) + (lower & 1) - (1 << (_UNIT_BITS - 1))
     return whole.astype(jnp.float32) + accumulator.astype(jnp.float32) * by.fraction
 
@@ -119,12 +124,13 @@ def _past_half(accumulator: jax.Array, lower: jax.Array, by: Multiplier) -> jax.
 def may_be_doubtful(by: Multiplier) -> jax.Array:
     """Tell whether any accumulator at all could be doubtful: one answer for all multipliers in ``by``.
 
-    Doubtful products lie near a half, and at most 512 halves are within range. If the multiplier is at least 4
-    tolerances, only the two accumulators next to each half can be doubtful. A float32 division gives an accumulator
-    near the half; how far that misses, divided by the multiplier, corrects it to within 0.76: half an accumulator by
-    rounding, a quarter by the tolerance. So both neighbours are among the three accumulators that are tested. Above 1/8
-    the division alone is that close, and the misses would not fit int32. If the multiplier is less than 4 tolerances,
-    the answer is yes.
+    Doubtful products lie near a half, an integer plus 1/2, and at most 512 halves are within range. If the multiplier
+    is at least 4 tolerances, only the two accumulators next to each half can be doubtful. Dividing the half by the
+    multiplier in float32 gives an accumulator near the exact quotient, and ``_past_half`` tells how far its product
+    misses the half. Dividing that miss by the multiplier corrects the accumulator. It is then within 0.76 of the exact
+    quotient: 1/2 by rounding and 1/4 by the tolerance. So both neighbours are among the three accumulators that are
+    tested. A multiplier above 1/8 needs no correction: the truncated quotient is itself a neighbour, and the miss might
+    not fit int32. If a multiplier is less than 4 tolerances, the answer is yes.
     """
     whole_multiplier = jnp.abs(by.estimate) * 2.0**_UNIT_BITS
     crowded = whole_multiplier < 4 * by.tolerance

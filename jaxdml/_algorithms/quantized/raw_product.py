@@ -1,7 +1,7 @@
-"""Hold a product of 8-bit matrices before its zero points are subtracted, and subtract them exactly.
+"""Hold a product of 8-bit matrices and the terms of its zero points, and subtract those exactly.
 
-With ``A @ B`` in int8, ``sum((a - za)(b - zb)) = A @ B - zb * (rowsum(A) - K * za) - za * colsum(B)``.
-int32 wraps around modulo 2**32, so single terms may overflow as long as the whole sum fits.
+For the stored integers A and B, ``(A - za) @ (B - zb) = A @ B - zb * (rowsum(A) - K * za) - za * colsum(B)``.
+int32 wraps around modulo 2**32, so single terms may overflow if the whole sum fits.
 """
 
 import math
@@ -16,7 +16,7 @@ from jaxdml._algorithms.bits import bits_of
 
 
 class RawProduct(NamedTuple):
-    """``A @ B`` and the terms that the zero points subtract from it, all int32 modulo 2**32.
+    """Hold ``A @ B`` and the terms to subtract from it for the zero points, all int32 modulo 2**32.
 
     Only ``product`` is large.
     """
@@ -44,12 +44,12 @@ _INT32_MAX = 2**31 - 1
 
 
 def as_int8(x: jax.Array, zero_point: jax.Array | None) -> tuple[jax.Array, jax.Array | None]:
-    """Shift uint8 down by 128, and its zero point; return int8 and the int32 zero point, None for 0."""
+    """Subtract 128 from uint8 and from its zero point; return int8 and the int32 zero point, None for 0."""
     return _shift(x, zero_point, jnp.int8, -128)
 
 
 def as_uint8(x: jax.Array, zero_point: jax.Array | None) -> tuple[jax.Array, jax.Array | None]:
-    """Shift int8 up by 128, and its zero point; return uint8 and the int32 zero point, None for 0."""
+    """Add 128 to int8 and to its zero point; return uint8 and the int32 zero point, None for 0."""
     return _shift(x, zero_point, jnp.uint8, 128)
 
 
@@ -62,7 +62,7 @@ def _shift(x: jax.Array, zero_point: jax.Array | None, dtype: Any, by: int) -> t
 
 
 def longest_exact_sum(greatest_a: int, greatest_b: int) -> int:
-    """Return how many products of factors up to these magnitudes an int32 always holds."""
+    """Return the greatest K for which int32 holds every sum of K products of factors up to these magnitudes."""
     return _INT32_MAX // (greatest_a * greatest_b)
 
 
@@ -72,14 +72,14 @@ def product_shape(a: jax.Array, b: jax.Array) -> tuple[int, ...]:
 
 
 def with_merged_rows(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Where ``b`` is one matrix for the whole batch, merge the leading dimensions of ``a`` into its rows."""
+    """Merge the leading dimensions of ``a`` into its rows if ``b`` is one matrix for the whole batch."""
     if math.prod(b.shape[:-2]) == 1:
         return a.reshape(math.prod(a.shape[:-1]), a.shape[-1]), b.reshape(b.shape[-2:])
     return a, b
 
 
 def accumulator(raw: RawProduct, shape: tuple[int, ...]) -> jax.Array:
-    """Return ``(a - za) @ (b - zb)`` modulo 2**32, int32 of this shape."""
+    """Return ``(a - za) @ (b - zb)`` modulo 2**32 as int32 of ``shape``, ``[..., M, N]``."""
     height = math.prod(shape[:-1]) if raw.product.ndim == 2 else shape[-2]
     total = raw.product[..., :height, : shape[-1]].reshape(shape)
     if raw.zb is not None and raw.rows is not None:
@@ -97,7 +97,7 @@ def with_corrections(
     row_sums: Callable[[], jax.Array],
     column_sums: Callable[[], jax.Array],
 ) -> RawProduct:
-    """Collect what the zero points subtract from ``product``; the sums of an absent zero point are not computed."""
+    """Compute the terms to subtract from ``product``. The sums for a zero point that is None are not computed."""
     rows = columns = None
     if zb is not None:
         rows = row_sums() if za is None else row_sums() - k * za

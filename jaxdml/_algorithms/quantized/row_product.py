@@ -1,6 +1,7 @@
 """Multiply one row by a matrix exactly, reading the matrix once and as it is stored.
 
-XLA's CPU backend has no int8 kernel for that. So the rows of the matrix are summed, each times its element of the row.
+XLA's CPU backend has no int8 kernel for that. So row k of the matrix is multiplied by element k of the row, and the
+products are added.
 """
 
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from jaxdml._algorithms.quantized.integer_dot import dot_with_ones
 from jaxdml._algorithms.quantized.raw_product import accumulator, product_shape
 
 _FIRST_SUMMAND_COUNT, _SUMMAND_COUNT = 8, 4
-"""How many rows are added at once. With more, rows that are 4 KiB apart compete for the same cache lines."""
+"""How many rows are added at once, first and later. With more, rows 4 KiB apart compete for the same cache lines."""
 
 
 @jax.custom_batching.custom_vmap
@@ -54,11 +55,11 @@ def _sum_of_rows(matrix: jax.Array, weights: jax.Array) -> jax.Array:
 
 
 def _add_groups(count: int, term: Callable[..., jax.Array], *xs: jax.Array) -> tuple[jax.Array, list[jax.Array]]:
-    """Add each ``count`` neighbouring rows of what ``term`` gives; return the sums, and the rows that are left over."""
+    """Add the rows of ``term(*xs)`` in groups of ``count`` neighbours; return the sums and the rows left over."""
     rows = xs[0].shape[-2]
     whole = rows // count * count
     rest = [term(*(x[..., i : i + 1, :] for x in xs)) for i in range(whole, rows)]
     groups = [x[..., :whole, :].reshape(*x.shape[:-2], whole // count, count, x.shape[-1]) for x in xs]
     terms = [term(*(x[..., i, :] for x in groups)) for i in range(count)]
-    # Without the barrier XLA would fuse each sum into what uses it, and compute it there again and again.
+    # Without the barrier XLA would fuse each sum into the operations that use it, and compute it again in each.
     return lax.optimization_barrier(sum(terms[1:], terms[0])), rest  # type: ignore[no-untyped-call]

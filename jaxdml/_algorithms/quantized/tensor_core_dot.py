@@ -1,8 +1,8 @@
 """Multiply as ``integer_dot`` does, with the operands stored as tensor cores read them.
 
-They read both operands along K, in rows that begin at aligned addresses. XLA's GPU backend brings operands into that
-form by itself, but with kernels that take longer than the product, or stores one of them in another order and then
-chooses a slow product.
+Tensor cores read both operands along K, in rows that begin at aligned addresses. XLA's GPU backend stores operands
+that way by itself, but its kernels for it take longer than the product. Or it stores one operand in another order, and
+then chooses a slow product.
 """
 
 import jax
@@ -13,10 +13,10 @@ from jaxdml._algorithms.bits import bits_of
 from jaxdml._algorithms.quantized.raw_product import RawProduct, with_corrections, with_merged_rows
 
 LONGEST_FLOAT_SUM = 2**24 // 128**2
-"""So many products of two int8 numbers sum to at most 2**24, and float32 holds every integer up to that."""
+"""The greatest K whose sums of int8 products are at most 2**24: float32 holds every integer up to that."""
 
 _ALIGNMENT = 16
-"""The number of bytes that every size is padded to a multiple of: one load of a tensor core's operand."""
+"""Every size is padded to a multiple of so many bytes, one load of a tensor core's operand."""
 
 
 def bfloat16_dot(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> RawProduct:
@@ -43,7 +43,8 @@ def transposed_dot(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Arr
     def row_sums() -> jax.Array:
         if a.shape[-1] % _ALIGNMENT == 0:
             return _row_sums(a)
-        # Rows of a that begin at unaligned addresses would be read byte by byte. Padding adds 0 to the stored ones.
+        # Rows of a that begin at unaligned addresses would be read byte by byte. So sum the stored ones, whose padding
+        # adds 0.
         return _row_sums(stored)[..., : left.shape[-2], :].reshape(*a.shape[:-1], 1)
 
     def column_sums() -> jax.Array:
@@ -53,7 +54,7 @@ def transposed_dot(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Arr
 
 
 def padded_dot(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> RawProduct:
-    """Multiply ``b`` as it is stored, for few rows; a row of ones below ``a`` gives the sums of columns."""
+    """Multiply few rows by ``b`` as it is stored; a row of ones below ``a`` gives the sums of the columns of ``b``."""
     left, right = with_merged_rows(a, b)
     *batch, m, k = left.shape
     ones = jnp.ones((*batch, 0 if za is None else 1, k), jnp.int8)

@@ -1,4 +1,7 @@
-"""Prune a sequence by the maxima of its chunks, then select among what is left."""
+"""Prune a sequence by the maxima of its chunks, then select among what is left.
+
+A position counts along the sequence. A place counts along an array of keys, such as those of candidates.
+"""
 
 from collections.abc import Callable
 
@@ -15,10 +18,10 @@ Keep = Callable[[jax.Array, int], jax.Array]
 """Takes keys ``[..., m]`` and ``k``; returns the places ``[..., k]`` of the first ``k``."""
 
 Among = Callable[[jax.Array, jax.Array, int, int], jax.Array]
-"""Takes keys ``[..., m]``, their positions in a sequence of n, k and n; returns the positions of the first k."""
+"""Takes keys ``[..., m]``, their positions in a sequence, k and its length n; returns the positions of the first k."""
 
 Maxima = Callable[[jax.Array, AxisDirection], jax.Array]
-"""Takes elements ``[..., chunks, chunk]``; returns the greatest key of each chunk."""
+"""Takes elements ``[..., chunks, chunk]``; returns the greatest key of each chunk, ``[..., chunks]``."""
 
 
 def maxima(chunks: jax.Array, direction: AxisDirection) -> jax.Array:
@@ -33,7 +36,7 @@ def maxima_of_integers(chunks: jax.Array, direction: AxisDirection) -> jax.Array
 
 
 def maxima_in_two_steps(chunks: jax.Array, direction: AxisDirection) -> jax.Array:
-    """Reduce across vector lanes first, then the lanes of each chunk: XLA's CPU backend vectorizes the first step.
+    """Reduce each chunk to one maximum per vector lane, then those: XLA's CPU backend vectorizes the first step.
 
     It unrolls the second step for 8 lanes. The barrier keeps XLA from merging the two steps into one loop that it does
     not vectorize.
@@ -52,7 +55,7 @@ def keep_as_selected(select: Select) -> Keep:
 
 
 def ascending(places: jax.Array) -> jax.Array:
-    """Sort the places, which are all different."""
+    """Sort the places, which are all distinct."""
     return lax.sort(places, dimension=places.ndim - 1, is_stable=False)
 
 
@@ -63,7 +66,7 @@ def keep_in_order(select: Select, ascending: Callable[[jax.Array], jax.Array] = 
 
 
 def among_in_order(select: Select) -> Among:
-    """Select among candidates whose positions ascend, so that ties by place are ties by position."""
+    """Select among candidates whose positions ascend, so that equal keys come out lowest position first."""
 
     def among(keys: jax.Array, positions: jax.Array, k: int, n: int) -> jax.Array:
         del n
@@ -93,7 +96,7 @@ def by_chunk_maxima(
     Args:
       x: ``[..., n]``.
       k: how many to take, at most the number of chunks.
-      direction: which end comes first.
+      direction: whether the largest or the smallest come first.
       chunk: the length of a chunk, a power of two.
       keep: the method that keeps chunks by their maxima.
       among: the method that selects among the candidates, which come in the order of what ``keep`` returns.

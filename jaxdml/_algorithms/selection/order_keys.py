@@ -33,9 +33,9 @@ def _towards(direction: AxisDirection, keys: jax.Array) -> jax.Array:
 def _keys_of_floats(bits: jax.Array, dtype: jnp.dtype) -> jax.Array:
     """Map the bits of floats to keys. If the floats are narrower than ``bits``, they are in its upper part.
 
-    Each key is the distance from -inf: magnitudes are added to the key of zero or subtracted from it, so there is one
-    zero. Positive NaNs come out above +inf. Negative NaNs wrap around to even larger numbers. The minimum makes one key
-    of them all.
+    Each key is the distance from -inf: magnitudes are added to the key of zero or subtracted from it, so both zeros
+    have one key. Positive NaNs come out above +inf. Negative NaNs wrap around to even larger numbers. The minimum makes
+    one key of them all.
     """
     width, own_width = (8 * kind.itemsize for kind in (bits.dtype, dtype))
     infinity = bits_of(jnp.array(jnp.inf, dtype)).astype(bits.dtype) << (width - own_width)

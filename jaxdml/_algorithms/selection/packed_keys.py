@@ -1,8 +1,8 @@
 """Pack each key with its position into one integer, and select among those.
 
 The key takes the high bits. The position, counted backwards, takes the low ones. The integers of a sequence are then
-all different and the larger one comes first, whatever order they stand in: a method needs no care for ties and carries
-no positions. Where 32 bits are too few the integers have 64; the results have 32 bits again.
+all distinct and the larger one comes first, in whatever order they are stored: a method has no ties to break and no
+positions to carry. Where 32 bits are too few the integers have 64; the results have 32 bits again.
 """
 
 from collections.abc import Callable
@@ -18,11 +18,11 @@ from jaxdml._algorithms.selection.whole_axis import Select
 from jaxdml._base.axis_direction import AxisDirection
 
 Take = Callable[[jax.Array, int], jax.Array]
-"""Takes different integers ``[..., m]`` and k; returns the k greatest, in decreasing order."""
+"""Takes distinct unsigned integers ``[..., m]`` and k; returns the k greatest, ``[..., k]``, in decreasing order."""
 
 
 def among_packed(take: Take) -> Among:
-    """Select with ``take`` among keys of at most 32 bits, at positions below n, n at most 2**32, in any order."""
+    """Select with ``take`` among candidates in any order: keys of at most 32 bits, positions below n <= 2**32."""
 
     def among(keys: jax.Array, positions: jax.Array, k: int, n: int) -> jax.Array:
         bits = (n - 1).bit_length()
@@ -47,12 +47,12 @@ def by_packed(take: Take) -> Select:
 
 
 def by_sorting(numbers: jax.Array, k: int) -> jax.Array:
-    """Sort all the numbers; as they differ, the sort need not be stable."""
+    """Sort all the numbers. They are distinct, so the sort need not be stable."""
     return ~lax.sort(~numbers, dimension=numbers.ndim - 1, is_stable=False)[..., :k]
 
 
 def by_ranks(numbers: jax.Array, k: int) -> jax.Array:
-    """Count for each number how many are greater: that is its place."""
+    """Count for each number how many are greater; that is its place in the output."""
     ranks = (numbers[..., None, :] > numbers[..., :, None]).sum(axis=-1, dtype=jnp.uint32)
     *batch, _ = numbers.shape
     rows = (lax.broadcasted_iota(jnp.uint32, numbers.shape, dimension) for dimension in range(len(batch)))

@@ -1,7 +1,7 @@
 """Select by taking the maximum k times, each time among the numbers below the last one.
 
-All numbers differ, so this leaves out exactly those already taken. Nothing is moved, nothing branches on the data, and
-the time does not depend on their order.
+All numbers are distinct, so this leaves out exactly those already taken. Nothing is moved, nothing branches on the
+data, and the time does not depend on their order.
 """
 
 import math
@@ -12,14 +12,14 @@ import numpy as np
 from jax import lax
 
 _REDUCED_TOGETHER = 8, 7, 6, 5, 4
-"""How many rows to reduce in one step, best first: XLA's CPU backend unrolls so short a loop, then vectorizes it."""
+"""The leading sizes to reduce in one step, best first: XLA's CPU backend unrolls so short a loop and vectorizes it."""
 
 _MAX_LANES = 64
-"""How many numbers may be left for the last reduction, which runs along the vector."""
+"""The most numbers for the last reduction, which runs along the vector."""
 
 
 def by_repeated_maxima(numbers: jax.Array, k: int) -> jax.Array:
-    """Take the ``k`` greatest of different unsigned integers ``[..., m]``, in decreasing order.
+    """Take the ``k`` greatest of distinct unsigned integers ``[..., m]``, in decreasing order.
 
     The numbers are padded with zeros. If a sequence holds a zero itself, it comes last, and equals the padding.
     """
@@ -45,7 +45,7 @@ def _maxima(numbers: jax.Array, axis: int) -> jax.Array:
 
 
 def _factors(m: int) -> tuple[int, ...]:
-    """Factor ``m``, or a slightly greater number, into dimensions that are quick to reduce, the first one first."""
+    """Factor ``m``, or a slightly greater number, into a shape that is quick to reduce from the first dimension on."""
     together = next((count for count in _REDUCED_TOGETHER if m % count == 0), _REDUCED_TOGETHER[0])
     rest = -(-m // together)
     return (together, rest) if rest <= _MAX_LANES else (together, *_factors(rest))

@@ -18,8 +18,10 @@ from jaxdml._algorithms.selection.packed_keys import among_packed, by_sorting
 from jaxdml._base.axis_direction import AxisDirection
 
 _WORD = 32
+"""The bits of a word of marks."""
+
 _BLOCK = _WORD * 32
-"""Sequences are padded to whole blocks, whose columns are counted side by side."""
+"""Sequences are padded to whole blocks, each of 32 rows and 32 columns; ``_reduced`` reduces the columns first."""
 
 
 def by_threshold(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
@@ -37,7 +39,7 @@ def kept_by_threshold(keys: jax.Array, k: int) -> jax.Array:
       keys: unsigned integers.
       k: how many to keep.
     """
-    # A padding zero reaches no threshold but 0. Where the threshold is 0 it stands after every real key.
+    # Padding with zeros is safe. A zero reaches no threshold but 0, and then it comes after all the real keys.
     missing = [(0, 0, 0)] * (keys.ndim - 1) + [(0, -keys.shape[-1] % _BLOCK, 0)]
     padded = lax.pad(keys, keys.dtype.type(0), missing)
     threshold = _kth(padded, k, _lower_bound(keys, k))
@@ -124,7 +126,7 @@ def _exclusive_cumsum(counts: jax.Array) -> jax.Array:
 def _places(words: jax.Array, k: int) -> jax.Array:
     """List the places of the ``k`` bits that are set in each sequence of words."""
     first = _exclusive_cumsum(lax.population_count(words))
-    # Mark for each word where its bits begin in the list. The number of marks so far then tells the word.
+    # Mark for each word where its bits begin in the list. The number of marks up to an entry then gives its word.
     mark = over_batch(lambda row: jnp.zeros(k, jnp.uint32).at[row].add(jnp.uint32(1), mode="drop"), words.ndim - 1)
     word = jnp.cumsum(mark(first), axis=-1) - jnp.uint32(1)
     of_word, first_of_word = (

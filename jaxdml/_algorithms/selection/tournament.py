@@ -1,8 +1,9 @@
 """Select in rounds: keep k chunks, then k of their parts, then k of the parts of those, down to k elements.
 
 Each round is as exact, and as stable, as ``by_chunk_maxima``: whatever it drops comes after k elements that stay, one
-from each kept chunk. No round compares more than k times a small factor of numbers, however long the sequence is. The
-sequence itself is read once, except for the few chunks that are kept.
+from each kept chunk. A round splits each kept chunk into a fixed number of parts, the arity. It compares k times the
+arity candidates, however long the sequence is. The sequence itself is read once, except for the few chunks that are
+kept.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,8 +26,8 @@ def by_tournament(
 
     Args:
       x: ``[..., n]``, n below 2**31.
-      k: how many to take, at most the number of the longest chunks.
-      direction: which end comes first.
+      k: how many to take, at most the number of chunks of the greatest length.
+      direction: whether the largest or the smallest come first.
       lengths: the chunk lengths of the rounds, last round first: ascending from 1, each a multiple of the one before.
       stored: one of ``lengths``, the one whose maxima are stored. The maxima of longer chunks are computed from the
         stored ones, those of shorter chunks from the elements, read again.
@@ -43,15 +44,15 @@ def by_tournament(
     count = chunks.shape[-1]
     kept = among(chunks, lax.broadcasted_iota(jnp.uint32, chunks.shape, chunks.ndim - 1), k, count)
     for length, part in pairwise(reversed(lengths)):
-        parts_of_chunk = length // part
+        arity = length // part
         if part < stored:
             keys = _within(x, kept, length, keys_of)
-            keys = keys.reshape(*batch, k * parts_of_chunk, part).max(axis=-1)
+            keys = keys.reshape(*batch, k * arity, part).max(axis=-1)
         else:
             keys = _within(maxima, kept, length // stored, lambda keys: keys)
-            keys = keys.reshape(*batch, k * parts_of_chunk, part // stored).max(axis=-1)
-        parts = kept[..., None] * np.uint32(parts_of_chunk) + _iota_along_last(kept.ndim, parts_of_chunk)
-        kept = among(keys, parts.reshape(*batch, k * parts_of_chunk), k, count * (longest // part))
+            keys = keys.reshape(*batch, k * arity, part // stored).max(axis=-1)
+        parts = kept[..., None] * np.uint32(arity) + _iota_along_last(kept.ndim, arity)
+        kept = among(keys, parts.reshape(*batch, k * arity), k, count * (longest // part))
     return kept
 
 
@@ -76,8 +77,8 @@ def _maxima(keys: jax.Array, length: int) -> jax.Array:
 def _within(source: jax.Array, kept: jax.Array, length: int, keys_of: Callable[[jax.Array], jax.Array]) -> jax.Array:
     """Return the keys of the kept chunks, ``[..., k, length]``.
 
-    Places beyond the end of the last chunk get the least key and the greatest positions, so every real element comes
-    before them. Each kept chunk holds a real element, so there are always enough of those.
+    The places that the last chunk has beyond the end of ``source`` get the least key. Their positions are the greatest,
+    so every real element comes before them. Each kept chunk holds a real element, so at least k candidates are real.
     """
     *batch, n = source.shape
     places = kept[..., None] * np.uint32(length) + _iota_along_last(kept.ndim, length)

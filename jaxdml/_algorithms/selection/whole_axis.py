@@ -1,4 +1,4 @@
-"""Select from a whole sequence at once, ties by ascending index.
+"""Select from a whole sequence at once; of equal elements the lowest index comes first.
 
 Every method of selection takes ``x: [..., n]`` and returns the indices ``[..., k]``, in order. The values follow by one
 exact gather, so no method carries them.
@@ -15,7 +15,7 @@ from jaxdml._algorithms.selection.order_keys import as_float32, order_keys
 from jaxdml._base.axis_direction import AxisDirection
 
 Select = Callable[[jax.Array, int, AxisDirection], jax.Array]
-"""Takes ``x: [..., n]``, ``k`` and the direction; returns indices ``[..., k]``."""
+"""Takes ``x: [..., n]``, ``k`` and the direction; returns the indices of the first k, ``[..., k]``, in order."""
 
 
 def index_dtype(n: int) -> jnp.dtype:
