@@ -13,7 +13,7 @@ import pytest
 import jaxdml
 from jaxdml import __main__, _selfcheck, reference
 from jaxdml._cases import OPERATORS, quantized_linear_matrix_multiply, scatter_nd, top_k
-from jaxdml._cases.data import unsigned
+from jaxdml._cases.data import FLOATS, INDEX_DTYPES, INTEGERS, TRAPS, WIDE, indices_for, unsigned
 from jaxdml._cases.records import Example
 from jaxdml._display import Display, RichDisplay, display
 from jaxdml._selfcheck import judging, planning
@@ -163,6 +163,26 @@ def test_the_examples_are_those_that_the_oracle_gives():
             np.testing.assert_array_equal(bits(answer), bits(expected), strict=True)
 
 
+@pytest.mark.parametrize("dtype", INDEX_DTYPES, ids=str)
+def test_indices_are_just_outside_wild_and_in_range(dtype):
+    info = np.iinfo(dtype)
+    drawn = indices_for(np.random.default_rng(0), (3, 5), (2000, 2), dtype)
+    for size, column in zip((3, 5), drawn.T, strict=True):
+        near = set(range(-size - 2, size + 3))
+        wild = {info.min, info.max, 2**32, 2**32 + 1, -(2**32)}
+        assert set(column.tolist()) == {value for value in near | wild if info.min <= value <= info.max}
+    within = indices_for(np.random.default_rng(0), 5, (2000,), dtype, out_of_range=False)
+    assert set(within.tolist()) == set(range(max(-5, info.min), 5))
+
+
+@pytest.mark.parametrize("dtype", FLOATS + WIDE + INTEGERS, ids=str)
+def test_every_trap_keeps_its_shape_and_dtype(dtype):
+    for make in TRAPS.values():
+        for shape in ((), (0,), (7,), (2, 0, 3), (2, 3, 130)):
+            drawn = make(np.random.default_rng(0), shape, dtype)
+            assert (drawn.shape, drawn.dtype) == (shape, dtype)
+
+
 def test_quantized_cases_hold_true_ties():
     batch = next(check_of("quantized_linear_matrix_multiply").batches(0, 0.25, thorough=True))
     a, a_scale, a_zero, b, b_scale, b_zero, output_scale, _ = (
@@ -270,13 +290,16 @@ def test_a_wrong_example_alone_fails(only, monkeypatch, tmp_path, capsys):
     assert report["examples"][0]["difference"] in shown
 
 
-def test_the_seed_decides_the_data_and_the_order_of_the_rows_nothing(only, tmp_path):
-    checks = check_of("scatter_nd", (6,)), check_of("scatter_elements", (6,))
-    only(*checks)
-    digests = [run(tmp_path, "--seed", seed)[1]["digest"] for seed in ("1", "2")]
-    only(*reversed(checks))
-    digests.append(run(tmp_path, "--seed", "1")[1]["digest"])
-    assert digests[0] == digests[2] != digests[1]
+def test_the_seed_decides_the_data_and_other_rows_and_their_order_nothing(only, tmp_path):
+    def ran(seed, *operators):
+        only(*(check_of(operator, (6,)) for operator in operators))
+        report = run(tmp_path, "--seed", seed)[1]
+        return report["digest"], {row["operator"]: row["digest"] for row in report["rows"]}
+
+    both = ran("1", "scatter_nd", "scatter_elements")
+    assert both == ran("1", "scatter_elements", "scatter_nd")
+    assert both[1]["scatter_elements"] == ran("1", "scatter_elements")[1]["scatter_elements"]
+    assert both[0] != ran("2", "scatter_nd", "scatter_elements")[0]
 
 
 def test_races_are_timed_and_judged(only, tmp_path, capsys):
