@@ -297,6 +297,18 @@ def test_multipliers_and_residuals_agree(given, zero_point):
         assert_same_bits(by_multipliers(x, None, a, b, o), by_residuals(x, None, a, b, o))
 
 
+def test_doubts_of_single_outputs_are_settled():
+    # With so many multipliers all outputs are examined. Ties abound, and no multiplier of these is exact.
+    triples = [(1.0, 1.0, float(output_scale)) for output_scale in range(6, 126, 8)]
+    a, b, o = (np.array(part, np.float32)[:, None] for part in zip(*triples, strict=True))
+    x = np.stack([(begins(triple, limit=130)[:, None] + np.arange(-2, 2)).ravel() for triple in triples])
+    want = np.stack([rounded_quotients(row, triple) for row, triple in zip(x, triples, strict=True)]).clip(-128, 127)
+    x = x.astype(np.int32)
+    assert_same_bits(jax.jit(partial(multipliers, zero_point=None))(x, None, a[:1], b[:1], o), want.astype(np.int8))
+    alone = np.stack([look_closely(row, *triple)[0] for row, triple in zip(x, np.float32(triples), strict=True)])
+    assert (alone.clip(-128, 127) != want).any()
+
+
 @pytest.mark.parametrize("axes", [(0, None), (None, 0), (0, 0)])
 def test_vmapped_multipliers_are_a_loop(axes):
     rng = np.random.default_rng(0)
