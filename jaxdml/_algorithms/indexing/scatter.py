@@ -127,8 +127,8 @@ def _last_writers(shape: tuple[int, ...], indices: jax.Array, mode: str) -> jax.
     """Return for each update which update is the last to write its position; for a dropped one, any."""
     written = None
     if indices.shape[1] < len(shape):
-        # Clip the indices. Otherwise ``checkify`` would report one out of range here, as one of the ordinals, which have
-        # fewer dimensions than x, and not where x is written.
+        # Clip the indices. Otherwise ``checkify`` would report one out of range here, as one of the ordinals, which
+        # have fewer dimensions than x, and not where x is written.
         limits = np.array([shape[: indices.shape[1]]]) - 1
         inside = jnp.clip(indices, 0, limits.astype(indices.dtype))
         written = None if mode == "clip" else (inside == indices).all(axis=1)
