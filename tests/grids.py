@@ -34,7 +34,9 @@ def grid(**factors: Sequence[Any]) -> pytest.MarkDecorator:
 
 
 def name(value: Any) -> str:
-    """Name a value in a test's name."""
+    """Name a value in a test's name, which must be the same in every process."""
+    if isinstance(value, tuple):
+        return f"({', '.join(map(name, value))})"
     return getattr(value, "__name__", None) or str(value)
 
 

@@ -1,4 +1,4 @@
-"""The laws of scatter_nd and scatter_elements, against the oracle and by themselves."""
+"""The laws of scatter_nd, and those that it shares with scatter_elements, against the oracle and by themselves."""
 
 from functools import partial
 
@@ -6,8 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given
 from jax.experimental import checkify
 from jax.test_util import check_grads
 
@@ -17,34 +16,17 @@ from jaxdml._algorithms.indexing.canonical_indices import wrap
 from jaxdml._algorithms.indexing.scatter import Writing, write
 from tests.grids import OneOf, grid
 from tests.laws import assert_same_bits, bits
-from tests.strategies import DATA, INDEX_DTYPES, WIDE, data, indices_for, seeds
-
-MODES = ["drop", "clip", "promise_in_bounds"]
-DUPLICATES = ["unspecified", "last", "unique"]
-VALUES = [
-    OneOf(*(np.dtype(name) for name in names))
-    for names in (
-        ("float32", "int32", "uint32", "complex64"),
-        ("float16", "bfloat16"),
-        ("int8", "uint8", "int16", "uint16", "bool"),
-    )
-]
-"""By what they move as."""
-
-# Indices from NumPy are brought to int32 before anything is compiled, so their dtype can be drawn.
-index_dtypes = st.sampled_from(INDEX_DTYPES)
-
-
-def values_for(kind, seed, shape, dtype):
-    if dtype.kind == "b":
-        return np.random.default_rng(seed).random(shape) < 0.5
-    if dtype.kind == "c":
-        return data(kind, seed, (*shape, 2), dtype.type(0).real.dtype).view(dtype)[..., 0]
-    return data(kind, seed, shape, dtype)
-
-
-# Shapes and dtypes are static: each set of them is compiled once, and checked with many data.
-few_draws = settings(max_examples=settings().max_examples // 5)
+from tests.scattering import (
+    DUPLICATES,
+    MODES,
+    VALUES,
+    any_values,
+    few_draws,
+    held_by_jax,
+    index_dtypes,
+    values_for,
+)
+from tests.strategies import INDEX_DTYPES, WIDE, data, indices_for, seeds
 
 SLICED = [
     ((), 0, ()),
@@ -60,23 +42,6 @@ SLICED = [
 ]
 """Shape of x, how many dimensions the indices address, and leading shape of the indices."""
 
-ALONG = [
-    ((5,), 0, (5,)),
-    ((4,), -1, (0,)),
-    ((1,), 0, (6,)),
-    ((3, 5), 0, (6, 5)),
-    ((3, 5), 1, (2, 4)),
-    ((2, 3, 4), 1, (2, 5, 3)),
-    ((2, 3, 4), -3, (4, 3, 4)),
-    ((2, 1, 3, 2), -2, (1, 1, 3, 2)),
-]
-"""Shape of x, axis, and shape of the indices, off the axis smaller or not."""
-
-
-def any_values(rng, shape, dtype):
-    kind, seed = rng.choice(list(DATA)), rng.integers(2**32)
-    return values_for(kind, seed, shape, dtype)
-
 
 def sliced_problem(seed, of, dtype, index_dtype, out_of_range=True):
     """Draw x, indices and updates for scatter_nd, with duplicates."""
@@ -87,40 +52,6 @@ def sliced_problem(seed, of, dtype, index_dtype, out_of_range=True):
     return held_by_jax(any_values(rng, shape, dtype), indices, any_values(rng, (*leading, *shape[t:]), dtype))
 
 
-def along_problem(seed, of, dtype, index_dtype, out_of_range=True):
-    """Draw x, indices and updates for scatter_elements, with duplicates."""
-    shape, axis, sizes = of
-    rng = np.random.default_rng(seed)
-    indices = indices_for(rng, shape[axis], sizes, index_dtype, out_of_range)
-    return held_by_jax(any_values(rng, shape, dtype), indices, any_values(rng, sizes, dtype))
-
-
-def held_by_jax(x, indices, updates):
-    """Give the values to JAX: a NumPy array takes a program of its own to copy. NumPy's indices can be any."""
-    return jax.device_put(x), indices, jax.device_put(updates)
-
-
-@pytest.mark.parametrize("operator", [jaxdml.scatter_nd, reference.scatter_nd], ids=["jax", "oracle"])
-@pytest.mark.parametrize("duplicates", DUPLICATES)
-def test_worked_example(operator, duplicates):
-    x = np.arange(1, 9, dtype=np.float32)
-    updates = np.array([9, 10, 11, 12], np.float32)
-    got = operator(x, np.array([[4], [3], [1], [7]]), updates, duplicates=duplicates)
-    assert_same_bits(got, np.array([1, 11, 3, 10, 9, 6, 7, 12], np.float32))
-
-
-def test_shapes_of_the_worked_example():
-    x, indices = jnp.zeros((3, 4, 5, 6, 7)), jnp.zeros((1, 2, 3), jnp.int32)
-    assert jaxdml.scatter_nd(x, indices, jnp.ones((1, 2, 6, 7))).shape == x.shape
-
-
-@pytest.mark.parametrize("operator", [jaxdml.scatter_elements, reference.scatter_elements], ids=["jax", "oracle"])
-def test_the_elements_page_has_the_last_of_two_win(operator):
-    x = np.array([8, 2, 7, 4], np.float32)
-    got = operator(x, np.array([3, 1, 3, 0]), np.array([5, 6, 7, 8], np.float32), duplicates="last")
-    assert_same_bits(got, np.array([8, 6, 7, 7], np.float32))
-
-
 @grid(of=SLICED, dtype=VALUES, mode=MODES)
 @few_draws
 @given(seed=seeds, index_dtype=index_dtypes)
@@ -128,29 +59,6 @@ def test_scatter_nd_agrees_with_the_oracle(of, dtype, mode, seed, index_dtype):
     problem = sliced_problem(seed, of, dtype, index_dtype, out_of_range=mode != "promise_in_bounds")
     got = jaxdml.scatter_nd(*problem, mode=mode, duplicates="last")
     assert_same_bits(got, reference.scatter_nd(*problem, mode=mode))
-
-
-every_way_along = grid(of=ALONG, dtype=VALUES, mode=MODES)
-
-
-@every_way_along
-@few_draws
-@given(seed=seeds, index_dtype=index_dtypes)
-def test_scatter_elements_agrees_with_the_oracle(of, dtype, mode, seed, index_dtype):
-    problem = along_problem(seed, of, dtype, index_dtype, out_of_range=mode != "promise_in_bounds")
-    got = jaxdml.scatter_elements(*problem, axis=of[1], mode=mode, duplicates="last")
-    assert_same_bits(got, reference.scatter_elements(*problem, axis=of[1], mode=mode))
-
-
-# With the cases of the test above, nothing is compiled anew.
-@every_way_along
-@few_draws
-@given(seed=seeds, index_dtype=index_dtypes)
-def test_writing_twice_is_writing_once(of, dtype, mode, seed, index_dtype):
-    x, *written = along_problem(seed, of, dtype, index_dtype, out_of_range=mode != "promise_in_bounds")
-    once = jaxdml.scatter_elements(x, *written, axis=of[1], mode=mode, duplicates="last")
-    twice = jaxdml.scatter_elements(once, *written, axis=of[1], mode=mode, duplicates="last")
-    assert_same_bits(twice, once)
 
 
 # Integers and floats, by their width in bytes.
@@ -415,21 +323,6 @@ def test_vmap_over_any_argument_is_a_loop(axes, duplicates):
     for i in range(3):
         one = [part[0 if axis is None else i] for part, axis in zip(whole, axes, strict=True)]
         assert_same_bits(got[i], reference.scatter_nd(*one))
-
-
-@pytest.mark.parametrize("in_axes", [(0, 0, 0), (1, 2, 0), (None, 0, 0), (0, None, None)])
-def test_vmap_of_elements_is_a_loop(in_axes):
-    rng = np.random.default_rng(0)
-    whole = [
-        rng.standard_normal((3, 4, 5), np.float32),
-        rng.integers(-4, 4, (3, 2, 5)).astype(np.int32),
-        rng.standard_normal((3, 2, 5), np.float32),
-    ]
-    arguments = [part[0] if a is None else np.moveaxis(part, 0, a) for part, a in zip(whole, in_axes, strict=True)]
-    got = jax.vmap(partial(jaxdml.scatter_elements, duplicates="last"), in_axes=in_axes)(*arguments)
-    for i in range(3):
-        one = [part[0 if a is None else i] for part, a in zip(whole, in_axes, strict=True)]
-        assert_same_bits(got[i], reference.scatter_elements(*one))
 
 
 @grid(of=[SLICED[3], SLICED[7]], index_dtype=[d for d in INDEX_DTYPES if d.itemsize < 8], mode=["drop", "clip"])
