@@ -61,12 +61,8 @@ def rare(rng, n, dtype):
     return np.where(rng.random(n) < 0.01, data("specials", seed, (n,), dtype), data("few distinct", other, (n,), dtype))
 
 
-KINDS = [
-OF_DATA = [make for kind, make in DATA.items() if kind != "mixed"]  # It mixes the others.
+OF_DATA = [make for kind, make in DATA.items() if kind != "mixed"]  # That one mixes the others.
 KINDS = [*(lambda rng, n, dtype, make=make: make(rng, (n,), dtype) for make in OF_DATA), ends, rare]
-    ends,
-    rare,
-]
 MANY_KINDS = len(KINDS)
 """How many rows hold one of every kind; few enough for the methods that a CPU takes for few rows."""
 assert CPU.many_rows > MANY_KINDS
