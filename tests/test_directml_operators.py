@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import jaxdml
@@ -241,15 +241,31 @@ def layouts(draw):
     return sizes, tuple(draw(st.lists(st.integers(0, 9), min_size=len(sizes), max_size=len(sizes))))
 
 
-@given(layouts(), st.sampled_from(WIDTHS), kinds, seeds, st.integers(0, 5))
+BYTES = [name for name in WIDTHS if name != "INT4"]
+
+
+@given(layouts(), st.sampled_from(BYTES), kinds, seeds, st.integers(0, 5))
 @example(((3, 4), (2, 1)), "INT8", "any bits", 0, 0)
 @example(((3, 3), (1, 1)), "FLOAT32", "any bits", 1, 1)
 @example(((2, 3, 2), (0, 2, 1)), "FLOAT16", "any bits", 2, 0)
 @example(((4, 3), (1, 4)), "UINT16", "any bits", 3, 2)
 @example(((4, 3), (6, 4)), "FLOAT32", "any bits", 4, 0)
 @example(((2, 3, 4), (1, 8, 2)), "FLOAT32", "any bits", 5, 0)
-@example(((3, 3), (3, 2)), "INT4", "any bits", 6, 0)
 def test_an_input_is_read_by_its_strides(layout, name, kind, seed, more):
+    check_reading(layout, name, kind, seed, more)
+
+
+@pytest.mark.skipif(
+    jax.default_backend() != "cpu", reason="XLA's GPU backend aborts on some programs of 4-bit integers"
+)
+@settings(max_examples=8)
+@given(layouts(), seeds, st.integers(0, 5))
+@example(((3, 3), (3, 2)), 6, 0)
+def test_an_input_of_4_bits_is_read_by_its_strides(layout, seed, more):
+    check_reading(layout, "INT4", "any bits", seed, more)
+
+
+def check_reading(layout, name, kind, seed, more):
     sizes, strides = layout
     described = dml.BufferTensorDesc(dml.TensorDataType[name], sizes, strides)
     dtype = described.data_type.dtype

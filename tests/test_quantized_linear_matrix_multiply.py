@@ -396,6 +396,16 @@ def test_products_broadcast_as_matmul_does(product, batches, zero_points):
     np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.parametrize("rows", [16, 17])
+@pytest.mark.parametrize("depth", [DEEPEST + 16, DEEPEST + 17])
+def test_a_transposed_product_is_exact_whether_sizes_are_aligned_or_not(rows, depth):
+    rng = np.random.default_rng(depth)
+    a, b = integers(rng, np.int8, (rows, depth)), integers(rng, np.int8, (depth, 18))
+    za, zb = (np.full((1, 1), zero, np.int32) for zero in (-7, 100))
+    got = jax.jit(lambda *x: raw_product.accumulator(tensor_core_dot.transposed_dot(*x), (rows, 18)))(a, za, b, zb)
+    np.testing.assert_array_equal(got, (a.astype(np.int64) + 7) @ (b.astype(np.int64) - 100))
+
+
 @pytest.mark.parametrize(
     ("multiply_by", "depth"), [(product, depth) for product, depths in PRODUCTS for depth in (min(depths), max(depths))]
 )

@@ -295,7 +295,7 @@ def test_nans_are_equal_and_greatest_and_keep_their_payloads(dtype, direction):
     count = int(nan_in_x.sum())
     assert count > 20
     assert (nan[:count] if direction == "decreasing" else nan[-count:]).all()
-    assert len(np.unique(bits(x)[nan_in_x])) == 4
+    assert len(np.unique(bits(x)[nan_in_x])) >= 4
     assert sorted(bits(got.values)[nan]) == sorted(bits(x)[nan_in_x])
 
 
