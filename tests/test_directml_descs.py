@@ -148,12 +148,19 @@ tensors = st.lists(numbers, max_size=9).flatmap(
 )
 
 
+def kinds_of_tensors(role):
+    """Return what draws the field of a role: a tensor, several, or none where they are optional."""
+    drawn = st.lists(tensors, max_size=2) if role.several else tensors
+    return st.none() | drawn if role.optional else drawn
+
+
 @given(st.sampled_from(list(VALID)), st.data())
 def test_anything_described_goes_to_json_and_back(operator, draw):
     desc = VALID[operator]
-    optional = {name for name, role in desc.roles().items() if str(role) == "optional input"}
-    fields = {name: draw.draw(st.none() | tensors if name in optional else tensors, name) for name in desc.roles()}
-    fields |= {name: draw.draw(numbers, name) for name, value in desc.scalars.items() if type(value) is int}
+    drawn_by = {name: kinds_of_tensors(role) for name, role in desc.roles().items()}
+    counted = {field.name for field in dataclasses.fields(desc) if not field.init}
+    drawn_by |= {name: numbers for name, value in desc.scalars.items() if type(value) is int and name not in counted}
+    fields = {name: draw.draw(strategy, name) for name, strategy in drawn_by.items()}
     drawn = dataclasses.replace(desc, **fields)
     assert dml.from_json(json.loads(json.dumps(dml.to_json(drawn)))) == drawn
 
