@@ -1,6 +1,8 @@
-"""Valid descriptions of every operator, for tests to change one field of."""
+"""What the tests of descriptions share: tensors, the record of a struct, a made-up struct."""
 
 import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from jaxdml import directml as dml
 from jaxdml.directml._checks import alike
@@ -8,49 +10,39 @@ from jaxdml.directml._descs import Operator, OperatorDesc
 from jaxdml.directml._fields import Input, Output
 from jaxdml.directml._support import row
 
-FLOAT32, UINT32, INT8, UINT8 = (dml.TensorDataType[name] for name in ("FLOAT32", "UINT32", "INT8", "UINT8"))
-DECREASING = dml.AxisDirection.DECREASING
+FLOAT32, FLOAT16, UINT32, INT64, INT8, UINT8 = (
+    dml.TensorDataType[name] for name in ("FLOAT32", "FLOAT16", "UINT32", "INT64", "INT8", "UINT8")
+)
 
 
 def tensor(data_type, *sizes, **others):
     return dml.BufferTensorDesc(data_type, sizes, **others)
 
 
-def _selected(kind, **others):
-    return kind(
-        input_tensor=tensor(FLOAT32, 1, 1, 3, 4),
-        output_value_tensor=tensor(FLOAT32, 1, 1, 3, 2),
-        output_index_tensor=tensor(UINT32, 1, 1, 3, 2),
-        axis=3, k=2, **others,
-    )  # fmt: skip
+@dataclasses.dataclass(frozen=True)
+class Struct:
+    """What DirectML's header and pages say of a struct, copied independently of the struct itself."""
 
+    valid: OperatorDesc
+    """A valid description."""
+    names: Mapping[str, int]
+    """Its names in DML_OPERATOR_TYPE, the usual one first, with their number."""
+    fields: str
+    """The names of its fields in order."""
+    table: str
+    """Its table of feature levels: in every line the lowest level, tensors, their dimension counts and data types."""
+    public: Callable[..., Any]
+    """Call the public operator: with the description, and with an array for every input."""
+    alike: tuple[tuple[str, str], ...]
+    """DimensionCount or DataType, and the tensors that have the same one; the first one decides."""
+    broken: Mapping[str, tuple[Any, ...]]
+    """For every constraint: fields that break it, and all that compile_operator says of them."""
+    of_ones: Mapping[str, int]
+    """The fields beside the tensors, for tensors of one element."""
 
-VALID = {
-    "TOP_K": _selected(dml.TopKOperatorDesc),
-    "TOP_K1": _selected(dml.TopK1OperatorDesc, axis_direction=DECREASING),
-    "SCATTER": dml.ScatterOperatorDesc(
-        input_tensor=tensor(FLOAT32, 1, 1, 3, 4), indices_tensor=tensor(UINT32, 1, 1, 2, 4),
-        updates_tensor=tensor(FLOAT32, 1, 1, 2, 4), output_tensor=tensor(FLOAT32, 1, 1, 3, 4), axis=2,
-    ),
-    "SCATTER_ND": dml.ScatterNdOperatorDesc(
-        input_tensor=tensor(FLOAT32, 1, 3, 4, 5), indices_tensor=tensor(UINT32, 1, 1, 6, 2),
-        updates_tensor=tensor(FLOAT32, 1, 1, 6, 5), output_tensor=tensor(FLOAT32, 1, 3, 4, 5),
-        input_dimension_count=3, indices_dimension_count=2,
-    ),
-    "QUANTIZED_LINEAR_MATRIX_MULTIPLY": dml.QuantizedLinearMatrixMultiplyOperatorDesc(
-        a_tensor=tensor(UINT8, 1, 2, 3, 4), a_scale_tensor=tensor(FLOAT32, 1, 1, 3, 1),
-        a_zero_point_tensor=tensor(UINT8, 1, 1, 3, 1),
-        b_tensor=tensor(INT8, 1, 2, 4, 5), b_scale_tensor=tensor(FLOAT32, 1, 1, 1, 5),
-        b_zero_point_tensor=tensor(INT8, 1, 1, 1, 1),
-        output_scale_tensor=tensor(FLOAT32, 1, 1, 1, 1), output_zero_point_tensor=tensor(UINT8, 1, 1, 1, 1),
-        output_tensor=tensor(UINT8, 1, 2, 3, 5),
-    ),
-}  # fmt: skip
-
-
-def changed(operator, **fields):
-    """Return the valid description of an operator with these fields instead."""
-    return dataclasses.replace(VALID[operator], **fields)
+    @property
+    def name(self):
+        return next(iter(self.names))
 
 
 def broken(desc, level=dml.FeatureLevel.LEVEL_6_4):

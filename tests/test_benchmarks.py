@@ -11,7 +11,7 @@ pytest.importorskip("rich")
 
 from benchmarks import __main__, constants, document, measuring, peers, report, timing
 from benchmarks.answers import Judge
-from benchmarks.cases import CASES, OPERATORS
+from benchmarks.cases import CASES, OPERATORS, SMALL
 from benchmarks.peers import Absent, Contender, prepare
 from benchmarks.peers.with_jax import Program
 from benchmarks.roofline import Roofline
@@ -114,6 +114,16 @@ def test_every_operator_has_cases_peers_and_an_oracle():
     assert {case.operator for case in CASES} == set(OPERATORS) == set(peers.EXPECTED)
     for peer in ("jaxdml", "lax"):
         assert set(peers.PEERS[peer]) == set(OPERATORS)
+
+
+@pytest.mark.parametrize("case", SMALL, ids=lambda case: case.operator)
+def test_every_peer_that_is_here_answers_a_small_call(case):
+    draws = [case.draw(np.random.default_rng(0))]
+    judge = Judge(case, draws[0])
+    for peer in (*HERE, "onnxruntime"):
+        if case.operator in peers.PEERS[peer]:
+            contender = prepare(peer, case, draws)
+            assert judge.judge(contender.answers(contender.run()), contender.promises).accepted, peer
 
 
 def test_a_peer_that_tables_do_not_know_is_refused(monkeypatch):

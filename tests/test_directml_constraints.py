@@ -8,206 +8,24 @@ import re
 import pytest
 
 from jaxdml import directml as dml
-from tests.directml_descs import FLOAT32, INT8, UINT8, UINT32, VALID, broken, changed, tensor
+from jaxdml.directml._c import c_field
+from tests.directml_descs import FLOAT16, FLOAT32, INT8, INT64, UINT8, UINT32, broken, tensor
+from tests.structs import STRUCTS, VALID, changed
 
 LEVELS = list(dml.FeatureLevel)
 LEVEL = dml.FeatureLevel
 PRODUCT = "QUANTIZED_LINEAR_MATRIX_MULTIPLY"
 WIDE = "FLOAT32, FLOAT16, INT64, INT32, INT16, INT8, UINT64, UINT32, UINT16, UINT8"
-INT64, UINT64, FLOAT64, FLOAT16 = (dml.TensorDataType[name] for name in ("INT64", "UINT64", "FLOAT64", "FLOAT16"))
+FLOAT64 = dml.TensorDataType.FLOAT64
 OWNED = dml.TensorFlags.OWNED_BY_DML
 
 
-SELECTIONS = {
-    # What the pages of TOP_K and TOP_K1 say alike.
-    "OutputValueTensor has the sizes of InputTensor but for Axis": (
-        {"output_value_tensor": tensor(FLOAT32, 1, 1, 2, 2)},
-        "OutputValueTensor.Sizes must be [1, 1, 3, 2], those of InputTensor with K at Axis; got [1, 1, 2, 2].",
-    ),
-    "OutputIndexTensor has the sizes of InputTensor but for Axis": (
-        {"output_index_tensor": tensor(UINT32, 1, 1, 3, 4)},
-        "OutputIndexTensor.Sizes must be [1, 1, 3, 2], those of InputTensor with K at Axis; got [1, 1, 3, 4].",
-    ),
-    "Axis is less than the DimensionCount of InputTensor": (
-        {"axis": 4},
-        "Axis must be less than 4, InputTensor.DimensionCount; got 4.",
-    ),
-    "K is greater than 0": ({"k": 0}, "K must be between 1 and 4, InputTensor.Sizes[3]; got 0."),
-    "K is less than the elements along Axis (here: or equal)": (
-        {"k": 5},
-        "K must be between 1 and 4, InputTensor.Sizes[3]; got 5.",
-    ),
-    "all three have the same DimensionCount": (
-        {"output_index_tensor": tensor(UINT32, 3, 2)},
-        "OutputIndexTensor.DimensionCount must be 4, as in InputTensor; got 2.",
-    ),
-    "InputTensor and OutputValueTensor have the same DataType": (
-        {"output_value_tensor": tensor(FLOAT16, 1, 1, 3, 2)},
-        "OutputValueTensor.DataType must be FLOAT32, as in InputTensor; got FLOAT16.",
-    ),
-}
-
 SENTENCES = {
     **{
-        f"{operator}: {sentence}": (changed(operator, **fields), said)
-        for operator in ("TOP_K", "TOP_K1")
-        for sentence, (fields, said) in SELECTIONS.items()
+        f"{name}: {sentence}": (changed(name, **fields), *said)
+        for name, struct in STRUCTS.items()
+        for sentence, (fields, *said) in struct.broken.items()
     },
-    "SCATTER: IndicesTensor has the sizes of InputTensor but for Axis": (
-        changed("SCATTER", indices_tensor=tensor(UINT32, 1, 1, 2, 3), updates_tensor=tensor(FLOAT32, 1, 1, 2, 3)),
-        "IndicesTensor.Sizes must be [1, 1, 2, 4], those of InputTensor except along Axis; got [1, 1, 2, 3].",
-    ),
-    "SCATTER: UpdatesTensor has the sizes of IndicesTensor": (
-        changed("SCATTER", updates_tensor=tensor(FLOAT32, 1, 1, 3, 4)),
-        "UpdatesTensor.Sizes must be [1, 1, 2, 4], those of IndicesTensor; got [1, 1, 3, 4].",
-    ),
-    "SCATTER: UpdatesTensor has the DataType of InputTensor": (
-        changed("SCATTER", updates_tensor=tensor(UINT8, 1, 1, 2, 4)),
-        "UpdatesTensor.DataType must be FLOAT32, as in InputTensor; got UINT8.",
-    ),
-    "SCATTER: OutputTensor has the sizes of InputTensor": (
-        changed("SCATTER", output_tensor=tensor(FLOAT32, 1, 1, 2, 4)),
-        "OutputTensor.Sizes must be [1, 1, 3, 4], those of InputTensor; got [1, 1, 2, 4].",
-    ),
-    "SCATTER: OutputTensor has the DataType of InputTensor": (
-        changed("SCATTER", output_tensor=tensor(INT64, 1, 1, 3, 4)),
-        "OutputTensor.DataType must be FLOAT32, as in InputTensor; got INT64.",
-    ),
-    "SCATTER: Axis ranges below the DimensionCount": (
-        changed("SCATTER", axis=9),
-        "Axis must be less than 4, InputTensor.DimensionCount; got 9.",
-    ),
-    "SCATTER: all four have the same DimensionCount": (
-        changed("SCATTER", output_tensor=tensor(FLOAT32, 3, 4)),
-        "OutputTensor.DimensionCount must be 4, as in InputTensor; got 2.",
-    ),
-    "SCATTER_ND: IndicesTensor has the DimensionCount of InputTensor": (
-        changed("SCATTER_ND", indices_tensor=tensor(UINT32, 6, 2)),
-        "IndicesTensor.DimensionCount must be 4, as in InputTensor; got 2.",
-    ),
-    "SCATTER_ND: a tuple has no more coordinates than InputTensor has dimensions that count": (
-        changed("SCATTER_ND", indices_tensor=tensor(UINT32, 1, 1, 6, 4)),
-        "IndicesTensor.Sizes must end in at most 3, InputDimensionCount, since a tuple has one entry a dimension; "
-        "got [1, 1, 6, 4].",
-    ),
-    "SCATTER_ND: UpdatesTensor has the DimensionCount of InputTensor": (
-        changed("SCATTER_ND", updates_tensor=tensor(FLOAT32, 6, 5)),
-        "UpdatesTensor.DimensionCount must be 4, as in InputTensor; got 2.",
-    ),
-    "SCATTER_ND: UpdatesTensor has the leading sizes of IndicesTensor and the trailing ones of InputTensor": (
-        changed("SCATTER_ND", updates_tensor=tensor(FLOAT32, 1, 1, 6, 4)),
-        "UpdatesTensor.Sizes must be [1, 1, 6, 5], the leading sizes of IndicesTensor and the trailing ones of "
-        "InputTensor; got [1, 1, 6, 4].",
-    ),
-    "SCATTER_ND: the sizes of UpdatesTensor are aligned to the right, after leading 1s": (
-        changed("SCATTER_ND", updates_tensor=tensor(FLOAT32, 6, 5, 1, 1)),
-        "UpdatesTensor.Sizes must be [1, 1, 6, 5], the leading sizes of IndicesTensor and the trailing ones of "
-        "InputTensor; got [6, 5, 1, 1].",
-    ),
-    "SCATTER_ND: UpdatesTensor has as many dimensions as its sizes take": (
-        changed(
-            "SCATTER_ND", input_tensor=tensor(FLOAT32, 3, 5), output_tensor=tensor(FLOAT32, 3, 5),
-            indices_tensor=tensor(UINT32, 6, 1), updates_tensor=tensor(FLOAT32, 6),
-            input_dimension_count=2, indices_dimension_count=2,
-        ),
-        "UpdatesTensor.DimensionCount must be 2, as in InputTensor; got 1.",
-        "UpdatesTensor.DimensionCount must be at least 2, for updates of [6, 5]; got 1.",
-    ),
-    "SCATTER_ND: OutputTensor has the sizes of InputTensor": (
-        changed("SCATTER_ND", output_tensor=tensor(FLOAT32, 1, 3, 4, 6)),
-        "OutputTensor.Sizes must be [1, 3, 4, 5], those of InputTensor; got [1, 3, 4, 6].",
-    ),
-    "SCATTER_ND: OutputTensor has the DataType of InputTensor": (
-        changed("SCATTER_ND", output_tensor=tensor(UINT32, 1, 3, 4, 5)),
-        "OutputTensor.DataType must be FLOAT32, as in InputTensor; got UINT32.",
-    ),
-    "SCATTER_ND: InputDimensionCount ranges from 1": (
-        changed("SCATTER_ND", input_dimension_count=0),
-        "InputDimensionCount must be between 1 and 4, InputTensor.DimensionCount; got 0.",
-    ),
-    "SCATTER_ND: InputDimensionCount ranges to the DimensionCount (here: inclusive)": (
-        changed("SCATTER_ND", input_dimension_count=5),
-        "InputDimensionCount must be between 1 and 4, InputTensor.DimensionCount; got 5.",
-    ),
-    "SCATTER_ND: IndicesDimensionCount ranges from 1": (
-        changed("SCATTER_ND", indices_dimension_count=0),
-        "IndicesDimensionCount must be between 1 and 4, IndicesTensor.DimensionCount; got 0.",
-    ),
-    "SCATTER_ND: IndicesDimensionCount ranges to the DimensionCount (here: inclusive)": (
-        changed("SCATTER_ND", indices_dimension_count=2**32 - 1),
-        "IndicesDimensionCount must be between 1 and 4, IndicesTensor.DimensionCount; got 4294967295.",
-    ),
-    "SCATTER_ND: the dimensions of InputTensor that do not count are irrelevant": (
-        changed(
-            "SCATTER_ND", input_tensor=tensor(FLOAT32, 2, 3, 4, 5), output_tensor=tensor(FLOAT32, 2, 3, 4, 5),
-        ),
-        "InputTensor.Sizes must be 1 in all dimensions but the last 3, InputDimensionCount; got [2, 3, 4, 5].",
-    ),
-    "SCATTER_ND: the dimensions of IndicesTensor that do not count are irrelevant": (
-        changed("SCATTER_ND", indices_tensor=tensor(UINT32, 1, 3, 6, 2)),
-        "IndicesTensor.Sizes must be 1 in all dimensions but the last 2, IndicesDimensionCount; "
-        "got [1, 3, 6, 2].",
-    ),
-    "QLMM: ATensor is {BatchCount, ChannelCount, M, K}": (
-        changed(PRODUCT, a_tensor=tensor(UINT8, 1, 2, 3, 7)),
-        "BTensor.Sizes must be [1, 2, 7, 5], the batch of ATensor and as many rows as that has columns; "
-        "got [1, 2, 4, 5].",
-    ),
-    "QLMM: BTensor is {BatchCount, ChannelCount, K, N}": (
-        changed(PRODUCT, b_tensor=tensor(INT8, 1, 1, 4, 5)),
-        "BTensor.Sizes must be [1, 2, 4, 5], the batch of ATensor and as many rows as that has columns; "
-        "got [1, 1, 4, 5].",
-    ),
-    "QLMM: OutputTensor is {BatchCount, ChannelCount, M, N}": (
-        changed(PRODUCT, output_tensor=tensor(UINT8, 1, 2, 5, 3)),
-        "OutputTensor.Sizes must be [1, 2, 3, 5], the rows of ATensor and the columns of BTensor; got [1, 2, 5, 3].",
-    ),
-    "QLMM: the product takes 4 dimensions (the table: 2 to 4)": (
-        changed(
-            PRODUCT, a_tensor=tensor(UINT8, 1, 1, 2, 3, 4), b_tensor=tensor(INT8, 1, 1, 2, 4, 5),
-            output_tensor=tensor(UINT8, 1, 1, 2, 3, 5),
-        ),
-        "ATensor.DimensionCount must be between 2 and 4 at feature level 6_4; got 5.",
-        "BTensor.DimensionCount must be between 2 and 4 at feature level 6_4; got 5.",
-        "OutputTensor.DimensionCount must be between 2 and 4 at feature level 6_4; got 5.",
-    ),
-    **{
-        f"QLMM: {field} is {{1, 1, 1, 1}} or {alternative}": (
-            changed(PRODUCT, **{name: tensor(kind, 1, 2, 1, 1)}),
-            f"{field}.Sizes must be [1, 1, 1, 1] or {sizes}, one for {of} or one for each {each} of it; "
-            "got [1, 2, 1, 1].",
-        )
-        for name, field, kind, of, each, alternative, sizes in (
-            ("a_scale_tensor", "AScaleTensor", FLOAT32, "ATensor", "row", "{1, 1, M, 1}", "[1, 1, 3, 1]"),
-            ("a_zero_point_tensor", "AZeroPointTensor", UINT8, "ATensor", "row", "{1, 1, M, 1}", "[1, 1, 3, 1]"),
-            ("b_scale_tensor", "BScaleTensor", FLOAT32, "BTensor", "column", "{1, 1, 1, N}", "[1, 1, 1, 5]"),
-            ("b_zero_point_tensor", "BZeroPointTensor", INT8, "BTensor", "column", "{1, 1, 1, N}", "[1, 1, 1, 5]"),
-            ("output_scale_tensor", "OutputScaleTensor", FLOAT32, "OutputTensor", "row", "{1, 1, M, 1}",
-                "[1, 1, 3, 1]"),
-            ("output_zero_point_tensor", "OutputZeroPointTensor", UINT8, "OutputTensor", "row", "{1, 1, M, 1}",
-                "[1, 1, 3, 1]"),
-        )
-    },
-    "QLMM: the six scale and zero-point tensors have the same DimensionCount": (
-        changed(PRODUCT, output_zero_point_tensor=tensor(UINT8, 1)),
-        "OutputZeroPointTensor.DimensionCount must be 4, as in AScaleTensor; got 1.",
-    ),
-    "QLMM: ATensor, BTensor and OutputTensor have the same DimensionCount": (
-        changed(PRODUCT, output_tensor=tensor(UINT8, 2, 3, 5)),
-        "OutputTensor.DimensionCount must be 4, as in ATensor; got 3.",
-    ),
-    "QLMM: BTensor and BZeroPointTensor have the same DataType": (
-        changed(PRODUCT, b_zero_point_tensor=tensor(UINT8, 1, 1, 1, 1)),
-        "BZeroPointTensor.DataType must be INT8, as in BTensor; got UINT8.",
-    ),
-    "QLMM: OutputTensor and OutputZeroPointTensor have the same DataType": (
-        changed(PRODUCT, output_zero_point_tensor=tensor(INT8, 1, 1, 1, 1)),
-        "OutputZeroPointTensor.DataType must be UINT8, as in OutputTensor; got INT8.",
-    ),
-    "QLMM: ATensor and AZeroPointTensor have the same DataType": (
-        changed(PRODUCT, a_zero_point_tensor=tensor(INT8, 1, 1, 3, 1)),
-        "AZeroPointTensor.DataType must be UINT8, as in ATensor; got INT8.",
-    ),
     "BUFFER: Sizes and Strides have DimensionCount numbers": (
         changed("TOP_K1", input_tensor=tensor(FLOAT32, 1, 1, 3, 4, strides=(4, 1))),
         "InputTensor.Strides must have as many numbers as Sizes, 4; got [4, 1].",
@@ -345,25 +163,13 @@ def test_a_broken_constraint_is_named_and_nothing_else(sentence):
     assert sorted(broken(desc)) == sorted(said)
 
 
-ALIKE = [
-    # The tensors of one dimension count, and those of one data type; the first one decides.
-    *((operator, "DimensionCount", "Input OutputValue OutputIndex") for operator in ("TOP_K", "TOP_K1")),
-    *((operator, "DataType", "Input OutputValue") for operator in ("TOP_K", "TOP_K1")),
-    *((operator, "DimensionCount", "Input Indices Updates Output") for operator in ("SCATTER", "SCATTER_ND")),
-    *((operator, "DataType", "Input Updates Output") for operator in ("SCATTER", "SCATTER_ND")),
-    (PRODUCT, "DimensionCount", "A B Output"),
-    (PRODUCT, "DimensionCount", "AScale AZeroPoint BScale BZeroPoint OutputScale OutputZeroPoint"),
-    *((PRODUCT, "DataType", f"{of} {of}ZeroPoint") for of in ("A", "B", "Output")),
-]
-
-
 @pytest.mark.parametrize(
     ("operator", "part", "first", "other"),
-    [(operator, part, *pair) for operator, part, names in ALIKE
+    [(operator, part, *pair) for operator, struct in STRUCTS.items() for part, names in struct.alike
         for pair in itertools.product(names.split()[:1], names.split()[1:])],
 )  # fmt: skip
 def test_tensors_are_alike_that_have_to_be(operator, part, first, other):
-    name = re.sub("(?<!^)(?=[A-Z])", "_", other).lower() + "_tensor"
+    name = field_of(other)
     was = VALID[operator].tensors[name]
     if part == "DataType":
         kind = {FLOAT32: FLOAT16, UINT8: INT8, INT8: UINT8}[was.data_type]
@@ -379,29 +185,20 @@ def test_the_descriptions_that_are_changed_break_nothing(operator):
     assert broken(VALID[operator]) == []
 
 
-@pytest.mark.parametrize(
-    ("operator", "level", "first"),
-    [
-        ("TOP_K", LEVEL.LEVEL_1_0, "2_0"),
-        ("TOP_K1", LEVEL.LEVEL_2_0, "2_1"),
-        ("SCATTER_ND", LEVEL.LEVEL_1_0, "2_1"),
-        (PRODUCT, LEVEL.LEVEL_2_0, "2_1"),
-    ],
-)
-def test_an_operator_is_there_from_its_level_on(operator, level, first):
-    said = f"DML_OPERATOR_{operator} needs feature level {first}; got {level.label}. Feature level {first} accepts it."
-    assert broken(VALID[operator], level) == [said]
+@pytest.mark.parametrize("operator", VALID)
+def test_an_operator_is_there_from_its_level_on(operator):
     name = next(iter(VALID[operator].tensors))
-    wrong = broken(changed(operator, **{name: tensor(FLOAT64, 1, 1, 1, 1, 1)}), level)
-    # What the operator's first level lacks is said as well.
-    assert said in wrong
-    field = "ATensor" if operator == PRODUCT else "InputTensor"
-    assert any(line.startswith(f"{field}.DataType must be") and f"level {first};" in line for line in wrong)
-    assert broken(VALID[operator], LEVEL[f"LEVEL_{first}"]) == []
-
-
-def test_scatter_is_there_from_the_first_level_on():
-    assert broken(VALID["SCATTER"], LEVEL.LEVEL_1_0) == []
+    first = min(TABLE[operator, name])
+    needs = f"DML_OPERATOR_{operator} needs feature level {first.label}; got "
+    wrong = changed(operator, **{name: tensor(dml.TensorDataType.UNKNOWN, 1, 1, 1, 1, 1)})
+    for level in LEVELS[: LEVELS.index(first)]:
+        said = f"{needs}{level.label}. Feature level {first.label} accepts it."
+        assert broken(VALID[operator], level) == [said]
+        # What the operator's first level lacks is said as well.
+        lacks = f"{c_field(name)}.DataType must be", f"level {first.label};"
+        assert said in broken(wrong, level)
+        assert any(line.startswith(lacks[0]) and lacks[1] in line for line in broken(wrong, level))
+    assert broken(VALID[operator], first) == []
 
 
 def test_the_lowest_level_that_accepts_is_named():
@@ -440,45 +237,17 @@ def test_everything_that_is_wrong_is_said_at_once():
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
-# DirectML's tables, as its pages have them: operator, lowest level, tensors, dimension counts, data types.
-TABLES = """
-TOP_K 2_0 input output_value | 4 | FLOAT32 FLOAT16
-TOP_K 2_0 output_index | 4 | UINT32
-TOP_K TOP_K1 2_1 input output_value | 4 | FLOAT32 FLOAT16 INT32 INT16 INT8 UINT32 UINT16 UINT8
-TOP_K TOP_K1 2_1 output_index | 4 | UINT32
-TOP_K TOP_K1 3_1 input output_value | 1-8 | FLOAT32 FLOAT16 INT32 INT16 INT8 UINT32 UINT16 UINT8
-TOP_K TOP_K1 3_1 output_index | 1-8 | UINT32
-TOP_K TOP_K1 5_0 input output_value | 1-8 | FLOAT32 FLOAT16 INT64 INT32 INT16 INT8 UINT64 UINT32 UINT16 UINT8
-TOP_K TOP_K1 5_0 output_index | 1-8 | UINT64 UINT32
-SCATTER 1_0 input updates output | 4 | FLOAT32 FLOAT16
-SCATTER 1_0 indices | 4 | UINT32
-SCATTER SCATTER_ND 2_1 input updates output | 4 | FLOAT32 FLOAT16 INT32 INT16 INT8 UINT32 UINT16 UINT8
-SCATTER SCATTER_ND 2_1 indices | 4 | UINT32
-SCATTER SCATTER_ND 3_0 input updates output | 1-8 | FLOAT32 FLOAT16 INT32 INT16 INT8 UINT32 UINT16 UINT8
-SCATTER SCATTER_ND 3_0 indices | 1-8 | INT64 INT32 UINT64 UINT32
-SCATTER SCATTER_ND 4_1 input updates output | 1-8 | FLOAT64 FLOAT32 FLOAT16 INT64 INT32 INT16 INT8 UINT64 UINT32 UINT16 UINT8
-SCATTER SCATTER_ND 4_1 indices | 1-8 | INT64 INT32 UINT64 UINT32
-QUANTIZED_LINEAR_MATRIX_MULTIPLY 2_1 a b output | 4 | INT8 UINT8
-QUANTIZED_LINEAR_MATRIX_MULTIPLY 2_1 a_scale b_scale output_scale | 4 | FLOAT32
-QUANTIZED_LINEAR_MATRIX_MULTIPLY 2_1 a_zero_point b_zero_point output_zero_point | 4 | INT8 UINT8
-QUANTIZED_LINEAR_MATRIX_MULTIPLY 4_0 a b output | 2-4 | INT8 UINT8
-QUANTIZED_LINEAR_MATRIX_MULTIPLY 4_0 a_scale b_scale output_scale | 1-4 | FLOAT32
-QUANTIZED_LINEAR_MATRIX_MULTIPLY 4_0 a_zero_point b_zero_point output_zero_point | 1-4 | INT8 UINT8
-"""  # noqa: E501
-
-
 def _table():
     """Read the tables: for every operator and tensor, the levels with the dimension counts and the data types."""
     table = {}
-    for line in TABLES.strip().splitlines():
-        left, counts, kinds = line.split(" | ")
-        words = left.split()
-        level = next(word for word in words if re.fullmatch(r"\d_\d", word))
-        operators, names = words[: words.index(level)], words[words.index(level) + 1 :]
-        first, _, last = counts.partition("-")
-        allowed = range(int(first), int(last or first) + 1), set(kinds.split())
-        for operator, name in itertools.product(operators, names):
-            table.setdefault((operator, f"{name}_tensor"), {})[LEVEL[f"LEVEL_{level}"]] = allowed
+    for operator, struct in STRUCTS.items():
+        for line in filter(None, struct.table.splitlines()):
+            left, counts, kinds = line.split(" | ")
+            level, *names = left.split()
+            first, _, last = counts.partition("-")
+            allowed = range(int(first), int(last or first) + 1), set(kinds.split())
+            for name in names:
+                table.setdefault((operator, f"{name}_tensor"), {})[LEVEL[f"LEVEL_{level}"]] = allowed
     return table
 
 
@@ -493,53 +262,50 @@ def allowed(operator, name, level, kind, rank):
     return bool(reached) and rank in rows[max(reached)][0] and kind.name in rows[max(reached)][1]
 
 
-@pytest.mark.parametrize("operator", [operator for operator in VALID if operator != PRODUCT])
-def test_the_tables_decide_on_every_data_type_and_rank_at_every_level(operator):
-    data, indices = ("input_tensor", "output_index_tensor" if operator.startswith("TOP") else "indices_tensor")
-    others = {"axis": 0} if operator != "SCATTER_ND" else {"input_dimension_count": 1, "indices_dimension_count": 1}
-    others |= {"k": 1} if operator.startswith("TOP") else {}
-    compared = 0
-    # Every pair of the two data types and the rank, each with a value of the third that is valid everywhere.
-    triples = {*itertools.product(KINDS, KINDS, [4]), *itertools.product(KINDS, [UINT32], RANKS)}
-    for kind, index_kind, rank in triples | set(itertools.product([FLOAT32], KINDS, RANKS)):
-        fields = {name: tensor(kind, *[1] * rank) for name in VALID[operator].roles()}
-        desc = changed(operator, **{**fields, indices: tensor(index_kind, *[1] * rank)}, **others)
-        for level in LEVELS:
-            expected = all(
-                allowed(operator, name, level, of, rank) for name, of in ((data, kind), (indices, index_kind))
-            )
-            assert (not broken(desc, level)) == expected, (desc, level)
-            compared += 1
-    assert compared == (14 * 14 + 8 * (14 + 14 - 1)) * 15
+def field_of(tensor_name):
+    return re.sub("(?<!^)(?=[A-Z])", "_", tensor_name).lower() + "_tensor"
 
 
-def test_the_tables_decide_on_every_data_type_and_rank_of_products():
-    roles = VALID[PRODUCT].roles()
-    compared = 0
-    for changing in ("a_tensor", "b_scale_tensor", "output_zero_point_tensor"):
-        # One kind of tensor takes every data type; those of its dimension count take every rank.
+def groups(operator, part):
+    """Return the tensors that have to be alike in a part: those that the pages say, and every other one alone."""
+    together = [[field_of(name) for name in names.split()] for of, names in STRUCTS[operator].alike if of == part]
+    alike = {name for group in together for name in group}
+    return together + [[name] for name in VALID[operator].tensors if name not in alike]
+
+
+def kinds_and_ranks(operator):
+    """Yield data types and ranks: those of a valid description, with every type and rank of one group of tensors.
+
+    If there are two groups of tensors with one data type, every pair of data types comes too.
+    """
+    ranks = dict.fromkeys(VALID[operator].tensors, 4)
+    kinds = {name: described.data_type for name, described in VALID[operator].tensors.items()}
+    by_kind, by_rank = groups(operator, "DataType"), groups(operator, "DimensionCount")
+    for group in by_kind:
+        (ranked,) = (others for others in by_rank if group[0] in others)
         for kind, rank in itertools.product(KINDS, RANKS):
-            parameters = changing != "a_tensor"
-            desc = changed(PRODUCT, **{
-                name: tensor(
-                    kind if name in {changing, *_tied(changing)} else FLOAT32 if "scale" in name else UINT8,
-                    *[1] * (rank if ("scale" in name or "zero" in name) == parameters else 4),
-                )
-                for name in roles
-            })  # fmt: skip
-            for level in LEVELS:
-                expected = all(
-                    allowed(PRODUCT, name, level, part.data_type, part.dimension_count)
-                    for name, part in desc.tensors.items()
-                )
-                assert (not broken(desc, level)) == expected, (desc, level)
-                compared += 1
-    assert compared == 3 * 14 * 9 * 15
+            yield kinds | dict.fromkeys(group, kind), ranks | dict.fromkeys(ranked, rank)
+    if len(by_kind) == 2:
+        for pair in itertools.product(KINDS, KINDS):
+            yield {name: kind for group, kind in zip(by_kind, pair, strict=True) for name in group}, ranks
 
 
-def _tied(name):
-    of = name.partition("_")[0]
-    return {f"{of}_tensor", f"{of}_zero_point_tensor"} if "scale" not in name else set()
+@pytest.mark.parametrize("operator", VALID)
+def test_the_tables_decide_on_every_data_type_and_rank_at_every_level(operator):
+    compared = set()
+    for kinds, ranks in kinds_and_ranks(operator):
+        tensors = {name: tensor(kinds[name], *[1] * ranks[name]) for name in kinds}
+        desc = changed(operator, **tensors, **STRUCTS[operator].of_ones)
+        if desc in compared:
+            continue
+        compared.add(desc)
+        for level in LEVELS:
+            expected = all(allowed(operator, name, level, kinds[name], ranks[name]) for name in kinds)
+            assert (not broken(desc, level)) == expected, (desc, level)
+    by_kind, by_rank = (len(groups(operator, part)) for part in ("DataType", "DimensionCount"))
+    # Groups share the valid description, and the ranks if they have one rank; pairs share those of one group.
+    shared = 9 * (by_kind - by_rank) + by_rank - 1
+    assert len(compared) == by_kind * 14 * 9 - shared + (13 * 13 if by_kind == 2 else 0)
 
 
 def test_the_tables_are_those_of_the_pages():

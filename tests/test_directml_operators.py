@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 
 import jaxdml
 from jaxdml import directml as dml
-from tests.directml_descs import DECREASING, FLOAT32, INT8, UINT8, UINT32, VALID, CopyOperatorDesc, changed, tensor
+from tests.directml_descs import FLOAT32, INT8, INT64, UINT8, UINT32, CopyOperatorDesc, tensor
 from tests.laws import assert_same_bits
 from tests.strategies import data, kinds, seeds
+from tests.structs import STRUCTS, VALID, changed
 
-INCREASING = dml.AxisDirection.INCREASING
-INT32, INT64, UINT64, FLOAT16, FLOAT64 = (
-    dml.TensorDataType[name] for name in ("INT32", "INT64", "UINT64", "FLOAT16", "FLOAT64")
-)
+INCREASING, DECREASING = dml.AxisDirection
+INT32, UINT64, FLOAT64 = (dml.TensorDataType[name] for name in ("INT32", "UINT64", "FLOAT64"))
 
 
 def drawn(desc, rng):
@@ -63,17 +62,7 @@ def test_no_two_of_the_drawn_indices_name_the_same_element(operator):
 
 def public(desc, *inputs):
     """Call what the description is of."""
-    match desc.operator_type.name:
-        case "TOP_K":
-            return jaxdml.top_k(*inputs, desc.k, axis=desc.axis)
-        case "TOP_K1":
-            return jaxdml.top_k(*inputs, desc.k, axis=desc.axis, direction=desc.axis_direction)
-        case "SCATTER":
-            return jaxdml.scatter_elements(*inputs, axis=desc.axis)
-        case "SCATTER_ND":
-            return jaxdml.scatter_nd(*inputs)
-        case _:
-            return jaxdml.quantized_linear_matrix_multiply(*inputs, output_dtype=desc.output_tensor.data_type.dtype)
+    return STRUCTS[desc.operator_type.name].public(desc, *inputs)
 
 
 FULL_RANK = changed(

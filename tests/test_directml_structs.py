@@ -35,18 +35,23 @@ from jaxdml.directml._fields import (
 from jaxdml.directml._reading import struct_from_json
 from jaxdml.directml._support import FLOATS, INDICES, UP_TO_EIGHT, row
 from jaxdml.directml.structs import STRUCTS
-from tests.directml_descs import FLOAT32, VALID, CopyOperatorDesc, broken, tensor
+from tests.directml_descs import FLOAT32, CopyOperatorDesc, broken, tensor
 from tests.laws import assert_same_bits
+from tests.structs import VALID
 
 LEVEL = dml.FeatureLevel
 INT64 = dml.TensorDataType.INT64
 FILES = pathlib.Path(structs.__file__).parent
-PAGE = pathlib.Path(jaxdml.__file__).parent.parent / "docs" / "directml.md"
+PAGES = pathlib.Path(jaxdml.__file__).parent.parent / "docs" / "operators"
+
+
+def file_of(struct):
+    return pathlib.Path(inspect.getfile(struct))
 
 
 def lacking(struct, page, valid):
     """Name every part that a struct lacks, each with the file that it belongs into."""
-    file, name = pathlib.Path(inspect.getfile(struct)).name, struct.__name__
+    file, stem, name = file_of(struct).name, file_of(struct).stem, struct.__name__
     own = vars(struct)
     missing = [f"{file}: {name}.{part}" for part in ("operator", "constraints", "call") if part not in own]
     if "operator" not in own:
@@ -82,21 +87,22 @@ def lacking(struct, page, valid):
     if name not in dml.__all__:
         missing.append(f"directml/__init__.py: {name} in __all__")
     if operator.name not in valid:
-        missing.append(f"tests/directml_descs.py: {operator.name} in VALID")
-    section = page.partition(f"### DML_{operator.name}_OPERATOR_DESC")[2] or page.partition(
-        f"and DML_{operator.name}_OPERATOR_DESC\n")[2]  # fmt: skip
-    rows = section.partition("\n### ")[0]
+        missing.append(f"tests/structs/{stem}.py: {operator.name} in STRUCTS")
+    rows = page.partition(f"`DML_{operator.name}_OPERATOR_DESC`")[2]
     missing += [
-        f"docs/directml.md: {c_field(one.name)} of {name}" for one in fields if f"`{c_field(one.name)}`" not in rows
+        f"docs/operators/{stem}.md: {c_field(one.name)} of {name}"
+        for one in fields
+        if f"`{c_field(one.name)}`" not in rows
     ]
     if f".. autoclass:: jaxdml.directml.{name}\n" not in page:
-        missing.append(f"docs/directml.md: autoclass of {name}")
+        missing.append(f"docs/operators/{stem}.md: autoclass of {name}")
     return missing
 
 
 @pytest.mark.parametrize("struct", STRUCTS, ids=lambda struct: struct.__name__)
 def test_a_struct_has_all_its_parts(struct):
-    assert lacking(struct, PAGE.read_text(), VALID) == []
+    page = PAGES / f"{file_of(struct).stem}.md"
+    assert lacking(struct, page.read_text(encoding="utf-8") if page.exists() else "", VALID) == []
 
 
 def test_every_struct_file_has_structs():
@@ -161,10 +167,12 @@ def test_each_missing_part_is_named():
         f"{file}: Half.operator.optional_from: input_tensor is not optional",
         "structs/__init__.py: Half in STRUCTS",
         "directml/__init__.py: Half in __all__",
-        "tests/directml_descs.py: HALF in VALID",
-        *(f"docs/directml.md: {one} of Half" for one in ("InputTensor", "FirstTensor", "SecondTensor", "ThirdTensor")),
-        "docs/directml.md: Alpha of Half",
-        "docs/directml.md: autoclass of Half",
+        "tests/structs/test_directml_structs.py: HALF in STRUCTS",
+        *(
+            f"docs/operators/test_directml_structs.md: {one} of Half"
+            for one in ("InputTensor", "FirstTensor", "SecondTensor", "ThirdTensor", "Alpha")
+        ),
+        "docs/operators/test_directml_structs.md: autoclass of Half",
     ]
 
 

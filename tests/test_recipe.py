@@ -5,12 +5,10 @@ from pathlib import Path
 
 import pytest
 
-import jaxdml
+from jaxdml._cases import OPERATORS as CASES
+from tests.operators import OPERATORS
 
 ROOT = Path(__file__).parents[1]
-OPERATORS = [
-    name for name in jaxdml.__all__ if callable(getattr(jaxdml, name)) and not isinstance(getattr(jaxdml, name), type)
-]
 
 OWN = (
     "jaxdml/reference/_OP.py",
@@ -18,6 +16,7 @@ OWN = (
     "jaxdml/_operators/OP.py",
     "jaxdml/directml/structs/OP.py",
     "tests/test_OP.py",
+    "tests/structs/OP.py",
     "benchmarks/peers/OP.py",
     "docs/operators/OP.md",
 )
@@ -27,7 +26,6 @@ SHARED = (
     "jaxdml/__init__.py",
     "jaxdml/reference/__init__.py",
     "jaxdml/directml/__init__.py",
-    "jaxdml/directml/structs/__init__.py",
     "docs/changelog.md",
 )
 """Files of all operators, in which a line names each one."""
@@ -45,6 +43,10 @@ def test_an_operator_has_its_file(operator, pattern):
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_a_shared_file_names_the_operator(operator, file):
     assert re.search(rf"\b{operator}\b", (ROOT / file).read_text(encoding="utf-8")), f"{file} lacks {operator}"
+
+
+def test_every_file_of_cases_has_its_operator():
+    assert [case.name for case in CASES] == OPERATORS
 
 
 def test_the_recipe_lists_these_files_in_this_order():

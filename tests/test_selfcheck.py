@@ -209,18 +209,24 @@ def test_sequences_cross_the_sizes_at_which_the_method_changes():
 
 
 def _last_bit_flipped(operator, once_in):
-    """Flip the last bit of what an operator answers (of the indices, for top_k) where its input hashes to 0."""
-    right = getattr(jaxdml, operator)
+    """Flip the last bit of what an operator answers (of the last answer, if it gives several) where a case hashes to 0.
+
+    Where cases are drawn as rows of one batch, each row has a hash of its own.
+    """
+    right, record = getattr(jaxdml, operator), RECORDS[operator]
+    in_rows = any(layout.way == "all at once" for layout in record.layouts(record.dtypes[0]))
 
     def broken(x, *arguments, **options):
-        answer = right(x, *arguments, **options)
+        answered = right(x, *arguments, **options)
+        *others, answer = jax.tree.leaves(answered)
         patterns = jax.lax.bitcast_convert_type(x, unsigned(x.dtype)).astype(np.uint32)
-        if operator == "top_k":
-            flip = patterns.sum(options.get("axis", -1), keepdims=True, dtype=np.uint32) % once_in == 0
-            return jaxdml.TopK(answer.values, answer.indices ^ flip.astype(np.uint32))
-        flip = patterns.sum(dtype=np.uint32) % once_in == 0
+        axis = options.get("axis", -1) if in_rows else None
+        flip = patterns.sum(axis, keepdims=in_rows, dtype=np.uint32) % once_in == 0
+        if flip.ndim > answer.ndim:
+            flip = flip.squeeze(axis)
         pattern = jax.lax.bitcast_convert_type(answer, unsigned(answer.dtype))
-        return jax.lax.bitcast_convert_type(pattern ^ flip.astype(pattern.dtype), answer.dtype)
+        flipped = jax.lax.bitcast_convert_type(pattern ^ flip.astype(pattern.dtype), answer.dtype)
+        return jax.tree.unflatten(jax.tree.structure(answered), [*others, flipped])
 
     return broken
 

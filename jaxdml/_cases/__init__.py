@@ -1,16 +1,14 @@
 """What is known of each operator: worked examples, traps, sizes that occur in practice, and how stock JAX does it.
 
-The self-check, the tests and the benchmarks take all of these from here. A new operator is a new file and its name in
-``OPERATORS``.
+The self-check, the tests and the benchmarks take all of these from here. Each file that has an ``OPERATOR`` is found.
 """
 
-from jaxdml._cases import quantized_linear_matrix_multiply, scatter_elements, scatter_nd, top_k
+from importlib import import_module
+from pkgutil import iter_modules
+
 from jaxdml._cases.records import Operator
 
-OPERATORS: tuple[Operator, ...] = (
-    top_k.OPERATOR,
-    quantized_linear_matrix_multiply.OPERATOR,
-    scatter_nd.OPERATOR,
-    scatter_elements.OPERATOR,
-)
+_FILES = [import_module(f"{__name__}.{file.name}") for file in iter_modules(__path__)]
+
+OPERATORS: tuple[Operator, ...] = tuple(file.OPERATOR for file in _FILES if hasattr(file, "OPERATOR"))
 """One record for each operator; tables show them in this order."""
