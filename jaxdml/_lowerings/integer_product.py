@@ -84,8 +84,7 @@ def _in_slices(operands: Operands, longest: int, only_cpu: bool, refusal: str) -
     # The operands are shifted before the platform is known. So a is uint8 only if the program is for CPUs alone.
     a, za, b, zb = operands
     shifted = (*(as_uint8 if only_cpu else as_int8)(a, za), *as_int8(b, zb))
-    product = Kernel(cpu=dot_with_ones) if only_cpu else Kernel(dot_with_ones, dot_with_ones, _on_gpu)
-
+    product = Kernel(cpu=dot_with_ones) if only_cpu else Kernel(dot_with_ones, gpu=_on_gpu)
     finish = Kernel(partial(accumulator, shape=product_shape(a, b)))
 
     def multiply_slice(*operands: jax.Array | None) -> jax.Array:
