@@ -11,6 +11,8 @@ from tests import memory_maps
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
+# Virtual devices, for the meshes of tests/meshes.py. GPUs are counted as they are.
+jax.config.update("jax_num_cpu_devices", 8)
 
 # HYPOTHESIS_PROFILE=thorough draws more data, and tests.grids gives the full product of static arguments.
 _common = {"deadline": None, "print_blob": True, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
