@@ -1,4 +1,4 @@
-"""The compiler for TPUs takes every operator sharded, within the bounds on what is sent. That needs libtpu, and no TPU."""
+"""The compiler for TPUs takes every operator sharded, within the bounds on what is sent. It needs libtpu but no TPU."""
 
 import pytest
 
