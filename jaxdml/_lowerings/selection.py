@@ -101,7 +101,7 @@ def _chosen(x: jax.Array, k: int, direction: AxisDirection, implementation: str 
 
         def in_segments(platform: str) -> Form | None:
             select = getattr(kernel, platform)
-            merge = getattr(_BEST_PARTITIONED, platform) or _BEST_PARTITIONED.default
+            merge: Select = getattr(_BEST_PARTITIONED, platform) or _BEST_PARTITIONED.default
             return select and partial(
                 by_segments, k=k, direction=direction, devices=devices, select=select, merge=merge
             )

@@ -151,11 +151,12 @@ def _numbered(updates: jax.Array, numbers: jax.Array, places: Places) -> jax.Arr
     """Take the updates with these numbers, counted from 0.
 
     Floats are taken as integers: where XLA partitions the program, it adds up what each device has of the result, and
-    -0.0 + 0.0 is 0.0.
+    -0.0 + 0.0 is 0.0. Floats of 4 bits are taken as they are, because no integer has their width.
     """
-    moved = bits_of(updates) if jnp.issubdtype(updates.dtype, jnp.floating) else updates
+    floats = jnp.issubdtype(updates.dtype, jnp.floating) and jnp.finfo(updates.dtype).bits >= 8
+    moved = bits_of(updates) if floats else updates
     taken = _gather(moved, numbers[..., None], places, (places.numbered,))
-    return lax.bitcast_convert_type(taken, updates.dtype) if moved is not updates else taken
+    return lax.bitcast_convert_type(taken, updates.dtype) if floats else taken
 
 
 def _ordinals(shape: tuple[int, ...], indices: jax.Array, how: Writing, written: jax.Array | None = None) -> jax.Array:
