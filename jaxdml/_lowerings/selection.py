@@ -9,7 +9,7 @@ from jax import lax
 from jaxdml._algorithms.indexing.exact_gather import take_along_last
 from jaxdml._algorithms.selection.segments import by_segments
 from jaxdml._algorithms.selection.threshold import by_threshold
-from jaxdml._algorithms.selection.whole_axis import by_float_top_k, by_integer_top_k, by_sort
+from jaxdml._algorithms.selection.whole_axis import Select, by_float_top_k, by_integer_top_k, by_sort
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._lowerings import _selection_cpu, _selection_default, _selection_gpu
 from jaxdml._lowerings._partitioning import by_partitioning
