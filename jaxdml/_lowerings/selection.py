@@ -2,6 +2,7 @@
 
 import math
 from functools import partial
+from typing import Any
 
 import jax
 from jax import lax
@@ -9,7 +10,7 @@ from jax import lax
 from jaxdml._algorithms.indexing.exact_gather import take_along_last
 from jaxdml._algorithms.selection.segments import by_segments
 from jaxdml._algorithms.selection.threshold import by_threshold
-from jaxdml._algorithms.selection.whole_axis import Select, by_float_top_k, by_integer_top_k, by_sort
+from jaxdml._algorithms.selection.whole_axis import by_float_top_k, by_integer_top_k, by_sort
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._lowerings import _selection_cpu, _selection_default, _selection_gpu
 from jaxdml._lowerings._partitioning import by_partitioning
@@ -101,10 +102,9 @@ def _chosen(x: jax.Array, k: int, direction: AxisDirection, implementation: str 
 
         def in_segments(platform: str) -> Form | None:
             select = getattr(kernel, platform)
-            merge: Select = getattr(_BEST_PARTITIONED, platform) or _BEST_PARTITIONED.default
-            return select and partial(
-                by_segments, k=k, direction=direction, devices=devices, select=select, merge=merge
-            )
+            merge = getattr(_BEST_PARTITIONED, platform) or _BEST_PARTITIONED.default
+            given: dict[str, Any] = {"k": k, "direction": direction, "devices": devices}
+            return select and partial(by_segments, select=select, merge=merge, **given)
 
         return run(Kernel(*map(in_segments, Kernel._fields)), x, refusal=refusal)
 
