@@ -102,7 +102,7 @@ def _chosen(x: jax.Array, k: int, direction: AxisDirection, implementation: str 
 
         def in_segments(platform: str) -> Form | None:
             select = getattr(kernel, platform)
-            merge = getattr(_BEST_PARTITIONED, platform) or _BEST_PARTITIONED.default
+            merge: Any = getattr(_BEST_PARTITIONED, platform) or _BEST_PARTITIONED.default
             given: dict[str, Any] = {"k": k, "direction": direction, "devices": devices}
             return select and partial(by_segments, select=select, merge=merge, **given)
 
