@@ -64,7 +64,7 @@ def write_slices(
         how = Writing(of_slices(1), mode, duplicates)
         return _write(x[None], jnp.zeros((n, 1), jnp.int32), updates.reshape(n, *x.shape), how)[0]
     where = of_slices(t)
-    places, mode = _canonical(indices.reshape(n, t), where, x.shape, mode, block)
+    places, mode = _canonical(indices.reshape(n, t), where, x.shape, mode, duplicates, block)
     return _write(x, places, updates.reshape(n, *x.shape[t:]), Writing(where, mode, duplicates))
 
 
@@ -90,31 +90,45 @@ def write_elements(
     """
     if all(indices.shape[d] == x.shape[d] for d in range(x.ndim) if d != axis):
         where = of_elements(x.ndim, axis)
-        places, mode = _canonical(indices[..., None], where, x.shape, mode, block)
+        places, mode = _canonical(indices[..., None], where, x.shape, mode, duplicates, block)
         return _write(x, places, updates, Writing(where, mode, duplicates))
     # Where indices are smaller, only coordinates can tell which elements of x have updates. Narrow for the longest
     # dimension, because one dtype has to hold every coordinate.
-    along = narrow(indices, (max(block.sizes if block else x.shape),))
+    # XLA would move coordinates, one for each dimension.
+    along = _on_all_devices(narrow(indices, (max(block.sizes if block else x.shape),)), *range(x.ndim))
     coordinates = [along if d == axis else lax.broadcasted_iota(along.dtype, along.shape, d) for d in range(x.ndim)]
     stacked = jnp.stack(coordinates, axis=-1).reshape(-1, x.ndim)
     where = of_slices(x.ndim)
-    places, mode = _canonical(stacked, where, x.shape, mode, block)
+    places, mode = _canonical(stacked, where, x.shape, mode, duplicates, block)
     return _write(x, places, updates.reshape(-1), Writing(where, mode, duplicates))
 
 
 def _canonical(
-    indices: jax.Array, where: Places, shape: tuple[int, ...], mode: str, block: Block | None
+    indices: jax.Array, where: Places, shape: tuple[int, ...], mode: str, duplicates: str, block: Block | None
 ) -> tuple[jax.Array, str]:
     """Return the indices ``[..., t]`` in canonical form, and the mode to write with."""
     sizes, block_sizes = (tuple(whole[d] for d in where.indexed) for whole in (block.sizes if block else shape, shape))
     narrowed = narrow(indices, sizes)
-    # XLA would number the updates on each device, and then merge as many numbers as x has positions.
-    whole = by_partitioning(lambda i: i, lambda _, i: on_all_devices(i, where.numbered), narrowed)
-    places = wrap(whole, sizes, mode)
+    if duplicates == "last":
+        # XLA would number the updates on each device, and then merge as many numbers as x has positions.
+        narrowed = _on_all_devices(narrowed, where.numbered)
+    places = wrap(narrowed, sizes, mode)
     if block is None:
         return places, mode
     starts = jnp.stack([jnp.asarray(block.starts[d], places.dtype) for d in where.indexed])
     return in_block(places, sizes, starts, block_sizes, mode), "drop"
+
+
+def _on_all_devices(indices: jax.Array, *dimensions: int) -> jax.Array:
+    """Return ``indices``; if XLA partitions the program, have it put these dimensions whole on every device."""
+
+    def whole(devices: int, indices: jax.Array) -> jax.Array:
+        del devices
+        for dimension in dimensions:
+            indices = on_all_devices(indices, dimension)
+        return indices
+
+    return by_partitioning(lambda indices: indices, whole, indices)
 
 
 def _write(x: jax.Array, indices: jax.Array, updates: jax.Array, how: Writing) -> jax.Array:
