@@ -61,7 +61,7 @@ def compiled(call: Sharded, way: str, devices: Any, *, stock: bool = False) -> d
     wanted = jax.tree.leaves(call.results, is_leaf=lambda part: isinstance(part, P))
     return {
         "raises": None,
-        **summary(found, call.bound, way),
+        **summary(found, call.bound_of(way)),
         "results": [str(spec) for spec in results],
         "as_written": all(map(same, results, wanted)),
         "estimate_us": _estimate_us(program),
@@ -69,12 +69,12 @@ def compiled(call: Sharded, way: str, devices: Any, *, stock: bool = False) -> d
     }
 
 
-def summary(found: Sequence[Collective], bound: Bound, way: str) -> dict[str, Any]:
+def summary(found: Sequence[Collective], bound: Bound) -> dict[str, Any]:
     """Add up the collectives, all of them and by kind. One in a loop of unknown length counts once, and is told."""
     by_kind = {kind: _total([one for one in found if one.kind == kind]) for kind in sorted({one.kind for one in found})}
     total = _total(found)
     endless = any(one.rounds is None for one in found)
-    keeps = not endless and bound.keeps(way, total["elements"], total["count"])
+    keeps = not endless and bound.keeps(total["elements"], total["count"])
     return {**total, "kinds": by_kind, "loops_of_unknown_length": endless, "keeps": keeps}
 
 

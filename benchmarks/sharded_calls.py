@@ -30,12 +30,17 @@ def top_k(sharding: str, shape: tuple[int, ...], k: int, *over: Any, axis: int =
     if along is None:
         return Sharded(*common)
     sequences = math.prod(here) // here[axis]
-    bound = Bound("4 * shards * k for each sequence", 4 * shards(axes, along) * k * sequences, 1)
+    sent = 2 * shards(axes, along) * min(k, here[axis])
+    bound = Bound("2 * shards * k for each sequence", sent * sequences, 1)
+    # XLA does not tell how many of the devices share a sequence when a program is lowered. The values come with one
+    # more collective.
+    at_most = (2 * math.prod(axes.values()) + 1) * k
+    under_auto = Bound("(2 * devices + 1) * k for each sequence", at_most * sequences, None)
 
     def gathered(x: jax.Array) -> jaxdml.TopK:
         return jaxdml.TopK(*stock(lax.all_gather(x, along, axis=axis, tiled=True)))
 
-    return Sharded(*common, bound, ByName(partial(ours, axis_name=along), gathered))
+    return Sharded(*common, bound, ByName(partial(ours, axis_name=along), gathered), under_auto)
 
 
 def scatter_nd(

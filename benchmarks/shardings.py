@@ -28,14 +28,12 @@ class Bound(NamedTuple):
     rule: str
     elements: int
     """Of all collectives together, on one device."""
-    collectives: int
-    """How many there may be under Explicit axes and with ``axis_name``. Under Auto axes XLA chooses the collectives, so
-    this counts there only where it is 0."""
+    collectives: int | None
+    """How many there may be. None where XLA chooses them."""
 
-    def keeps(self, way: str, elements: int, collectives: int) -> bool:
+    def keeps(self, elements: int, collectives: int) -> bool:
         """Tell whether a program that sends this is within the bound."""
-        counted = way != "Auto" or self.collectives == 0
-        return elements <= self.elements and (collectives <= self.collectives or not counted)
+        return elements <= self.elements and (self.collectives is None or collectives <= self.collectives)
 
 
 NOTHING = Bound("nothing", 0, 0)
@@ -64,6 +62,8 @@ class Sharded:
     stock: Function
     bound: Bound = NOTHING
     by_name: ByName | None = None
+    bound_under_auto: Bound | None = None
+    """The bound under Auto axes, or None if only the number of collectives may differ there: XLA chooses them."""
 
     @property
     def name(self) -> str:
@@ -74,6 +74,12 @@ class Sharded:
     def ways(self) -> tuple[str, ...]:
         """Return the ways to write the call: on a mesh of each kind, and with ``axis_name`` where that applies."""
         return (*KINDS, BY_NAME) if self.by_name else tuple(KINDS)
+
+    def bound_of(self, way: str) -> Bound:
+        """Return what the call may send, written in this way."""
+        if way != "Auto" or self.bound == NOTHING:
+            return self.bound
+        return self.bound_under_auto or self.bound._replace(collectives=None)
 
     def program(self, way: str, devices: Any, *, stock: bool = False) -> tuple[Function, tuple[Shape, ...]]:
         """Return the function to compile for these devices, and its arguments with their shardings."""

@@ -8,7 +8,7 @@ TPU. What a program sends is read from its HLO. ``results/traffic.json`` holds::
     rows          a list, for each call and each way to write it (Auto axes, Explicit axes, axis_name)
       operator, sharding, way       what is sharded, in words
       axes, arguments, specs        of the mesh; dtypes and shapes; a PartitionSpec for each
-      bound                         rule, elements, collectives: what it may send
+      bound                         rule, elements, collectives: what it may send; collectives null where XLA chooses
       compiled                      for each platform, for "jaxdml" and for "stock"
         raises                      the error, and then nothing else; or null
         count, elements, bytes      of all collectives, on one device
@@ -35,10 +35,8 @@ from rich.table import Table
 from benchmarks import compiling, display, environment
 from benchmarks.sharded_calls import CALLS
 from benchmarks.shardings import DEVICES, Sharded
+from benchmarks.traffic_table import FILE, SIDES, sent
 from jaxdml import _commands
-
-FILE = Path(__file__).parent / "results" / "traffic.json"
-SIDES = "jaxdml", "stock"
 
 
 def rows(call: Sharded, devices: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -51,7 +49,7 @@ def rows(call: Sharded, devices: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             "axes": dict(call.axes),
             "arguments": [f"{argument.dtype}{list(argument.shape)}" for argument in call.arguments],
             "specs": [str(spec) for spec in call.specs],
-            "bound": call.bound._asdict(),
+            "bound": call.bound_of(way)._asdict(),
             "compiled": {
                 platform: {side: compiling.compiled(call, way, there, stock=side == "stock") for side in SIDES}
                 for platform, there in devices.items()
@@ -83,16 +81,6 @@ def show(found: Sequence[Mapping[str, Any]], platform: str) -> None:
             cells.append(" / ".join(_microseconds(side.get("estimate_us")) for side in (ours, stock)))
         table.add_row(*cells)
     display.console.print(table)
-
-
-def sent(outcome: Mapping[str, Any]) -> str:
-    """Say in words what a program sends, or what it raised."""
-    if outcome["raises"]:
-        return f"raises {outcome['raises'].partition(':')[0]}"
-    if not outcome["count"]:
-        return "nothing"
-    kinds = ", ".join(f"{kind['count']} {name}" for name, kind in outcome["kinds"].items())
-    return f"{kinds}: {outcome['elements']:,}{' a round' if outcome['loops_of_unknown_length'] else ''}"
 
 
 def _microseconds(value: float | None) -> str:

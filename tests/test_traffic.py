@@ -36,20 +36,24 @@ def test_a_gather_of_the_data_would_break_the_bound(call):
     (data, *_), (spec, *_) = call.arguments, call.specs
     held = math.prod(block(call.axes, data.shape, tuple(spec)))
     for entry in filter(None, spec):
-        assert held * shards(call.axes, entry) > call.bound.elements
+        assert held * shards(call.axes, entry) > max(call.bound_of(way).elements for way in call.ways)
 
 
 def test_a_bound_can_be_broken():
-    bound = Bound("a rule", 100, 1)
-    for way, elements, count, kept in (
-        *(("Explicit", 100, 1, True), ("Explicit", 101, 1, False), ("Explicit", 100, 2, False)),
-        *(("axis_name", 100, 2, False), ("Auto", 100, 2, True), ("Auto", 101, 1, False)),
+    counted, uncounted = Bound("a rule", 100, 1), Bound("a rule", 100, None)
+    for bound, elements, count, kept in (
+        *((counted, 100, 1, True), (counted, 101, 1, False), (counted, 100, 2, False)),
+        *((uncounted, 100, 2, True), (uncounted, 101, 1, False), (NOTHING, 0, 0, True), (NOTHING, 0, 1, False)),
     ):
-        assert bound.keeps(way, elements, count) is kept
-    assert NOTHING.keeps("Auto", 0, 0)
-    assert not NOTHING.keeps("Auto", 0, 1)
-    assert compiling.summary([Collective("all-gather", 9, 36)], bound, "Auto")["keeps"]
-    assert not compiling.summary([Collective("all-gather", 9, 36, None)], bound, "Auto")["keeps"]
+        assert bound.keeps(elements, count) is kept
+    assert compiling.summary([Collective("all-gather", 9, 36)], counted)["keeps"]
+    assert not compiling.summary([Collective("all-gather", 9, 36, None)], counted)["keeps"]
+
+
+def test_xla_chooses_the_collectives_under_auto_axes_only():
+    for call in SMALL:
+        for way in call.ways:
+            assert (call.bound_of(way).collectives is None) is (way == "Auto" and call.bound != NOTHING)
 
 
 def test_specs_are_compared_by_what_they_shard():
@@ -178,7 +182,7 @@ def test_what_is_no_hlo_is_refused():
 @eight
 def test_the_tool_saves_what_it_shows(tmp_path, capsys):
     pytest.importorskip("rich")
-    from benchmarks import traffic
+    from benchmarks import traffic, traffic_table
 
     file = tmp_path / "traffic.json"
     assert traffic.main(["--calls", "scatter_nd: slices", "--platforms", "cpu", "--out", str(file)], SMALL) == 0
@@ -190,15 +194,18 @@ def test_the_tool_saves_what_it_shows(tmp_path, capsys):
     assert [(row["sharding"], row["way"]) for row in written["rows"]] == [("slices", "Auto"), ("slices", "Explicit")]
     for row in written["rows"]:
         assert row["bound"] == NOTHING._asdict()
-        assert set(row["compiled"]["cpu"]) == set(traffic.SIDES)
+        assert set(row["compiled"]["cpu"]) == set(traffic_table.SIDES)
         assert row["compiled"]["cpu"]["jaxdml"]["elements"] == 0
+    table = traffic_table.markdown(file)
+    assert "| slices, `float32[64, 8]` | Auto | nothing | nothing | nothing |" in table
+    assert f"jax {jax.__version__}" in table
 
 
 def test_a_row_that_raises_or_breaks_its_bound_is_told(monkeypatch, tmp_path, capsys):
     pytest.importorskip("rich")
     from benchmarks import traffic
 
-    broken = compiling.summary([Collective("all-gather", 64, 256)], NOTHING, "Auto") | {"raises": None}
+    broken = compiling.summary([Collective("all-gather", 64, 256)], NOTHING) | {"raises": None}
     answers = [broken, {"raises": "TypeError: no"}] * 2
     monkeypatch.setattr(compiling, "compiled", lambda *_, **__: answers.pop(0))
     chosen = ["--calls", "*slices", "--platforms", "cpu", "--out", str(tmp_path / "traffic.json")]
