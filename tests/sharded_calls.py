@@ -8,7 +8,6 @@ SMALL = (
     top_k("the axis, not the last one", (2, 1024, 3), 4, None, "d", axis=1),
     top_k("the axis and the batch", (4, 256), 3, "d", "e", axes=TWO),
     top_k("k above a shard's length", (2, 64), 11, None, "d"),
-    top_k("the first dimension", (8, 2, 64), 3, "d"),
     top_k("the middle dimension", (2, 8, 64), 3, None, "d"),
     top_k("two dimensions of the batch", (2, 4, 64), 3, "d", "e", axes=TWO),
     scatter_nd("rows", (64, 3), 5, "d"),
