@@ -13,7 +13,7 @@ from jaxdml._algorithms.selection.threshold import by_threshold
 from jaxdml._algorithms.selection.whole_axis import by_float_top_k, by_integer_top_k, by_sort
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._lowerings import _selection_cpu, _selection_default, _selection_gpu
-from jaxdml._lowerings._partitioning import by_partitioning
+from jaxdml._lowerings._partitioning import by_partitioning, on_batch_shards
 from jaxdml._lowerings._platform import Form, Kernel, run
 from jaxdml._lowerings._selection_cpu import CPU
 from jaxdml._lowerings._selection_default import LAX_TOP_K_LIMIT
@@ -84,7 +84,7 @@ def _indices(x: jax.Array, k: int, direction: AxisDirection, implementation: str
     def _(axis_size: int, batched: list[bool], x: jax.Array) -> tuple[jax.Array, bool]:
         # An axis of vmap is one more batch dimension. The method is chosen again, for all sequences together.
         del axis_size, batched
-        return indices(x), True
+        return on_batch_shards(indices, x), True
 
     return indices(x)
 
