@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-from jax import export
 from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 from jax.sharding import AxisType, PartitionSpec
 
+from jaxdml._base.shapes import is_static
 from jaxdml._lowerings._platform import Form
 
 PartitionedForm = Callable[..., Any]
@@ -27,7 +27,7 @@ def by_partitioning(single: Form, partitioned: PartitionedForm, *operands: Any) 
     Both return integers of the same shapes and dtypes.
     """
     leaves, tree = jax.tree.flatten(operands)
-    if any(export.is_symbolic_dim(size) for leaf in leaves for size in leaf.shape):
+    if not all(is_static(*leaf.shape) for leaf in leaves):
         return partitioned(1, *operands)
     axis_types = jax.sharding.get_abstract_mesh().axis_types
     if axis_types and all(kind == AxisType.Manual for kind in axis_types):
