@@ -15,7 +15,7 @@ from jaxdml._algorithms.sizes import at_most
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._base.shapes import is_static
 from jaxdml._lowerings import _selection_cpu, _selection_default, _selection_gpu
-from jaxdml._lowerings._partitioning import by_partitioning
+from jaxdml._lowerings._partitioning import by_partitioning, on_batch_shards
 from jaxdml._lowerings._platform import Form, Kernel, run
 from jaxdml._lowerings._selection_cpu import CPU
 from jaxdml._lowerings._selection_default import LAX_TOP_K_LIMIT
@@ -96,7 +96,7 @@ def _indices(x: jax.Array, k: int, direction: AxisDirection, implementation: str
     def _(axis_size: int, batched: list[bool], x: jax.Array) -> tuple[jax.Array, bool]:
         # An axis of vmap is one more batch dimension. The method is chosen again, for all sequences together.
         del axis_size, batched
-        return indices(x), True
+        return on_batch_shards(indices, x), True
 
     return indices(x)
 
