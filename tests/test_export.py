@@ -201,15 +201,15 @@ def shape_of(dtype: str, *shape: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, dtype)
 
 
-BY_BATCH = ["sort", "integer_top_k", "repeated_maxima", "threshold"]
-BY_LENGTH = ["sort", "integer_top_k"]
+FOR_EVERY_BATCH = "repeated_maxima", "threshold"
+FOR_EVERY_LENGTH = "sort", "integer_top_k"
 
 
 def test_methods_that_serve_every_size_can_be_forced():
     def all_methods(x, y):
         return (
-            [jaxdml.top_k(x, 2, implementation=method) for method in BY_BATCH],
-            [jaxdml.top_k(y, 2, implementation=method) for method in BY_LENGTH],
+            [jaxdml.top_k(x, 2, implementation=method) for method in FOR_EVERY_BATCH],
+            [jaxdml.top_k(y, 2, implementation=method) for method in FOR_EVERY_LENGTH],
         )
 
     b, n = symbols("n >= 2").values()
