@@ -8,10 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml._base.shapes import broadcast
-from jaxdml._lowerings import integer_product, requantization
+from jaxdml._algorithms.sizes import at_most
+from jaxdml._base.shapes import broadcast, is_static
+from jaxdml._lowerings import requantization
+from jaxdml._lowerings.integer_product import METHODS, ONLY_ON, longest
 from jaxdml._operators import _quantization
 from jaxdml._operators._arguments import Call
+from jaxdml._sharding import integer_product
+from jaxdml._sharding.layout import Labels, Layout, axis_size, layout, on_shards
 
 
 def quantized_linear_matrix_multiply(
@@ -25,6 +29,7 @@ def quantized_linear_matrix_multiply(
     output_zero_point: Any = None,
     *,
     output_dtype: Any = None,
+    axis_name: Any = None,
     implementation: str | None = None,
 ) -> jax.Array:
     """Multiply two quantized matrices and quantize the product, rounding once and correctly.
@@ -39,7 +44,7 @@ def quantized_linear_matrix_multiply(
     required dtype, also if it is an argument of ``jax.jit``.
 
     Args:
-      a: int8 or uint8, ``[..., M, K]``.
+      a: int8 or uint8, ``[..., M, K]``. If K is symbolic, in ``jax.export``, its constraints must bound it by 33,025.
       a_scale: float32, one value or one per row.
       a_zero_point: dtype of ``a``, one value or one per row; None means 0.
       b: int8 or uint8, ``[..., K, N]``. Leading dimensions broadcast against those of ``a``.
@@ -49,6 +54,8 @@ def quantized_linear_matrix_multiply(
       output_zero_point: dtype of the output, one value or one per row; None means 0.
       output_dtype: int8 or uint8; None means the dtype of ``output_zero_point``, or that of ``a`` if there is none or
         it is a Python number. Static.
+      axis_name: inside ``jax.shard_map``, the mesh axis that K is sharded over, or a tuple of axes. ``a`` and ``b`` are
+        then blocks of matrices, and every shard gets the result for the whole of K. Static.
       implementation: the name of a method to force; None lets the library choose. Static.
 
     Returns:
@@ -58,7 +65,7 @@ def quantized_linear_matrix_multiply(
     Raises:
       TypeError: an argument is not an array or has a wrong dtype, rank or shape.
       ValueError: ``implementation`` is unknown. A zero point is a Python number that its dtype cannot hold. A scale is
-        a Python number that is 0, subnormal, infinite or NaN.
+        a Python number that is 0, subnormal, infinite or NaN. K is symbolic and not bounded.
       NotImplementedError: the program is lowered for a platform without the forced ``implementation``.
 
     Source:
@@ -104,9 +111,35 @@ def quantized_linear_matrix_multiply(
         else _quantization.parameter(call, f"{name}_zero_point", of, shape)
         for name, of, shape in (("a", a.dtype, rows), ("b", b.dtype, columns), ("output", dtype, rows))
     )
-    refusal = call.implementation(implementation, integer_product.METHODS, only_on=integer_product.ONLY_ON)
-    a, b = (lax.reshape(x, (1,) * (len(rows) - x.ndim) + x.shape) for x in (a, b))
-    return _multiply(a, b, scales, zero_points, dtype, implementation, refusal)
+    names = call.axis_names(axis_name)
+    deepest = longest((a, zero_points[0]), (b, zero_points[1])) // axis_size(names)
+    if not is_static(k) and not at_most(k, deepest):
+        rule = f"K must be known to be at most {deepest} if it is symbolic; got {k}."
+        call.fail(ValueError, rule, f"Pass constraints=['{k} <= {deepest}'] to jax.export.symbolic_shape.", "a", "b")
+    refusal = call.implementation(implementation, METHODS, only_on=ONLY_ON)
+    arrays = (*(_with_rank(x, len(rows)) for x in (a, b)), *scales, *zero_points)
+    whole = (*batch, m, n)
+    batch_labels = tuple(f"batch dimension {d}" for d in range(len(batch)))
+    matrices = ("rows", "K"), ("K", "columns"), *(("rows", "columns"),) * 6
+    where = layout(
+        [(x, _labels(x, (*batch_labels, *of), whole)) for x, of in zip(arrays, matrices, strict=True)],
+        result=(*batch_labels, "rows", "columns"),
+        combined={"K": names},
+        deciding=2,
+        fail=lambda rule: call.fail(ValueError, rule, "Reshard a or b with jax.sharding.reshard.", "a", "b"),
+    )
+    return _multiply(*arrays, dtype, implementation, refusal, where)
+
+
+def _with_rank(x: jax.Array, rank: int) -> jax.Array:
+    return lax.expand_dims(x, range(rank - x.ndim))
+
+
+def _labels(x: jax.Array | None, labels: Labels, whole: tuple[int, ...]) -> Labels:
+    """Return the labels of an operand; None for a dimension that is broadcast to the result."""
+    shape = () if x is None else x.shape
+    sizes = zip(labels, shape, whole, strict=False)
+    return tuple(label if label == "K" or size == of_result else None for label, size, of_result in sizes)
 
 
 def _matrix(call: Call, name: str) -> jax.Array:
@@ -117,17 +150,25 @@ def _matrix(call: Call, name: str) -> jax.Array:
     return matrix
 
 
-@partial(jax.jit, static_argnums=(4, 5, 6), inline=True)
+@partial(jax.jit, static_argnums=(8, 9, 10, 11), inline=True)
 def _multiply(
     a: jax.Array,
     b: jax.Array,
-    scales: tuple[jax.Array, jax.Array, jax.Array],
-    zero_points: tuple[jax.Array | None, jax.Array | None, jax.Array | None],
+    a_scale: jax.Array,
+    b_scale: jax.Array,
+    output_scale: jax.Array,
+    a_zero_point: jax.Array | None,
+    b_zero_point: jax.Array | None,
+    output_zero_point: jax.Array | None,
     dtype: np.dtype[Any],
     implementation: str | None,
     refusal: str,
+    where: Layout,
 ) -> jax.Array:
-    a_zero_point, b_zero_point, output_zero_point = zero_points
-    wide = None if output_zero_point is None else output_zero_point.astype(jnp.int32)
-    sums = integer_product.multiply((a, a_zero_point), (b, b_zero_point), implementation, refusal)
-    return requantization.requantize(sums, lax.stop_gradient(scales), wide, dtype, refusal)
+    def part(a: Any, b: Any, sa: Any, sb: Any, so: Any, za: Any, zb: Any, zo: Any) -> jax.Array:
+        sums = integer_product.multiply((a, za), (b, zb), implementation, refusal, where.over[0])
+        wide = None if zo is None else zo.astype(jnp.int32)
+        return requantization.requantize(sums, lax.stop_gradient((sa, sb, so)), wide, dtype, refusal)
+
+    operands = a, b, a_scale, b_scale, output_scale, a_zero_point, b_zero_point, output_zero_point
+    return on_shards(part, where, *operands)
