@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-from jax import export
 from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
-from jax.sharding import AxisType
+from jax.sharding import AxisType, PartitionSpec
 
+from jaxdml._base.shapes import is_static
 from jaxdml._lowerings._platform import Form
 
 PartitionedForm = Callable[..., Any]
@@ -24,14 +24,11 @@ PartitionedForm = Callable[..., Any]
 def by_partitioning(single: Form, partitioned: PartitionedForm, *operands: Any) -> Any:
     """Call ``partitioned(devices, *operands)`` if XLA partitions the program or a size is symbolic, else ``single``.
 
-    Both return integers of the same shapes and dtypes.
+    Both return the same shapes and dtypes. The derivative is taken to be zero, as that of integers.
     """
     leaves, tree = jax.tree.flatten(operands)
-    if any(export.is_symbolic_dim(size) for leaf in leaves for size in leaf.shape):
+    if not all(is_static(*leaf.shape) for leaf in leaves):
         return partitioned(1, *operands)
-    axis_types = jax.sharding.get_abstract_mesh().axis_types
-    if axis_types and all(kind == AxisType.Manual for kind in axis_types):
-        return single(*operands)
     jaxpr, shapes = jax.make_jaxpr(single, return_shape=True)(*operands)
 
     def flat(devices: int, *leaves: Any) -> list[Any]:
@@ -39,6 +36,20 @@ def by_partitioning(single: Form, partitioned: PartitionedForm, *operands: Any) 
 
     results = _by_partitioning.bind(*leaves, single=jaxpr, partitioned=flat)  # type: ignore[no-untyped-call]
     return jax.tree.unflatten(jax.tree.structure(shapes), results)
+
+
+def on_batch_shards(function: Form, x: jax.Array) -> Any:
+    """Call ``function`` on every shard of ``x`` where ``jax.vmap`` has left its batch sharded over Explicit axes.
+
+    ``function`` takes any batch dimensions, and keeps them: ``[..., n]`` to ``[..., k]``.
+    """
+    mesh = jax.sharding.get_abstract_mesh()
+    explicit = {name for name, kind in zip(mesh.axis_names, mesh.axis_types, strict=True) if kind == AxisType.Explicit}
+    if not explicit:
+        return function(x)
+    *batch, _ = jax.typeof(x).sharding.spec
+    in_specs, out_specs = jax.typeof(x).sharding.spec, PartitionSpec(*batch, None)  # type: ignore[no-untyped-call]
+    return jax.shard_map(function, in_specs=in_specs, out_specs=out_specs, axis_names=explicit)(x)
 
 
 _by_partitioning = Primitive("jaxdml_by_partitioning")

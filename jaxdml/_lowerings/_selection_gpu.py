@@ -15,6 +15,7 @@ from jaxdml._algorithms.selection.segments import Merging, by_indexing, with_key
 from jaxdml._algorithms.selection.tournament import by_tournament
 from jaxdml._algorithms.selection.whole_axis import Select
 from jaxdml._base.axis_direction import AxisDirection
+from jaxdml._base.shapes import is_static
 from jaxdml._lowerings import _selection_default
 from jaxdml._lowerings._selection_default import LAX_TOP_K_LIMIT
 
@@ -113,7 +114,9 @@ def _otherwise_partitioned(x: jax.Array, k: int, direction: AxisDirection) -> ja
 
 def _best_partitioned(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
     """Select by the best method whose batch XLA can partition."""
-    return _best(x, k, direction, _otherwise_partitioned)
+    # The rounds of a tournament depend on the sizes. One that is symbolic takes the form without rounds.
+    select = partial(_best, otherwise=_otherwise_partitioned) if is_static(*x.shape) else _otherwise_partitioned
+    return select(x, k, direction)
 
 
 def _best(x: jax.Array, k: int, direction: AxisDirection, otherwise: Select) -> jax.Array:

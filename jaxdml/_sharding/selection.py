@@ -84,4 +84,6 @@ def _floats_jvp(
 
 def _all_gather(x: jax.Array, over: Names) -> jax.Array:
     """Return ``x: [..., k]`` of all shards, ``[..., shards, k]``, the same on each of them."""
-    return lax.all_gather(x, over, axis=x.ndim - 1, to="invarying")
+    # An axis name of jax.vmap is no mesh axis, and JAX does not track what varies over it.
+    on_mesh = set(over) <= set(jax.sharding.get_abstract_mesh().manual_axes)
+    return lax.all_gather(x, over, axis=x.ndim - 1, to="invarying" if on_mesh else "varying")
