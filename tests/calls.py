@@ -1,0 +1,105 @@
+"""Ways to call an operator that tests/test_composition.py compiles each by itself, or not at all."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax import export
+
+from tests.compositions import COMPOSITIONS, operands, oracle
+from tests.laws import assert_same_bits
+from tests.placements import compiled, layouts_of, mesh_of, placed_operator, put
+
+
+class Placed(NamedTuple):
+    """An operator, its arguments where they belong, and what NumPy says."""
+
+    function: Callable[..., Any]
+    arguments: tuple[jax.Array, ...]
+    expected: tuple[np.ndarray, ...]
+    mesh: jax.sharding.Mesh
+
+
+def placed(name: str, placement: str, *, tame: bool = False, last: bool = False, **options: Any) -> Placed:
+    """Place the call with the main layout, or the last."""
+    layout = list(layouts_of(name, placement).values())[-1 if last else 0]
+    arguments = operands(name, tame=tame)
+    return Placed(
+        placed_operator(name, placement, layout, **options),
+        put(placement, arguments, layout.specs),
+        oracle(name, *arguments, **options),
+        mesh_of(placement),
+    )
+
+
+def assert_right(results, expected):
+    for one, other in zip(results, expected, strict=True):
+        assert_same_bits(one, other)
+
+
+def eval_shape(name, placement):
+    call = placed(name, placement)
+    results = jax.eval_shape(call.function, *call.arguments)
+    assert [(x.shape, x.dtype) for x in results] == [(x.shape, x.dtype) for x in call.expected]
+
+
+def leak_checks(name, placement):
+    call = placed(name, placement)
+    with jax.checking_leaks():
+        jax.eval_shape(call.function, *call.arguments)
+
+
+def strict_promotion(name, placement):
+    call = placed(name, placement)
+    with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
+        assert len(jax.eval_shape(call.function, *call.arguments)) == len(call.expected)
+
+
+def ahead_of_time(name, placement):
+    """Lower and compile under ``jax.set_mesh``."""
+    call = placed(name, placement)
+    with jax.set_mesh(call.mesh):
+        program = compiled(call.function).lower(*call.arguments).compile()
+    assert_right(program(*call.arguments), call.expected)
+
+
+def donation(name, placement):
+    """Give the memory of an argument to a result."""
+    call = placed(name, placement, last=True, **COMPOSITIONS[name].donated)
+    program = compiled(call.function, donate_argnums=0).lower(*call.arguments).compile()
+    assert "input_output_alias" in program.as_text()
+    assert_right(program(*call.arguments), call.expected)
+    assert call.arguments[0].is_deleted()
+
+
+def debug_nans(name, placement):
+    """Call without ``jit``. The arguments have no NaN, and nothing between them and the results may have one."""
+    call = placed(name, placement, tame=True)
+    with jax.debug_nans(True):
+        assert_right(call.function(*call.arguments), call.expected)
+
+
+def disable_jit(name, placement):
+    call = placed(name, placement, tame=True)
+    with jax.disable_jit():
+        assert_right(call.function(*call.arguments), call.expected)
+
+
+def x64(name, placement):
+    call = placed(name, placement)
+    with jax.enable_x64(True):
+        assert_right(compiled(call.function)(*call.arguments), call.expected)
+
+
+def exported(name, placement):
+    call = placed(name, placement)
+    written = export.export(jax.jit(call.function), platforms=["cpu", "cuda", "rocm", "tpu"])(
+        *call.arguments
+    ).serialize()
+    assert_right(compiled(export.deserialize(written).call)(*call.arguments), call.expected)
+
+
+_EVERY = [eval_shape, leak_checks, strict_promotion, ahead_of_time, donation, debug_nans, disable_jit, x64, exported]
+CALLS = {function.__name__: function for function in _EVERY}
+"""By name."""
