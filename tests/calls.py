@@ -1,13 +1,17 @@
 """Ways to call an operator that tests/test_composition.py compiles each by itself, or not at all."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+import pytest
 from jax import export
 
 from tests.compositions import COMPOSITIONS, operands, oracle
+from tests.grids import THOROUGH
+from tests.impossible import impossible
 from tests.laws import assert_same_bits
 from tests.placements import compiled, layouts_of, mesh_of, placed_operator, put
 
@@ -56,31 +60,39 @@ def strict_promotion(name, placement):
         assert len(jax.eval_shape(call.function, *call.arguments)) == len(call.expected)
 
 
-def ahead_of_time(name, placement):
-    """Lower and compile under ``jax.set_mesh``."""
-    call = placed(name, placement)
+@functools.cache
+def _ahead_of_time(name, placement):
+    """Lower and compile under ``jax.set_mesh``; give the memory of the first argument to a result if it can be."""
+    donated = {} if impossible(name, "donation", placement) else {"donate_argnums": 0}
+    call = placed(name, placement, last=True, **COMPOSITIONS[name].donated)
     with jax.set_mesh(call.mesh):
-        program = compiled(call.function).lower(*call.arguments).compile()
-    assert_right(program(*call.arguments), call.expected)
+        program = compiled(call.function, **donated).lower(*call.arguments).compile()
+    return program, call, program(*call.arguments)
+
+
+def ahead_of_time(name, placement):
+    _, call, results = _ahead_of_time(name, placement)
+    assert_right(results, call.expected)
 
 
 def donation(name, placement):
-    """Give the memory of an argument to a result."""
-    call = placed(name, placement, last=True, **COMPOSITIONS[name].donated)
-    program = compiled(call.function, donate_argnums=0).lower(*call.arguments).compile()
+    program, call, results = _ahead_of_time(name, placement)
     assert "input_output_alias" in program.as_text()
-    assert_right(program(*call.arguments), call.expected)
     assert call.arguments[0].is_deleted()
+    assert_right(results, call.expected)
 
 
 def debug_nans(name, placement):
-    """Call without ``jit``. The arguments have no NaN, and nothing between them and the results may have one."""
+    """Call without ``jit``, but inside ``shard_map``. The arguments have no NaN, and no program may return one."""
     call = placed(name, placement, tame=True)
+    function = compiled(call.function) if placement in ("shard_map", "axis_name") else call.function
     with jax.debug_nans(True):
-        assert_right(call.function(*call.arguments), call.expected)
+        assert_right(function(*call.arguments), call.expected)
 
 
 def disable_jit(name, placement):
+    if placement != "one" and not THOROUGH:
+        pytest.skip("every operation is compiled by itself: run with HYPOTHESIS_PROFILE=thorough")
     call = placed(name, placement, tame=True)
     with jax.disable_jit():
         assert_right(call.function(*call.arguments), call.expected)

@@ -40,7 +40,7 @@ class Composition:
     draw: Callable[..., Arrays]
     """Takes a generator and whether to draw tame arguments, which have small integers and no index out of range."""
     layouts: Mapping[str, Layout]
-    """By what is sharded. The first one is for all transformations. Blocks of the last one need not know of each other."""
+    """By what is sharded. The first is for all transformations; blocks of the last need not know of each other."""
     options: Mapping[str, Any] = field(default_factory=dict)
     differentiable: tuple[int, ...] = (0,)
     derivative: Callable[..., np.ndarray] | None = None

@@ -26,7 +26,7 @@ def assert_all_same(got, want):
 def errors_of(function, *arguments):
     try:
         return function(*arguments)
-    except Exception as error:  # noqa: BLE001 The test of the cell raises it.
+    except Exception as error:
         return error
 
 
