@@ -13,7 +13,7 @@ from jax.test_util import check_grads
 import jaxdml
 from jaxdml import reference
 from jaxdml._algorithms.indexing.canonical_indices import wrap
-from jaxdml._algorithms.indexing.scatter import Writing, write
+from jaxdml._algorithms.indexing.scatter import Writing, of_slices, write
 from tests.grids import OneOf, grid
 from tests.laws import assert_same_bits, bits
 from tests.scattering import (
@@ -79,7 +79,7 @@ PLACES = {
 def in_words(x, indices, updates, mode, duplicates):
     """Write as the operator does where elements move in words, which CPUs can do as well."""
     places = wrap(indices, x.shape[: indices.shape[1]], mode)
-    return write(x, places, updates, Writing(mode, duplicates, word=4))
+    return write(x, places, updates, Writing(of_slices(places.shape[1]), mode, duplicates, word=4))
 
 
 def word_problem(leading, window, dtype, mode, duplicates, kind="any bits"):
@@ -97,7 +97,7 @@ def check_words(*problem, mode, duplicates):
 @partial(jax.jit, static_argnums=3)
 def by_place(x, indices, updates, mode):
     """Write as the operator does where every place looks for its last update."""
-    how = Writing(mode, "last", word=4 * (x.dtype.itemsize < 4), by_position=True)
+    how = Writing(of_slices(indices.shape[1]), mode, "last", word=4 * (x.dtype.itemsize < 4), by_position=True)
     return write(x, wrap(indices, x.shape, mode), updates, how)
 
 

@@ -63,6 +63,9 @@ def _refusing(text: str, form: Form) -> Form:
 
     def refuse(*operands: Any) -> Any:
         nothing = _refusal.bind(text=text)  # type: ignore[no-untyped-call]
+        for operand in jax.tree.leaves(operands):
+            # Inside ``jax.shard_map`` the results vary over the mesh axes that the operands vary over.
+            nothing += jnp.zeros_like(operand, shape=(), dtype=nothing.dtype)
         return jax.tree.map(
             lambda result: jnp.broadcast_to(nothing.astype(result.dtype), result.shape),
             jax.eval_shape(form, *operands),

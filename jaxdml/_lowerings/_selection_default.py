@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
+from jax import export
 
 from jaxdml._algorithms.selection.chunk_maxima import among_in_order, ascending, keep_in_order
 from jaxdml._algorithms.selection.chunk_maxima import by_chunk_maxima as prune
@@ -41,20 +42,29 @@ def pruned(
     x: jax.Array,
     k: int,
     direction: AxisDirection,
+    *,
+    select: Select = by_integer_top_k,
     ascending: Callable[[jax.Array], jax.Array] = ascending,
 ) -> jax.Array:
-    """Prune by chunk maxima, whether it pays or not."""
+    """Prune by chunk maxima, whether it pays or not; ``select`` selects chunks, and then among candidates."""
     return prune(
         *(x, k, direction),
         chunk=chunk_length(x.shape[-1], k),
-        keep=keep_in_order(by_integer_top_k, ascending),
-        among=among_in_order(by_integer_top_k),
+        keep=keep_in_order(select, ascending),
+        among=among_in_order(select),
     )
 
 
-def best(x: jax.Array, k: int, direction: AxisDirection, pruned: Select = pruned) -> jax.Array:
+def best(x: jax.Array, k: int, direction: AxisDirection, *, pruned: Select = pruned) -> jax.Array:
     """Select by the method that is best at this size."""
     n = x.shape[-1]
     if PRUNING.pays(n, k):
         return pruned(x, k, direction)
     return (by_sort if n > LAX_TOP_K_LIMIT else by_integer_top_k)(x, k, direction)
+
+
+def best_partitioned(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
+    """Select by the best method whose batch XLA can partition; ``lax.top_k`` would gather the whole of ``x``."""
+    if export.is_symbolic_dim(x.shape[-1]) or not PRUNING.pays(x.shape[-1], k):
+        return by_sort(x, k, direction)
+    return pruned(x, k, direction, select=by_sort)

@@ -4,12 +4,14 @@
 """
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 import jax
 
 from jaxdml._algorithms.selection.packed_keys import among_packed, by_ranks, by_sorting
 from jaxdml._algorithms.selection.tournament import by_tournament
+from jaxdml._algorithms.selection.whole_axis import Select
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._lowerings import _selection_default
 from jaxdml._lowerings._selection_default import LAX_TOP_K_LIMIT
@@ -95,12 +97,21 @@ def _pays(rows: int, n: int, k: int) -> bool:
 
 def pruned(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
     """Prune by chunk maxima, whether it pays or not."""
-    return _selection_default.pruned(x, k, direction, lambda places: ~_take(~places, k))
+    return _selection_default.pruned(x, k, direction, ascending=lambda places: ~_take(~places, k))
 
 
 def best(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
     """Select by the method that is best at this size."""
+    return _best(x, k, direction, partial(_selection_default.best, pruned=pruned))
+
+
+def best_partitioned(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
+    """Select by the best method whose batch XLA can partition."""
+    return _best(x, k, direction, _selection_default.best_partitioned)
+
+
+def _best(x: jax.Array, k: int, direction: AxisDirection, otherwise: Select) -> jax.Array:
     rows, n = _rows(x), x.shape[-1]
     if x.dtype.itemsize <= 4 and n <= LAX_TOP_K_LIMIT and _pays(rows, n, k):
         return tournament(x, k, direction)
-    return _selection_default.best(x, k, direction, pruned)
+    return otherwise(x, k, direction)

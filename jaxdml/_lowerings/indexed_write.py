@@ -1,14 +1,17 @@
 """Write at indexed positions: bring indices into canonical form, and choose a method and the integers to move."""
 
 import math
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxdml._algorithms.indexing.canonical_indices import narrow, wrap
-from jaxdml._algorithms.indexing.scatter import Writing
+from jaxdml._algorithms.indexing.canonical_indices import in_block, narrow, wrap
+from jaxdml._algorithms.indexing.exact_gather import on_all_devices
+from jaxdml._algorithms.indexing.scatter import Places, Writing, of_elements, of_slices
 from jaxdml._algorithms.indexing.scatter import write as write_canonical
+from jaxdml._lowerings._partitioning import by_partitioning
 from jaxdml._lowerings._platform import Form, Kernel, run
 
 GPU_WORD = 4
@@ -28,10 +31,22 @@ The scatter would convert all of ``x`` to integers and back, in new memory even 
 
 METHODS = ("scatter",)
 
-__all__ = ["METHODS", "narrow", "write_elements", "write_slices"]
+__all__ = ["METHODS", "Block", "narrow", "write_elements", "write_slices"]
 
 
-def write_slices(x: jax.Array, indices: jax.Array, updates: jax.Array, mode: str, duplicates: str) -> jax.Array:
+class Block(NamedTuple):
+    """Say that ``x`` is a block of a larger array, whose elements the indices count."""
+
+    sizes: tuple[int, ...]
+    """The sizes of the larger array. Static."""
+
+    starts: tuple[Any, ...]
+    """Where the block begins in each dimension."""
+
+
+def write_slices(
+    x: jax.Array, indices: jax.Array, updates: jax.Array, mode: str, duplicates: str, block: Block | None = None
+) -> jax.Array:
     """Return ``x`` with ``updates[i...]`` at ``x[indices[i...]]``.
 
     Args:
@@ -40,20 +55,27 @@ def write_slices(x: jax.Array, indices: jax.Array, updates: jax.Array, mode: str
       updates: ``[..., d_(t+1), ..., d_r]``, of the dtype of ``x``.
       mode: ``"drop"``, ``"clip"`` or ``"promise_in_bounds"``.
       duplicates: ``"unspecified"``, ``"last"`` or ``"unique"``.
+      block: None, or where ``x`` lies in a larger array. What is written outside of ``x`` is left out.
     """
     *leading, t = indices.shape
     n = math.prod(leading)
     if t == 0:
         # Every update replaces the whole of x. Give x a leading axis of size 1, and index it with 0.
-        zeros = jnp.zeros((n, 1), jnp.int32)
-        return _write(x[None], zeros, updates.reshape(n, *x.shape), mode, duplicates)[0]
-    updates = updates.reshape(n, *x.shape[t:])
-    places = wrap(narrow(indices.reshape(n, t), x.shape[:t]), x.shape[:t], mode)
-    return _write(x, places, updates, mode, duplicates)
+        how = Writing(of_slices(1), mode, duplicates)
+        return _write(x[None], jnp.zeros((n, 1), jnp.int32), updates.reshape(n, *x.shape), how)[0]
+    where = of_slices(t)
+    places, mode = _canonical(indices.reshape(n, t), where, x.shape, mode, block)
+    return _write(x, places, updates.reshape(n, *x.shape[t:]), Writing(where, mode, duplicates))
 
 
 def write_elements(
-    x: jax.Array, indices: jax.Array, updates: jax.Array, axis: int, mode: str, duplicates: str
+    x: jax.Array,
+    indices: jax.Array,
+    updates: jax.Array,
+    axis: int,
+    mode: str,
+    duplicates: str,
+    block: Block | None = None,
 ) -> jax.Array:
     """Return ``x`` with ``updates[i]`` at ``x[..., indices[i] at axis, ...]``.
 
@@ -64,33 +86,57 @@ def write_elements(
       axis: the axis that ``indices`` index, counted from 0.
       mode: as in ``write_slices``.
       duplicates: as in ``write_slices``.
+      block: as in ``write_slices``.
     """
-    # Narrow for the longest dimension, because one dtype has to hold every coordinate.
-    along = wrap(narrow(indices, (max(x.shape),)), x.shape[axis : axis + 1], mode)
+    if all(indices.shape[d] == x.shape[d] for d in range(x.ndim) if d != axis):
+        where = of_elements(x.ndim, axis)
+        places, mode = _canonical(indices[..., None], where, x.shape, mode, block)
+        return _write(x, places, updates, Writing(where, mode, duplicates))
+    # Where indices are smaller, only coordinates can tell which elements of x have updates. Narrow for the longest
+    # dimension, because one dtype has to hold every coordinate.
+    along = narrow(indices, (max(block.sizes if block else x.shape),))
     coordinates = [along if d == axis else lax.broadcasted_iota(along.dtype, along.shape, d) for d in range(x.ndim)]
-    places = jnp.stack(coordinates, axis=-1).reshape(-1, x.ndim)
-    return _write(x, places, updates.reshape(-1), mode, duplicates)
+    stacked = jnp.stack(coordinates, axis=-1).reshape(-1, x.ndim)
+    where = of_slices(x.ndim)
+    places, mode = _canonical(stacked, where, x.shape, mode, block)
+    return _write(x, places, updates.reshape(-1), Writing(where, mode, duplicates))
 
 
-def _write(x: jax.Array, indices: jax.Array, updates: jax.Array, mode: str, duplicates: str) -> jax.Array:
-    """Write for indices ``[n, t]`` in canonical form."""
-    t = indices.shape[1]
-    if x.ndim > t and math.prod(x.shape[t:]) == 1:
+def _canonical(
+    indices: jax.Array, where: Places, shape: tuple[int, ...], mode: str, block: Block | None
+) -> tuple[jax.Array, str]:
+    """Return the indices ``[..., t]`` in canonical form, and the mode to write with."""
+    sizes, block_sizes = (tuple(whole[d] for d in where.indexed) for whole in (block.sizes if block else shape, shape))
+    narrowed = narrow(indices, sizes)
+    # XLA would number the updates on each device, and then merge as many numbers as x has positions.
+    whole = by_partitioning(lambda i: i, lambda _, i: on_all_devices(i, where.numbered), narrowed)
+    places = wrap(whole, sizes, mode)
+    if block is None:
+        return places, mode
+    starts = jnp.stack([jnp.asarray(block.starts[d], places.dtype) for d in where.indexed])
+    return in_block(places, sizes, starts, block_sizes, mode), "drop"
+
+
+def _write(x: jax.Array, indices: jax.Array, updates: jax.Array, how: Writing) -> jax.Array:
+    """Write for indices in canonical form; ``how`` gets a method and the integers to move."""
+    t = indices.shape[-1]
+    windows = x.shape[t:] if not how.places.batch else ()
+    if windows and math.prod(windows) == 1:
         # A slice of one element is an element.
-        return _write(x.reshape(x.shape[:t]), indices, updates.reshape(-1), mode, duplicates).reshape(x.shape)
+        return _write(x.reshape(x.shape[:t]), indices, updates.reshape(-1), how).reshape(x.shape)
 
     def form(word: int, by_position: bool = False) -> Form:
-        how = Writing(mode, duplicates, word, by_position)
-        return lambda x, indices, updates: write_canonical(x, indices, updates, how)
+        chosen = how._replace(word=word, by_position=by_position)
+        return lambda x, indices, updates: write_canonical(x, indices, updates, chosen)
 
     few_bits = _has_few_bits(x.dtype)
-    by_position = duplicates == "last" and t == x.ndim and x.size <= MAX_ELEMENTS_PER_UPDATE * len(updates)
+    by_position = how.duplicates == "last" and not windows and x.size <= MAX_ELEMENTS_PER_UPDATE * updates.size
     if not few_bits and not by_position:
         return form(0)(x, indices, updates)
     as_integer = x.dtype.itemsize if few_bits and jnp.issubdtype(x.dtype, jnp.floating) else 0
     # XLA's CPU backend widens narrow floats to move them, except for float16.
     on_cpu = 0 if x.dtype == jnp.float16 else as_integer
-    cpu = form(on_cpu, on_cpu > 0 and math.prod(x.shape[t:]) * on_cpu >= MIN_BYTES_PER_SLICE)
+    cpu = form(on_cpu, on_cpu > 0 and math.prod(windows) * on_cpu >= MIN_BYTES_PER_SLICE)
     return run(Kernel(form(as_integer), cpu, form(GPU_WORD if few_bits else 0, by_position)), x, indices, updates)
 
 

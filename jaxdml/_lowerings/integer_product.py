@@ -3,10 +3,11 @@
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import export
 
 from jaxdml._algorithms.quantized.integer_dot import dot_with_ones, sum_of_slices
 from jaxdml._algorithms.quantized.raw_product import (
@@ -21,6 +22,14 @@ from jaxdml._algorithms.quantized.raw_product import (
 )
 from jaxdml._algorithms.quantized.row_product import row_product
 from jaxdml._algorithms.quantized.tensor_core_dot import LONGEST_FLOAT_SUM, bfloat16_dot, padded_dot, transposed_dot
+from jaxdml._algorithms.quantized.unmerged_dot import (
+    deep_dot,
+    float_dot,
+    split_along_k,
+    sum_of_segments,
+    unmerged_dot,
+)
+from jaxdml._lowerings._partitioning import by_partitioning
 from jaxdml._lowerings._platform import Kernel, chain, cpu_features, run
 
 MAX_ROWS_UNTRANSPOSED = 64
@@ -48,7 +57,10 @@ class Accumulator(NamedTuple):
     product: Kernel
     """Takes ``operands`` and returns a ``RawProduct``, whose shapes differ between platforms."""
 
-    operands: Operands
+    partitioned: Callable[[int], Kernel]
+    """Returns the kernel for a program that XLA partitions over so many devices."""
+
+    operands: Any
     shape: tuple[int, ...]
     """``[..., M, N]``."""
 
@@ -71,26 +83,83 @@ def multiply(a: Quantized, b: Quantized, implementation: str | None, refusal: st
       refusal: the text of the error if the program is lowered for a platform without the method.
     """
     only_cpu = implementation in ONLY_ON
-    longest = longest_exact_sum(_greatest(*a), _greatest(*b))
-    if a[0].shape[-1] > longest:
-        return _in_slices((*a, *b), longest, only_cpu, refusal)
+    if a[0].shape[-1] > longest(a, b):
+        return _in_slices((*a, *b), longest(a, b), only_cpu, refusal)
     mixed = only_cpu or (implementation is None and bool(_MIXED_SIGNS & cpu_features()))
     cpu = _shifted(_on_cpu, as_uint8 if mixed else as_int8)
     product = Kernel(cpu=cpu) if only_cpu else Kernel(_shifted(dot_with_ones), cpu, _shifted(_on_gpu))
-    return Accumulator(product, (*a, *b), product_shape(a[0], b[0]))
+    return Accumulator(product, partial(_partitioned, only_cpu), (*a, *b), product_shape(a[0], b[0]))
+
+
+def longest(a: Quantized, b: Quantized) -> int:
+    """Return the greatest K for which int32 holds the accumulator."""
+    return longest_exact_sum(_greatest(*a), _greatest(*b))
+
+
+def of_total(total: jax.Array) -> Accumulator:
+    """Return the accumulator of a product that is already computed: the int32 ``total``."""
+    computed = Kernel(RawProduct)
+    return Accumulator(computed, lambda devices: computed, (total,), total.shape)
+
+
+def total(sums: Accumulator, refusal: str) -> jax.Array:
+    """Compute the int32 sums of an ``Accumulator``."""
+    finish = Kernel(partial(accumulator, shape=sums.shape))
+    return by_partitioning(
+        lambda *operands: run(chain(sums.product, finish), operands, refusal=refusal),
+        lambda devices, *operands: run(chain(sums.partitioned(devices), finish), operands, refusal=refusal),
+        *sums.operands,
+    )
 
 
 def _in_slices(operands: Operands, longest: int, only_cpu: bool, refusal: str) -> DeepAccumulator:
     # The operands are shifted before the platform is known. So a is uint8 only if the program is for CPUs alone.
     a, za, b, zb = operands
     shifted = (*(as_uint8 if only_cpu else as_int8)(a, za), *as_int8(b, zb))
-    product = Kernel(cpu=dot_with_ones) if only_cpu else Kernel(dot_with_ones, gpu=_on_gpu)
-    finish = Kernel(partial(accumulator, shape=product_shape(a, b)))
 
-    def multiply_slice(*operands: jax.Array | None) -> jax.Array:
-        return run(chain(product, finish), operands, refusal=refusal)
+    def in_slices(product: Kernel, operands: Operands) -> tuple[jax.Array, jax.Array]:
+        finish = Kernel(partial(accumulator, shape=product_shape(operands[0], operands[2])))
 
-    return DeepAccumulator(*sum_of_slices(*shifted, multiply_slice, longest))
+        def multiply_slice(*operands: jax.Array | None) -> jax.Array:
+            return run(chain(product, finish), operands, refusal=refusal)
+
+        return sum_of_slices(*operands, multiply_slice, longest)
+
+    def single(*operands: Any) -> tuple[jax.Array, jax.Array]:
+        product = Kernel(cpu=dot_with_ones) if only_cpu else Kernel(dot_with_ones, gpu=_on_gpu)
+        return in_slices(product, operands)
+
+    def partitioned(devices: int, *operands: Any) -> tuple[jax.Array, jax.Array]:
+        product = Kernel(cpu=unmerged_dot) if only_cpu else Kernel(unmerged_dot)
+        a, za, b, zb = operands
+        parts = split_along_k(a, za, b, zb, math.gcd(a.shape[-1], devices))
+        return carried(*(part.sum(axis=-3) for part in in_slices(product, parts)))
+
+    return DeepAccumulator(*by_partitioning(single, partitioned, *shifted))
+
+
+def carried(low: jax.Array, high: jax.Array) -> DeepAccumulator:
+    """Return the deep accumulator of sums of lower and of upper 16 bits; fewer than 2**15 of each were added."""
+    return DeepAccumulator(low & 0xFFFF, high + (low >> 16))
+
+
+def _partitioned(only_cpu: bool, devices: int) -> Kernel:
+    if only_cpu:
+        return Kernel(cpu=_shifted(unmerged_dot, as_uint8))
+    return Kernel(_shifted(unmerged_dot), gpu=_shifted(partial(_on_gpus, devices)))
+
+
+def _on_gpus(devices: int, a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> RawProduct:
+    """Avoid the int8 products with a small K, as ``_on_gpu`` does, on each of several devices that may share K."""
+    k = a.shape[-1]
+    if export.is_symbolic_dim(k):
+        return unmerged_dot(a, za, b, zb, deep_dot)
+    segments = math.gcd(k, devices)
+    if k <= LONGEST_FLOAT_SUM:
+        return unmerged_dot(a, za, b, zb, float_dot)
+    if k <= segments * LONGEST_FLOAT_SUM:
+        return sum_of_segments(a, za, b, zb, float_dot, segments)
+    return unmerged_dot(a, za, b, zb)
 
 
 def _greatest(x: jax.Array, zero_point: jax.Array | None) -> int:

@@ -11,6 +11,7 @@ from jax import lax
 from jaxdml._algorithms.quantized.multiplier import may_be_doubtful, multiplier_of, rounded_products
 from jaxdml._algorithms.quantized.raw_product import RawProduct, accumulator
 from jaxdml._algorithms.quantized.residuals import Scales, by_residuals, clamp
+from jaxdml._lowerings._partitioning import by_partitioning
 from jaxdml._lowerings._platform import Kernel, chain, run
 from jaxdml._lowerings.integer_product import Accumulator, DeepAccumulator
 
@@ -39,11 +40,13 @@ def requantize(
     """
     if isinstance(sums, DeepAccumulator):
         return by_residuals(sums.low, sums.high, scales, zero_point, dtype)
-    rounding = Kernel(
-        cpu=partial(by_multiplier_or_residuals, shape=sums.shape, dtype=dtype),
-        default=partial(_by_residuals, shape=sums.shape, dtype=dtype),
+    exactly = Kernel(partial(_by_residuals, shape=sums.shape, dtype=dtype))
+    rounding = exactly._replace(cpu=partial(by_multiplier_or_residuals, shape=sums.shape, dtype=dtype))
+    return by_partitioning(
+        lambda *operands: run(chain(sums.product, rounding), *operands, refusal=refusal),
+        lambda devices, *operands: run(chain(sums.partitioned(devices), exactly), *operands, refusal=refusal),
+        *(sums.operands, scales, zero_point),
     )
-    return run(chain(sums.product, rounding), sums.operands, scales, zero_point, refusal=refusal)
 
 
 def _by_residuals(

@@ -1,17 +1,20 @@
 """Select the first ``k`` elements, with an algorithm chosen by platform, size and dtype."""
 
 import math
-from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import jax
 from jax import lax
 
 from jaxdml._algorithms.indexing.exact_gather import take_along_last
+from jaxdml._algorithms.selection.segments import by_segments
 from jaxdml._algorithms.selection.threshold import by_threshold
-from jaxdml._algorithms.selection.whole_axis import Select, by_float_top_k, by_integer_top_k, by_sort
+from jaxdml._algorithms.selection.whole_axis import by_float_top_k, by_integer_top_k, by_sort
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._lowerings import _selection_cpu, _selection_default, _selection_gpu
-from jaxdml._lowerings._platform import Kernel, run
+from jaxdml._lowerings._partitioning import by_partitioning
+from jaxdml._lowerings._platform import Form, Kernel, run
 from jaxdml._lowerings._selection_cpu import CPU
 from jaxdml._lowerings._selection_default import LAX_TOP_K_LIMIT
 
@@ -36,6 +39,8 @@ ONLY_ON = {"float_top_k": "cpu"}
 """The platform of each method that only one platform has."""
 
 _BEST = Kernel(_selection_default.best, _selection_cpu.best, _selection_gpu.best)
+
+_BEST_PARTITIONED = Kernel(_selection_default.best_partitioned, gpu=_selection_gpu.best_partitioned)
 
 
 def why_not(method: str, n: int, k: int, itemsize: int) -> str | None:
@@ -71,11 +76,9 @@ def select(
 
 
 def _indices(x: jax.Array, k: int, direction: AxisDirection, implementation: str | None, refusal: str) -> jax.Array:
-    kernel = METHODS[implementation] if implementation else _BEST
-
     @jax.custom_batching.custom_vmap
     def indices(x: jax.Array) -> jax.Array:
-        return _in_rows(kernel, x, k, direction, refusal)
+        return _chosen(x, k, direction, implementation, refusal)
 
     @indices.def_vmap
     def _(axis_size: int, batched: list[bool], x: jax.Array) -> tuple[jax.Array, bool]:
@@ -86,12 +89,23 @@ def _indices(x: jax.Array, k: int, direction: AxisDirection, implementation: str
     return indices(x)
 
 
-def _in_rows(kernel: Kernel, x: jax.Array, k: int, direction: AxisDirection, refusal: str) -> jax.Array:
-    """Run the kernel with the batch merged into rows: XLA's CPU backend has a fast top-k of at most two dimensions."""
-    *batch, n = x.shape
-    forms = Kernel(*(form and _with_options(form, k, direction) for form in kernel))
-    return run(forms, x.reshape(math.prod(batch), n), refusal=refusal).reshape(*batch, k)
+def _chosen(x: jax.Array, k: int, direction: AxisDirection, implementation: str | None, refusal: str) -> jax.Array:
+    def in_rows(x: jax.Array) -> jax.Array:
+        # XLA's CPU backend has a fast top-k of at most two dimensions.
+        *batch, n = x.shape
+        kernel = METHODS[implementation] if implementation else _BEST
+        forms = Kernel(*(form and partial(form, k=k, direction=direction) for form in kernel))
+        return run(forms, x.reshape(math.prod(batch), n), refusal=refusal).reshape(*batch, k)
 
+    def partitioned(devices: int, x: jax.Array) -> jax.Array:
+        kernel = METHODS[implementation] if implementation else _BEST_PARTITIONED
 
-def _with_options(form: Select, k: int, direction: AxisDirection) -> Callable[[jax.Array], jax.Array]:
-    return lambda x: form(x, k, direction)
+        def in_segments(platform: str) -> Form | None:
+            select = getattr(kernel, platform)
+            merge: Any = getattr(_BEST_PARTITIONED, platform) or _BEST_PARTITIONED.default
+            given: dict[str, Any] = {"k": k, "direction": direction, "devices": devices}
+            return select and partial(by_segments, select=select, merge=merge, **given)
+
+        return run(Kernel(*map(in_segments, Kernel._fields)), x, refusal=refusal)
+
+    return by_partitioning(in_rows, partitioned, x)

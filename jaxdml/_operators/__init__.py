@@ -1,1 +1,1 @@
-"""Floor 3: one file per operator, with its signature, docstring, argument checks and canonical form."""
+"""Floor 4: one file per operator, with its signature, docstring, argument checks and canonical form."""

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdml._base.errors import message
+from jaxdml._sharding.layout import Names, axis_size
 
 
 class Call:
@@ -81,6 +82,23 @@ class Call:
             rule = f"axis must be between {-rank} and {rank - 1} for rank {rank}; got axis={axis}."
             self.fail(ValueError, rule, "Pass axis=-1 for the last one.")
         return axis % rank
+
+    def axis_names(self, value: Any) -> Names:
+        """Return the static ``axis_name``, a name or a tuple of names that are bound here, as a tuple."""
+        if value is None:
+            return ()
+        self.static("axis_name", value)
+        names = value if isinstance(value, tuple) else (value,)
+        try:
+            axis_size(names)
+        except (NameError, TypeError):
+            rule = f"axis_name must name mesh axes that are bound here; got {_shown(value)}."
+            advice = "Call it inside jax.shard_map over these axes, or leave axis_name out for an array that is whole."
+            self.fail(ValueError, rule, advice)
+        if len(set(names)) < len(names):
+            rule = f"axis_name must name different mesh axes; got {_shown(value)}."
+            self.fail(ValueError, rule, "Pass each name once, the outermost first.")
+        return names
 
     def choice(self, name: str, value: Any, allowed: Collection[str]) -> None:
         """Require an option to be one of ``allowed``."""

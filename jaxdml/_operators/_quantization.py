@@ -65,7 +65,9 @@ def parameter(call: Call, name: str, dtype: np.dtype[Any], shape: Shape) -> jax.
         elif given.size in (1, size):
             advice = f"Reshape {name} to {list(shape[-2:]) if given.size == size else [1]}."
         call.fail(TypeError, f"{rule}; got {list(given.shape)}.", advice, "a", "b", name)
-    return lax.reshape(given, (1,) * (len(shape) - len(aligned)) + aligned)
+    leading = range(len(shape) - len(aligned))
+    trailing = range(len(shape) - len(aligned) + given.ndim, len(shape))
+    return lax.expand_dims(given, (*leading, *trailing))
 
 
 def _of_dtype(call: Call, name: str, dtype: np.dtype[Any]) -> jax.Array:

@@ -9,9 +9,12 @@ import numpy as np
 from jax import lax
 
 from jaxdml._base.shapes import broadcast
-from jaxdml._lowerings import integer_product, requantization
+from jaxdml._lowerings import requantization
+from jaxdml._lowerings.integer_product import METHODS, ONLY_ON
 from jaxdml._operators import _quantization
 from jaxdml._operators._arguments import Call
+from jaxdml._sharding import integer_product
+from jaxdml._sharding.layout import Labels, Layout, layout, on_shards
 
 
 def quantized_linear_matrix_multiply(
@@ -25,6 +28,7 @@ def quantized_linear_matrix_multiply(
     output_zero_point: Any = None,
     *,
     output_dtype: Any = None,
+    axis_name: Any = None,
     implementation: str | None = None,
 ) -> jax.Array:
     """Multiply two quantized matrices and quantize the product, rounding once and correctly.
@@ -49,6 +53,8 @@ def quantized_linear_matrix_multiply(
       output_zero_point: dtype of the output, one value or one per row; None means 0.
       output_dtype: int8 or uint8; None means the dtype of ``output_zero_point``, or that of ``a`` if there is none or
         it is a Python number. Static.
+      axis_name: inside ``jax.shard_map``, the mesh axis that K is sharded over, or a tuple of axes. ``a`` and ``b`` are
+        then blocks of matrices, and every shard gets the result for the whole of K. Static.
       implementation: the name of a method to force; None lets the library choose. Static.
 
     Returns:
@@ -104,9 +110,30 @@ def quantized_linear_matrix_multiply(
         else _quantization.parameter(call, f"{name}_zero_point", of, shape)
         for name, of, shape in (("a", a.dtype, rows), ("b", b.dtype, columns), ("output", dtype, rows))
     )
-    refusal = call.implementation(implementation, integer_product.METHODS, only_on=integer_product.ONLY_ON)
-    a, b = (lax.reshape(x, (1,) * (len(rows) - x.ndim) + x.shape) for x in (a, b))
-    return _multiply(a, b, scales, zero_points, dtype, implementation, refusal)
+    refusal = call.implementation(implementation, METHODS, only_on=ONLY_ON)
+    arrays = (*(_with_rank(x, len(rows)) for x in (a, b)), *scales, *zero_points)
+    whole = (*batch, m, n)
+    batch_labels = tuple(f"batch dimension {d}" for d in range(len(batch)))
+    matrices = ("rows", "K"), ("K", "columns"), *(("rows", "columns"),) * 6
+    where = layout(
+        [(x, _labels(x, (*batch_labels, *of), whole)) for x, of in zip(arrays, matrices, strict=True)],
+        result=(*batch_labels, "rows", "columns"),
+        combined={"K": call.axis_names(axis_name)},
+        deciding=2,
+        fail=lambda rule: call.fail(ValueError, rule, "Reshard a or b with jax.sharding.reshard.", "a", "b"),
+    )
+    return _multiply(*arrays, dtype, implementation, refusal, where)
+
+
+def _with_rank(x: jax.Array, rank: int) -> jax.Array:
+    return lax.expand_dims(x, range(rank - x.ndim))
+
+
+def _labels(x: jax.Array | None, labels: Labels, whole: tuple[int, ...]) -> Labels:
+    """Return the labels of an operand; None for a dimension that is broadcast to the result."""
+    shape = () if x is None else x.shape
+    sizes = zip(labels, shape, whole, strict=False)
+    return tuple(label if label == "K" or size == of_result else None for label, size, of_result in sizes)
 
 
 def _matrix(call: Call, name: str) -> jax.Array:
@@ -117,17 +144,25 @@ def _matrix(call: Call, name: str) -> jax.Array:
     return matrix
 
 
-@partial(jax.jit, static_argnums=(4, 5, 6), inline=True)
+@partial(jax.jit, static_argnums=(8, 9, 10, 11), inline=True)
 def _multiply(
     a: jax.Array,
     b: jax.Array,
-    scales: tuple[jax.Array, jax.Array, jax.Array],
-    zero_points: tuple[jax.Array | None, jax.Array | None, jax.Array | None],
+    a_scale: jax.Array,
+    b_scale: jax.Array,
+    output_scale: jax.Array,
+    a_zero_point: jax.Array | None,
+    b_zero_point: jax.Array | None,
+    output_zero_point: jax.Array | None,
     dtype: np.dtype[Any],
     implementation: str | None,
     refusal: str,
+    where: Layout,
 ) -> jax.Array:
-    a_zero_point, b_zero_point, output_zero_point = zero_points
-    wide = None if output_zero_point is None else output_zero_point.astype(jnp.int32)
-    sums = integer_product.multiply((a, a_zero_point), (b, b_zero_point), implementation, refusal)
-    return requantization.requantize(sums, lax.stop_gradient(scales), wide, dtype, refusal)
+    def part(a: Any, b: Any, sa: Any, sb: Any, so: Any, za: Any, zb: Any, zo: Any) -> jax.Array:
+        sums = integer_product.multiply((a, za), (b, zb), implementation, refusal, where.over[0])
+        wide = None if zo is None else zo.astype(jnp.int32)
+        return requantization.requantize(sums, lax.stop_gradient((sa, sb, so)), wide, dtype, refusal)
+
+    operands = a, b, a_scale, b_scale, output_scale, a_zero_point, b_zero_point, output_zero_point
+    return on_shards(part, where, *operands)

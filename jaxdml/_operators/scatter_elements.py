@@ -8,6 +8,8 @@ import jax
 from jaxdml._lowerings import indexed_write
 from jaxdml._operators import _indices
 from jaxdml._operators._arguments import Call
+from jaxdml._sharding.indexed_write import block_of
+from jaxdml._sharding.layout import Layout, layout, on_shards
 
 
 def scatter_elements(
@@ -69,14 +71,35 @@ def scatter_elements(
             rule += f"only axis {axis} may be larger."
             call.fail(TypeError, rule, f"Cut indices and updates to {x.shape[d]} in dimension {d}, or pass axis={d}.")
     _indices.check_options(call, mode, duplicates, implementation)
+    labels = tuple(range(x.ndim))
+    shared = tuple(d if d != axis and raw.shape[d] == x.shape[d] else None for d in labels)
+    where = layout(
+        [(x, labels), (raw, shared), (updates, shared)],
+        result=labels,
+        combined={d: () for d in labels if shared[d] is None},
+        deciding=1,
+        fail=partial(call.fail, ValueError, advice=""),
+    )
+    addressed = tuple(d for d in labels if shared[d] is None)
     indices = _indices.fit(call, raw, (max(x.shape),))
     if updates.size == 0 or x.size == 0:
         return x
-    return _scatter_elements(x, indices, updates, axis, mode, duplicates)
+    return _scatter_elements(x, indices, updates, axis, addressed, mode, duplicates, where)
 
 
-@partial(jax.jit, static_argnums=(3, 4, 5), inline=True)
+@partial(jax.jit, static_argnums=(3, 4, 5, 6, 7), inline=True)
 def _scatter_elements(
-    x: jax.Array, indices: jax.Array, updates: jax.Array, axis: int, mode: str, duplicates: str
+    x: jax.Array,
+    indices: jax.Array,
+    updates: jax.Array,
+    axis: int,
+    addressed: tuple[int, ...],
+    mode: str,
+    duplicates: str,
+    where: Layout,
 ) -> jax.Array:
-    return indexed_write.write_elements(x, indices, updates, axis, mode, duplicates)
+    def part(x: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
+        block = block_of(x, dict(zip(addressed, where.over, strict=True)))
+        return indexed_write.write_elements(x, indices, updates, axis, mode, duplicates, block)
+
+    return on_shards(part, where, x, indices, updates)

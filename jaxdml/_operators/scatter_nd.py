@@ -8,6 +8,8 @@ import jax
 from jaxdml._lowerings import indexed_write
 from jaxdml._operators import _indices
 from jaxdml._operators._arguments import Call
+from jaxdml._sharding.indexed_write import block_of
+from jaxdml._sharding.layout import Layout, axis_size, layout, on_shards
 
 
 def scatter_nd(
@@ -17,6 +19,7 @@ def scatter_nd(
     *,
     mode: str = "drop",
     duplicates: str = "unspecified",
+    axis_name: Any = None,
     implementation: str | None = None,
 ) -> jax.Array:
     """Write slices into a copy of ``x``: ``output[indices[i..., :]] = updates[i..., ...]``.
@@ -35,6 +38,9 @@ def scatter_nd(
       duplicates: which of several updates of one element wins. ``"unspecified"`` keeps any one of them. ``"last"``
         keeps the last in row-major order of ``indices``, the same on every device. ``"unique"`` promises that no
         element has two updates. Static.
+      axis_name: inside ``jax.shard_map``, the mesh axis that the first dimension of ``x`` is sharded over, or a tuple
+        of axes. ``x`` is then a block of an array. ``indices`` count along the whole array. They and ``updates`` are
+        the same on every shard. Each shard returns its block. Static.
       implementation: the name of a method to force; None lets the library choose. Static.
 
     Returns:
@@ -65,12 +71,31 @@ def scatter_nd(
     advice = "Pass indices[..., None] if each index addresses the first dimension of x." if of_rows else ""
     _indices.check_updates(call, x, updates, shape, "indices.shape[:-1] + x.shape[t:]", advice)
     _indices.check_options(call, mode, duplicates, implementation)
-    indices = _indices.fit(call, raw, x.shape[:t])
+    over = call.axis_names(axis_name)
+    if over and t == 0:
+        rule = f"indices address no dimension of x, and axis_name={axis_name!r} says that its first one is sharded."
+        call.fail(ValueError, rule, "Leave axis_name out, or pass indices of shape [..., 1] or more.")
+    labels = tuple(range(x.ndim))
+    where = layout(
+        [(x, labels), (raw, (None,) * raw.ndim), (updates, (*(None for _ in leading), *labels[t:]))],
+        result=labels,
+        combined={d: over if d == 0 else () for d in range(t)},
+        deciding=1,
+        fail=partial(call.fail, ValueError, advice=""),
+    )
+    sizes = tuple(size * (axis_size(over) if d == 0 else 1) for d, size in enumerate(x.shape[:t]))
+    indices = _indices.fit(call, raw, sizes)
     if updates.size == 0 or x.size == 0:
         return x
-    return _scatter_nd(x, indices, updates, mode, duplicates)
+    return _scatter_nd(x, indices, updates, mode, duplicates, where)
 
 
-@partial(jax.jit, static_argnums=(3, 4), inline=True)
-def _scatter_nd(x: jax.Array, indices: jax.Array, updates: jax.Array, mode: str, duplicates: str) -> jax.Array:
-    return indexed_write.write_slices(x, indices, updates, mode, duplicates)
+@partial(jax.jit, static_argnums=(3, 4, 5), inline=True)
+def _scatter_nd(
+    x: jax.Array, indices: jax.Array, updates: jax.Array, mode: str, duplicates: str, where: Layout
+) -> jax.Array:
+    def part(x: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
+        block = block_of(x, dict(enumerate(where.over)))
+        return indexed_write.write_slices(x, indices, updates, mode, duplicates, block)
+
+    return on_shards(part, where, x, indices, updates)

@@ -12,6 +12,8 @@ from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._base.dtypes import SELECTABLE
 from jaxdml._lowerings import selection
 from jaxdml._operators._arguments import Call, x64_enabled
+from jaxdml._sharding.layout import Layout, axis_size, layout, on_shards
+from jaxdml._sharding.selection import select
 
 _DIRECTIONS = {"decreasing": AxisDirection.DECREASING, "increasing": AxisDirection.INCREASING}
 _INDEX_DTYPES = ("uint32", "int32", "uint64", "int64")
@@ -39,6 +41,7 @@ def top_k(
     axis: int = -1,
     direction: AxisDirection | str = "decreasing",
     index_dtype: Any = None,
+    axis_name: Any = None,
     implementation: str | None = None,
 ) -> TopK:
     """Take the ``k`` largest, or smallest, elements of every sequence along one axis, in order.
@@ -54,6 +57,8 @@ def top_k(
       direction: ``"decreasing"`` takes the largest, ``"increasing"`` the smallest; or an ``AxisDirection``, or its
         number. Static.
       index_dtype: ``uint32`` (the default) or ``int32``; with x64 enabled ``uint64`` or ``int64`` too. Static.
+      axis_name: inside ``jax.shard_map``, the mesh axis that ``axis`` is sharded over, or a tuple of mesh axes. ``x``
+        is then a block of an array, and every shard gets the result for the whole array. Static.
       implementation: the name of a method to force; None lets the library choose. Static.
 
     Returns:
@@ -82,21 +87,27 @@ def top_k(
         advice = "Pass the array first: jaxdml.top_k(x, k)." if swapped else "Pass x[None] to select from one element."
         call.fail(TypeError, "x must have at least one axis.", advice)
     axis = call.axis(axis, x.ndim)
-    n = x.shape[axis]
+    over = call.axis_names(axis_name)
+    labels = tuple(range(x.ndim))
+    whole_axis = (*labels[:axis], None, *labels[axis + 1 :])
+    where = layout([(x, labels)], whole_axis, {axis: over}, 1, fail=partial(call.fail, ValueError, advice=""))
+    block = x.shape[axis] // where.shards[0]
+    n = x.shape[axis] * axis_size(over)
     k = call.integer("k", k)
     if n == 0:
         call.fail(ValueError, f"axis {axis} must have elements to select from; it has none.", "Pass another x or axis.")
-    if not 1 <= k <= n:
+    if k < 1 or k > n:
         advice = "Pass k=1 or more." if k < 1 else f"Pass k={n} to sort the whole axis."
-        call.fail(ValueError, f"k must be between 1 and {n}, the length of axis {axis}; got k={k}.", advice)
+        length = f"the length of axis {axis}" + (f" over {axis_name!r}" if over else "")
+        call.fail(ValueError, f"k must be between 1 and {n}, {length}; got k={k}.", advice)
     refusal = call.implementation(
         implementation,
         selection.METHODS,
-        lambda name: selection.why_not(name, n, k, x.dtype.itemsize),
+        lambda name: selection.why_not(name, block, min(k, block), x.dtype.itemsize),
         selection.ONLY_ON,
     )
     direction, index_dtype = _direction(call, direction), _index_dtype(call, index_dtype, n)
-    return _top_k(x, k, axis, direction, index_dtype, implementation, refusal)
+    return _top_k(x, k, axis, direction, index_dtype, implementation, refusal, where)
 
 
 def _direction(call: Call, value: Any) -> AxisDirection:
@@ -125,7 +136,7 @@ def _index_dtype(call: Call, requested: Any, n: int) -> np.dtype[Any]:
     return dtype
 
 
-@partial(jax.jit, static_argnums=(1, 2, 3, 4, 5, 6), inline=True)
+@partial(jax.jit, static_argnums=(1, 2, 3, 4, 5, 6, 7), inline=True)
 def _top_k(
     x: jax.Array,
     k: int,
@@ -134,6 +145,11 @@ def _top_k(
     index_dtype: np.dtype[Any],
     implementation: str | None,
     refusal: str,
+    where: Layout,
 ) -> TopK:
-    values, indices = selection.select(jnp.moveaxis(x, axis, -1), k, direction, implementation, refusal)
-    return TopK(*(jnp.moveaxis(part, -1, axis) for part in (values, indices.astype(index_dtype))))
+    def part(x: jax.Array) -> TopK:
+        last = jnp.moveaxis(x, axis, -1)
+        parts = select(last, k, direction, implementation, refusal, index_dtype, where.over[0])
+        return TopK(*(jnp.moveaxis(part, -1, axis) for part in parts))
+
+    return on_shards(part, where, x)

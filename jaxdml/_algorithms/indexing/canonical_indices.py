@@ -44,3 +44,22 @@ def wrap(indices: jax.Array, sizes: tuple[int, ...], mode: str) -> jax.Array:
     limit = _along_last(sizes, indices.ndim).astype(indices.dtype)
     indices = jnp.where(indices < 0, indices + limit, indices)
     return jnp.where(indices < 0, limit, indices) if mode == "drop" else indices
+
+
+def in_block(
+    indices: jax.Array, sizes: tuple[int, ...], starts: jax.Array, block_sizes: tuple[int, ...], mode: str
+) -> jax.Array:
+    """Count the results of ``wrap`` from the start of a block; one outside of the block becomes the block's size.
+
+    Args:
+      indices: integers ``[..., t]``, the results of ``wrap``.
+      sizes: the ``t`` sizes of the whole dimensions.
+      starts: ``[t]``, where the block begins, of the dtype of ``indices``.
+      block_sizes: the ``t`` sizes of the block.
+      mode: ``"clip"`` moves an index that is out of range of the whole dimension to the nearest valid one.
+    """
+    if mode == "clip":
+        indices = jnp.clip(indices, 0, (_along_last(sizes, indices.ndim) - 1).astype(indices.dtype))
+    local = indices - jnp.expand_dims(starts, range(indices.ndim - 1))
+    limit = _along_last(block_sizes, indices.ndim).astype(indices.dtype)
+    return jnp.where((local < 0) | (local > limit), limit, local)

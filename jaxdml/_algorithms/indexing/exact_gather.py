@@ -51,3 +51,14 @@ def take_along_last(x: jax.Array, indices: jax.Array) -> jax.Array:
     if jnp.issubdtype(x.dtype, jnp.floating):
         return _take_floats(x, indices)
     return _take(x, indices)
+
+
+def on_all_devices(x: jax.Array, axis: int) -> jax.Array:
+    """Return ``x``, and have XLA put the whole of ``axis`` on every device.
+
+    The result of a gather is sharded as its indices are, here not at all. Otherwise XLA might keep ``axis`` sharded,
+    exchange parts of it for every operation that follows, and shard the output of the program.
+    """
+    last = jnp.moveaxis(x, axis, -1)
+    whole = _take(last, lax.broadcasted_iota(jnp.uint32, last.shape, last.ndim - 1))
+    return jnp.moveaxis(whole, -1, axis)

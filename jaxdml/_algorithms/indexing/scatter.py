@@ -12,8 +12,36 @@ from jax import lax
 from jaxdml._algorithms.bits import bits_of
 
 
+class Places(NamedTuple):
+    """Say which elements of ``x`` the updates address. Static.
+
+    Updates are numbered along one of their dimensions.
+    """
+
+    numbered: int
+    """The dimension of ``updates``, and of ``indices``, along which the updates are numbered."""
+
+    indexed: tuple[int, ...]
+    """The dimensions of ``x`` that indices address."""
+
+    batch: tuple[int, ...]
+    """The dimensions that ``x``, ``indices`` and ``updates`` have in common, each at the same place in all three."""
+
+
+def of_slices(t: int) -> Places:
+    """Return the places of slices: ``indices: [n, t]`` address the first ``t`` dimensions of ``x``."""
+    return Places(numbered=0, indexed=tuple(range(t)), batch=())
+
+
+def of_elements(rank: int, axis: int) -> Places:
+    """Return the places of single elements along ``axis``, where the other dimensions of ``x`` are those of indices."""
+    return Places(numbered=axis, indexed=(axis,), batch=tuple(d for d in range(rank) if d != axis))
+
+
 class Writing(NamedTuple):
     """Say how to write: the caller's rules, and how elements are moved. Static."""
+
+    places: Places
 
     mode: str
     """What happens to an update whose index is out of range: ``"drop"``, ``"clip"`` or ``"promise_in_bounds"``."""
@@ -38,12 +66,13 @@ class Writing(NamedTuple):
 
 
 def write(x: jax.Array, indices: jax.Array, updates: jax.Array, how: Writing) -> jax.Array:
-    """Return ``x`` with ``updates[i]`` at ``x[indices[i]]``.
+    """Return ``x`` with every update at its place.
 
     Args:
       x: ``[d_1, ..., d_r]``.
-      indices: ``[n, t]``, ``t >= 1``, the results of ``narrow`` and ``wrap``.
-      updates: ``[n, d_(t+1), ..., d_r]``, of the dtype of ``x``.
+      indices: the results of ``narrow`` and ``wrap``, as ``how.places`` says: ``[n, t]`` with ``t >= 1`` for slices,
+        ``[..., n, ..., 1]`` for elements along an axis.
+      updates: ``[n, d_(t+1), ..., d_r]`` for slices, ``[..., n, ...]`` for elements; of the dtype of ``x``.
       how: the rules, and how elements are moved. Static.
     """
     if jnp.issubdtype(x.dtype, jnp.inexact):
@@ -51,31 +80,22 @@ def write(x: jax.Array, indices: jax.Array, updates: jax.Array, how: Writing) ->
     return _write(x, indices, updates, how)
 
 
-def _dimension_numbers(rank: int, t: int) -> lax.ScatterDimensionNumbers:
-    leading = tuple(range(t))
-    return lax.ScatterDimensionNumbers(
-        update_window_dims=tuple(range(1, 1 + rank - t)),
-        inserted_window_dims=leading,
-        scatter_dims_to_operand_dims=leading,
-    )
-
-
 def _write(x: jax.Array, indices: jax.Array, updates: jax.Array, how: Writing) -> jax.Array:
     moved, moved_updates = x, updates
     if how.word:
         per_word = how.word // x.dtype.itemsize
-        if not per_word or math.prod(updates.shape[1:]) % per_word:
+        leading = indices.shape[-1] + len(how.places.batch)
+        if not per_word or math.prod(x.shape[leading:]) % per_word:
             per_word = 1
-        moved, moved_updates = _words(x, indices.shape[1], per_word), _words(updates, 1, per_word)
+        moved, moved_updates = _words(x, leading, per_word), _words(updates, indices.ndim - 1, per_word)
     if how.by_position:
-        ordinals = _ordinals(x.shape, indices, how.mode)
-        written_there = moved_updates.at[jnp.maximum(ordinals, 1) - 1].get(mode="promise_in_bounds")
+        ordinals = _ordinals(x.shape, indices, how)
+        written_there = _numbered(moved_updates, jnp.maximum(ordinals, 1) - 1, how.places)
         written = jnp.where(_trailing(ordinals > 0, moved.ndim), written_there, moved)
     else:
         if how.duplicates == "last":
-            writers = _last_writers(x.shape, indices, how.mode)
             # Every update of one element now carries the last one's value, so their order cannot matter.
-            moved_updates = moved_updates.at[writers].get(mode="promise_in_bounds")
+            moved_updates = _numbered(moved_updates, _last_writers(x.shape, indices, how), how.places)
         written = _scatter(moved, indices, moved_updates, how)
     return lax.bitcast_convert_type(written, x.dtype).reshape(x.shape) if how.word else written
 
@@ -93,47 +113,89 @@ def _words(x: jax.Array, leading: int, per_word: int) -> jax.Array:
     return lax.bitcast_convert_type(rows, f"uint{8 * per_word * x.dtype.itemsize}")
 
 
+def _scatter_numbers(places: Places, rank: int, updates_rank: int) -> lax.ScatterDimensionNumbers:
+    """Return the dimension numbers of a scatter into an array of ``rank`` dimensions."""
+    windows = rank - len(places.indexed) - len(places.batch)
+    return lax.ScatterDimensionNumbers(
+        update_window_dims=tuple(range(updates_rank - windows, updates_rank)),
+        inserted_window_dims=places.indexed,
+        scatter_dims_to_operand_dims=places.indexed,
+        operand_batching_dims=places.batch,
+        scatter_indices_batching_dims=places.batch,
+    )
+
+
 def _scatter(x: jax.Array, indices: jax.Array, updates: jax.Array, how: Writing) -> jax.Array:
-    numbers = _dimension_numbers(x.ndim, indices.shape[1])
+    numbers = _scatter_numbers(how.places, x.ndim, updates.ndim)
     mode = lax.GatherScatterMode.from_any(how.mode)
     return lax.scatter(x, indices, updates, numbers, unique_indices=how.duplicates == "unique", mode=mode)
 
 
-def _ordinals(shape: tuple[int, ...], indices: jax.Array, mode: str, written: jax.Array | None = None) -> jax.Array:
+def _gather(
+    x: jax.Array, indices: jax.Array, places: Places, indexed: tuple[int, ...], mode: str = "promise_in_bounds"
+) -> jax.Array:
+    """Take slices of ``x`` at ``indices``, which address the dimensions ``indexed``; out of range 0 in mode "fill"."""
+    windows = x.ndim - len(indexed) - len(places.batch)
+    numbers = lax.GatherDimensionNumbers(
+        offset_dims=tuple(range(indices.ndim - 1, indices.ndim - 1 + windows)),
+        collapsed_slice_dims=indexed,
+        start_index_map=indexed,
+        operand_batching_dims=places.batch,
+        start_indices_batching_dims=places.batch,
+    )
+    sizes = tuple(1 if d in indexed or d in places.batch else size for d, size in enumerate(x.shape))
+    return lax.gather(x, indices, numbers, sizes, mode=mode, fill_value=0)
+
+
+def _numbered(updates: jax.Array, numbers: jax.Array, places: Places) -> jax.Array:
+    """Take the updates with these numbers, counted from 0.
+
+    Floats are taken as integers: where XLA partitions the program, it adds up what each device has of the result, and
+    -0.0 + 0.0 is 0.0. Floats of 4 bits are taken as they are, because no integer has their width.
+    """
+    floats = jnp.issubdtype(updates.dtype, jnp.floating) and jnp.finfo(updates.dtype).bits >= 8
+    moved = bits_of(updates) if floats else updates
+    taken = _gather(moved, numbers[..., None], places, (places.numbered,))
+    return lax.bitcast_convert_type(taken, updates.dtype) if floats else taken
+
+
+def _ordinals(shape: tuple[int, ...], indices: jax.Array, how: Writing, written: jax.Array | None = None) -> jax.Array:
     """Number the updates from 1. Return for every position the number of the last update that writes it, or 0.
 
     Only updates that are ``written`` count; None means all.
     """
-    n, t = indices.shape
-    numbers = 1 + lax.iota(jnp.uint32, n)
+    places = how.places
+    numbers = _numbers(indices, places)
     return lax.scatter_max(
-        jnp.zeros(shape[:t], jnp.uint32),
+        jnp.zeros([size for d, size in enumerate(shape) if d in places.indexed + places.batch], jnp.uint32),
         indices,
         numbers if written is None else jnp.where(written, numbers, jnp.uint32(0)),
-        _dimension_numbers(t, t),
-        mode=lax.GatherScatterMode.from_any(mode),
+        _scatter_numbers(places, len(places.indexed + places.batch), numbers.ndim),
+        mode=lax.GatherScatterMode.from_any(how.mode),
     )
 
 
-def _at(ordinals: jax.Array, indices: jax.Array, mode: str) -> jax.Array:
+def _numbers(indices: jax.Array, places: Places) -> jax.Array:
+    return 1 + lax.broadcasted_iota(jnp.uint32, indices.shape[:-1], places.numbered)
+
+
+def _at(ordinals: jax.Array, indices: jax.Array, how: Writing) -> jax.Array:
     """Read ``ordinals`` at the position that each update writes; return 0 for an update that is dropped."""
-    read = "fill" if mode == "drop" else mode
-    leading = tuple(range(ordinals.ndim))
-    numbers = lax.GatherDimensionNumbers(offset_dims=(), collapsed_slice_dims=leading, start_index_map=leading)
-    return lax.gather(ordinals, indices, numbers, (1,) * ordinals.ndim, mode=read, fill_value=0)
+    return _gather(ordinals, indices, how.places, how.places.indexed, "fill" if how.mode == "drop" else how.mode)
 
 
-def _last_writers(shape: tuple[int, ...], indices: jax.Array, mode: str) -> jax.Array:
+def _last_writers(shape: tuple[int, ...], indices: jax.Array, how: Writing) -> jax.Array:
     """Return for each update which update is the last to write its position; for a dropped one, any."""
     written = None
-    if indices.shape[1] < len(shape):
+    places = how.places
+    if len(places.indexed + places.batch) < len(shape):
         # Clip the indices. Otherwise ``checkify`` would report one out of range here, as one of the ordinals, which
         # have fewer dimensions than x, and not where x is written.
-        limits = np.array([shape[: indices.shape[1]]]) - 1
+        limits = np.array([[shape[d] for d in places.indexed]]) - 1
         inside = jnp.clip(indices, 0, limits.astype(indices.dtype))
-        written = None if mode == "clip" else (inside == indices).all(axis=1)
-        indices, mode = inside, "promise_in_bounds"
-    last = _at(_ordinals(shape, indices, mode, written), indices, mode)
+        written = None if how.mode == "clip" else (inside == indices).all(axis=-1)
+        indices, how = inside, how._replace(mode="promise_in_bounds")
+    last = _at(_ordinals(shape, indices, how, written), indices, how)
     return jnp.maximum(last, 1) - 1
 
 
@@ -155,11 +217,11 @@ def _write_floats_jvp(
     # Scatter by adding, because JAX transposes lax.scatter only for unique indices. Each element gets one tangent, and
     # all else added to it is -0.0, which changes no number, not even the sign of a zero.
     negative_zero = -np.zeros((), x.dtype)
-    ordinals = _ordinals(x.shape, indices, how.mode)
-    last = _at(ordinals, indices, how.mode) == 1 + lax.iota(jnp.uint32, indices.shape[0])
+    ordinals = _ordinals(x.shape, indices, how)
+    last = _at(ordinals, indices, how) == _numbers(indices, how.places)
     kept = jnp.where(_trailing(ordinals, x.ndim) == 0, tangents[0], negative_zero)
     added = jnp.where(_trailing(last, updates.ndim), tangents[2], negative_zero)
-    numbers = _dimension_numbers(x.ndim, indices.shape[1])
+    numbers = _scatter_numbers(how.places, x.ndim, updates.ndim)
     tangent = lax.scatter_add(kept, indices, added, numbers, mode=lax.GatherScatterMode.from_any(how.mode))
     return written, tangent
 

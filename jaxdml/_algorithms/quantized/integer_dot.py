@@ -26,13 +26,13 @@ def dot_with_ones(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Arra
     left = jnp.concatenate([left, jnp.ones((*left.shape[:-2], ones_below, k), left.dtype)], axis=-2)
     ones_beside = max(0, _MIN_SIZE - n)
     right = jnp.concatenate([right, jnp.ones((*right.shape[:-2], k, ones_beside), jnp.int8)], axis=-1)
-    product = _dot(left, right)
+    product = dot(left, right)
     leading = product.shape[:-2] or tuple(batch)
 
     def row_sums() -> jax.Array:
         if ones_beside:
             return product[..., :height, n : n + 1].reshape(*leading, m, 1)
-        return _dot(a, jnp.ones((1,) * (a.ndim - 2) + (k, _MIN_SIZE), jnp.int8))[..., :1]
+        return dot(a, jnp.ones((1,) * (a.ndim - 2) + (k, _MIN_SIZE), jnp.int8))[..., :1]
 
     def column_sums() -> jax.Array:
         return product[..., height : height + 1, :n]
@@ -40,7 +40,8 @@ def dot_with_ones(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Arra
     return with_corrections(product, k, za, zb, row_sums, column_sums)
 
 
-def _dot(a: jax.Array, b: jax.Array) -> jax.Array:
+def dot(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Multiply int8 or uint8 ``[..., M, K]`` by int8 ``[..., K, N]``, summed in int32."""
     if a.dtype == b.dtype:
         return jnp.matmul(a, b, preferred_element_type=jnp.int32)
     return _mixed_dot(a, b)
@@ -94,4 +95,4 @@ def sum_of_slices(
         return low & 0xFFFF, high + (low >> 16)
 
     rest = low_and_high(a[..., whole * longest :], b[..., whole * longest :, :])
-    return lax.fori_loop(0, whole, add, rest)
+    return lax.fori_loop(0, whole, add, rest) if whole else rest

@@ -80,8 +80,10 @@ def with_merged_rows(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 def accumulator(raw: RawProduct, shape: tuple[int, ...]) -> jax.Array:
     """Return ``(a - za) @ (b - zb)`` modulo 2**32 as int32 of ``shape``, ``[..., M, N]``."""
-    height = math.prod(shape[:-1]) if raw.product.ndim == 2 else shape[-2]
-    total = raw.product[..., :height, : shape[-1]].reshape(shape)
+    total = raw.product
+    if total.shape != shape:
+        height = math.prod(shape[:-1]) if total.ndim == 2 else shape[-2]
+        total = total[..., :height, : shape[-1]].reshape(shape)
     if raw.zb is not None and raw.rows is not None:
         total -= raw.zb * raw.rows
     if raw.za is not None and raw.columns is not None:

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxdml._algorithms.indexing.exact_gather import over_batch
 from jaxdml._algorithms.selection.chunk_maxima import Among
 from jaxdml._algorithms.selection.order_keys import order_keys
 from jaxdml._algorithms.selection.whole_axis import Select
@@ -54,6 +55,8 @@ def by_sorting(numbers: jax.Array, k: int) -> jax.Array:
 def by_ranks(numbers: jax.Array, k: int) -> jax.Array:
     """Count for each number how many are greater; that is its place in the output."""
     ranks = (numbers[..., None, :] > numbers[..., :, None]).sum(axis=-1, dtype=jnp.uint32)
-    *batch, _ = numbers.shape
-    rows = (lax.broadcasted_iota(jnp.uint32, numbers.shape, dimension) for dimension in range(len(batch)))
-    return jnp.zeros((*batch, k), numbers.dtype).at[(*rows, ranks)].set(numbers, mode="drop", unique_indices=True)
+
+    def ordered(numbers: jax.Array, ranks: jax.Array) -> jax.Array:
+        return jnp.zeros(k, numbers.dtype).at[ranks].set(numbers, mode="drop", unique_indices=True)
+
+    return over_batch(ordered, numbers.ndim - 1)(numbers, ranks)

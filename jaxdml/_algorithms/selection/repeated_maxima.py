@@ -33,7 +33,7 @@ def by_repeated_maxima(numbers: jax.Array, k: int) -> jax.Array:
         greatest = _maxima(below, len(batch))
         return greatest - np.ones_like(zero), greatest
 
-    no_bound = jnp.full(batch, np.iinfo(numbers.dtype).max, numbers.dtype)
+    no_bound = jnp.full_like(numbers, np.iinfo(numbers.dtype).max, shape=tuple(batch))
     return jnp.moveaxis(lax.scan(take, no_bound, None, length=k)[1], 0, -1)
 
 

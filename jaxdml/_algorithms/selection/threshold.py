@@ -56,7 +56,7 @@ def _lower_bound(keys: jax.Array, k: int) -> jax.Array:
     blocks = -(-k // _WORD)
     members = m // (blocks * _WORD)
     if not members:
-        return jnp.zeros((*batch, 1), keys.dtype)
+        return jnp.zeros_like(keys, shape=(*batch, 1))
     grouped = lax.slice_in_dim(keys, 0, blocks * members * _WORD, axis=-1).reshape(*batch, blocks, members, _WORD)
     maxima = lax.optimization_barrier(grouped.max(axis=-2))  # type: ignore[no-untyped-call]
     return maxima.min(axis=(-2, -1))[..., None]

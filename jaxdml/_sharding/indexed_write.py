@@ -1,0 +1,23 @@
+"""Write into the block of each shard what lies in it; nothing of ``x`` moves."""
+
+from collections.abc import Mapping
+
+import jax
+from jax import lax
+
+from jaxdml._lowerings.indexed_write import Block
+from jaxdml._sharding.layout import Names, axis_size
+
+
+def block_of(x: jax.Array, over: Mapping[int, Names]) -> Block | None:
+    """Return where the block ``x`` lies in the whole array, or None if it is whole.
+
+    Args:
+      x: ``[d_1, ..., d_r]``.
+      over: for dimensions that indices address, the axes over which they are sharded.
+    """
+    if not any(over.values()):
+        return None
+    sizes = tuple(size * axis_size(over.get(d, ())) for d, size in enumerate(x.shape))
+    starts = [lax.axis_index(over[d]) * size if over.get(d) else 0 for d, size in enumerate(x.shape)]
+    return Block(sizes, tuple(starts))
