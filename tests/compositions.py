@@ -5,14 +5,18 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+import jax
 import numpy as np
 from jax.sharding import PartitionSpec as P
 
 import jaxdml
 from jaxdml import reference
+from jaxdml._lowerings import indexed_write, integer_product, selection
 from tests.strategies import data
 
 Arrays = tuple[np.ndarray, ...]
+
+ON_CPU = jax.default_backend() == "cpu"
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,8 @@ class Layout:
     results: tuple[P, ...]
     axis_name: str | None = None
     """The mesh axis that the operator has to know by its name, if it is called on blocks of such arguments."""
+    independent: bool = False
+    """Whether blocks of such arguments need not know of each other."""
 
     def without(self, axis: str) -> "Layout":
         """Return the layout that leaves one mesh axis free."""
@@ -40,7 +46,7 @@ class Composition:
     draw: Callable[..., Arrays]
     """Takes a generator and whether to draw tame arguments, which have small integers and no index out of range."""
     layouts: Mapping[str, Layout]
-    """By what is sharded. The first is for all transformations; blocks of the last need not know of each other."""
+    """By what is sharded. The first is for all transformations; blocks of the last are independent."""
     options: Mapping[str, Any] = field(default_factory=dict)
     differentiable: tuple[int, ...] = (0,)
     derivative: Callable[..., np.ndarray] | None = None
@@ -53,6 +59,10 @@ class Composition:
     """The options with which the first result can take the place of the first argument."""
     index: int | None = None
     """The argument that holds indices, of which some that are not tame are out of range."""
+    methods: tuple[str, ...] = ()
+    """What ``implementation`` can be, on the machine that runs the tests."""
+    forced: Mapping[str, Any] = field(default_factory=dict)
+    """The options with which every method can serve."""
 
 
 def call(module: Any, name: str, *arguments: Any, **more: Any) -> tuple[Any, ...]:
@@ -104,12 +114,13 @@ _SCATTERS = Composition(
     layouts={
         "rows_and_columns": Layout((P("y", "x"), P(), P(None, "x")), (P("y", "x"),), "y"),
         "updates": Layout((P(None, "y"), P("x"), P("x", "y")), (P(None, "y"),)),
-        "columns": Layout((P(None, "y"), P(), P(None, "y")), (P(None, "y"),)),
+        "columns": Layout((P(None, "y"), P(), P(None, "y")), (P(None, "y"),), independent=True),
     },
     options={"duplicates": "last"},
     differentiable=(0, 2),
     mapped={"x": (0,), "indices": (1,), "updates": (2,)},
     index=1,
+    methods=indexed_write.METHODS,
 )
 
 COMPOSITIONS = {
@@ -117,9 +128,11 @@ COMPOSITIONS = {
         draw=lambda rng, tame: (_floats(rng, tame, (2, 4, 8)),),
         layouts={
             "selected": Layout((P("x", None, "y"),), (P("x", None, None),) * 2, "y"),
-            "batch": Layout((P("x", "y", None),), (P("x", "y", None),) * 2),
+            "batch": Layout((P("x", "y", None),), (P("x", "y", None),) * 2, independent=True),
         },
         options={"k": 3},
+        methods=tuple(name for name in selection.METHODS if ON_CPU or name not in selection.ONLY_ON),
+        forced={"k": 2},
         derivative=_taken,
         donated={"k": 8},
     ),
@@ -130,7 +143,7 @@ COMPOSITIONS = {
         layouts={
             "rows_and_columns": Layout((P("x", "y"), P(None, "y"), P(None, "y")), (P("x", "y"),)),
             "updates": Layout((P(None, "y"), P("x", "y"), P("x", "y")), (P(None, "y"),)),
-            "columns": Layout((P(None, "y"),) * 3, (P(None, "y"),)),
+            "columns": Layout((P(None, "y"),) * 3, (P(None, "y"),), independent=True),
         },
         derivative=partial(_written, "scatter_elements"),
     ),
@@ -139,10 +152,15 @@ COMPOSITIONS = {
         layouts={
             "depth": Layout((P("x", None, "y"), P(), P(), P("x", "y", None), *[P()] * 4), (P("x", None, None),), "y"),
             "rows_and_columns": Layout(
-                (P(None, "x", None), P("x"), P("x"), P(None, None, "y"), P("y"), P(), P(), P()), (P(None, "x", "y"),)
+                (P(None, "x", None), P("x"), P("x"), P(None, None, "y"), P("y"), P(), P(), P()),
+                (P(None, "x", "y"),),
+                independent=True,
             ),
-            "rows": Layout((P("x", "y", None), P("y"), P("y"), P("x"), *[P()] * 4), (P("x", "y", None),)),
+            "rows": Layout(
+                (P("x", "y", None), P("y"), P("y"), P("x"), *[P()] * 4), (P("x", "y", None),), independent=True
+            ),
         },
+        methods=tuple(name for name in integer_product.METHODS if ON_CPU or name not in integer_product.ONLY_ON),
         differentiable=(1, 4, 6),
         mapped={"a": (0,), "b": (3,), "scales": (1, 4, 6), "zero_points": (2, 5, 7)},
     ),

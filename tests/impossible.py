@@ -50,13 +50,8 @@ def _no_result_lies_where_the_argument_lies(name):
 
 def impossible(name, column, placement):
     """Return why a cell is impossible, and its proof; None if it is not."""
-    in_blocks = placement in ("shard_map", "axis_name")
     if placement == "axis_name" and not layouts_of(name, placement):
         return "the operator has no axis_name", _lacks_axis_name
     if placement == "axis_name" and column == "donation" and name != "scatter_nd":
         return "no result has blocks of the shape of the argument's", _no_result_lies_where_the_argument_lies
-    if in_blocks and column == "checkify_index":
-        return "JAX cannot check indices in a shard_map from outside", _stock_indexing_fails_under_checkify
-    if in_blocks and column == "checkify_float":
-        return "JAX cannot check the operations of a loop in a shard_map from outside", _stock_loops_fail_under_checkify
     return None

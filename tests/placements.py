@@ -23,7 +23,9 @@ def layouts_of(name: str, placement: str) -> dict[str, Layout]:
     every = dict(COMPOSITIONS[name].layouts)
     if placement == "axis_name":
         return {label: layout for label, layout in every.items() if layout.axis_name}
-    return dict([every.popitem()]) if placement == "shard_map" else every
+    if placement == "shard_map":
+        return {label: layout for label, layout in reversed(every.items()) if layout.independent}
+    return dict([next(iter(every.items()))]) if placement == "one" else every
 
 
 def mesh_of(placement: str) -> jax.sharding.Mesh:
@@ -44,9 +46,10 @@ def placed_operator(name: str, placement: str, layout: Layout, **options: Any):
 
 
 def placed_program(name: str, placement: str, cell: Cell):
-    """Return the program as a function of whole arrays: inside ``shard_map`` if it can be, for ``axis_name``."""
-    if placement == "axis_name" and cell.results is not None:
-        program = partial(cell.program, partial(operator, name, axis_name=cell.layout.axis_name))
+    """Return the program as a function of whole arrays."""
+    if placement in cell.inside:
+        by_name = {"axis_name": cell.layout.axis_name} if placement == "axis_name" else {}
+        program = partial(cell.program, partial(operator, name, **by_name))
         return _over_blocks(program, placement, cell.specs, cell.results)
     return partial(cell.program, placed_operator(name, placement, cell.layout))
 

@@ -4,7 +4,7 @@ A function here takes an operator's name and a layout of its arguments, and retu
 and what it must return according to NumPy.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,7 +32,9 @@ class Cell:
     layout: Layout
     """How the operator's arguments are sharded."""
     results: Any = None
-    """How the program's results are sharded. None if the program cannot stand inside ``shard_map``."""
+    """How the program's results are sharded. None if only the compiler knows."""
+    inside: tuple[str, ...] = ("axis_name",)
+    """The placements with a ``shard_map`` around the program. The others have it around the operator."""
     judged: Callable[[Any], Any] = lambda result: result
     """Makes arrays of what the program returns."""
 
@@ -42,23 +44,59 @@ def jit(name: str, layout: Layout) -> Cell:
     return Cell(lambda f, *x: f(*x), arguments, layout.specs, oracle(name, *arguments), layout, layout.results)
 
 
-def while_loop(name, layout):
+def jit_of(label):
+    """Return the cell with another of the operator's layouts."""
+    return lambda name, layout: jit(name, COMPOSITIONS[name].layouts[label])
+
+
+def implementations(name, layout):
+    """Call the operator with each of its methods."""
+    cell, more = jit(name, layout), COMPOSITIONS[name].forced
+    methods = COMPOSITIONS[name].methods
+
     def program(f, *arguments):
+        return {method: f(*arguments, implementation=method, **more) for method in methods}
+
+    expected = dict.fromkeys(methods, oracle(name, *cell.inputs, **more))
+    results = dict.fromkeys(methods, layout.results)
+    return replace(cell, program=program, expected=expected, results=results, inside=("axis_name", "shard_map"))
+
+
+def while_loop(name, layout):
+    """Call the operator once in each iteration, with the arguments of that iteration."""
+
+    def program(f, *inputs):
         def body(state):
-            return state[0] + 1, state[1], f(*state[1])
+            i, so_far = state
+            now = f(*(lax.dynamic_index_in_dim(x, i, keepdims=False) for x in inputs))
+            written = [lax.dynamic_update_index_in_dim(x, one, i, 0) for x, one in zip(so_far, now, strict=True)]
+            return i + 1, tuple(written)
 
-        begin = jax.tree.map(jnp.zeros_like, f(*arguments))
-        return lax.while_loop(lambda state: state[0] < 2, body, (0, arguments, begin))[2]
+        first = f(*(x[0] for x in inputs))
+        begin = jax.tree.map(lambda x: jnp.zeros_like(jnp.stack([x, x])), first)
+        return lax.while_loop(lambda state: state[0] < 2, body, (0, begin))[1]
 
-    return replace(jit(name, layout), program=program)
+    return replace(scan(name, layout), program=program)
 
 
 def cond(name, layout):
-    def program(f, flag, *arguments):
-        return lax.cond(flag, f, lambda *x: jax.tree.map(jnp.zeros_like, f(*x)), *arguments)
+    """Take the branch with the operator, and then the branch without it."""
+
+    def program(f, flags, *arguments):
+        def chosen(flag):
+            return lax.cond(flag, f, lambda *x: jax.tree.map(jnp.zeros_like, f(*x)), *arguments)
+
+        return lax.scan(lambda carry, flag: (carry, chosen(flag)), 0, flags)[1]
 
     cell = jit(name, layout)
-    return replace(cell, program=program, inputs=(np.True_, *cell.inputs), specs=(P(), *cell.specs))
+    return replace(
+        cell,
+        program=program,
+        inputs=(np.array([True, False]), *cell.inputs),
+        specs=(P(), *cell.specs),
+        expected=tuple(np.stack([x, np.zeros_like(x)]) for x in cell.expected),
+        results=tuple(P(None, *spec) for spec in cell.results),
+    )
 
 
 # Mapping.
@@ -131,7 +169,7 @@ def vmap_several(name, layout):
 
 def vmap_spmd_axis_name(name, layout):
     cell = _mapped(name, layout.without("x"), (0,) * len(layout.specs), spmd_axis_name="x")
-    return replace(cell, results=None)
+    return replace(cell, inside=())
 
 
 def vmap_nested(name, layout):
@@ -144,7 +182,8 @@ def vmap_nested(name, layout):
         return jax.vmap(lambda *one: inner.program(f, *one), outer)(*inputs)
 
     expected = tuple(np.stack([x, x[::-1]]) for x in inner.expected)
-    return replace(inner, program=program, inputs=inputs, expected=expected, results=None)
+    results = tuple(P(None, *spec) for spec in inner.results)
+    return replace(inner, program=program, inputs=inputs, expected=expected, results=results, inside=())
 
 
 def scan(name, layout):
@@ -241,7 +280,7 @@ def _of_first(name, layout, transformed, expected):
         every = tuple(range(len(floats)))
         return transformed(lambda *floats: of_floats(*floats)[0].astype(jnp.float32), every)(*floats)
 
-    return Cell(program, arguments, layout.specs, expected(name, arguments), layout)
+    return Cell(program, arguments, layout.specs, expected(name, arguments), layout, inside=())
 
 
 def jacfwd(name, layout):
@@ -265,17 +304,21 @@ def hessian(name, layout):
 
 
 def _checked(cell, errors, report, function=lambda f: f):
-    """Expect the result, and this report alone; if several were made, the first would be seen."""
+    """Expect the result, and on every device this report alone; if several were made, the first would be seen."""
 
     def program(f, *inputs):
-        return checkify.checkify(function(f), errors=errors)(*inputs)
+        error, results = checkify.checkify(function(f), errors=errors)(*inputs)
+        return jax.tree.map(lambda x: x[None], error), results
 
     def judged(result):
-        error, results = result
-        assert report in (error.get() or "nothing is reported")
+        errors, results = jax.tree.map(np.asarray, result)
+        for device in range(len(jax.tree.leaves(errors)[0])):
+            error = jax.tree.map(lambda x, device=device: x[device], errors)
+            assert report in (error.get() or "nothing is reported")
         return results
 
-    return replace(cell, program=program, judged=judged, results=None)
+    results = (P(("x", "y")), cell.results)
+    return replace(cell, program=program, judged=judged, results=results, inside=("axis_name", "shard_map"))
 
 
 def checkify_user(name, layout):
@@ -299,13 +342,15 @@ def checkify_index(name, layout):
 def checkify_float(name, layout):
     arguments = operands(name, tame=True)
     cell = replace(jit(name, layout), inputs=arguments, expected=oracle(name, *arguments))
-    return _checked(cell, checkify.index_checks | checkify.float_checks, "nothing is reported")
+    return _checked(cell, checkify.float_checks, "nothing is reported")
 
 
-def transformations_of(name: str) -> dict[str, Callable[[str, Layout], Cell]]:
-    """Return, by name, what is compiled as one program."""
+def transformations_of(name: str, labels: Iterable[str]) -> dict[str, Callable[[str, Layout], Cell]]:
+    """Return, by name, what is compiled as one program; ``labels`` name the operator's layouts, the main one first."""
+    main, *others = labels
     every = [jit, while_loop, cond, scan, lax_map, vmap_middle, vmap_several, vmap_spmd_axis_name, vmap_nested]
-    every += [jvp, linearize, vjp, checkpoint, jacfwd, jacrev, hessian, checkify_user, checkify_float]
+    every += [jvp, linearize, vjp, checkpoint, jacfwd, jacrev, hessian, implementations, checkify_user, checkify_float]
     every += [checkify_index] if COMPOSITIONS[name].index is not None else []
     mapped = {f"vmap_{group}": vmap_of(group) for group in COMPOSITIONS[name].mapped}
-    return {**{function.__name__: function for function in every}, **mapped}
+    other_layouts = {f"jit_{label}": jit_of(label) for label in others}
+    return {**{function.__name__: function for function in every}, **mapped, **other_layouts}
