@@ -26,8 +26,10 @@ class Placed(NamedTuple):
 
 
 def placed(name: str, placement: str, *, tame: bool = False, last: bool = False, **options: Any) -> Placed:
-    """Place the call with the main layout, or the last."""
-    layout = list(layouts_of(name, placement).values())[-1 if last else 0]
+    """Place the call with the main layout, or with the operator's last one if it can be had there."""
+    layouts = layouts_of(name, placement)
+    main, *_, final = [*layouts, *COMPOSITIONS[name].layouts]
+    layout = layouts[final if last and final in layouts else main]
     arguments = operands(name, tame=tame)
     return Placed(
         placed_operator(name, placement, layout, **options),
@@ -62,12 +64,15 @@ def strict_promotion(name, placement):
 
 @functools.cache
 def _ahead_of_time(name, placement):
-    """Lower and compile under ``jax.set_mesh``; give the memory of the first argument to a result if it can be."""
+    """Lower and compile under ``jax.set_mesh``; give the memory of the first argument to a result if it can be.
+
+    The programs for meshes are compiled with x64, because there they are not compiled for that alone.
+    """
     donated = {} if impossible(name, "donation", placement) else {"donate_argnums": 0}
     call = placed(name, placement, last=True, **COMPOSITIONS[name].donated)
-    with jax.set_mesh(call.mesh):
+    with jax.set_mesh(call.mesh), jax.enable_x64(placement != "one"):
         program = compiled(call.function, **donated).lower(*call.arguments).compile()
-    return program, call, program(*call.arguments)
+        return program, call, program(*call.arguments)
 
 
 def ahead_of_time(name, placement):
@@ -82,8 +87,17 @@ def donation(name, placement):
     assert_right(results, call.expected)
 
 
+def x64(name, placement):
+    if placement != "one":
+        ahead_of_time(name, placement)
+        return
+    call = placed(name, placement)
+    with jax.enable_x64(True):
+        assert_right(compiled(call.function)(*call.arguments), call.expected)
+
+
 def debug_nans(name, placement):
-    """Call without ``jit``, but inside ``shard_map``. The arguments have no NaN, and no program may return one."""
+    """Call without ``jit`` where there is no ``shard_map``. No argument has a NaN, and no program may return one."""
     call = placed(name, placement, tame=True)
     function = compiled(call.function) if placement in ("shard_map", "axis_name") else call.function
     with jax.debug_nans(True):
@@ -96,12 +110,6 @@ def disable_jit(name, placement):
     call = placed(name, placement, tame=True)
     with jax.disable_jit():
         assert_right(call.function(*call.arguments), call.expected)
-
-
-def x64(name, placement):
-    call = placed(name, placement)
-    with jax.enable_x64(True):
-        assert_right(compiled(call.function)(*call.arguments), call.expected)
 
 
 def exported(name, placement):

@@ -55,14 +55,16 @@ class Composition:
     None if all results are integers."""
     mapped: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: {"x": (0,)})
     """What ``vmap`` maps alone, by name."""
+    mapped_on_meshes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """The same on meshes, if it is less."""
     donated: Mapping[str, Any] = field(default_factory=dict)
     """The options with which the first result can take the place of the first argument."""
     index: int | None = None
     """The argument that holds indices, of which some that are not tame are out of range."""
     methods: tuple[str, ...] = ()
     """What ``implementation`` can be, on the machine that runs the tests."""
-    forced: Mapping[str, Any] = field(default_factory=dict)
-    """The options with which every method can serve."""
+    draw_long: Callable[..., Arrays] | None = None
+    """Draws arguments that every method can serve, if those of ``draw`` are too short."""
 
 
 def call(module: Any, name: str, *arguments: Any, **more: Any) -> tuple[Any, ...]:
@@ -74,9 +76,10 @@ def call(module: Any, name: str, *arguments: Any, **more: Any) -> tuple[Any, ...
 operator, oracle = partial(call, jaxdml), partial(call, reference)
 
 
-def operands(name: str, seed: int = 0, *, tame: bool = False) -> Arrays:
+def operands(name: str, seed: int = 0, *, tame: bool = False, long: bool = False) -> Arrays:
     """Draw the arguments of one call."""
-    return COMPOSITIONS[name].draw(np.random.default_rng(seed), tame)
+    draw = (long and COMPOSITIONS[name].draw_long) or COMPOSITIONS[name].draw
+    return draw(np.random.default_rng(seed), tame)
 
 
 def _floats(rng, tame, shape):
@@ -132,7 +135,7 @@ COMPOSITIONS = {
         },
         options={"k": 3},
         methods=tuple(name for name in selection.METHODS if ON_CPU or name not in selection.ONLY_ON),
-        forced={"k": 2},
+        draw_long=lambda rng, tame: (_floats(rng, tame, (2, 4, 48)),),
         derivative=_taken,
         donated={"k": 8},
     ),
@@ -163,6 +166,7 @@ COMPOSITIONS = {
         methods=tuple(name for name in integer_product.METHODS if ON_CPU or name not in integer_product.ONLY_ON),
         differentiable=(1, 4, 6),
         mapped={"a": (0,), "b": (3,), "scales": (1, 4, 6), "zero_points": (2, 5, 7)},
+        mapped_on_meshes={"a_and_zero_points": (0, 2, 5, 7), "b_and_scales": (1, 3, 4, 6)},
     ),
 }
 """By the operator's name."""

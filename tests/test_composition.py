@@ -34,7 +34,7 @@ def errors_of(function, *arguments):
 def cells_of(name, placement):
     """Return the transformations of an operator there, as they are compiled in one program."""
     layouts = layouts_of(name, placement)
-    makers = transformations_of(name, layouts) if layouts else {}
+    makers = transformations_of(name, placement, layouts)
     return {
         column: make(name, next(iter(layouts.values())))
         for column, make in makers.items()
@@ -71,7 +71,9 @@ def results_of(name, placement):
 
     whole = errors_of(compiled(run), inputs)
     if isinstance(whole, Exception):  # Some cell fails where it is lowered or compiled.
-        whole = {column: errors_of(compiled(programs[column]), *(inputs[i] for i in chosen[column])) for column in cells}
+        whole = {
+            column: errors_of(compiled(programs[column]), *(inputs[i] for i in chosen[column])) for column in cells
+        }
     return {column: (cell, {**whole, **errors}[column], types.get(column)) for column, cell in cells.items()}
 
 
@@ -91,7 +93,7 @@ CELLS = [
     pytest.param(name, column, case.values[0], id=f"{name}-{column}-{case.id}", marks=case.marks)
     for name in OPERATORS
     for case in CASES
-    for column in (*transformations_of(name, layouts_of(name, case.values[0]) or ["none"]), *CALLS)
+    for column in (*transformations_of(name, case.values[0], layouts_of(name, case.values[0])), *CALLS)
 ]
 
 

@@ -51,15 +51,15 @@ def jit_of(label):
 
 def implementations(name, layout):
     """Call the operator with each of its methods."""
-    cell, more = jit(name, layout), COMPOSITIONS[name].forced
-    methods = COMPOSITIONS[name].methods
+    methods, arguments = COMPOSITIONS[name].methods, operands(name, long=True)
 
     def program(f, *arguments):
-        return {method: f(*arguments, implementation=method, **more) for method in methods}
+        return {method: f(*arguments, implementation=method) for method in methods}
 
-    expected = dict.fromkeys(methods, oracle(name, *cell.inputs, **more))
+    expected = dict.fromkeys(methods, oracle(name, *arguments))
     results = dict.fromkeys(methods, layout.results)
-    return replace(cell, program=program, expected=expected, results=results, inside=("axis_name", "shard_map"))
+    everywhere = "axis_name", "shard_map"
+    return Cell(program, arguments, layout.specs, expected, layout, results, inside=everywhere)
 
 
 def while_loop(name, layout):
@@ -146,12 +146,11 @@ def _mapped(name, layout, in_axes, out_axis=lambda rank: 0, spmd_axis_name=None,
     )
 
 
-def vmap_of(group):
-    def vmap(name, layout):
-        chosen = COMPOSITIONS[name].mapped[group]
-        return _mapped(name, layout, tuple(0 if i in chosen else None for i in range(len(layout.specs))))
-
-    return vmap
+def vmap_of(places):
+    """Map these arguments alone."""
+    return lambda name, layout: _mapped(
+        name, layout, tuple(0 if i in places else None for i in range(len(layout.specs)))
+    )
 
 
 def _ranks(name):
@@ -312,7 +311,8 @@ def _checked(cell, errors, report, function=lambda f: f):
 
     def judged(result):
         errors, results = jax.tree.map(np.asarray, result)
-        for device in range(len(jax.tree.leaves(errors)[0])):
+        devices = {len(leaf) for leaf in jax.tree.leaves(errors)} or {1}  # No leaf, if nothing was to be checked.
+        for device in range(*devices):
             error = jax.tree.map(lambda x, device=device: x[device], errors)
             assert report in (error.get() or "nothing is reported")
         return results
@@ -336,7 +336,9 @@ def checkify_user(name, layout):
 
 
 def checkify_index(name, layout):
-    return _checked(jit(name, layout), checkify.index_checks, "out-of-bounds indexing")
+    """Report an index that is out of range, and nothing of an operator without indices."""
+    report = "nothing is reported" if COMPOSITIONS[name].index is None else "out-of-bounds indexing"
+    return _checked(jit(name, layout), checkify.index_checks, report)
 
 
 def checkify_float(name, layout):
@@ -345,12 +347,20 @@ def checkify_float(name, layout):
     return _checked(cell, checkify.float_checks, "nothing is reported")
 
 
-def transformations_of(name: str, labels: Iterable[str]) -> dict[str, Callable[[str, Layout], Cell]]:
-    """Return, by name, what is compiled as one program; ``labels`` name the operator's layouts, the main one first."""
-    main, *others = labels
-    every = [jit, while_loop, cond, scan, lax_map, vmap_middle, vmap_several, vmap_spmd_axis_name, vmap_nested]
-    every += [jvp, linearize, vjp, checkpoint, jacfwd, jacrev, hessian, implementations, checkify_user, checkify_float]
-    every += [checkify_index] if COMPOSITIONS[name].index is not None else []
-    mapped = {f"vmap_{group}": vmap_of(group) for group in COMPOSITIONS[name].mapped}
-    other_layouts = {f"jit_{label}": jit_of(label) for label in others}
+def transformations_of(name: str, placement: str, labels: Iterable[str]) -> dict[str, Callable[[str, Layout], Cell]]:
+    """Return, by name, what is compiled as one program; ``labels`` name the operator's layouts, the main one first.
+
+    Programs for meshes take longer to compile. So there are fewer of them of an operator whose results are integers.
+    """
+    on_mesh, composition = placement != "one", COMPOSITIONS[name]
+    every = [jit, while_loop, cond, scan, lax_map, vmap_middle, vmap_spmd_axis_name, vmap_nested]
+    every += [linearize, checkpoint, jacfwd, jacrev, hessian, checkify_user, checkify_float, checkify_index]
+    if not on_mesh or composition.derivative:
+        # Without a derivative, jvp is what linearize is, and vjp what checkpoint is; vmap_nested has other axes, too.
+        every += [vmap_several, jvp, vjp]
+    if placement == "shard_map":
+        every += [implementations]
+    groups = composition.mapped_on_meshes if on_mesh and composition.mapped_on_meshes else composition.mapped
+    mapped = {f"vmap_{group}": vmap_of(places) for group, places in groups.items()}
+    other_layouts = {f"jit_{label}": jit_of(label) for label in list(labels)[1:]}
     return {**{function.__name__: function for function in every}, **mapped, **other_layouts}
