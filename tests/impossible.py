@@ -3,7 +3,6 @@
 import inspect
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.experimental import checkify

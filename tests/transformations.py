@@ -80,22 +80,21 @@ def while_loop(name, layout):
 
 
 def cond(name, layout):
-    """Take the branch with the operator, and then the branch without it."""
+    """Take the branch with the operator, and then the branch without it, in the two iterations of a ``scan``."""
 
-    def program(f, flags, *arguments):
-        def chosen(flag):
-            return lax.cond(flag, f, lambda *x: jax.tree.map(jnp.zeros_like, f(*x)), *arguments)
+    def program(f, flags, *inputs):
+        def chosen(flag, one):
+            return lax.cond(flag, f, lambda *x: jax.tree.map(jnp.zeros_like, f(*x)), *one)
 
-        return lax.scan(lambda carry, flag: (carry, chosen(flag)), 0, flags)[1]
+        return lax.scan(lambda carry, flag_and_one: (carry, chosen(*flag_and_one)), 0, (flags, inputs))[1]
 
-    cell = jit(name, layout)
+    cell = scan(name, layout)
     return replace(
         cell,
         program=program,
         inputs=(np.array([True, False]), *cell.inputs),
         specs=(P(), *cell.specs),
-        expected=tuple(np.stack([x, np.zeros_like(x)]) for x in cell.expected),
-        results=tuple(P(None, *spec) for spec in cell.results),
+        expected=tuple(np.stack([x[0], np.zeros_like(x[1])]) for x in cell.expected),
     )
 
 
@@ -321,7 +320,7 @@ def _checked(cell, errors, report, function=lambda f: f):
     return replace(cell, program=program, judged=judged, results=results, inside=("axis_name", "shard_map"))
 
 
-def checkify_user(name, layout):
+def _user_check(name, layout, errors):
     def function(f):
         def checking(flag, *arguments):
             results = f(*arguments)
@@ -330,9 +329,23 @@ def checkify_user(name, layout):
 
         return checking
 
-    cell = jit(name, layout)
+    cell = _tame(name, layout)
     cell = replace(cell, inputs=(np.False_, *cell.inputs), specs=(P(), *cell.specs))
-    return _checked(cell, checkify.user_checks, "the flag is down", function)
+    return _checked(cell, errors, "the flag is down", function)
+
+
+def _tame(name, layout):
+    arguments = operands(name, tame=True)
+    return replace(jit(name, layout), inputs=arguments, expected=oracle(name, *arguments))
+
+
+def checkify_user(name, layout):
+    return _user_check(name, layout, checkify.user_checks)
+
+
+def checkify_all(name, layout):
+    """Report what the caller checks after the operator, so nothing of the operator."""
+    return _user_check(name, layout, checkify.all_checks)
 
 
 def checkify_index(name, layout):
@@ -342,24 +355,24 @@ def checkify_index(name, layout):
 
 
 def checkify_float(name, layout):
-    arguments = operands(name, tame=True)
-    cell = replace(jit(name, layout), inputs=arguments, expected=oracle(name, *arguments))
-    return _checked(cell, checkify.float_checks, "nothing is reported")
+    return _checked(_tame(name, layout), checkify.float_checks, "nothing is reported")
 
 
 def transformations_of(name: str, placement: str, labels: Iterable[str]) -> dict[str, Callable[[str, Layout], Cell]]:
     """Return, by name, what is compiled as one program; ``labels`` name the operator's layouts, the main one first.
 
-    Programs for meshes take longer to compile. So there are fewer of them of an operator whose results are integers.
+    On meshes some transformations are only tested as parts of others, because those programs take longer to compile.
     """
     on_mesh, composition = placement != "one", COMPOSITIONS[name]
-    every = [jit, while_loop, cond, scan, lax_map, vmap_middle, vmap_spmd_axis_name, vmap_nested]
-    every += [linearize, checkpoint, jacfwd, jacrev, hessian, checkify_user, checkify_float, checkify_index]
-    if not on_mesh or composition.derivative:
-        # Without a derivative, jvp is what linearize is, and vjp what checkpoint is; vmap_nested has other axes, too.
-        every += [vmap_several, jvp, vjp]
-    if placement == "shard_map":
-        every += [implementations]
+    # cond scans; lax_map and vmap_nested map axes of every kind.
+    every = [jit, while_loop, cond, lax_map, vmap_spmd_axis_name, vmap_nested, checkpoint, jacfwd, jacrev, hessian]
+    if on_mesh and composition.derivative is None:
+        # checkpoint has a vjp in it. Without a derivative, that is all that jvp and linearize do.
+        every += [checkify_all]
+    else:
+        every += [vmap_middle, vmap_several, jvp, linearize, vjp, checkify_user, checkify_index, checkify_float]
+    every += [] if on_mesh else [scan]
+    every += [implementations] if placement == "shard_map" else []
     groups = composition.mapped_on_meshes if on_mesh and composition.mapped_on_meshes else composition.mapped
     mapped = {f"vmap_{group}": vmap_of(places) for group, places in groups.items()}
     other_layouts = {f"jit_{label}": jit_of(label) for label in list(labels)[1:]}
