@@ -368,7 +368,8 @@ def transformations_of(name: str, placement: str, labels: Iterable[str]) -> dict
     every = [jit, while_loop, cond, lax_map, vmap_spmd_axis_name, vmap_nested, checkpoint, jacfwd, jacrev, hessian]
     if on_mesh and composition.derivative is None:
         # checkpoint has a vjp in it. Without a derivative, that is all that jvp and linearize do.
-        every += [checkify_all]
+        # JAX cannot read a report for each device and one for all of them together.
+        every += [checkify_user, checkify_float] if placement == "explicit" else [checkify_all]
     else:
         every += [vmap_middle, vmap_several, jvp, linearize, vjp, checkify_user, checkify_index, checkify_float]
     every += [] if on_mesh else [scan]
