@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-from jax import export
 from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
-from jax.sharding import AxisType
+from jax.sharding import AxisType, PartitionSpec
 
+from jaxdml._base.shapes import is_static
 from jaxdml._lowerings._platform import Form
 
 PartitionedForm = Callable[..., Any]
@@ -27,7 +27,7 @@ def by_partitioning(single: Form, partitioned: PartitionedForm, *operands: Any) 
     Both return integers of the same shapes and dtypes.
     """
     leaves, tree = jax.tree.flatten(operands)
-    if any(export.is_symbolic_dim(size) for leaf in leaves for size in leaf.shape):
+    if not all(is_static(*leaf.shape) for leaf in leaves):
         return partitioned(1, *operands)
     axis_types = jax.sharding.get_abstract_mesh().axis_types
     if axis_types and all(kind == AxisType.Manual for kind in axis_types):
@@ -39,6 +39,20 @@ def by_partitioning(single: Form, partitioned: PartitionedForm, *operands: Any) 
 
     results = _by_partitioning.bind(*leaves, single=jaxpr, partitioned=flat)  # type: ignore[no-untyped-call]
     return jax.tree.unflatten(jax.tree.structure(shapes), results)
+
+
+def on_batch_shards(function: Form, x: jax.Array) -> Any:
+    """Call ``function`` on every shard of ``x`` where ``jax.vmap`` has left its batch sharded over Explicit axes.
+
+    ``function`` takes any batch dimensions, and keeps them: ``[..., n]`` to ``[..., k]``.
+    """
+    mesh = jax.sharding.get_abstract_mesh()
+    explicit = {name for name, kind in zip(mesh.axis_names, mesh.axis_types, strict=True) if kind == AxisType.Explicit}
+    if not explicit:
+        return function(x)
+    *batch, _ = jax.typeof(x).sharding.spec
+    in_specs, out_specs = jax.typeof(x).sharding.spec, PartitionSpec(*batch, None)  # type: ignore[no-untyped-call]
+    return jax.shard_map(function, in_specs=in_specs, out_specs=out_specs, axis_names=explicit)(x)
 
 
 _by_partitioning = Primitive("jaxdml_by_partitioning")

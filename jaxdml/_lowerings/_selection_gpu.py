@@ -13,6 +13,7 @@ from jaxdml._algorithms.selection.packed_keys import among_packed, by_ranks, by_
 from jaxdml._algorithms.selection.tournament import by_tournament
 from jaxdml._algorithms.selection.whole_axis import Select
 from jaxdml._base.axis_direction import AxisDirection
+from jaxdml._base.shapes import is_static
 from jaxdml._lowerings import _selection_default
 from jaxdml._lowerings._selection_default import LAX_TOP_K_LIMIT
 
@@ -107,7 +108,9 @@ def best(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
 
 def best_partitioned(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
     """Select by the best method whose batch XLA can partition."""
-    return _best(x, k, direction, _selection_default.best_partitioned)
+    # The rounds of a tournament depend on the sizes. One that is symbolic takes the form without rounds.
+    select = partial(_best, otherwise=_selection_default.best_partitioned)
+    return (select if is_static(*x.shape) else _selection_default.best_partitioned)(x, k, direction)
 
 
 def _best(x: jax.Array, k: int, direction: AxisDirection, otherwise: Select) -> jax.Array:

@@ -7,10 +7,11 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxdml._algorithms.indexing.canonical_indices import in_block, narrow, wrap
+from jaxdml._algorithms.indexing.canonical_indices import fits_int32, in_block, longest, narrow, wrap
 from jaxdml._algorithms.indexing.exact_gather import on_all_devices
 from jaxdml._algorithms.indexing.scatter import Places, Writing, of_elements, of_slices
 from jaxdml._algorithms.indexing.scatter import write as write_canonical
+from jaxdml._base.shapes import is_static
 from jaxdml._lowerings._partitioning import by_partitioning
 from jaxdml._lowerings._platform import Form, Kernel, run
 
@@ -31,7 +32,7 @@ The scatter would convert all of ``x`` to integers and back, in new memory even 
 
 METHODS = ("scatter",)
 
-__all__ = ["METHODS", "Block", "narrow", "write_elements", "write_slices"]
+__all__ = ["METHODS", "Block", "fits_int32", "longest", "narrow", "write_elements", "write_slices"]
 
 
 class Block(NamedTuple):
@@ -94,7 +95,7 @@ def write_elements(
         return _write(x, places, updates, Writing(where, mode, duplicates))
     # Where indices are smaller, only coordinates can tell which elements of x have updates. Narrow for the longest
     # dimension, because one dtype has to hold every coordinate.
-    along = narrow(indices, (max(block.sizes if block else x.shape),))
+    along = narrow(indices, (longest(block.sizes if block else x.shape),))
     coordinates = [along if d == axis else lax.broadcasted_iota(along.dtype, along.shape, d) for d in range(x.ndim)]
     stacked = jnp.stack(coordinates, axis=-1).reshape(-1, x.ndim)
     where = of_slices(x.ndim)
@@ -109,7 +110,11 @@ def _canonical(
     sizes, block_sizes = (tuple(whole[d] for d in where.indexed) for whole in (block.sizes if block else shape, shape))
     narrowed = narrow(indices, sizes)
     # XLA would number the updates on each device, and then merge as many numbers as x has positions.
-    whole = by_partitioning(lambda i: i, lambda _, i: on_all_devices(i, where.numbered), narrowed)
+    whole = by_partitioning(
+        lambda indices: indices,
+        lambda devices, indices: indices if devices == 1 else on_all_devices(indices, where.numbered),
+        narrowed,
+    )
     places = wrap(whole, sizes, mode)
     if block is None:
         return places, mode
@@ -130,13 +135,15 @@ def _write(x: jax.Array, indices: jax.Array, updates: jax.Array, how: Writing) -
         return lambda x, indices, updates: write_canonical(x, indices, updates, chosen)
 
     few_bits = _has_few_bits(x.dtype)
-    by_position = how.duplicates == "last" and not windows and x.size <= MAX_ELEMENTS_PER_UPDATE * updates.size
+    static = is_static(*x.shape, *updates.shape)
+    few = static and x.size <= MAX_ELEMENTS_PER_UPDATE * updates.size
+    by_position = how.duplicates == "last" and not windows and few
     if not few_bits and not by_position:
         return form(0)(x, indices, updates)
     as_integer = x.dtype.itemsize if few_bits and jnp.issubdtype(x.dtype, jnp.floating) else 0
     # XLA's CPU backend widens narrow floats to move them, except for float16.
     on_cpu = 0 if x.dtype == jnp.float16 else as_integer
-    cpu = form(on_cpu, on_cpu > 0 and math.prod(windows) * on_cpu >= MIN_BYTES_PER_SLICE)
+    cpu = form(on_cpu, on_cpu > 0 and is_static(*windows) and math.prod(windows) * on_cpu >= MIN_BYTES_PER_SLICE)
     return run(Kernel(form(as_integer), cpu, form(GPU_WORD if few_bits else 0, by_position)), x, indices, updates)
 
 

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import export
 
 from jaxdml._algorithms.quantized.integer_dot import dot_with_ones, sum_of_slices
 from jaxdml._algorithms.quantized.raw_product import (
@@ -29,6 +28,7 @@ from jaxdml._algorithms.quantized.unmerged_dot import (
     sum_of_segments,
     unmerged_dot,
 )
+from jaxdml._base.shapes import is_static
 from jaxdml._lowerings._partitioning import by_partitioning
 from jaxdml._lowerings._platform import Kernel, chain, cpu_features, run
 
@@ -130,7 +130,7 @@ def _in_slices(operands: Operands, longest: int, only_cpu: bool, refusal: str) -
         return in_slices(product, operands)
 
     def partitioned(devices: int, *operands: Any) -> tuple[jax.Array, jax.Array]:
-        product = Kernel(cpu=unmerged_dot) if only_cpu else Kernel(unmerged_dot)
+        product = Kernel(cpu=unmerged_dot) if only_cpu else Kernel(unmerged_dot, gpu=partial(_on_gpus, 1))
         a, za, b, zb = operands
         parts = split_along_k(a, za, b, zb, math.gcd(a.shape[-1], devices))
         return carried(*(part.sum(axis=-3) for part in in_slices(product, parts)))
@@ -152,7 +152,7 @@ def _partitioned(only_cpu: bool, devices: int) -> Kernel:
 def _on_gpus(devices: int, a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> RawProduct:
     """Avoid the int8 products with a small K, as ``_on_gpu`` does, on each of several devices that may share K."""
     k = a.shape[-1]
-    if export.is_symbolic_dim(k):
+    if not is_static(k):
         return unmerged_dot(a, za, b, zb, deep_dot)
     segments = math.gcd(k, devices)
     if k <= LONGEST_FLOAT_SUM:

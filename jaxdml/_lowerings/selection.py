@@ -11,9 +11,11 @@ from jaxdml._algorithms.indexing.exact_gather import take_along_last
 from jaxdml._algorithms.selection.segments import by_segments
 from jaxdml._algorithms.selection.threshold import by_threshold
 from jaxdml._algorithms.selection.whole_axis import by_float_top_k, by_integer_top_k, by_sort
+from jaxdml._algorithms.sizes import at_most
 from jaxdml._base.axis_direction import AxisDirection
+from jaxdml._base.shapes import is_static
 from jaxdml._lowerings import _selection_cpu, _selection_default, _selection_gpu
-from jaxdml._lowerings._partitioning import by_partitioning
+from jaxdml._lowerings._partitioning import by_partitioning, on_batch_shards
 from jaxdml._lowerings._platform import Form, Kernel, run
 from jaxdml._lowerings._selection_cpu import CPU
 from jaxdml._lowerings._selection_default import LAX_TOP_K_LIMIT
@@ -43,21 +45,31 @@ _BEST = Kernel(_selection_default.best, _selection_cpu.best, _selection_gpu.best
 _BEST_PARTITIONED = Kernel(_selection_default.best_partitioned, gpu=_selection_gpu.best_partitioned)
 
 
-def why_not(method: str, n: int, k: int, itemsize: int) -> str | None:
-    """Say why ``method`` cannot select ``k`` of ``n`` elements of this width, or return None where it can."""
+_FOR_EVERY_N = "sort", "integer_top_k", "float_top_k"
+"""The methods that do not depend on the length of a sequence."""
 
-    def at_most(limit: int) -> tuple[bool, str]:
+_FOR_EVERY_BATCH = *_FOR_EVERY_N, "repeated_maxima", "threshold"
+"""The methods that do not depend on the number of sequences."""
+
+
+def why_not(method: str, n: int, k: int, itemsize: int, rows: int = 1) -> str | None:
+    """Say why ``method`` cannot select ``k`` of ``n`` elements of this width in ``rows``, or return None if it can."""
+    if not is_static(n) and method not in _FOR_EVERY_N:
+        return f"it needs to know n, which is the symbolic size {n}"
+    if not is_static(rows) and method not in _FOR_EVERY_BATCH:
+        return f"it needs to know the number of sequences, which is the symbolic size {rows}"
+
+    def packed(limit: int) -> tuple[bool, str]:
         rule = f"it takes at most {limit} elements of at most 32 bits; these are {n} of {8 * itemsize}"
-        return n > limit or itemsize > 4, rule
+        return at_most(n, limit) is False or itemsize > 4, rule
 
-    packed = at_most(LAX_TOP_K_LIMIT)
     reasons = {
-        "integer_top_k": (n > LAX_TOP_K_LIMIT, f"it counts in int32 and n is {n}"),
-        "float_top_k": packed,
-        "repeated_maxima": packed,
-        "threshold": at_most(PACKED_LIMIT),
-        "chunk_maxima": (n < 4 * k, f"it needs n >= 4 * k, and n is {n}, k is {k}"),
-        "tournament": packed,
+        "integer_top_k": (at_most(n, LAX_TOP_K_LIMIT) is False, f"it counts in int32 and n is {n}"),
+        "float_top_k": packed(LAX_TOP_K_LIMIT),
+        "repeated_maxima": packed(LAX_TOP_K_LIMIT),
+        "threshold": packed(PACKED_LIMIT),
+        "chunk_maxima": (at_most(4 * k, n) is False, f"it needs n >= 4 * k, and n is {n}, k is {k}"),
+        "tournament": packed(LAX_TOP_K_LIMIT),
     }
     applies, reason = reasons.get(method, (False, ""))
     return reason if applies else None
@@ -84,7 +96,7 @@ def _indices(x: jax.Array, k: int, direction: AxisDirection, implementation: str
     def _(axis_size: int, batched: list[bool], x: jax.Array) -> tuple[jax.Array, bool]:
         # An axis of vmap is one more batch dimension. The method is chosen again, for all sequences together.
         del axis_size, batched
-        return indices(x), True
+        return on_batch_shards(indices, x), True
 
     return indices(x)
 

@@ -32,8 +32,9 @@ def _is_wide(indices: Any) -> bool:
 
 def fit(call: Call, indices: np.ndarray[Any, Any] | jax.Array, sizes: tuple[int, ...]) -> jax.Array:
     """Return indices of any width as a JAX array; ``sizes`` are those of the dimensions that they index."""
-    if max(sizes, default=0) > np.iinfo(np.int32).max and not x64_enabled():
-        rule = f"a dimension of {max(sizes)} elements is too long for int32 indices."
+    size = indexed_write.longest(sizes)
+    if not indexed_write.fits_int32(size) and not x64_enabled():
+        rule = f"a dimension of {size} elements is too long for int32 indices."
         call.fail(TypeError, rule, "Enable jax_enable_x64, or scatter into a reshaped x.")
     if isinstance(indices, np.ndarray) and sizes:
         indices = indexed_write.narrow(indices, sizes)

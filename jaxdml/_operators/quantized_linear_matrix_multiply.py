@@ -8,13 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml._base.shapes import broadcast
+from jaxdml._algorithms.sizes import at_most
+from jaxdml._base.shapes import broadcast, is_static
 from jaxdml._lowerings import requantization
-from jaxdml._lowerings.integer_product import METHODS, ONLY_ON
+from jaxdml._lowerings.integer_product import METHODS, ONLY_ON, longest
 from jaxdml._operators import _quantization
 from jaxdml._operators._arguments import Call
 from jaxdml._sharding import integer_product
-from jaxdml._sharding.layout import Labels, Layout, layout, on_shards
+from jaxdml._sharding.layout import Labels, Layout, axis_size, layout, on_shards
 
 
 def quantized_linear_matrix_multiply(
@@ -43,7 +44,7 @@ def quantized_linear_matrix_multiply(
     required dtype, also if it is an argument of ``jax.jit``.
 
     Args:
-      a: int8 or uint8, ``[..., M, K]``.
+      a: int8 or uint8, ``[..., M, K]``. If K is symbolic, in ``jax.export``, its constraints must bound it by 33,025.
       a_scale: float32, one value or one per row.
       a_zero_point: dtype of ``a``, one value or one per row; None means 0.
       b: int8 or uint8, ``[..., K, N]``. Leading dimensions broadcast against those of ``a``.
@@ -64,7 +65,7 @@ def quantized_linear_matrix_multiply(
     Raises:
       TypeError: an argument is not an array or has a wrong dtype, rank or shape.
       ValueError: ``implementation`` is unknown. A zero point is a Python number that its dtype cannot hold. A scale is
-        a Python number that is 0, subnormal, infinite or NaN.
+        a Python number that is 0, subnormal, infinite or NaN. K is symbolic and not bounded.
       NotImplementedError: the program is lowered for a platform without the forced ``implementation``.
 
     Source:
@@ -110,6 +111,11 @@ def quantized_linear_matrix_multiply(
         else _quantization.parameter(call, f"{name}_zero_point", of, shape)
         for name, of, shape in (("a", a.dtype, rows), ("b", b.dtype, columns), ("output", dtype, rows))
     )
+    names = call.axis_names(axis_name)
+    deepest = longest((a, zero_points[0]), (b, zero_points[1])) // axis_size(names)
+    if not is_static(k) and not at_most(k, deepest):
+        rule = f"K must be known to be at most {deepest} if it is symbolic; got {k}."
+        call.fail(ValueError, rule, f"Pass constraints=['{k} <= {deepest}'] to jax.export.symbolic_shape.", "a", "b")
     refusal = call.implementation(implementation, METHODS, only_on=ONLY_ON)
     arrays = (*(_with_rank(x, len(rows)) for x in (a, b)), *scales, *zero_points)
     whole = (*batch, m, n)
@@ -118,7 +124,7 @@ def quantized_linear_matrix_multiply(
     where = layout(
         [(x, _labels(x, (*batch_labels, *of), whole)) for x, of in zip(arrays, matrices, strict=True)],
         result=(*batch_labels, "rows", "columns"),
-        combined={"K": call.axis_names(axis_name)},
+        combined={"K": names},
         deciding=2,
         fail=lambda rule: call.fail(ValueError, rule, "Reshard a or b with jax.sharding.reshard.", "a", "b"),
     )

@@ -5,6 +5,8 @@ from typing import Any
 
 import jax
 
+from jaxdml._algorithms.sizes import at_most
+from jaxdml._base.shapes import is_static
 from jaxdml._lowerings import indexed_write
 from jaxdml._operators import _indices
 from jaxdml._operators._arguments import Call
@@ -29,8 +31,9 @@ def scatter_elements(
 
     Args:
       x: array of any dtype, rank r >= 1.
-      indices: integers of any width and of rank r, no larger than ``x`` except along ``axis``. Signed negative ones
-        count from the end. 64-bit arrays keep their values whether or not x64 is enabled.
+      indices: integers of any width and of rank r, no larger than ``x`` except along ``axis``; for symbolic sizes, in
+        ``jax.export``, their constraints must imply that. Signed negative ones count from the end. 64-bit arrays keep
+        their values whether or not x64 is enabled.
       updates: dtype of ``x``, shape of ``indices``.
       axis: the axis that ``indices`` index; a negative one counts from the end. Static.
       mode: what happens to an update whose index is out of range: ``"drop"``, ``"clip"`` or
@@ -66,10 +69,15 @@ def scatter_elements(
     axis = call.axis(axis, x.ndim)
     _indices.check_updates(call, x, updates, raw.shape, "that of indices")
     for d in range(x.ndim):
-        if d != axis and raw.shape[d] > x.shape[d]:
+        if d == axis or at_most(raw.shape[d], x.shape[d]):
+            continue
+        if is_static(raw.shape[d], x.shape[d]):
             rule = f"indices.shape[{d}] is {raw.shape[d]}, more than x.shape[{d}], {x.shape[d]}; "
-            rule += f"only axis {axis} may be larger."
-            call.fail(TypeError, rule, f"Cut indices and updates to {x.shape[d]} in dimension {d}, or pass axis={d}.")
+            advice = f"Cut indices and updates to {x.shape[d]} in dimension {d}, or pass axis={d}."
+        else:
+            rule = f"indices.shape[{d}], {raw.shape[d]}, must be known to be at most x.shape[{d}], {x.shape[d]}; "
+            advice = f"Pass constraints=['{raw.shape[d]} <= {x.shape[d]}'] to jax.export.symbolic_shape."
+        call.fail(TypeError, rule + f"only axis {axis} may be larger.", advice)
     _indices.check_options(call, mode, duplicates, implementation)
     labels = tuple(range(x.ndim))
     shared = tuple(d if d != axis and raw.shape[d] == x.shape[d] else None for d in labels)
@@ -81,7 +89,7 @@ def scatter_elements(
         fail=partial(call.fail, ValueError, advice=""),
     )
     addressed = tuple(d for d in labels if shared[d] is None)
-    indices = _indices.fit(call, raw, (max(x.shape),))
+    indices = _indices.fit(call, raw, (indexed_write.longest(x.shape),))
     if updates.size == 0 or x.size == 0:
         return x
     return _scatter_elements(x, indices, updates, axis, addressed, mode, duplicates, where)

@@ -1,5 +1,6 @@
 """Check and run DML_OPERATOR_TOP_K1."""
 
+import math
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -8,8 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import export
 
+from jaxdml._algorithms.sizes import at_most
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._base.dtypes import SELECTABLE
+from jaxdml._base.shapes import is_static
 from jaxdml._lowerings import selection
 from jaxdml._operators._arguments import Call, x64_enabled
 from jaxdml._sharding.layout import Layout, axis_size, layout, on_shards
@@ -52,7 +55,8 @@ def top_k(
     Args:
       x: real array of shape ``[..., n, ...]``, where ``n`` is the length of ``axis``: any float, signed or
         unsigned dtype. Other dimensions may be 0.
-      k: how many to take, ``1 <= k <= n``. Static.
+      k: how many to take, ``1 <= k <= n``. If n is symbolic, in ``jax.export``, its constraints must imply that.
+        Static.
       axis: the axis to select along; negative counts from the end. Static.
       direction: ``"decreasing"`` takes the largest, ``"increasing"`` the smallest; or an ``AxisDirection``, or its
         number. Static.
@@ -96,14 +100,20 @@ def top_k(
     k = call.integer("k", k)
     if n == 0:
         call.fail(ValueError, f"axis {axis} must have elements to select from; it has none.", "Pass another x or axis.")
-    if k < 1 or k > n:
+    if not is_static(n) and not at_most(k, block):
+        rule = f"k must be known to be at most {block}, the symbolic length of axis {axis}; got k={k}."
+        advice = f"Pass constraints=['{block} >= {k}'] to jax.export.symbolic_shape, or a smaller k."
+        call.fail(ValueError, rule, advice)
+    if k < 1 or not at_most(k, n):
         advice = "Pass k=1 or more." if k < 1 else f"Pass k={n} to sort the whole axis."
         length = f"the length of axis {axis}" + (f" over {axis_name!r}" if over else "")
         call.fail(ValueError, f"k must be between 1 and {n}, {length}; got k={k}.", advice)
+    rows = math.prod(size for d, size in enumerate(x.shape) if d != axis)
+    of_block = k if at_most(k, block) else block
     refusal = call.implementation(
         implementation,
         selection.METHODS,
-        lambda name: selection.why_not(name, block, min(k, block), x.dtype.itemsize),
+        lambda name: selection.why_not(name, block, of_block, x.dtype.itemsize, rows),
         selection.ONLY_ON,
     )
     direction, index_dtype = _direction(call, direction), _index_dtype(call, index_dtype, n)
@@ -130,7 +140,7 @@ def _index_dtype(call: Call, requested: Any, n: int) -> np.dtype[Any]:
         call.fail(
             TypeError, rule, "Enable jax_enable_x64 for 64-bit indices." if wide else "Pass index_dtype='uint32'."
         )
-    if n - 1 > np.iinfo(dtype).max:
+    if at_most(n - 1, np.iinfo(dtype).max) is False:
         rule = f"index_dtype {dtype} cannot count the {n} elements of the axis."
         call.fail(TypeError, rule, "Pass a wider index_dtype.")
     return dtype

@@ -97,8 +97,20 @@ def on_shards(part: Callable[..., Any], where: Layout, *operands: Any) -> Any:
         x if spec is None else _resharded(x, NamedSharding(mesh, spec))
         for x, spec in zip(operands, where.operands, strict=True)
     )
-    explicit = {name for name, kind in zip(mesh.axis_names, mesh.axis_types, strict=True) if kind == AxisType.Explicit}
-    mapped = jax.shard_map(part, mesh=mesh, in_specs=where.operands, out_specs=where.result, axis_names=explicit)
+    # No names mean all axes but those that jax.vmap maps over an array dimension; a name of those would be an error.
+    # Beside Auto axes, which stay as they are, name the axes that shard something.
+    names = set()
+    if any(kind != AxisType.Explicit for kind in mesh.axis_types):
+        names = {
+            name
+            for spec in (*where.operands, where.result)
+            if spec is not None
+            for axes in spec
+            for name in _names(axes)
+        }
+        if not names:
+            return part(*placed)
+    mapped = jax.shard_map(part, mesh=mesh, in_specs=where.operands, out_specs=where.result, axis_names=names)
     return mapped(*placed)
 
 
@@ -137,7 +149,12 @@ def _spec(x: Any) -> list[Names]:
     """Return the names of the axes that shard each dimension of ``x``."""
     spec = [*jax.typeof(x).sharding.spec]
     spec += [None] * (x.ndim - len(spec))
-    return [axes if isinstance(axes, tuple) else () if axes is None else (axes,) for axes in spec]
+    return [_names(axes) for axes in spec]
+
+
+def _names(axes: Any) -> Names:
+    """Return the mesh axes that an entry of a ``PartitionSpec`` names."""
+    return axes if isinstance(axes, tuple) else () if axes is None else (axes,)
 
 
 def _shown(names: Names) -> str:

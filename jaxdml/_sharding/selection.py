@@ -9,6 +9,7 @@ from jax import lax
 
 from jaxdml._algorithms.bits import bits_of
 from jaxdml._algorithms.indexing.exact_gather import take_along_last
+from jaxdml._algorithms.sizes import at_most
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._lowerings import selection
 from jaxdml._sharding.layout import Names
@@ -37,12 +38,12 @@ def select(
       over: the axes that the sequences are sharded over.
     """
     n = x.shape[-1]
-    values, places = selection.select(x, min(k, n) if over else k, direction, implementation, refusal)
+    values, places = selection.select(x, k if at_most(k, n) else n, direction, implementation, refusal)
     if not over:
         return values, places.astype(index_dtype)
     candidates, places = _from_all_shards(values, places, over)
     shards = lax.broadcasted_iota(index_dtype, places.shape, places.ndim - 2)
-    indices = places.astype(index_dtype) + shards * index_dtype.type(n)
+    indices = places.astype(index_dtype) + shards * jnp.asarray(n, index_dtype)
     candidates, indices = (part.reshape(*part.shape[:-2], -1) for part in (candidates, indices))
     values, first = selection.select(candidates, k, direction, None, "")
     return values, take_along_last(indices, first)
@@ -84,4 +85,6 @@ def _floats_jvp(
 
 def _all_gather(x: jax.Array, over: Names) -> jax.Array:
     """Return ``x: [..., k]`` of all shards, ``[..., shards, k]``, the same on each of them."""
-    return lax.all_gather(x, over, axis=x.ndim - 1, to="invarying")
+    # An axis name of jax.vmap is no mesh axis, and JAX does not track what varies over it.
+    on_mesh = set(over) <= set(jax.sharding.get_abstract_mesh().manual_axes)
+    return lax.all_gather(x, over, axis=x.ndim - 1, to="invarying" if on_mesh else "varying")

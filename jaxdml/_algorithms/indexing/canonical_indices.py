@@ -1,12 +1,30 @@
 """Bring indices into canonical form: int32 where the sizes allow, negative ones counted from the end."""
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxdml._algorithms.sizes import at_most
+from jaxdml._base.shapes import is_static
+
 _INT32_MAX = np.iinfo(np.int32).max
+
+
+def longest(sizes: Iterable[int]) -> int:
+    """Return the longest size, 0 if there is none. Symbolic sizes count as the longest that int32 can index."""
+    return max(sizes, key=_as_number, default=0)
+
+
+def fits_int32(size: int) -> bool:
+    """Tell whether int32 can index a dimension. A symbolic size is taken to fit unless its bounds exclude it."""
+    return at_most(size, _INT32_MAX) is not False
+
+
+def _as_number(size: int) -> int:
+    return size if is_static(size) else _INT32_MAX + (not fits_int32(size))
 
 
 def narrow(indices: Any, sizes: tuple[int, ...]) -> Any:
@@ -19,20 +37,22 @@ def narrow(indices: Any, sizes: tuple[int, ...]) -> Any:
       indices: integers, ``[..., t]``.
       sizes: the ``t`` sizes of the dimensions that they index.
     """
-    if max(sizes) > _INT32_MAX:
+    if not all(map(fits_int32, sizes)):
         return indices.astype(np.int64)
     xp = np if isinstance(indices, np.ndarray) else jnp
     bounds = np.iinfo(indices.dtype)
     if bounds.max > _INT32_MAX:
-        limits = _along_last(sizes, indices.ndim)
+        limits = limits_along_last([_as_number(size) for size in sizes], indices.ndim, np.dtype(np.int64))
         lowest = np.maximum(-limits - 1, int(bounds.min))
         indices = xp.clip(indices, lowest.astype(indices.dtype), limits.astype(indices.dtype))
     return indices.astype(np.int32)
 
 
-def _along_last(sizes: tuple[int, ...], rank: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return the sizes along the last of ``rank`` axes."""
-    return np.asarray(sizes, np.int64).reshape((1,) * (rank - 1) + (-1,))
+def limits_along_last(sizes: Sequence[int], rank: int, dtype: jnp.dtype) -> Any:
+    """Return the sizes along the last of ``rank`` axes: a NumPy array if all of them are numbers."""
+    if is_static(*sizes):
+        return np.asarray(sizes, np.int64).astype(dtype).reshape((1,) * (rank - 1) + (-1,))
+    return jnp.stack([jnp.asarray(size, dtype) for size in sizes]).reshape((1,) * (rank - 1) + (-1,))
 
 
 def wrap(indices: jax.Array, sizes: tuple[int, ...], mode: str) -> jax.Array:
@@ -41,7 +61,7 @@ def wrap(indices: jax.Array, sizes: tuple[int, ...], mode: str) -> jax.Array:
     The size is out of range, so such an update is dropped. A negative index would be out of range too, but some
     backends have been seen to wrap it around to a real element.
     """
-    limit = _along_last(sizes, indices.ndim).astype(indices.dtype)
+    limit = limits_along_last(sizes, indices.ndim, indices.dtype)
     indices = jnp.where(indices < 0, indices + limit, indices)
     return jnp.where(indices < 0, limit, indices) if mode == "drop" else indices
 
@@ -59,7 +79,7 @@ def in_block(
       mode: ``"clip"`` moves an index that is out of range of the whole dimension to the nearest valid one.
     """
     if mode == "clip":
-        indices = jnp.clip(indices, 0, (_along_last(sizes, indices.ndim) - 1).astype(indices.dtype))
+        indices = jnp.clip(indices, 0, limits_along_last(sizes, indices.ndim, indices.dtype) - 1)
     local = indices - jnp.expand_dims(starts, range(indices.ndim - 1))
-    limit = _along_last(block_sizes, indices.ndim).astype(indices.dtype)
+    limit = limits_along_last(block_sizes, indices.ndim, indices.dtype)
     return jnp.where((local < 0) | (local > limit), limit, local)

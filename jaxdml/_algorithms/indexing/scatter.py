@@ -10,6 +10,8 @@ import numpy as np
 from jax import lax
 
 from jaxdml._algorithms.bits import bits_of
+from jaxdml._algorithms.indexing.canonical_indices import limits_along_last
+from jaxdml._base.shapes import is_static
 
 
 class Places(NamedTuple):
@@ -52,10 +54,11 @@ class Writing(NamedTuple):
     word: int = 0
     """0 to move the elements as they are, or the number of bytes of the unsigned integers to move instead.
 
-    If the size of a slice is a multiple of ``word`` bytes, ``word // itemsize`` elements share an integer. Otherwise
-    each element becomes an integer of its own width. There are two reasons to move integers. A device that widens
-    narrow floats to move them would quiet signalling NaNs. A device that cannot store one or two bytes needs many
-    operations to write so few. One reason is against it: on some devices the conversion is a pass over all of ``x``.
+    If the size of a slice is a multiple of ``word`` bytes, ``word // itemsize`` elements share an integer. Otherwise,
+    or if any size is symbolic, each element becomes an integer of its own width. There are two reasons to move
+    integers. A device that widens narrow floats to move them would quiet signalling NaNs. A device that cannot store
+    one or two bytes needs many operations to write so few. One reason is against it: on some devices the conversion is
+    a pass over all of ``x``.
     """
 
     by_position: bool = False
@@ -85,8 +88,9 @@ def _write(x: jax.Array, indices: jax.Array, updates: jax.Array, how: Writing) -
     if how.word:
         per_word = how.word // x.dtype.itemsize
         leading = indices.shape[-1] + len(how.places.batch)
-        if not per_word or math.prod(x.shape[leading:]) % per_word:
-            per_word = 1
+        # An exported program that joins or splits elements of an array of symbolic size fails at the call.
+        joins = is_static(*x.shape, *updates.shape) and per_word > 0 and math.prod(x.shape[leading:]) % per_word == 0
+        per_word = per_word if joins else 1
         moved, moved_updates = _words(x, leading, per_word), _words(updates, indices.ndim - 1, per_word)
     if how.by_position:
         ordinals = _ordinals(x.shape, indices, how)
@@ -191,8 +195,8 @@ def _last_writers(shape: tuple[int, ...], indices: jax.Array, how: Writing) -> j
     if len(places.indexed + places.batch) < len(shape):
         # Clip the indices. Otherwise ``checkify`` would report one out of range here, as one of the ordinals, which
         # have fewer dimensions than x, and not where x is written.
-        limits = np.array([[shape[d] for d in places.indexed]]) - 1
-        inside = jnp.clip(indices, 0, limits.astype(indices.dtype))
+        sizes = [shape[d] for d in places.indexed]
+        inside = jnp.clip(indices, 0, limits_along_last(sizes, indices.ndim, indices.dtype) - 1)
         written = None if how.mode == "clip" else (inside == indices).all(axis=-1)
         indices, how = inside, how._replace(mode="promise_in_bounds")
     last = _at(_ordinals(shape, indices, how, written), indices, how)

@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 
 from jaxdml._algorithms.selection.order_keys import as_float32, order_keys
+from jaxdml._algorithms.sizes import at_most
 from jaxdml._base.axis_direction import AxisDirection
 
 Select = Callable[[jax.Array, int, AxisDirection], jax.Array]
@@ -19,8 +20,8 @@ Select = Callable[[jax.Array, int, AxisDirection], jax.Array]
 
 
 def index_dtype(n: int) -> jnp.dtype:
-    """Return the unsigned dtype of the indices of a sequence of ``n`` elements."""
-    return jnp.dtype(jnp.uint32 if n - 1 <= np.iinfo(jnp.uint32).max else jnp.uint64)
+    """Return the unsigned dtype of the indices of ``n`` elements. A symbolic ``n`` may be up to 2**32."""
+    return jnp.dtype(jnp.uint64 if at_most(n - 1, np.iinfo(jnp.uint32).max) is False else jnp.uint32)
 
 
 def by_sort(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
