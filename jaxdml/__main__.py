@@ -14,7 +14,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the self-check and return the exit status: 1 if anything disagrees with the oracle."""
     parser = argparse.ArgumentParser(
         prog="python -m jaxdml",
-        description="Compare every operator with its oracle on this device, bit for bit, and its speed with stock JAX.",
+        description="Compare every operator with its oracle on this device, bit for bit, and its speed with stock JAX. "
+        "Where JAX sees several devices, also compare every operator on arrays that are sharded over them.",
     )
     parser.add_argument(
         "--thorough", action="store_true", help="run every case with every dtype, which takes some minutes"

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Literal, TypeVar
 
@@ -46,7 +47,7 @@ class RichDisplay(Display):
         self._console = Console(width=None if sys.stdout.isatty() else _WIDE, markup=False, highlight=False)
         parts = progress.BarColumn(), progress.MofNCompleteColumn(), progress.TextColumn("{task.description}")
         self._progress = progress.Progress(*parts, console=self._console, transient=True)
-        self._table = table.Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+        self._new_table = partial(table.Table, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
 
     def line(self, text: str) -> None:
         """Show one line of text."""
@@ -63,13 +64,14 @@ class RichDisplay(Display):
 
     def table(self, columns: Mapping[str, Side], rows: Sequence[Sequence[str]]) -> None:
         """Show rows under headers, in columns; a value that repeats in the first column is shown once."""
+        table = self._new_table()
         for header, side in columns.items():
-            self._table.add_column(header, justify=side, overflow="fold")
+            table.add_column(header, justify=side, overflow="fold")
         for above, (first, *others) in pairwise([("",), *rows]):
             broken = len(first) > 12 and self._console.width < _WIDE
             name = first.replace("_", "\n_") if broken else first
-            self._table.add_row("" if above[0] == first else name, *others)
-        self._console.print(self._table)
+            table.add_row("" if above[0] == first else name, *others)
+        self._console.print(table)
 
 
 def display() -> Display:

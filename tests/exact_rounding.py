@@ -1,6 +1,5 @@
 """A fast exact judge of requantization: the accumulators at which each output begins, in rational numbers."""
 
-import math
 from fractions import Fraction
 
 import numpy as np
@@ -20,9 +19,11 @@ def begins(scales: tuple[float, float, float], limit: int) -> np.ndarray:
     """Return the accumulators at which the outputs from ``1 - limit`` to ``limit`` begin; signs of scales left out."""
     a_scale, b_scale, output_scale = (Fraction(float(scale)) for scale in scales)
     multiplier = abs(a_scale * b_scale / output_scale)
-    halves = [(Fraction(2 * q - 1, 2) / multiplier, q) for q in range(-limit + 1, limit + 1)]
+    # The quotient is q - 1/2 where the accumulator is the fraction (2 * q - 1) * over / under, here in integers.
+    over, under = multiplier.denominator, 2 * multiplier.numerator
+    halves = [((2 * q - 1) * over, q) for q in range(-limit + 1, limit + 1)]
     # A tie just below q rounds to q where q is even.
-    starts = [math.ceil(half) if q % 2 == 0 else math.floor(half) + 1 for half, q in halves]
+    starts = [-(-half // under) if q % 2 == 0 else half // under + 1 for half, q in halves]
     ends = 2**62
     return np.array([min(max(start, -ends), ends) for start in starts])
 

@@ -30,7 +30,12 @@ def grid(**factors: Sequence[Any]) -> pytest.MarkDecorator:
 
     Every case costs a compilation, so factors are for static arguments. Data are drawn, or stacked into one array.
     """
-    return pytest.mark.parametrize(tuple(factors), thorough(factors) if THOROUGH else pairwise(factors), ids=name)
+    return pytest.mark.parametrize(tuple(factors), cases(**factors), ids=name)
+
+
+def cases(**factors: Sequence[Any]) -> list[Case]:
+    """Return the cases of a grid, for a test that has several."""
+    return thorough(factors) if THOROUGH else pairwise(factors)
 
 
 def name(value: Any) -> str:

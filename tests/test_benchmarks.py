@@ -1,6 +1,7 @@
 """The harness checks before it times, drops nobody silently, and its page holds what was measured."""
 
 import json
+import shutil
 
 import jax
 import numpy as np
@@ -33,8 +34,7 @@ TINY = (
 HERE = ("jaxdml", "lax", "numpy")
 
 
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch):
+def quickly(monkeypatch):
     """Call each contender once more, instead of timing it, and measure no roof."""
 
     def interleaved(runs, **plan):
@@ -47,14 +47,36 @@ def at_once(monkeypatch):
     monkeypatch.setattr(__main__.roofline, "measure", lambda **plan: Roofline({4096: 1.0, 2**20: 2.0}, 10.0))
 
 
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    quickly(monkeypatch)
+
+
+@pytest.fixture
+def no_plots(monkeypatch):
+    """Draw nothing: the plots have a test of their own."""
+    monkeypatch.setattr(__main__.plots, "draw", lambda result, folder: None)
+
+
+@pytest.fixture(scope="module")
+def a_run(tmp_path_factory):
+    """Run all tiny cases once, for every test that reads a report, and return its folder, output and status."""
+    folder = tmp_path_factory.mktemp("run")
+    with pytest.MonkeyPatch.context() as monkeypatch, __main__.display.console.capture() as captured:
+        quickly(monkeypatch)
+        status = __main__.main(["--cases", "*", "--peers", *HERE, "--out", str(folder)], cases=TINY)
+    return folder, captured.get(), status
+
+
 def wrong(case, draws):
     answers = prepare("lax", case, draws).run()
     return Contender(lambda: answers, lambda found: tuple(np.asarray(part) + 1 for part in found), "exact")
 
 
-def test_a_run_writes_what_the_report_says_it_holds(tmp_path, capsys):
-    assert __main__.main(["--cases", "*", "--peers", *HERE, "--out", str(tmp_path)], cases=TINY) == 0
-    written = json.loads((tmp_path / report.FILE).read_text())
+def test_a_run_writes_what_the_report_says_it_holds(a_run):
+    folder, shown, status = a_run
+    assert status == 0
+    written = json.loads((folder / report.FILE).read_text())
     assert set(written) == {"environment", "roofline", "cases"}
     assert "busy_elsewhere" in written["environment"]
     assert written["environment"]["versions"]["jax"] == jax.__version__
@@ -67,10 +89,11 @@ def test_a_run_writes_what_the_report_says_it_holds(tmp_path, capsys):
             assert contender["verdict"]["accepted"]
             assert contender["timing"]["median_us"] > 0
     pictures = {"growth-in-k", "roofline", "ratios-top_k", "ratios-scatter_elements"}
-    assert {file.stem for file in tmp_path.glob("*.png")} == pictures
-    assert TINY[0].size in "".join(capsys.readouterr().out.split("\n"))
+    assert {file.stem for file in folder.glob("*.png")} == pictures
+    assert TINY[0].size in "".join(shown.split("\n"))
 
 
+@pytest.mark.usefixtures("no_plots")
 def test_a_wrong_answer_gets_no_time(monkeypatch, tmp_path, capsys):
     monkeypatch.setitem(peers.PEERS, "jaxdml", {"top_k": wrong})
     arguments = ["top_k", "--cases", "*int8*", "--peers", *HERE, "--out", str(tmp_path)]
@@ -212,9 +235,9 @@ def test_whoever_exceeds_the_budget_is_called_once(monkeypatch):
     assert taken["slow"].samples == len(calls) == 1
 
 
-def test_the_page_holds_what_the_results_say(tmp_path):
+def test_the_page_holds_what_the_results_say(a_run, tmp_path):
     assert document.PAGE.read_text(encoding="utf-8") == document.page()
-    __main__.main(["--cases", "*", "--peers", *HERE, "--out", str(tmp_path / "here")], cases=TINY)
+    shutil.copytree(a_run[0], tmp_path / "here")
     page = document.page(tmp_path)
     assert f"`{TINY[3].name}`: a test" in page
     assert "(../benchmarks/results/here/roofline.png)" in page
@@ -248,10 +271,12 @@ def test_every_constant_to_vary_is_there():
         assert isinstance(getattr(holder, constant.name.lower() if constant.record else constant.name), int)
 
 
-def test_cases_are_added_to_a_report_of_the_same_device_and_commit_only(tmp_path, capsys):
+@pytest.mark.usefixtures("no_plots")
+def test_cases_are_added_to_a_report_of_the_same_device_and_commit_only(a_run, tmp_path, capsys):
     arguments = ["--cases", "*", "--peers", *HERE, "--out", str(tmp_path)]
-    __main__.main(arguments, cases=TINY[:2])
-    before = report.read(tmp_path)
+    whole = report.read(a_run[0])
+    before = whole | {"cases": whole["cases"][:2]}
+    report.write(before, tmp_path)
     __main__.main([*arguments, "--add"], cases=TINY[1:3])
     after = report.read(tmp_path)
     assert [case["name"] for case in after["cases"]] == [case.name for case in TINY[:3]]

@@ -3,6 +3,7 @@
 import json
 import re
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,7 @@ def test_examples_use_public_names_only(page):
     assert re.findall(r"\bjaxdml(?:\.\w+)*\._(?!_)\w+|\bimport _(?!_)\w+", code) == []
 
 
+@cache
 def figures_kept():
     """Collect every number of the kept runs, and how many outputs each of them compared."""
     found = set()

@@ -1,6 +1,7 @@
 """``python -m jaxdml`` passes where all is well, and says what is not where something is broken."""
 
 import dataclasses
+import inspect
 import json
 import platform
 import sys
@@ -14,15 +15,17 @@ import jaxdml
 from jaxdml import __main__, _selfcheck, reference
 from jaxdml._cases import OPERATORS, quantized_linear_matrix_multiply, scatter_nd, top_k
 from jaxdml._cases.data import FLOATS, INDEX_DTYPES, INTEGERS, TRAPS, WIDE, indices_for, unsigned
-from jaxdml._cases.records import Example
+from jaxdml._cases.records import SHARDS, Example
 from jaxdml._display import Display, RichDisplay, display
-from jaxdml._selfcheck import judging, planning
+from jaxdml._selfcheck import judging, planning, sharding
 from jaxdml._selfcheck.batches import Batch, answers
 from jaxdml._selfcheck.planning import CHECKS, EXAMPLES, Check, Race
+from jaxdml._selfcheck.sharding import sharded_checks
 from tests.laws import bits
+from tests.meshes import COUNT, needs_devices
 
 RECORDS = {record.name: record for record in OPERATORS}
-ROW_KEYS = {"operator", "dtype", "size", "cases", "outputs", "digest", "agrees", "failure", "timing"}
+ROW_KEYS = {"operator", "dtype", "size", "cases", "outputs", "digest", "agrees", "failure", "timing", "placement"}
 SMALL_RACES = (
     Race(RECORDS["top_k"], top_k.call("races", 3, 50, 4, "int8", "decreasing")),
     Race(RECORDS["scatter_nd"], scatter_nd.call("races", (9, 4), 5, "float32", memory="copied")),
@@ -42,12 +45,22 @@ def check_of(operator, layouts=(0,)):
     return Check(few, record.dtypes[0])
 
 
+def sharded_check_of(operator, dimension, means, dtype="int8", devices=COUNT):
+    """Return one sharded check of an operator."""
+    found = {
+        (check.operator, check.dtype, check.placement.dimension, check.placement.means): check
+        for check in sharded_checks(True, devices)
+    }
+    return found[operator, dtype, dimension, means]
+
+
 @pytest.fixture
 def only(monkeypatch):
     """Leave these checks and races, so that a test takes a second."""
 
-    def leave(*checks, races=()):
+    def leave(*checks, sharded=(), races=()):
         monkeypatch.setattr(_selfcheck, "CHECKS", tuple(checks))
+        monkeypatch.setattr(_selfcheck, "sharded_checks", lambda thorough, devices: tuple(sharded))
         monkeypatch.setattr(_selfcheck, "races", lambda thorough: tuple(races))
         monkeypatch.setattr(_selfcheck, "EXAMPLES", EXAMPLES[:1])
         monkeypatch.setattr(_selfcheck, "SHARE", 0.1)
@@ -76,11 +89,14 @@ def test_it_passes_and_writes_everything_down(only, tmp_path, monkeypatch, capsy
         check_of("scatter_elements"),
     ]
     only(*checks)
-    monkeypatch.setattr(_selfcheck, "EXAMPLES", EXAMPLES)
+    # All of them hold: test_cases.py.
+    examples = tuple({example.operator: example for example in EXAMPLES}.values())
+    monkeypatch.setattr(_selfcheck, "EXAMPLES", examples)
     status, report = run(tmp_path)
     assert status == 0
     assert set(report) == {
-        *("devices", "versions", "seed", "thorough", "examples", "rows", "digest", "agrees", "seconds")
+        *("devices", "versions", "seed", "thorough", "examples", "rows"),
+        *("digest", "sharded_digest", "agrees", "seconds"),
     }
     assert report["agrees"] is True
     assert report["versions"]["jax"] == jax.__version__
@@ -88,19 +104,22 @@ def test_it_passes_and_writes_everything_down(only, tmp_path, monkeypatch, capsy
     assert set(report["versions"]) == {"jaxdml", "jax", "jaxlib", "numpy", "python"}
     assert [set(device) for device in report["devices"]] == [{"platform", "kind", "count"}]
     assert sum(device["count"] for device in report["devices"]) == jax.device_count()
-    assert len(report["examples"]) == len(EXAMPLES)
+    assert len(report["examples"]) == len(examples) == len(RECORDS)
     assert all(example["agrees"] for example in report["examples"])
 
     ran = [(row["operator"], row["dtype"]) for row in report["rows"]]
     assert ran == [(check.operator, check.dtype) for check in checks]
     for row in report["rows"]:
         assert set(row) == ROW_KEYS
-        assert (row["agrees"], row["failure"], row["timing"]) == (True, None, None)
+        assert (row["agrees"], row["failure"], row["timing"], row["placement"]) == (True, None, None, None)
         assert 0 < row["cases"] <= row["outputs"]
         assert len(row["digest"]) == 64
     assert len({row["digest"] for row in report["rows"]}) == len(ran)
 
+    assert report["sharded_digest"] is None
+
     shown = capsys.readouterr().out
+    assert "sharded" not in shown
     assert f"jax {jax.__version__}" in shown
     assert f"{jax.device_count()} x {jax.default_backend()}" in shown
     assert report["digest"][:16] in shown
@@ -145,6 +164,92 @@ def test_every_layout_can_be_drawn_and_answered_by_the_oracle(check):
         batch = Batch(check.operator, layout, layout.draw(planning.generator(0, str(number)), 1))
         assert len(batch.first) == len(batch.oracle()[0])
         assert all(argument is None or len(argument) == len(batch.first) for argument in batch.arguments)
+
+
+@pytest.mark.parametrize("record", OPERATORS, ids=lambda record: record.name)
+def test_every_operator_is_run_sharded_in_every_way_that_it_has(record):
+    every, default = (
+        [check for check in sharded_checks(thorough, 8) if check.operator == record.name] for thorough in (True, False)
+    )
+    assert {check.dtype for check in every} == set(record.dtypes)
+    assert {check.dtype for check in default} == set(record.sharded_dtypes)
+    takes_axis_name = "axis_name" in inspect.signature(getattr(jaxdml, record.name)).parameters
+    by_name = {"shard_map"} if takes_axis_name else set()
+    assert {check.placement.means for check in default} == {"Explicit axes"} | by_name
+    assert {check.placement.means for check in every} == {"Explicit axes", "Auto axes"} | by_name
+    assert {check.label for check in default} < {check.label for check in every}
+
+
+@pytest.mark.parametrize("record", OPERATORS, ids=lambda record: record.name)
+def test_sharded_cases_can_be_drawn_and_divided_among_the_devices(record):
+    drawn = {}
+    for check in sharded_checks(False, 8):
+        if check.operator == record.name:
+            drawn.setdefault((check.dtype, check.placement.dimension), check)
+    for check in drawn.values():
+        for batch in check.batches(0, 1.0, thorough=False):
+            places = [*zip(batch.arguments, check.sharding.arguments, strict=True)]
+            results = jax.tree.leaves(jax.eval_shape(batch.program(), *batch.arguments))
+            places += [(result, check.sharding.result) for result in results]
+            sizes = [array.shape[place] for array, place in places if place is not None]
+            assert {size % SHARDS for size in sizes} == {0}
+            assert len(set(sizes)) == 1
+
+
+@pytest.mark.parametrize(("devices", "shards"), [(1, 0), (2, 2), (3, 2), (8, 8), (100, 16)])
+def test_a_mesh_takes_the_largest_power_of_two_that_divides(devices, shards):
+    assert {check.placement.devices for check in sharded_checks(False, devices)} == ({shards} if shards else set())
+
+
+SHARDED = (
+    ("top_k", "axis", "Explicit axes"),
+    ("scatter_nd", "rows", "shard_map"),
+    ("scatter_elements", "other axis", "Auto axes"),
+)
+
+
+@needs_devices
+def test_sharded_checks_are_judged_and_have_a_digest_of_their_own(only, monkeypatch, tmp_path, capsys):
+    one_at_a_time = []
+    monkeypatch.setattr(
+        sharding, "answers", lambda result: one_at_a_time.append(sharding._RUNNING.locked()) or answers(result)
+    )
+    only(check_of("scatter_nd"))
+    alone = run(tmp_path)[1]
+    reports = []
+    for devices in dict.fromkeys((2, COUNT)):
+        only(check_of("scatter_nd"), sharded=[sharded_check_of(*names, devices=devices) for names in SHARDED])
+        capsys.readouterr()
+        status, report = run(tmp_path)
+        assert (status, report["agrees"]) == (0, True)
+        rows = [row for row in report["rows"] if row["placement"]]
+        assert len(rows) == len(report["rows"]) - 1
+        assert {(row["operator"], *row["placement"].values()) for row in rows} == {
+            (operator, dimension, devices, means) for operator, dimension, means in SHARDED
+        }
+        shown = capsys.readouterr().out
+        assert report["sharded_digest"][:16] in shown
+        for _, dimension, means in SHARDED:
+            assert any(dimension in line and means in line and "yes" in line for line in shown.splitlines())
+        reports.append(report)
+    assert {report["digest"] for report in reports} == {alone["digest"]}
+    assert len({report["sharded_digest"] for report in reports}) == 1
+    assert one_at_a_time == [True] * len(SHARDED) * len(reports)
+
+
+@needs_devices
+def test_a_shard_that_takes_indices_for_its_own_is_found(only, monkeypatch, tmp_path, capsys):
+    right = jaxdml.scatter_nd
+    monkeypatch.setattr(jaxdml, "scatter_nd", lambda *arguments, **o: right(*arguments, **o | {"axis_name": None}))
+    sharded = [sharded_check_of("scatter_nd", "rows", means) for means in ("shard_map", "Explicit axes")]
+    only(check_of("scatter_nd"), sharded=sharded)
+    status, report = run(tmp_path)
+    assert status == 1
+    (wrong,) = (row for row in report["rows"] if not row["agrees"])
+    assert wrong["placement"] == {"dimension": "rows", "devices": COUNT, "means": "shard_map"}
+    placed = f"rows sharded over {COUNT} devices with shard_map"
+    assert placed in wrong["failure"]["case"]
+    assert f"scatter_nd, int8, {placed}, disagrees with the oracle" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("operator", ["top_k", "scatter_nd", "scatter_elements"])

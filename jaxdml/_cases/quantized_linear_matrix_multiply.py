@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdml._cases.data import any_bits, plain
-from jaxdml._cases.records import Arguments, Array, Call, Example, Layout, Operator
+from jaxdml._cases.records import Arguments, Array, Call, Example, Layout, Operator, Sharding
 
 _NAME = "quantized_linear_matrix_multiply"
 
@@ -29,6 +29,9 @@ EXAMPLES = (
 
 _TOO_DEEP = 33_100
 """More products of two differences up to 255 than an int32 always holds."""
+
+_TOO_DEEP_IN_SHARDS = 33_104
+"""The next multiple of ``SHARDS``."""
 
 _Parameters = tuple[tuple[int, ...] | None, tuple[int, ...] | None]
 _LAYOUTS: tuple[tuple[str, tuple[int, int, int], int, _Parameters, _Parameters, _Parameters], ...] = (
@@ -92,6 +95,24 @@ def layouts(name: str) -> tuple[Layout, ...]:
     return tuple(
         Layout(trap, partial(_draw, dtypes, size, tuple(parameters)), {"output_dtype": dtypes[2]}, cases)
         for trap, size, cases, *parameters in _LAYOUTS
+    )
+
+
+def shardings(name: str) -> tuple[Sharding, ...]:
+    """Return products with K sharded, and with the columns of b sharded."""
+    dtypes = _DTYPES[name]
+
+    def layout(trap: str, size: tuple[int, int, int], cases: int) -> Layout:
+        m, _, n = size
+        parameters = ((m,), (m,)), ((n,), (n,)), ((m,), (m,))
+        return Layout(trap, partial(_draw, dtypes, size, parameters), {"output_dtype": dtypes[2]}, cases)
+
+    deep = layout("sharded K too deep for one int32 sum", (1, _TOO_DEEP_IN_SHARDS, 2), 6)
+    of_k, of_columns = layout("ties, K sharded", (4, 16, 3), 900), layout("ties, columns sharded", (4, 3, 16), 900)
+    # The arguments are a, its scale and zero point, b with its own, and those of the output.
+    return (
+        Sharding("K", (of_k, deep), (2, None, None, 1, None, None, None, None), None, axis_name=True),
+        Sharding("columns", (of_columns,), (None, None, None, 2, 1, 1, None, None), 2),
     )
 
 
@@ -184,6 +205,8 @@ OPERATOR = Operator(
     dtypes=tuple(_DTYPES),
     layouts=layouts,
     stride=3,
+    shardings=shardings,
+    sharded_dtypes=("uint8 x int8 -> uint8",),
     calls=(*_grid(), *_models(), *_accelerators()),
     races=(
         call("races", (), 512, 512, 512, "uint8", "int8"),

@@ -11,6 +11,9 @@ Arguments = tuple[Array | None, ...]
 Answers = tuple[Array, ...]
 Way = Literal["all at once", "one after another", "vmap", "eager"]
 
+SHARDS = 16
+"""How many shards there are at most. The size of every dimension that a ``Sharding`` names is a multiple of this."""
+
 _OF_THE_DATA = frozenset({"memory", "scales"})
 """Options of a ``Call`` that describe how it is measured or drawn; the operator has no such parameter."""
 
@@ -39,6 +42,22 @@ class Layout:
     way: Way = "vmap"
     """How the operator is called: with the stacked cases as one batch (``all at once``), in a loop of one program
     (``one after another``), under ``vmap``, or without ``jit``, case by case (``eager``)."""
+
+
+@dataclass(frozen=True)
+class Sharding:
+    """Cases to run on several devices, with one dimension sharded."""
+
+    dimension: str
+    """Its name in the table: ``rows``, ``K``."""
+    layouts: tuple[Layout, ...]
+    """The cases, for programs that call the operator ``all at once`` or under ``vmap``."""
+    arguments: tuple[int | None, ...]
+    """The position of the dimension in the stacked cases of each argument; None if the argument is whole."""
+    result: int | None
+    """The position of the dimension in the stacked results; None if they are whole."""
+    axis_name: bool = False
+    """Whether the operator can be called in ``shard_map`` with the ``axis_name`` of this dimension."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +109,10 @@ class Operator:
 
     Where layouts come in pairs, one for each direction or mode, an odd stride gives every dtype both. README's first
     command has to stay under a minute, so the layouts that are left may take about 3 s for the operator."""
+    shardings: Callable[[str], tuple[Sharding, ...]]
+    """Returns what to compare with the oracle where there are several devices, for one of ``dtypes``."""
+    sharded_dtypes: tuple[str, ...]
+    """Those of ``dtypes`` that the default self-check runs sharded."""
     calls: tuple[Call, ...]
     """The named sizes."""
     races: tuple[Call, ...]

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxdml._cases._scattering import DTYPES, MODES, grid, scatter
 from jaxdml._cases.data import indices_for, mixed
-from jaxdml._cases.records import Arguments, Call, Example, Layout, Operator, Way
+from jaxdml._cases.records import Arguments, Call, Example, Layout, Operator, Sharding, Way
 
 EXAMPLES = (
     Example(
@@ -73,6 +73,22 @@ def layouts(name: str) -> tuple[Layout, ...]:
     )
 
 
+def shardings(name: str) -> tuple[Sharding, ...]:
+    """Return updates along one axis, with that axis of x sharded and with the other axis of all arrays sharded."""
+    options = {"mode": MODES[DTYPES.index(name) % len(MODES)], "duplicates": "last", "axis": 0}
+    of_axis, of_other = (
+        Layout(trap, partial(_draw, np.dtype(name), np.dtype("int32"), shape, index_shape, 0), options, 375)
+        for trap, shape, index_shape in (
+            ("elements on other shards", (16, 4), (20, 3)),
+            ("columns on other shards", (5, 16), (7, 16)),
+        )
+    )
+    return (
+        Sharding("axis", (of_axis,), (1, None, None), 1),
+        Sharding("other axis", (of_other,), (2, 2, 2), 2),
+    )
+
+
 call = partial(scatter, "scatter_elements")
 
 
@@ -87,6 +103,8 @@ OPERATOR = Operator(
     dtypes=DTYPES,
     layouts=layouts,
     stride=3,
+    shardings=shardings,
+    sharded_dtypes=("float32", "int8"),
     calls=grid("scatter_elements"),
     races=(call("races", (2048, 2048), 256, "float32", memory="copied"),),
     small=call("overheads", (64, 16), 8, "float32", memory="copied", origin="a small call"),

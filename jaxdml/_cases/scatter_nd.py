@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxdml._cases._scattering import DTYPES, MODES, grid, scatter
 from jaxdml._cases.data import indices_for, mixed
-from jaxdml._cases.records import Arguments, Call, Example, Layout, Operator, Way
+from jaxdml._cases.records import Arguments, Call, Example, Layout, Operator, Sharding, Way
 
 EXAMPLES = (
     Example(
@@ -72,6 +72,14 @@ def layouts(name: str) -> tuple[Layout, ...]:
     )
 
 
+def shardings(name: str) -> tuple[Sharding, ...]:
+    """Return updates of rows, with the rows of x sharded."""
+    options = {"mode": MODES[DTYPES.index(name) % len(MODES)], "duplicates": "last"}
+    draw = partial(_draw, np.dtype(name), np.dtype("int32"), (16, 3), (20, 1))
+    of_rows = Layout("rows on other shards", draw, options, 375)
+    return (Sharding("rows", (of_rows,), (1, None, None), 1, axis_name=True),)
+
+
 call = partial(scatter, "scatter_nd")
 
 
@@ -103,6 +111,8 @@ OPERATOR = Operator(
     dtypes=DTYPES,
     layouts=layouts,
     stride=3,
+    shardings=shardings,
+    sharded_dtypes=("float32", "int8"),
     calls=(*grid("scatter_nd"), *_models(), *_accelerators()),
     races=(call("races", (65_536, 128), 16_384, "float32", memory="copied"),),
     small=call("overheads", (64, 16), 8, "float32", memory="copied", origin="a small call"),

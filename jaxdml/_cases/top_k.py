@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 from jaxdml._cases.data import TIMED, TRAPS, of_every_trap
-from jaxdml._cases.records import Answers, Arguments, Call, Example, Layout, Operator
+from jaxdml._cases.records import Answers, Arguments, Call, Example, Layout, Operator, Sharding
 from jaxdml._lowerings import selection as _selection
 from jaxdml._lowerings._selection_cpu import CPU
 
@@ -25,6 +25,8 @@ MANY_ROWS = CPU.many_rows
 """From so many rows on, CPUs select by other methods."""
 
 DIRECTIONS = ("decreasing", "increasing")
+
+DTYPES = ("float32", "float16", "bfloat16", "int32", "int16", "int8", "uint32", "uint16", "uint8")
 
 TEN = np.array([[[[0, 1, 10, 11], [3, 2, 9, 8], [4, 5, 6, 7]]]], np.float32)
 TIES = np.array([[[[1, 2, 2, 3], [3, 4, 5, 5], [6, 6, 6, 6]]]], np.float32)
@@ -91,6 +93,21 @@ def layouts(name: str) -> tuple[Layout, ...]:
         else:
             found.append(Layout("rows on the edge of a method", partial(_draw, n, dtype), options, 60, "all at once"))
     return tuple(found)
+
+
+def shardings(name: str) -> tuple[Sharding, ...]:
+    """Return rows of every trap, with the axis sharded and with the batch sharded, each in another direction."""
+    first = DTYPES.index(name) % 2
+    draw = partial(_draw, 64, jnp.dtype(name))
+    of_axis, of_batch = (
+        # From 4 devices on, k is more than the length of a shard.
+        Layout(trap, draw, {"k": 20, "direction": direction}, 304, "all at once")
+        for trap, direction in (("ties across shards", DIRECTIONS[first]), ("rows on shards", DIRECTIONS[1 - first]))
+    )
+    return (
+        Sharding("axis", (of_axis,), (1,), None, axis_name=True),
+        Sharding("batch", (of_batch,), (0,), 0),
+    )
 
 
 def call(
@@ -175,9 +192,11 @@ def stock(call: Call, **options: Any) -> Callable[..., tuple[jax.Array, ...]]:
 OPERATOR = Operator(
     "top_k",
     EXAMPLES,
-    dtypes=("float32", "float16", "bfloat16", "int32", "int16", "int8", "uint32", "uint16", "uint8"),
+    dtypes=DTYPES,
     layouts=layouts,
     stride=9,
+    shardings=shardings,
+    sharded_dtypes=("float32", "bfloat16", "int32"),
     calls=(*_grid(), *_models(), *_growth(), *_accelerators()),
     races=(
         call("races", 64, 2**17, 10, "float32", "decreasing"),

@@ -24,14 +24,11 @@ PartitionedForm = Callable[..., Any]
 def by_partitioning(single: Form, partitioned: PartitionedForm, *operands: Any) -> Any:
     """Call ``partitioned(devices, *operands)`` if XLA partitions the program or a size is symbolic, else ``single``.
 
-    Both return integers of the same shapes and dtypes.
+    Both return the same shapes and dtypes. The derivative is taken to be zero, as that of integers.
     """
     leaves, tree = jax.tree.flatten(operands)
     if not all(is_static(*leaf.shape) for leaf in leaves):
         return partitioned(1, *operands)
-    axis_types = jax.sharding.get_abstract_mesh().axis_types
-    if axis_types and all(kind == AxisType.Manual for kind in axis_types):
-        return single(*operands)
     jaxpr, shapes = jax.make_jaxpr(single, return_shape=True)(*operands)
 
     def flat(devices: int, *leaves: Any) -> list[Any]:

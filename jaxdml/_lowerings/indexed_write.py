@@ -1,16 +1,18 @@
 """Write at indexed positions: bring indices into canonical form, and choose a method and the integers to move."""
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.sharding import AxisType
 
 from jaxdml._algorithms.indexing.canonical_indices import fits_int32, in_block, longest, narrow, wrap
 from jaxdml._algorithms.indexing.exact_gather import on_all_devices
-from jaxdml._algorithms.indexing.scatter import Places, Writing, of_elements, of_slices
-from jaxdml._algorithms.indexing.scatter import write as write_canonical
+from jaxdml._algorithms.indexing.scatter import Places, Writing, of_elements, of_slices, tangent, winners, write
 from jaxdml._base.shapes import is_static
 from jaxdml._lowerings._partitioning import by_partitioning
 from jaxdml._lowerings._platform import Form, Kernel, run
@@ -65,7 +67,7 @@ def write_slices(
         how = Writing(of_slices(1), mode, duplicates)
         return _write(x[None], jnp.zeros((n, 1), jnp.int32), updates.reshape(n, *x.shape), how)[0]
     where = of_slices(t)
-    places, mode = _canonical(indices.reshape(n, t), where, x.shape, mode, block)
+    places, mode = _canonical(x, indices.reshape(n, t), where, mode, block)
     return _write(x, places, updates.reshape(n, *x.shape[t:]), Writing(where, mode, duplicates))
 
 
@@ -91,7 +93,7 @@ def write_elements(
     """
     if all(indices.shape[d] == x.shape[d] for d in range(x.ndim) if d != axis):
         where = of_elements(x.ndim, axis)
-        places, mode = _canonical(indices[..., None], where, x.shape, mode, block)
+        places, mode = _canonical(x, indices[..., None], where, mode, block)
         return _write(x, places, updates, Writing(where, mode, duplicates))
     # Where indices are smaller, only coordinates can tell which elements of x have updates. Narrow for the longest
     # dimension, because one dtype has to hold every coordinate.
@@ -99,41 +101,88 @@ def write_elements(
     coordinates = [along if d == axis else lax.broadcasted_iota(along.dtype, along.shape, d) for d in range(x.ndim)]
     stacked = jnp.stack(coordinates, axis=-1).reshape(-1, x.ndim)
     where = of_slices(x.ndim)
-    places, mode = _canonical(stacked, where, x.shape, mode, block)
+    places, mode = _canonical(x, stacked, where, mode, block)
     return _write(x, places, updates.reshape(-1), Writing(where, mode, duplicates))
 
 
 def _canonical(
-    indices: jax.Array, where: Places, shape: tuple[int, ...], mode: str, block: Block | None
+    x: jax.Array, indices: jax.Array, where: Places, mode: str, block: Block | None
 ) -> tuple[jax.Array, str]:
     """Return the indices ``[..., t]`` in canonical form, and the mode to write with."""
-    sizes, block_sizes = (tuple(whole[d] for d in where.indexed) for whole in (block.sizes if block else shape, shape))
-    narrowed = narrow(indices, sizes)
+    whole = block.sizes if block else x.shape
+    sizes = tuple(whole[d] for d in where.indexed)
+    narrowed = wrap(narrow(indices, sizes), sizes, mode)
+    _report(x, narrowed, where, block)
     # XLA would number the updates on each device, and then merge as many numbers as x has positions.
-    whole = by_partitioning(
+    places = by_partitioning(
         lambda indices: indices,
         lambda devices, indices: indices if devices == 1 else on_all_devices(indices, where.numbered),
         narrowed,
     )
-    places = wrap(whole, sizes, mode)
     if block is None:
         return places, mode
     starts = jnp.stack([jnp.asarray(block.starts[d], places.dtype) for d in where.indexed])
-    return in_block(places, sizes, starts, block_sizes, mode), "drop"
+    return in_block(places, sizes, starts, tuple(x.shape[d] for d in where.indexed), mode), "drop"
+
+
+def _report(x: jax.Array, indices: jax.Array, where: Places, block: Block | None) -> None:
+    """Let ``checkify`` see an index that is out of range, in an operation that nothing uses and JAX drops.
+
+    It cannot see the operations of ``by_partitioning``, where an index may count along a block, or along words. Where
+    ``jax.vmap`` has left a batch sharded over Explicit axes, it sees nothing: JAX cannot check inside such a program.
+    """
+    if AxisType.Explicit in jax.sharding.get_abstract_mesh().axis_types:
+        return
+    whole = jnp.broadcast_to(jnp.zeros((), bool), block.sizes) if block else lax.stop_gradient(x)
+    numbers = lax.GatherDimensionNumbers(
+        offset_dims=(), collapsed_slice_dims=tuple(range(x.ndim)), start_index_map=where.indexed
+    )
+    lax.gather(whole, indices, numbers, (1,) * x.ndim, mode="clip")
 
 
 def _write(x: jax.Array, indices: jax.Array, updates: jax.Array, how: Writing) -> jax.Array:
-    """Write for indices in canonical form; ``how`` gets a method and the integers to move."""
+    """Write for indices in canonical form."""
     t = indices.shape[-1]
-    windows = x.shape[t:] if not how.places.batch else ()
-    if windows and math.prod(windows) == 1:
+    if not how.places.batch and x.ndim > t and math.prod(x.shape[t:]) == 1:
         # A slice of one element is an element.
         return _write(x.reshape(x.shape[:t]), indices, updates.reshape(-1), how).reshape(x.shape)
+    write = _write_floats if jnp.issubdtype(x.dtype, jnp.inexact) else _write_once
+    return write(x, indices, updates, how)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(3,))
+def _write_floats(x: jax.Array, indices: jax.Array, updates: jax.Array, how: Writing) -> jax.Array:
+    return _write_once(x, indices, updates, how)
+
+
+@_write_floats.defjvp
+def _write_floats_jvp(
+    how: Writing, primals: tuple[jax.Array, ...], tangents: tuple[jax.Array, ...]
+) -> tuple[jax.Array, jax.Array]:
+    x, indices, updates = primals
+    # The derivative has to know which update wins, and the value has to come from that same update.
+    settled = how._replace(duplicates="last") if how.duplicates == "unspecified" else how
+    won = _alike(partial(winners, x.shape, how=how), indices)
+    return _write_floats(x, indices, updates, settled), tangent(tangents[0], indices, tangents[2], won, how)
+
+
+def _write_once(x: jax.Array, indices: jax.Array, updates: jax.Array, how: Writing) -> jax.Array:
+    return _alike(partial(_write_by_platform, how=how), x, indices, updates)
+
+
+def _alike(function: Callable[..., Any], *operands: Any) -> Any:
+    """Call ``function`` where ``checkify`` does not look, whether or not XLA partitions the program."""
+    return by_partitioning(function, lambda devices, *operands: function(*operands), *operands)
+
+
+def _write_by_platform(x: jax.Array, indices: jax.Array, updates: jax.Array, how: Writing) -> jax.Array:
+    """Choose a method and the integers to move."""
 
     def form(word: int, by_position: bool = False) -> Form:
         chosen = how._replace(word=word, by_position=by_position)
-        return lambda x, indices, updates: write_canonical(x, indices, updates, chosen)
+        return lambda x, indices, updates: write(x, indices, updates, chosen)
 
+    windows = x.shape[indices.shape[-1] :] if not how.places.batch else ()
     few_bits = _has_few_bits(x.dtype)
     static = is_static(*x.shape, *updates.shape)
     few = static and x.size <= MAX_ELEMENTS_PER_UPDATE * updates.size

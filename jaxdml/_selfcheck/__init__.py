@@ -17,6 +17,7 @@ from jaxdml._base.version import __version__
 from jaxdml._display import Display, Side, display
 from jaxdml._selfcheck.judging import Row, check, judge_example, race
 from jaxdml._selfcheck.planning import CHECKS, EXAMPLES, Check, Race, races
+from jaxdml._selfcheck.sharding import sharded_checks
 
 SHARE = 1.0
 """The share of each layout's cases that is drawn; compiling takes much longer than running them all."""
@@ -53,21 +54,36 @@ _COLUMNS: Mapping[str, Side] = {
 }
 
 
+_SHARDED_COLUMNS: Mapping[str, Side] = {
+    "operator": "left",
+    "dtype": "left",
+    "size": "left",
+    "sharded": "left",
+    "devices": "right",
+    "with": "left",
+    "cases": "right",
+    "outputs": "right",
+    "agrees": "left",
+}
+
+
 def _cells(row: Row) -> tuple[str, ...]:
     timing = row.timing
-    times = ("-",) * 3
-    if timing:
-        times = f"{timing.ours.median_ms:.3f}", f"{timing.stock.median_ms:.3f}", f"{timing.ratio:.2f}"
+    own = ("-",) * 3
+    if row.placement:
+        own = row.placement.dimension, str(row.placement.devices), row.placement.means
+    elif timing:
+        own = f"{timing.ours.median_ms:.3f}", f"{timing.stock.median_ms:.3f}", f"{timing.ratio:.2f}"
     compared = str(row.cases), str(row.outputs)
-    return row.operator, row.dtype, row.size, *times, *compared, "yes" if row.agrees else "NO"
+    return row.operator, row.dtype, row.size, *own, *compared, "yes" if row.agrees else "NO"
 
 
 def run(*, thorough: bool = False, seed: int = 0, show: Display | None = None) -> dict[str, Any]:
     """Check and time everything, show it, and return it as JSON can hold it.
 
     Args:
-      thorough: run every layout with every dtype, and every race. The default shares the layouts out among the
-        dtypes, so that it compiles a fifth of the programs.
+      thorough: run every layout with every dtype, every sharding, and every race. The default shares the layouts out
+        among the dtypes, so that it compiles a fifth of the programs.
       seed: what all data is drawn from; the same seed gives every device the same data.
       show: where to show it; None chooses.
     """
@@ -84,9 +100,10 @@ def run(*, thorough: bool = False, seed: int = 0, show: Display | None = None) -
     for example in wrong:
         show.line("  {call}\n    {difference}".format(**example))
 
-    jobs: list[Check | Race] = [*CHECKS, *races(thorough)]
+    checks = [*CHECKS, *sharded_checks(thorough, jax.local_device_count())]
+    jobs: list[Check | Race] = [*checks, *races(thorough)]
     with ThreadPoolExecutor(_THREADS) as pool:
-        checked = iter([pool.submit(check, job, seed, SHARE, thorough) for job in CHECKS])
+        checked = iter([pool.submit(check, job, seed, SHARE, thorough) for job in checks])
         # The races come after all checks, so that nothing else runs while they are timed.
         rows = [
             next(checked).result() if isinstance(job, Check) else race(job, seed)
@@ -94,10 +111,15 @@ def run(*, thorough: bool = False, seed: int = 0, show: Display | None = None) -
         ]
     operators = list(dict.fromkeys(row.operator for row in rows))
     rows.sort(key=lambda row: operators.index(row.operator))
-    show.table(_COLUMNS, [_cells(row) for row in rows])
+    whole = [row for row in rows if not row.placement]
+    sharded = [row for row in rows if row.placement]
+    show.table(_COLUMNS, list(map(_cells, whole)))
     show.line("Times are medians. The stock forms may answer differently for NaNs, -0.0 and rounding.")
+    if sharded:
+        show.table(_SHARDED_COLUMNS, list(map(_cells, sharded)))
     report["rows"] = [dataclasses.asdict(row) for row in rows]
-    report["digest"] = _digest(rows)
+    report["digest"] = _digest(whole)
+    report["sharded_digest"] = _digest(sharded) if sharded else None
     report["agrees"] = not wrong and all(row.agrees for row in rows)
     report["seconds"] = time.perf_counter() - start
     _conclude(report, rows, show)
@@ -106,8 +128,12 @@ def run(*, thorough: bool = False, seed: int = 0, show: Display | None = None) -
 
 def _digest(rows: Iterable[Row]) -> str:
     """Return one digest of all outputs; the order of the rows does not matter."""
-    lines = sorted(f"{row.operator} {row.dtype} {row.size} {row.digest}\n" for row in rows)
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
+    lines = []
+    for row in rows:
+        # Of a sharded row everything but the number of devices, so that all meshes have the same digest.
+        placed = f" {row.placement.dimension} {row.placement.means}" if row.placement else ""
+        lines.append(f"{row.operator} {row.dtype} {row.size}{placed} {row.digest}\n")
+    return hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()
 
 
 def _conclude(report: Mapping[str, Any], rows: Iterable[Row], show: Display) -> None:
@@ -115,13 +141,16 @@ def _conclude(report: Mapping[str, Any], rows: Iterable[Row], show: Display) -> 
     failed = [row for row in rows if row.failure]
     for row in failed:
         assert row.failure is not None
-        show.line(f"{row.operator}, {row.dtype}, disagrees with the oracle:")
+        placed = f"{row.placement}, " if row.placement else ""
+        show.line(f"{row.operator}, {row.dtype}, {placed}disagrees with the oracle:")
         for text in (row.failure.call, row.failure.case, row.failure.difference):
             show.line(f"  {text}")
     if failed:
         again = "python -m jaxdml --seed {seed}".format(**report) + kind
         show.line(f"To get the same cases again: {again}; with --json FILE it writes their inputs, bit for bit.")
     show.line("Digest of every output, the same for this command on every device: {digest:.16}".format(**report))
+    if report["sharded_digest"]:
+        show.line("Digest of the sharded outputs, the same for every mesh: {sharded_digest:.16}".format(**report))
     verdict = "Everything agrees" if report["agrees"] else "SOMETHING DISAGREES"
     show.line(f"{verdict} with the oracle, bit for bit; {{seconds:.0f}} s.".format(**report))
     if not kind:

@@ -27,6 +27,11 @@ class Batch:
     arguments: Arguments
 
     @property
+    def called(self) -> str:
+        """Say how the operator is called."""
+        return self.layout.way
+
+    @property
     def first(self) -> Array:
         """Return the first argument of all cases."""
         assert self.arguments[0] is not None
@@ -36,38 +41,35 @@ class Batch:
         """Return the arguments of one case."""
         return tuple(None if argument is None else argument[number] for argument in self.arguments)
 
+    def program(self, **more: Any) -> Callable[..., Any]:
+        """Return a function of the stacked arguments that calls the operator with its options and ``more`` of them."""
+        return _PROGRAMS[self.layout.way](partial(getattr(jaxdml, self.operator), **self.layout.options, **more))
+
     def ours(self) -> Answers:
         """Return the library's answers."""
-        function = partial(getattr(jaxdml, self.operator), **self.layout.options)
-        return _WAYS[self.layout.way](function, self)
+        if self.layout.way == "eager":
+            return self._one_by_one(getattr(jaxdml, self.operator))
+        return answers(jax.jit(self.program())(*self.arguments))
 
     def oracle(self) -> Answers:
         """Return the oracle's answers."""
-        function = partial(getattr(reference, self.operator), **self.layout.options)
-        return (_all_at_once if self.layout.way == "all at once" else _one_by_one)(function, self)
+        function = getattr(reference, self.operator)
+        if self.layout.way == "all at once":
+            return answers(function(*self.arguments, **self.layout.options))
+        return self._one_by_one(function)
 
-
-def _all_at_once(function: Callable[..., Any], batch: Batch) -> Answers:
-    return answers(function(*batch.arguments))
-
-
-def _one_by_one(function: Callable[..., Any], batch: Batch) -> Answers:
-    results = [answers(function(*batch.case(number))) for number in range(len(batch.first))]
-    return tuple(np.stack(parts) for parts in zip(*results, strict=True))
-
-
-def _one_program(function: Callable[..., Any]) -> Callable[[Callable[..., Any], Batch], Answers]:
-    """Compile ``function(operator)`` as one program and call it on all cases."""
-    return lambda operator, batch: _all_at_once(jax.jit(function(operator)), batch)
+    def _one_by_one(self, function: Callable[..., Any]) -> Answers:
+        cases = map(self.case, range(len(self.first)))
+        results = [answers(function(*case, **self.layout.options)) for case in cases]
+        return tuple(np.stack(parts) for parts in zip(*results, strict=True))
 
 
 def _loop(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *arguments: jax.lax.map(lambda case: function(*case), arguments)
 
 
-_WAYS: Mapping[Way, Callable[[Callable[..., Any], Batch], Answers]] = {
-    "all at once": _one_program(lambda function: function),
-    "one after another": _one_program(_loop),
-    "vmap": _one_program(jax.vmap),
-    "eager": _one_by_one,
+_PROGRAMS: Mapping[Way, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
+    "all at once": lambda function: function,
+    "one after another": _loop,
+    "vmap": jax.vmap,
 }

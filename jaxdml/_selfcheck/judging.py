@@ -20,6 +20,7 @@ from jaxdml._cases.data import unsigned
 from jaxdml._cases.records import Answers, Arguments, Array, Example
 from jaxdml._selfcheck.batches import answers
 from jaxdml._selfcheck.planning import Check, Race, generator
+from jaxdml._selfcheck.sharding import Placement, ShardedCheck
 
 REPEATS, SLOW_REPEATS, SLOW_SECONDS = 7, 3, 1.0
 """How many runs of each side to time; where one run takes longer than ``SLOW_SECONDS``, ``SLOW_REPEATS``."""
@@ -74,6 +75,7 @@ class Row:
     agrees: bool
     failure: Failure | None = None
     timing: Timing | None = None
+    placement: Placement | None = None
 
 
 def _bits(x: Array) -> Array:
@@ -141,14 +143,16 @@ def check(plan: Check, seed: int, share: float, thorough: bool) -> Row:
         count = len(batch.first)
         if difference and failure is None:
             number, how = difference
-            case = f'case {number} of {count} of "{layout.trap}", called {layout.way}'
+            case = f'case {number} of {count} of "{layout.trap}", called {batch.called}'
             failure = _failure(plan.operator, batch.case(number), layout.options, case, how)
         total += count
         outputs += sum(answer.size for answer in expected)
         shapes.append(batch.first.shape[1:])
     ends = dict.fromkeys((min(shapes, key=math.prod), max(shapes, key=math.prod)))
     size = " to ".join("x".join(map(str, shape)) for shape in ends)
-    return Row(plan.operator, plan.dtype, size, total, outputs, digest.hexdigest(), failure is None, failure)
+    placement = plan.placement if isinstance(plan, ShardedCheck) else None
+    compared = total, outputs, digest.hexdigest(), failure is None, failure
+    return Row(plan.operator, plan.dtype, size, *compared, placement=placement)
 
 
 def race(plan: Race, seed: int) -> Row:

@@ -9,7 +9,6 @@ from jax import lax
 
 from jaxdml._algorithms.bits import bits_of
 from jaxdml._algorithms.indexing.exact_gather import take_along_last
-from jaxdml._algorithms.sizes import at_most
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._lowerings import selection
 from jaxdml._sharding.layout import Names
@@ -38,12 +37,12 @@ def select(
       over: the axes that the sequences are sharded over.
     """
     n = x.shape[-1]
-    values, places = selection.select(x, k if at_most(k, n) else n, direction, implementation, refusal)
+    values, places = selection.select(x, min(k, n) if over else k, direction, implementation, refusal)
     if not over:
         return values, places.astype(index_dtype)
     candidates, places = _from_all_shards(values, places, over)
     shards = lax.broadcasted_iota(index_dtype, places.shape, places.ndim - 2)
-    indices = places.astype(index_dtype) + shards * jnp.asarray(n, index_dtype)
+    indices = places.astype(index_dtype) + shards * index_dtype.type(n)
     candidates, indices = (part.reshape(*part.shape[:-2], -1) for part in (candidates, indices))
     values, first = selection.select(candidates, k, direction, None, "")
     return values, take_along_last(indices, first)

@@ -1,7 +1,6 @@
 """Write slices at indexed positions with ``lax.scatter``, with one rule for duplicates on every device."""
 
 import math
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -10,7 +9,6 @@ import numpy as np
 from jax import lax
 
 from jaxdml._algorithms.bits import bits_of
-from jaxdml._algorithms.indexing.canonical_indices import limits_along_last
 from jaxdml._base.shapes import is_static
 
 
@@ -69,7 +67,7 @@ class Writing(NamedTuple):
 
 
 def write(x: jax.Array, indices: jax.Array, updates: jax.Array, how: Writing) -> jax.Array:
-    """Return ``x`` with every update at its place.
+    """Return ``x`` with every update at its place; to differentiate it, use ``tangent``.
 
     Args:
       x: ``[d_1, ..., d_r]``.
@@ -78,12 +76,6 @@ def write(x: jax.Array, indices: jax.Array, updates: jax.Array, how: Writing) ->
       updates: ``[n, d_(t+1), ..., d_r]`` for slices, ``[..., n, ...]`` for elements; of the dtype of ``x``.
       how: the rules, and how elements are moved. Static.
     """
-    if jnp.issubdtype(x.dtype, jnp.inexact):
-        return _write_floats(x, indices, updates, how)
-    return _write(x, indices, updates, how)
-
-
-def _write(x: jax.Array, indices: jax.Array, updates: jax.Array, how: Writing) -> jax.Array:
     moved, moved_updates = x, updates
     if how.word:
         per_word = how.word // x.dtype.itemsize
@@ -163,17 +155,14 @@ def _numbered(updates: jax.Array, numbers: jax.Array, places: Places) -> jax.Arr
     return lax.bitcast_convert_type(taken, updates.dtype) if floats else taken
 
 
-def _ordinals(shape: tuple[int, ...], indices: jax.Array, how: Writing, written: jax.Array | None = None) -> jax.Array:
-    """Number the updates from 1. Return for every position the number of the last update that writes it, or 0.
-
-    Only updates that are ``written`` count; None means all.
-    """
+def _ordinals(shape: tuple[int, ...], indices: jax.Array, how: Writing) -> jax.Array:
+    """Number the updates from 1. Return for every position the number of the last update that writes it, or 0."""
     places = how.places
     numbers = _numbers(indices, places)
     return lax.scatter_max(
         jnp.zeros([size for d, size in enumerate(shape) if d in places.indexed + places.batch], jnp.uint32),
         indices,
-        numbers if written is None else jnp.where(written, numbers, jnp.uint32(0)),
+        numbers,
         _scatter_numbers(places, len(places.indexed + places.batch), numbers.ndim),
         mode=lax.GatherScatterMode.from_any(how.mode),
     )
@@ -190,44 +179,47 @@ def _at(ordinals: jax.Array, indices: jax.Array, how: Writing) -> jax.Array:
 
 def _last_writers(shape: tuple[int, ...], indices: jax.Array, how: Writing) -> jax.Array:
     """Return for each update which update is the last to write its position; for a dropped one, any."""
-    written = None
-    places = how.places
-    if len(places.indexed + places.batch) < len(shape):
-        # Clip the indices. Otherwise ``checkify`` would report one out of range here, as one of the ordinals, which
-        # have fewer dimensions than x, and not where x is written.
-        sizes = [shape[d] for d in places.indexed]
-        inside = jnp.clip(indices, 0, limits_along_last(sizes, indices.ndim, indices.dtype) - 1)
-        written = None if how.mode == "clip" else (inside == indices).all(axis=-1)
-        indices, how = inside, how._replace(mode="promise_in_bounds")
-    last = _at(_ordinals(shape, indices, how, written), indices, how)
+    last = _at(_ordinals(shape, indices, how), indices, how)
     return jnp.maximum(last, 1) - 1
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(3,))
-def _write_floats(x: jax.Array, indices: jax.Array, updates: jax.Array, how: Writing) -> jax.Array:
-    return _write(x, indices, updates, how)
+def winners(shape: tuple[int, ...], indices: jax.Array, how: Writing) -> tuple[jax.Array, jax.Array]:
+    """Return which updates are the last to write their position, and which positions of ``x`` no update writes."""
+    ordinals = _ordinals(shape, indices, how)
+    return _at(ordinals, indices, how) == _numbers(indices, how.places), ordinals == 0
 
 
-@_write_floats.defjvp
-def _write_floats_jvp(
-    how: Writing, primals: tuple[jax.Array, ...], tangents: tuple[jax.Array, ...]
-) -> tuple[jax.Array, jax.Array]:
-    x, indices, updates = primals
-    # The derivative has to know which update wins, and the value has to come from that same update.
-    settled = how._replace(duplicates="last") if how.duplicates == "unspecified" else how
-    written = _write_floats(x, indices, updates, settled)
+def tangent(
+    x: jax.Array, indices: jax.Array, updates: jax.Array, won: tuple[jax.Array, jax.Array], how: Writing
+) -> jax.Array:
+    """Return the tangent of what ``write`` returns, from the tangents of ``x`` and of ``updates``.
+
+    Args:
+      x: as for ``write``.
+      indices: as for ``write``.
+      updates: as for ``write``.
+      won: what ``winners`` returns; not used for unique indices.
+      how: as for ``write``.
+    """
+    places = how.places
+    if places.batch:
+        # Address every dimension: ``checkify`` cannot look at a scatter with batch dimensions.
+        dimensions = range(x.ndim)
+        iotas = [lax.broadcasted_iota(indices.dtype, updates.shape, d) for d in dimensions]
+        indices = jnp.stack([indices[..., 0] if d in places.indexed else iotas[d] for d in dimensions], axis=-1)
+        how = how._replace(places=places._replace(indexed=tuple(dimensions), batch=()))
     if how.duplicates == "unique":
-        return written, _scatter(tangents[0], indices, tangents[2], how)
+        return _scatter(x, indices, updates, how)
     # Scatter by adding, because JAX transposes lax.scatter only for unique indices. Each element gets one tangent, and
     # all else added to it is -0.0, which changes no number, not even the sign of a zero.
+    last, untouched = won
     negative_zero = -np.zeros((), x.dtype)
-    ordinals = _ordinals(x.shape, indices, how)
-    last = _at(ordinals, indices, how) == _numbers(indices, how.places)
-    kept = jnp.where(_trailing(ordinals, x.ndim) == 0, tangents[0], negative_zero)
-    added = jnp.where(_trailing(last, updates.ndim), tangents[2], negative_zero)
+    kept = jnp.where(_trailing(untouched, x.ndim), x, negative_zero)
+    added = jnp.where(_trailing(last, updates.ndim), updates, negative_zero)
+    inside = jnp.where(last[..., None], indices, 0)
     numbers = _scatter_numbers(how.places, x.ndim, updates.ndim)
-    tangent = lax.scatter_add(kept, indices, added, numbers, mode=lax.GatherScatterMode.from_any(how.mode))
-    return written, tangent
+    mode = how.mode if how.mode == "clip" else "promise_in_bounds"
+    return lax.scatter_add(kept, inside, added, numbers, mode=lax.GatherScatterMode.from_any(mode))
 
 
 def _trailing(mask: jax.Array, rank: int) -> jax.Array:
