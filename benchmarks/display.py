@@ -1,13 +1,12 @@
 """Show progress, and the results as tables."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from rich import box, progress
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.cases import Case
 from benchmarks.peers import OURS
 from benchmarks.report import fraction, geometric_mean, medians, missing, ratio, ratios
 
@@ -16,7 +15,18 @@ if not console.is_terminal:
     console = Console(highlight=False, width=200)  # A file has no width to fit.
 
 
-def follow(cases: Sequence[Case]) -> Iterator[Case]:
+class Named(Protocol):
+    """What has a name to show."""
+
+    @property
+    def name(self) -> str:
+        """Return the name."""
+
+
+_Named = TypeVar("_Named", bound=Named)
+
+
+def follow(cases: Sequence[_Named]) -> Iterator[_Named]:
     """Go through the cases and show which one is running."""
     columns = progress.BarColumn(), progress.MofNCompleteColumn(), progress.TimeRemainingColumn()
     with progress.Progress(*columns, progress.TextColumn("{task.description}"), console=console, transient=True) as bar:

@@ -25,7 +25,7 @@ ALLOCATOR = {
 measured is that of clearing them."""
 
 _FLAGS = ("XLA_FLAGS", "JAX_PLATFORMS", "OMP_NUM_THREADS", "OMP_WAIT_POLICY", "KMP_BLOCKTIME", *ALLOCATOR)
-_PACKAGES = ("jax", "jaxlib", "numpy", "onnxruntime", "torch")
+_PACKAGES = ("jax", "jaxlib", "libtpu", "numpy", "onnxruntime", "torch")
 
 
 def settle() -> None:

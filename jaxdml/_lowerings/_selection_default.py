@@ -2,14 +2,16 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import jax
 from jax import export
 
-from jaxdml._algorithms.selection.chunk_maxima import among_in_order, ascending, keep_in_order
+from jaxdml._algorithms.selection.chunk_maxima import among_by_sort, among_in_order, ascending, keep_in_order
 from jaxdml._algorithms.selection.chunk_maxima import by_chunk_maxima as prune
-from jaxdml._algorithms.selection.whole_axis import Select, by_integer_top_k, by_sort
+from jaxdml._algorithms.selection.segments import Merging, by_adding, with_keys
+from jaxdml._algorithms.selection.whole_axis import Select, by_integer_top_k, by_sort, by_sort_with_keys
 from jaxdml._base.axis_direction import AxisDirection
 
 LAX_TOP_K_LIMIT = 2**31 - 1
@@ -31,6 +33,14 @@ class Pruning(NamedTuple):
 
 
 PRUNING = Pruning(min_length=2**10, min_length_per_k=16)
+
+PARTITIONED_PRUNING = Pruning(min_length=2**13, min_length_per_k=16)
+"""The sizes from which pruning pays on a TPU where XLA partitions the program.
+
+``python -m benchmarks.traffic --platforms tpu`` shows what the TPU's compiler estimates, with any value here. At 2,048
+and 4,096 elements it gives a sort of all of them at most a quarter of the time of pruning, which reads single elements.
+It counts a sort as one pass over memory, so sequences for which it gains less are pruned.
+"""
 
 
 def chunk_length(n: int, k: int) -> int:
@@ -63,8 +73,13 @@ def best(x: jax.Array, k: int, direction: AxisDirection, *, pruned: Select = pru
     return (by_sort if n > LAX_TOP_K_LIMIT else by_integer_top_k)(x, k, direction)
 
 
-def best_partitioned(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
+def best_partitioned(
+    x: jax.Array, k: int, direction: AxisDirection, *, pruning: Pruning = PARTITIONED_PRUNING
+) -> tuple[jax.Array, jax.Array]:
     """Select by the best method whose batch XLA can partition; ``lax.top_k`` would gather the whole of ``x``."""
-    if export.is_symbolic_dim(x.shape[-1]) or not PRUNING.pays(x.shape[-1], k):
-        return by_sort(x, k, direction)
-    return pruned(x, k, direction, select=by_sort)
+    if export.is_symbolic_dim(x.shape[-1]) or not pruning.pays(x.shape[-1], k):
+        return by_sort_with_keys(x, k, direction)
+    return with_keys(partial(pruned, select=by_sort))(x, k, direction)
+
+
+MERGING = Merging(by_adding, among_by_sort)

@@ -9,7 +9,9 @@ from typing import NamedTuple
 
 import jax
 
+from jaxdml._algorithms.selection.chunk_maxima import among_in_order
 from jaxdml._algorithms.selection.packed_keys import among_packed, by_ranks, by_sorting
+from jaxdml._algorithms.selection.segments import Merging, by_indexing, with_keys
 from jaxdml._algorithms.selection.tournament import by_tournament
 from jaxdml._algorithms.selection.whole_axis import Select
 from jaxdml._base.axis_direction import AxisDirection
@@ -106,11 +108,15 @@ def best(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
     return _best(x, k, direction, partial(_selection_default.best, pruned=pruned))
 
 
-def best_partitioned(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
+def _otherwise_partitioned(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
+    return _selection_default.best_partitioned(x, k, direction, pruning=_selection_default.PRUNING)[1]
+
+
+def _best_partitioned(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
     """Select by the best method whose batch XLA can partition."""
     # The rounds of a tournament depend on the sizes. One that is symbolic takes the form without rounds.
-    select = partial(_best, otherwise=_selection_default.best_partitioned)
-    return (select if is_static(*x.shape) else _selection_default.best_partitioned)(x, k, direction)
+    select = partial(_best, otherwise=_otherwise_partitioned) if is_static(*x.shape) else _otherwise_partitioned
+    return select(x, k, direction)
 
 
 def _best(x: jax.Array, k: int, direction: AxisDirection, otherwise: Select) -> jax.Array:
@@ -118,3 +124,8 @@ def _best(x: jax.Array, k: int, direction: AxisDirection, otherwise: Select) -> 
     if x.dtype.itemsize <= 4 and n <= LAX_TOP_K_LIMIT and _pays(rows, n, k):
         return tournament(x, k, direction)
     return otherwise(x, k, direction)
+
+
+best_partitioned = with_keys(_best_partitioned)
+
+MERGING = Merging(by_indexing, among_in_order(_best_partitioned))

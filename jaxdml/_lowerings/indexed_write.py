@@ -67,7 +67,7 @@ def write_slices(
         how = Writing(of_slices(1), mode, duplicates)
         return _write(x[None], jnp.zeros((n, 1), jnp.int32), updates.reshape(n, *x.shape), how)[0]
     where = of_slices(t)
-    places, mode = _canonical(x, indices.reshape(n, t), where, mode, block)
+    places, mode = _canonical(x, indices.reshape(n, t), where, mode, duplicates, block)
     return _write(x, places, updates.reshape(n, *x.shape[t:]), Writing(where, mode, duplicates))
 
 
@@ -93,32 +93,30 @@ def write_elements(
     """
     if all(indices.shape[d] == x.shape[d] for d in range(x.ndim) if d != axis):
         where = of_elements(x.ndim, axis)
-        places, mode = _canonical(x, indices[..., None], where, mode, block)
+        places, mode = _canonical(x, indices[..., None], where, mode, duplicates, block)
         return _write(x, places, updates, Writing(where, mode, duplicates))
     # Where indices are smaller, only coordinates can tell which elements of x have updates. Narrow for the longest
     # dimension, because one dtype has to hold every coordinate.
-    along = narrow(indices, (longest(block.sizes if block else x.shape),))
+    narrowed = narrow(indices, (longest(block.sizes if block else x.shape),))
+    # XLA would move the coordinates, which are one for each dimension.
+    along = _on_all_devices(narrowed, *range(x.ndim))
     coordinates = [along if d == axis else lax.broadcasted_iota(along.dtype, along.shape, d) for d in range(x.ndim)]
     stacked = jnp.stack(coordinates, axis=-1).reshape(-1, x.ndim)
     where = of_slices(x.ndim)
-    places, mode = _canonical(x, stacked, where, mode, block)
+    places, mode = _canonical(x, stacked, where, mode, duplicates, block)
     return _write(x, places, updates.reshape(-1), Writing(where, mode, duplicates))
 
 
 def _canonical(
-    x: jax.Array, indices: jax.Array, where: Places, mode: str, block: Block | None
+    x: jax.Array, indices: jax.Array, where: Places, mode: str, duplicates: str, block: Block | None
 ) -> tuple[jax.Array, str]:
     """Return the indices ``[..., t]`` in canonical form, and the mode to write with."""
     whole = block.sizes if block else x.shape
     sizes = tuple(whole[d] for d in where.indexed)
-    narrowed = wrap(narrow(indices, sizes), sizes, mode)
-    _report(x, narrowed, where, block)
-    # XLA would number the updates on each device, and then merge as many numbers as x has positions.
-    places = by_partitioning(
-        lambda indices: indices,
-        lambda devices, indices: indices if devices == 1 else on_all_devices(indices, where.numbered),
-        narrowed,
-    )
+    places = wrap(narrow(indices, sizes), sizes, mode)
+    _report(x, places, where, block)
+    if duplicates == "last":
+        places = _on_all_devices(places, where.numbered)
     if block is None:
         return places, mode
     starts = jnp.stack([jnp.asarray(block.starts[d], places.dtype) for d in where.indexed])
@@ -138,6 +136,21 @@ def _report(x: jax.Array, indices: jax.Array, where: Places, block: Block | None
         offset_dims=(), collapsed_slice_dims=tuple(range(x.ndim)), start_index_map=where.indexed
     )
     lax.gather(whole, indices, numbers, (1,) * x.ndim, mode="clip")
+
+
+def _on_all_devices(indices: jax.Array, *dimensions: int) -> jax.Array:
+    """Return ``indices``; if XLA partitions the program, have it put these dimensions whole on every device.
+
+    If updates are numbered by sharded indices, XLA numbers those of each device, and then merges as many numbers as
+    ``x`` has positions.
+    """
+
+    def whole(devices: int, indices: jax.Array) -> jax.Array:
+        for dimension in dimensions if devices > 1 else ():
+            indices = on_all_devices(indices, dimension)
+        return indices
+
+    return by_partitioning(lambda indices: indices, whole, indices)
 
 
 def _write(x: jax.Array, indices: jax.Array, updates: jax.Array, how: Writing) -> jax.Array:
@@ -161,7 +174,9 @@ def _write_floats_jvp(
 ) -> tuple[jax.Array, jax.Array]:
     x, indices, updates = primals
     # The derivative has to know which update wins, and the value has to come from that same update.
-    settled = how._replace(duplicates="last") if how.duplicates == "unspecified" else how
+    settled = how
+    if how.duplicates == "unspecified":
+        settled, indices = how._replace(duplicates="last"), _on_all_devices(indices, how.places.numbered)
     won = _alike(partial(winners, x.shape, how=how), indices)
     return _write_floats(x, indices, updates, settled), tangent(tangents[0], indices, tangents[2], won, how)
 

@@ -8,7 +8,7 @@ import jax
 from jax import lax
 
 from jaxdml._algorithms.indexing.exact_gather import take_along_last
-from jaxdml._algorithms.selection.segments import by_segments
+from jaxdml._algorithms.selection.segments import by_segments, with_keys
 from jaxdml._algorithms.selection.threshold import by_threshold
 from jaxdml._algorithms.selection.whole_axis import by_float_top_k, by_integer_top_k, by_sort
 from jaxdml._algorithms.sizes import at_most
@@ -42,7 +42,12 @@ ONLY_ON = {"float_top_k": "cpu"}
 
 _BEST = Kernel(_selection_default.best, _selection_cpu.best, _selection_gpu.best)
 
-_BEST_PARTITIONED = Kernel(_selection_default.best_partitioned, gpu=_selection_gpu.best_partitioned)
+_BEST_PARTITIONED = Kernel(
+    _selection_default.best_partitioned,
+    partial(_selection_default.best_partitioned, pruning=_selection_default.PRUNING),
+    _selection_gpu.best_partitioned,
+)
+"""Each returns keys too."""
 
 
 _FOR_EVERY_N = "sort", "integer_top_k", "float_top_k"
@@ -110,13 +115,15 @@ def _chosen(x: jax.Array, k: int, direction: AxisDirection, implementation: str 
         return run(forms, x.reshape(math.prod(batch), n), refusal=refusal).reshape(*batch, k)
 
     def partitioned(devices: int, x: jax.Array) -> jax.Array:
-        kernel = METHODS[implementation] if implementation else _BEST_PARTITIONED
-
         def in_segments(platform: str) -> Form | None:
-            select = getattr(kernel, platform)
-            merge: Any = getattr(_BEST_PARTITIONED, platform) or _BEST_PARTITIONED.default
+            if implementation:
+                forced = getattr(METHODS[implementation], platform)
+                select = forced and with_keys(forced)
+            else:
+                select = getattr(_BEST_PARTITIONED, platform)
+            merging = _selection_gpu.MERGING if platform == "gpu" else _selection_default.MERGING
             given: dict[str, Any] = {"k": k, "direction": direction, "devices": devices}
-            return select and partial(by_segments, select=select, merge=merge, **given)
+            return select and partial(by_segments, select=select, merging=merging, **given)
 
         return run(Kernel(*map(in_segments, Kernel._fields)), x, refusal=refusal)
 

@@ -76,6 +76,12 @@ def among_in_order(select: Select) -> Among:
     return among
 
 
+def among_by_sort(keys: jax.Array, positions: jax.Array, k: int, n: int) -> jax.Array:
+    """Sort candidates whose positions ascend, together with their positions."""
+    del n
+    return lax.sort((~keys, positions), dimension=keys.ndim - 1, is_stable=True, num_keys=1)[1][..., :k]
+
+
 def by_chunk_maxima(
     x: jax.Array,
     k: int,

@@ -26,12 +26,22 @@ def index_dtype(n: int) -> jnp.dtype:
 
 def by_sort(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
     """Sort the whole sequence stably, together with its indices."""
+    return _sorted(x, direction)[1][..., :k]
+
+
+def by_sort_with_keys(x: jax.Array, k: int, direction: AxisDirection) -> tuple[jax.Array, jax.Array]:
+    """Sort as ``by_sort`` does; return the keys of the first k too, before the indices."""
+    keys, order = _sorted(x, direction)
+    return ~keys[..., :k], order[..., :k]
+
+
+def _sorted(x: jax.Array, direction: AxisDirection) -> tuple[jax.Array, jax.Array]:
     # lax.sort puts small keys first, so it gets the keys of the opposite direction.
     keys = order_keys(x, AxisDirection(1 - direction))
     last = x.ndim - 1
     positions = lax.broadcasted_iota(index_dtype(x.shape[-1]), x.shape, last)
-    _, order = lax.sort((keys, positions), dimension=last, is_stable=True, num_keys=1)
-    return order[..., :k]
+    keys, order = lax.sort((keys, positions), dimension=last, is_stable=True, num_keys=1)
+    return keys, order
 
 
 def by_integer_top_k(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:

@@ -1,0 +1,32 @@
+"""Small sharded calls: one for each rule of what may be sent between devices."""
+
+from benchmarks.sharded_calls import product, scatter_elements, scatter_nd, top_k
+from benchmarks.shardings import TWO
+
+SMALL = (
+    top_k("the axis, 1-D", (4096,), 8, "d"),
+    top_k("the axis, not the last one", (2, 1024, 3), 4, None, "d", axis=1),
+    top_k("the axis and the batch", (4, 256), 3, "d", "e", axes=TWO),
+    top_k("k above a shard's length", (2, 64), 11, None, "d"),
+    top_k("the middle dimension", (2, 8, 64), 3, None, "d"),
+    top_k("two dimensions of the batch", (2, 4, 64), 3, "d", "e", axes=TWO),
+    scatter_nd("rows", (64, 3), 5, "d"),
+    scatter_nd("rows, the last duplicate wins", (64, 3), 5, "d", duplicates="last"),
+    scatter_nd("slices", (64, 8), 5, None, "d"),
+    scatter_nd("rows, indices and updates", (64, 3), 16, "d", updates_over="d"),
+    scatter_nd("both indexed dimensions", (8, 8, 3), 5, "d", "e", depth=2, axes=TWO),
+    scatter_elements("columns", (9, 16), (5, 16), None, "d"),
+    scatter_elements("rows, along the columns", (16, 9), (16, 5), "d", axis=1),
+    scatter_elements("the axis", (64, 3), (16, 3), "d", gathers=True),
+    product("rows and columns", (16, 96, 16), rows="d", columns="e", dtype="uint8", by_axis=True, axes=TWO),
+    product("K", (4, 1024, 6), depth="d", dtype="uint8", by_axis=True),
+    product("K = 80,000", (4, 80_000, 6), depth="d"),
+)
+
+WAYS = [(call, way) for call in SMALL for way in call.ways]
+"""The calls, each on a mesh of both kinds and with ``axis_name`` where it has one."""
+
+
+def named(part):
+    """Return what pytest shows of a call."""
+    return getattr(part, "name", part)
