@@ -504,13 +504,6 @@ def test_subnormal_scales_count_too(name, bits):
     assert_same_bits(multiply(*given), reference.quantized_linear_matrix_multiply(*given))
 
 
-def test_nothing_depends_on_being_compiled():
-    given = np.uint8([[9, 200]]), ONE, np.uint8(3), np.int8([[7], [-5]]), ONE, None, np.float32(8)
-    with jax.disable_jit():
-        got = multiply(*given)
-    assert_same_bits(got, reference.quantized_linear_matrix_multiply(*given))
-
-
 @pytest.mark.parametrize("axes", [(0, None, None), (None, 0, None), (None, None, 0), (1, 1, 0), (2, 0, None)])
 def test_vmap_over_any_argument_is_a_loop(axes):
     rng = np.random.default_rng(0)
@@ -548,14 +541,6 @@ def test_ragged_sizes_in_any_layout(sizes, dtype, layout):
     assert_same_bits(got, reference.quantized_linear_matrix_multiply(a, scale, zero, b, ONE, None, ONE))
 
 
-def test_derivatives_are_zero_and_no_error():
-    a, b = np.ones((2, 3), np.int8), np.ones((3, 2), np.int8)
-    _, tangent = jax.jvp(lambda s: multiply(a, s, None, b, ONE, None, ONE), (ONE,), (ONE,))
-    assert tangent.dtype == jax.dtypes.float0
-    gradient = jax.grad(lambda s: multiply(a, s, None, b, s, None, s).astype(jnp.float32).sum())(ONE)
-    assert gradient == 0
-
-
 @pytest.mark.parametrize("x64", [False, True])
 def test_python_numbers_take_the_dtype_that_is_wanted(x64):
     with jax.enable_x64(x64):
@@ -569,12 +554,6 @@ def test_python_numbers_take_the_dtype_that_is_wanted(x64):
 def test_one_row_is_differentiated_too():
     a, b = np.ones((1, 3), np.int8), np.ones((3, 2), np.int8)
     assert jax.grad(lambda s: multiply(a, s, None, b, s, None, s).astype(jnp.float32).sum())(ONE) == 0
-
-
-def test_exports_for_every_platform():
-    arguments = (np.int8([[5, 6]]), ONE, np.int8(1), np.uint8([[3], [4]]), ONE, np.uint8(2), np.float32(2))
-    exported = jax.export.export(jax.jit(multiply), platforms=["cpu", "cuda", "tpu"])(*arguments)
-    assert_same_bits(exported.call(*arguments), reference.quantized_linear_matrix_multiply(*arguments))
 
 
 def test_the_oracle_refuses_meaningless_scales():

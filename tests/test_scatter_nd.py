@@ -345,15 +345,6 @@ def test_nothing_depends_on_being_compiled(duplicates):
     assert got.tolist() == elements.tolist() == [1, 0, 0, 1, 0]
 
 
-def test_exports_for_every_platform():
-    def call(x, i, u):
-        return jaxdml.scatter_nd(x, i, u, duplicates="last")
-
-    arguments = (np.zeros(5, np.float32), np.array([[1], [-1], [1]], np.int32), np.ones(3, np.float32))
-    exported = jax.export.export(jax.jit(call), platforms=["cpu", "cuda", "tpu"])(*arguments)
-    assert_same_bits(exported.call(*arguments), reference.scatter_nd(*arguments))
-
-
 def test_donation_writes_in_place():
     compiled = (
         jax.jit(jaxdml.scatter_nd, donate_argnums=0)

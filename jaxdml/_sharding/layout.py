@@ -97,8 +97,8 @@ def on_shards(part: Callable[..., Any], where: Layout, *operands: Any) -> Any:
         x if spec is None else _resharded(x, NamedSharding(mesh, spec))
         for x, spec in zip(operands, where.operands, strict=True)
     )
-    # No names mean all axes but those that jax.vmap maps over an array dimension; a name of those would be an error.
-    # Beside Auto axes, which stay as they are, name the axes that shard something.
+    # An empty set means all axes except those over which jax.vmap maps; naming one of those is an error. But Auto axes
+    # have to stay as they are. If the mesh has any, name the axes that shard something.
     names = set()
     if any(kind != AxisType.Explicit for kind in mesh.axis_types):
         names = {

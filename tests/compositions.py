@@ -1,0 +1,172 @@
+"""One small call of every operator, for tests of transformations and of meshes: a new operator needs one entry here."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import PartitionSpec as P
+
+import jaxdml
+from jaxdml import reference
+from jaxdml._lowerings import indexed_write, integer_product, selection
+from tests.strategies import data
+
+Arrays = tuple[np.ndarray, ...]
+
+ON_CPU = jax.default_backend() == "cpu"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the arguments and results of the call are sharded, over the mesh axes ``x`` and ``y``."""
+
+    specs: tuple[P, ...]
+    results: tuple[P, ...]
+    axis_name: str | None = None
+    """The mesh axis that the operator has to know by its name, if it is called on blocks of such arguments."""
+    independent: bool = False
+    """Whether blocks of such arguments need not know of each other."""
+
+    def without(self, axis: str) -> "Layout":
+        """Return the layout that leaves one mesh axis free."""
+        specs, results = (
+            tuple(P(*(None if name == axis else name for name in spec)) for spec in part)
+            for part in (self.specs, self.results)
+        )
+        return replace(self, specs=specs, results=results)
+
+
+@dataclass(frozen=True)
+class Composition:
+    """A call of one operator. Sharded dimensions are multiples of 4, or of 2 if they are sharded over ``x``."""
+
+    draw: Callable[..., Arrays]
+    """Takes a generator and whether to draw tame arguments, which have small integers and no index out of range."""
+    layouts: Mapping[str, Layout]
+    """By what is sharded. The first is for all transformations; blocks of the last are independent."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    differentiable: tuple[int, ...] = (0,)
+    derivative: Callable[..., np.ndarray] | None = None
+    """Takes the arguments with tangents in the place of floats, and the arguments; returns the first result's tangent.
+
+    None if all results are integers."""
+    mapped: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: {"x": (0,)})
+    """What ``vmap`` maps alone, by name."""
+    mapped_on_meshes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """The same on meshes, if it is less."""
+    donated: Mapping[str, Any] = field(default_factory=dict)
+    """The options with which the first result can take the place of the first argument."""
+    index: int | None = None
+    """The argument that holds indices, of which some that are not tame are out of range."""
+    methods: tuple[str, ...] = ()
+    """What ``implementation`` can be, on the machine that runs the tests."""
+    draw_long: Callable[..., Arrays] | None = None
+    """Draws arguments that every method can serve, if those of ``draw`` are too short."""
+
+
+def call(module: Any, name: str, *arguments: Any, **more: Any) -> tuple[Any, ...]:
+    """Call an operator, or its oracle, and return a tuple of results."""
+    result = getattr(module, name)(*arguments, **{**COMPOSITIONS[name].options, **more})
+    return tuple(result) if isinstance(result, tuple) else (result,)
+
+
+operator, oracle = partial(call, jaxdml), partial(call, reference)
+
+
+def operands(name: str, seed: int = 0, *, tame: bool = False, long: bool = False) -> Arrays:
+    """Draw the arguments of one call."""
+    draw = (long and COMPOSITIONS[name].draw_long) or COMPOSITIONS[name].draw
+    return draw(np.random.default_rng(seed), tame)
+
+
+def _floats(rng, tame, shape):
+    if tame:
+        return rng.integers(-9, 9, shape).astype(np.float32)
+    return data("mixed", rng.integers(2**32), shape, np.dtype(np.float32))
+
+
+def _scattered(rng, tame, *, indices, updates, size=4):
+    drawn = rng.integers(-size if tame else -size - 2, size if tame else size + 2, indices).astype(np.int32)
+    return _floats(rng, tame, (4, 4)), drawn, _floats(rng, tame, updates)
+
+
+def _quantized(rng, tame):
+    a, b = rng.integers(0, 256, (2, 4, 8)).astype(np.uint8), rng.integers(-128, 128, (2, 8, 8)).astype(np.int8)
+    a_scale, b_scale, output_scale = (
+        (np.exp2(rng.integers(-1, 2, shape)) if tame else rng.uniform(0.5, 2, shape)).astype(np.float32)
+        for shape in ((4,), (8,), ())
+    )
+    a_zero, b_zero, output_zero = np.uint8(rng.integers(256, size=4)), np.int8(rng.integers(9)), np.uint8(128)
+    return a, a_scale, a_zero, b, b_scale, b_zero, np.float32(256) * output_scale, output_zero
+
+
+def _taken(tangents, at):
+    _, indices = oracle("top_k", *at)
+    return np.take_along_axis(tangents[0], indices.astype(int), -1)
+
+
+def _written(name, tangents, at):
+    return oracle(name, tangents[0], at[1], tangents[2])[0]
+
+
+_SCATTERS = Composition(
+    draw=partial(_scattered, indices=(6, 1), updates=(6, 4)),
+    layouts={
+        "rows_and_columns": Layout((P("y", "x"), P(), P(None, "x")), (P("y", "x"),), "y"),
+        "updates": Layout((P(None, "y"), P("x"), P("x", "y")), (P(None, "y"),)),
+        "columns": Layout((P(None, "y"), P(), P(None, "y")), (P(None, "y"),), independent=True),
+    },
+    options={"duplicates": "last"},
+    differentiable=(0, 2),
+    mapped={"x": (0,), "indices": (1,), "updates": (2,)},
+    index=1,
+    methods=indexed_write.METHODS,
+)
+
+COMPOSITIONS = {
+    "top_k": Composition(
+        draw=lambda rng, tame: (_floats(rng, tame, (2, 4, 8)),),
+        layouts={
+            "selected": Layout((P("x", None, "y"),), (P("x", None, None),) * 2, "y"),
+            "batch": Layout((P("x", "y", None),), (P("x", "y", None),) * 2, independent=True),
+        },
+        options={"k": 3},
+        methods=tuple(name for name in selection.METHODS if ON_CPU or name not in selection.ONLY_ON),
+        draw_long=lambda rng, tame: (_floats(rng, tame, (2, 4, 48)),),
+        derivative=_taken,
+        donated={"k": 8},
+    ),
+    "scatter_nd": replace(_SCATTERS, derivative=partial(_written, "scatter_nd")),
+    "scatter_elements": replace(
+        _SCATTERS,
+        draw=partial(_scattered, indices=(6, 4), updates=(6, 4)),
+        layouts={
+            "rows_and_columns": Layout((P("x", "y"), P(None, "y"), P(None, "y")), (P("x", "y"),)),
+            "updates": Layout((P(None, "y"), P("x", "y"), P("x", "y")), (P(None, "y"),)),
+            "columns": Layout((P(None, "y"),) * 3, (P(None, "y"),), independent=True),
+        },
+        derivative=partial(_written, "scatter_elements"),
+    ),
+    "quantized_linear_matrix_multiply": Composition(
+        draw=_quantized,
+        layouts={
+            "depth": Layout((P("x", None, "y"), P(), P(), P("x", "y", None), *[P()] * 4), (P("x", None, None),), "y"),
+            "rows_and_columns": Layout(
+                (P(None, "x", None), P("x"), P("x"), P(None, None, "y"), P("y"), P(), P(), P()),
+                (P(None, "x", "y"),),
+                independent=True,
+            ),
+            "rows": Layout(
+                (P("x", "y", None), P("y"), P("y"), P("x"), *[P()] * 4), (P("x", "y", None),), independent=True
+            ),
+        },
+        methods=tuple(name for name in integer_product.METHODS if ON_CPU or name not in integer_product.ONLY_ON),
+        differentiable=(1, 4, 6),
+        mapped={"a": (0,), "b": (3,), "scales": (1, 4, 6), "zero_points": (2, 5, 7)},
+        mapped_on_meshes={"a_and_zero_points": (0, 2, 5, 7), "b_and_scales": (1, 3, 4, 6)},
+    ),
+}
+"""By the operator's name."""
