@@ -50,7 +50,7 @@ def jit_of(label):
 
 
 def implementations(name, layout):
-    """Call the operator with each of its methods."""
+    """Call the operator with each of its methods, on blocks in ``shard_map``, which checks what varies over axes."""
     methods, arguments = COMPOSITIONS[name].methods, operands(name, long=True)
 
     def program(f, *arguments):
@@ -58,8 +58,7 @@ def implementations(name, layout):
 
     expected = dict.fromkeys(methods, oracle(name, *arguments))
     results = dict.fromkeys(methods, layout.results)
-    everywhere = "axis_name", "shard_map"
-    return Cell(program, arguments, layout.specs, expected, layout, results, inside=everywhere)
+    return Cell(program, arguments, layout.specs, expected, layout, results, inside=("shard_map",))
 
 
 def while_loop(name, layout):
@@ -364,15 +363,15 @@ def transformations_of(name: str, placement: str, labels: Iterable[str]) -> dict
     On meshes some transformations are only tested as parts of others, because those programs take longer to compile.
     """
     on_mesh, composition = placement != "one", COMPOSITIONS[name]
-    # cond scans; lax_map and vmap_nested map axes of every kind.
-    every = [jit, while_loop, cond, lax_map, vmap_spmd_axis_name, vmap_nested, checkpoint, jacfwd, jacrev, hessian]
+    every = [jit, while_loop, cond, lax_map, vmap_nested, checkpoint, jacfwd, jacrev, hessian]
     if on_mesh and composition.derivative is None:
-        # checkpoint has a vjp in it. Without a derivative, that is all that jvp and linearize do.
+        # vmap_nested has a mesh axis, and other axes; checkpoint has a vjp. Without a derivative, jvp does no more.
         # JAX cannot read a report for each device and one for all of them together.
         every += [checkify_user, checkify_float] if placement == "explicit" else [checkify_all]
     else:
-        every += [vmap_middle, vmap_several, jvp, linearize, vjp, checkify_user, checkify_index, checkify_float]
-    every += [] if on_mesh else [scan]
+        every += [vmap_spmd_axis_name, vmap_middle, vmap_several, jvp, linearize, vjp]
+        every += [checkify_user, checkify_index, checkify_float]
+    every += [] if on_mesh else [scan]  # On meshes, cond scans.
     every += [implementations] if placement == "shard_map" else []
     groups = composition.mapped_on_meshes if on_mesh and composition.mapped_on_meshes else composition.mapped
     mapped = {f"vmap_{group}": vmap_of(places) for group, places in groups.items()}
