@@ -17,15 +17,6 @@ def _lacks_axis_name(name):
     assert "axis_name" not in inspect.signature(getattr(jaxdml, name)).parameters
 
 
-def _stock_mapped_scatter_fails(name):
-    """Prove that checkify fails on ``x.at[i].set(updates)`` under ``vmap``, too."""
-    del name
-    mapped = jax.vmap(lambda x, i, updates: x.at[i].set(updates))
-    x, i = np.ones((4, 4), np.float32), np.zeros((4, 2), np.int32)
-    with pytest.raises(IndexError):
-        jax.eval_shape(checkify.checkify(mapped, errors=checkify.index_checks), x, i, x[:, :2])
-
-
 def _stock_indexing_fails_outside(name):
     """Prove that checkify fails on ``x[indices]`` in ``shard_map``, too, where it is applied to ``shard_map``."""
     del name
@@ -67,8 +58,6 @@ def impossible(name, column, placement):
         return "no result has blocks of the shape of the argument's", _no_result_lies_where_the_argument_lies
     if column != "checkify_index" or name == "quantized_linear_matrix_multiply":
         return None
-    if name == "scatter_elements":
-        return "JAX cannot check the indices of a scatter with batch dimensions", _stock_mapped_scatter_fails
     if placement == "explicit":
         return "JAX cannot check indices in a shard_map from outside", _stock_indexing_fails_outside
     if name == "scatter_nd" and placement == "shard_map":

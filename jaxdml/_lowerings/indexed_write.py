@@ -113,8 +113,7 @@ def _canonical(
     """Return the indices ``[..., t]`` in canonical form, and the mode to write with."""
     whole = block.sizes if block else x.shape
     sizes = tuple(whole[d] for d in where.indexed)
-    places = wrap(narrow(indices, sizes), sizes, mode)
-    _report(x, places, where, block)
+    places = _reported(wrap(narrow(indices, sizes), sizes, mode), where, whole)
     if duplicates == "last":
         places = _on_all_devices(places, where.numbered)
     if block is None:
@@ -123,19 +122,21 @@ def _canonical(
     return in_block(places, sizes, starts, tuple(x.shape[d] for d in where.indexed), mode), "drop"
 
 
-def _report(x: jax.Array, indices: jax.Array, where: Places, block: Block | None) -> None:
-    """Let ``checkify`` see an index that is out of range, in an operation that nothing uses and JAX drops.
+def _reported(indices: jax.Array, where: Places, shape: tuple[int, ...]) -> jax.Array:
+    """Return ``indices``, after an operation in which ``checkify`` sees those that are out of range of ``shape``.
 
-    It cannot see the operations of ``by_partitioning``, where an index may count along a block, or along words. Where
-    ``jax.vmap`` has left a batch sharded over Explicit axes, it sees nothing: JAX cannot check inside such a program.
+    It cannot see the operations of ``by_partitioning``, where an index may count along a block, or along words. XLA
+    drops the operation, because nothing is added. Where ``jax.vmap`` has left a batch sharded over Explicit axes, there
+    is none: JAX cannot check inside such a program.
     """
     if AxisType.Explicit in jax.sharding.get_abstract_mesh().axis_types:
-        return
-    whole = jnp.broadcast_to(jnp.zeros((), bool), block.sizes) if block else lax.stop_gradient(x)
+        return indices
     numbers = lax.GatherDimensionNumbers(
-        offset_dims=(), collapsed_slice_dims=tuple(range(x.ndim)), start_index_map=where.indexed
+        offset_dims=(), collapsed_slice_dims=tuple(range(len(shape))), start_index_map=where.indexed
     )
-    lax.gather(whole, indices, numbers, (1,) * x.ndim, mode="clip")
+    whole = jnp.broadcast_to(jnp.zeros((), indices.dtype), shape)
+    seen = lax.gather(whole, indices, numbers, (1,) * len(shape), mode="clip")
+    return indices + (seen & 0)[..., None]
 
 
 def _on_all_devices(indices: jax.Array, *dimensions: int) -> jax.Array:
