@@ -72,8 +72,11 @@ def layout(
                 fail(f"mesh axis {axis!r} shards both {used[axis]} and {label} of the result.")
             used[axis] = label
     for label in combined:
-        # A mesh axis that shards the result cannot shard a dimension that the result does not have.
-        if label not in result and not used.keys().isdisjoint(names.get(label, ())):
+        # A mesh axis that shards the result cannot shard a dimension that the result does not have. And XLA fails on
+        # some sums over an axis of one device, which are not needed.
+        axes = names.get(label, ())
+        one_shard = math.prod(mesh.shape[axis] for axis in axes) == 1
+        if axes and label not in result and (one_shard or not used.keys().isdisjoint(axes)):
             del names[label]
 
     def spec(labels: Labels) -> P:
