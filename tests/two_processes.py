@@ -168,7 +168,6 @@ def on_blocks(case: Case) -> Any:
 FORMS = {"Auto mesh, under jit": under_jit, "Explicit mesh, eager": eager, "shard_map": on_blocks}
 
 
-
 def forms_of(case: Case) -> list[str]:
     """Return the forms that a case has. On blocks that nothing connects, only the thorough profile compares it."""
     on_blocks = case.out is not None and (THOROUGH or case.axis_name is not None)
