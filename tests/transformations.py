@@ -69,12 +69,10 @@ def while_loop(name, layout):
         def body(state):
             i, so_far = state
             now = f(*(lax.dynamic_index_in_dim(x, i, keepdims=False) for x in inputs))
-            written = [lax.dynamic_update_index_in_dim(x, one, i, 0) for x, one in zip(so_far, now, strict=True)]
-            return i + 1, tuple(written)
+            return i + 1, tuple((later, one) for (_, later), one in zip(so_far, now, strict=True))
 
-        first = f(*(x[0] for x in inputs))
-        begin = jax.tree.map(lambda x: jnp.zeros_like(jnp.stack([x, x])), first)
-        return lax.while_loop(lambda state: state[0] < 2, body, (0, begin))[1]
+        begin = tuple((jnp.zeros_like(x), jnp.zeros_like(x)) for x in f(*(x[0] for x in inputs)))
+        return tuple(map(jnp.stack, lax.while_loop(lambda state: state[0] < 2, body, (0, begin))[1]))
 
     return replace(scan(name, layout), program=program)
 
@@ -84,7 +82,12 @@ def cond(name, layout):
 
     def program(f, flags, *inputs):
         def chosen(flag, one):
-            return lax.cond(flag, f, lambda *x: jax.tree.map(jnp.zeros_like, f(*x)), *one)
+            def zeros(*x):
+                # As sharded as what f returns: jnp.zeros_like is not, in every version of JAX.
+                always = jax.tree.map(lambda result: (result == result) | (result != result), f(*x))  # noqa: PLR0124
+                return jax.tree.map(lambda true, x: jnp.where(true, jnp.zeros_like(x), x), always, f(*x))
+
+            return lax.cond(flag, f, zeros, *one)
 
         return lax.scan(lambda carry, flag_and_one: (carry, chosen(*flag_and_one)), 0, (flags, inputs))[1]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import batching, mlir
 from jax.sharding import AxisType, PartitionSpec
 
 from jaxdml._base.shapes import is_static
@@ -24,7 +24,7 @@ PartitionedForm = Callable[..., Any]
 def by_partitioning(single: Form, partitioned: PartitionedForm, *operands: Any) -> Any:
     """Call ``partitioned(devices, *operands)`` if XLA partitions the program or a size is symbolic, else ``single``.
 
-    Both return the same shapes and dtypes. The derivative is taken to be zero, as that of integers.
+    Both return the same shapes and dtypes. It cannot be differentiated.
     """
     leaves, tree = jax.tree.flatten(operands)
     if not all(is_static(*leaf.shape) for leaf in leaves):
@@ -99,12 +99,3 @@ def _batch(operands: Any, axes: Any, *, single: ClosedJaxpr, partitioned: Partit
 
 
 batching.primitive_batchers[_by_partitioning] = _batch
-
-
-def _jvp(primals: Any, tangents: Any, **forms: Any) -> Any:
-    del tangents
-    results = _by_partitioning.bind(*primals, **forms)  # type: ignore[no-untyped-call]
-    return results, [ad.Zero(jax.typeof(result).to_tangent_aval()) for result in results]
-
-
-ad.primitive_jvps[_by_partitioning] = _jvp

@@ -105,9 +105,10 @@ def of_total(total: jax.Array) -> Accumulator:
 def total(sums: Accumulator, refusal: str) -> jax.Array:
     """Compute the int32 sums of an ``Accumulator``."""
     finish = Kernel(partial(accumulator, shape=sums.shape))
+    product, partitioned = sums.product, sums.partitioned
     return by_partitioning(
-        lambda *operands: run(chain(sums.product, finish), operands, refusal=refusal),
-        lambda devices, *operands: run(chain(sums.partitioned(devices), finish), operands, refusal=refusal),
+        lambda *operands: run(chain(product, finish), operands, refusal=refusal),
+        lambda devices, *operands: run(chain(partitioned(devices), finish), operands, refusal=refusal),
         *sums.operands,
     )
 

@@ -42,9 +42,11 @@ def requantize(
         return by_residuals(sums.low, sums.high, scales, zero_point, dtype)
     exactly = Kernel(partial(_by_residuals, shape=sums.shape, dtype=dtype))
     rounding = exactly._replace(cpu=partial(by_multiplier_or_residuals, shape=sums.shape, dtype=dtype))
+    # Forms for XLA's partitioning must not refer to the operands, which belong to the trace of the caller.
+    product, partitioned = sums.product, sums.partitioned
     return by_partitioning(
-        lambda *operands: run(chain(sums.product, rounding), *operands, refusal=refusal),
-        lambda devices, *operands: run(chain(sums.partitioned(devices), exactly), *operands, refusal=refusal),
+        lambda *operands: run(chain(product, rounding), *operands, refusal=refusal),
+        lambda devices, *operands: run(chain(partitioned(devices), exactly), *operands, refusal=refusal),
         *(sums.operands, scales, zero_point),
     )
 

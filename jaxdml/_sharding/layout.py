@@ -72,8 +72,11 @@ def layout(
                 fail(f"mesh axis {axis!r} shards both {used[axis]} and {label} of the result.")
             used[axis] = label
     for label in combined:
-        # A mesh axis that shards the result cannot shard a dimension that the result does not have.
-        if label not in result and not used.keys().isdisjoint(names.get(label, ())):
+        # A mesh axis that shards the result cannot shard a dimension that the result does not have. And XLA fails on
+        # some sums over an axis of one device, which are not needed.
+        axes = names.get(label, ())
+        one_shard = math.prod(mesh.shape[axis] for axis in axes) == 1
+        if axes and label not in result and (one_shard or not used.keys().isdisjoint(axes)):
             del names[label]
 
     def spec(labels: Labels) -> P:
@@ -141,8 +144,15 @@ def axis_size(names: Names) -> int:
 
 
 def _explicit_mesh(arrays: Sequence[jax.Array]) -> AbstractMesh | None:
-    meshes = [jax.sharding.get_abstract_mesh(), *(jax.typeof(x).sharding.mesh for x in arrays)]
-    return next((mesh for mesh in meshes if AxisType.Explicit in mesh.axis_types), None)
+    """Return the mesh with Explicit axes that the call is on, or None; quickly, because most calls are on none."""
+    mesh = jax.sharding.get_abstract_mesh()
+    if AxisType.Explicit in mesh.axis_types:
+        return mesh
+    for x in arrays:
+        mesh = jax.typeof(x).sharding.mesh
+        if AxisType.Explicit in mesh.axis_types:
+            return mesh
+    return None
 
 
 def _spec(x: Any) -> list[Names]:

@@ -1,0 +1,174 @@
+"""What only meshes have: calls that they cannot serve, axes of several kinds, and long or deep data."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import AxisType, Mesh
+from jax.sharding import PartitionSpec as P
+
+import jaxdml
+from jaxdml import reference
+from jaxdml._algorithms.quantized.raw_product import accumulator
+from jaxdml._lowerings import integer_product
+from tests.grids import grid
+from tests.laws import assert_same_bits
+from tests.meshes import COUNT, mesh_of, needs_devices, put
+
+pytestmark = needs_devices
+
+X = np.arange(64, dtype=np.float32).reshape(8, 8)
+A, B = np.ones((8, 8), np.int8), np.ones((8, 8), np.int8)
+
+
+def in_blocks(function, x):
+    mesh = mesh_of("explicit")
+    return jax.shard_map(function, mesh=mesh, in_specs=P("x"), out_specs=P("x"))(put(mesh, x, "x"))
+
+
+def product(a, b, **options):
+    return jaxdml.quantized_linear_matrix_multiply(a, 0.5, None, b, 0.25, None, 2.0, **options)
+
+
+def on_explicit(function, *arguments):
+    mesh = mesh_of("explicit")
+    return lambda: function(*(put(mesh, x, *spec) for x, spec in arguments))
+
+
+REFUSED = {
+    "a name that is not bound": (
+        lambda: jaxdml.top_k(X, 2, axis_name="x"),
+        "jaxdml.top_k: axis_name must name mesh axes that are bound here; got 'x'.\n"
+        "  x: float32[8, 8]\n"
+        "  Call it inside jax.shard_map over these axes, or leave axis_name out for an array that is whole.",
+    ),
+    "a list of names": (
+        lambda: jaxdml.top_k(X, 2, axis_name=["x"]),
+        "jaxdml.top_k: axis_name must name mesh axes that are bound here; got ['x'].\n"
+        "  x: float32[8, 8]\n"
+        "  Call it inside jax.shard_map over these axes, or leave axis_name out for an array that is whole.",
+    ),
+    "a name twice": (
+        lambda: in_blocks(lambda x: jaxdml.top_k(x, 2, axis_name=("x", "x")), X),
+        "jaxdml.top_k: axis_name must name different mesh axes; got ('x', 'x').\n"
+        "  x: float32[4, 8]\n"
+        "  Pass each name once, the outermost first.",
+    ),
+    "more than all shards have": (
+        lambda: in_blocks(lambda x: jaxdml.top_k(x, 9, axis=0, axis_name="x"), X),
+        "jaxdml.top_k: k must be between 1 and 8, the length of axis 0 over 'x'; got k=9.\n"
+        "  x: float32[4, 8]\n"
+        "  Pass k=8 to sort the whole axis.",
+    ),
+    "indices of no dimension": (
+        lambda: in_blocks(lambda x: jaxdml.scatter_nd(x, np.zeros((1, 0), int), x[None], axis_name="x"), X),
+        "jaxdml.scatter_nd: indices address no dimension of x, and axis_name='x' says that its first one is sharded.\n"
+        "  x: float32[4, 8], indices: int64[1, 0], updates: float32[1, 4, 8]\n"
+        "  Leave axis_name out, or pass indices of shape [..., 1] or more.",
+    ),
+    "rows and columns on one mesh axis": (
+        on_explicit(product, (A, ("x",)), (B, (None, "x"))),
+        "jaxdml.quantized_linear_matrix_multiply: mesh axis 'x' shards both rows and columns of the result.\n"
+        "  a: int8[8, 8], b: int8[8, 8]\n"
+        "  Reshard a or b with jax.sharding.reshard.",
+    ),
+    "K on two mesh axes": (
+        on_explicit(product, (A, (None, "x")), (B, ("y",))),
+        "jaxdml.quantized_linear_matrix_multiply: K is sharded over 'x' and over 'y'.\n"
+        "  a: int8[8, 8], b: int8[8, 8]\n"
+        "  Reshard a or b with jax.sharding.reshard.",
+    ),
+}
+
+
+@pytest.mark.parametrize("why", REFUSED)
+def test_what_no_mesh_can_serve_is_refused_while_tracing(why):
+    call, text = REFUSED[why]
+    with pytest.raises(ValueError, match="jaxdml") as caught:
+        jax.eval_shape(call)
+    assert str(caught.value) == text
+
+
+def test_a_forced_method_has_to_serve_the_block_of_one_device():
+    with pytest.raises(NotImplementedError, match=r"chunk_maxima.* n is 4, k is 4"):
+        in_blocks(lambda x: jaxdml.top_k(x, 4, axis=0, axis_name="x", implementation="chunk_maxima"), X)
+
+
+def test_a_mesh_axis_that_shards_the_result_does_not_shard_k():
+    call = on_explicit(product, (A, (None, "x")), (B, (None, "x")))
+    assert jax.typeof(call()).sharding.spec == P(None, "x")
+    assert_same_bits(call(), product(A, B))
+
+
+def test_an_axis_of_vmap_is_an_axis_too():
+    x = np.array([[3.0, 1.0, 3.0], [2.0, 3.0, 9.0]], np.float32)
+    values, indices = jax.vmap(lambda x: jaxdml.top_k(x, 4, axis_name="i"), axis_name="i")(x)
+    assert values.tolist() == [[9, 3, 3, 3]] * 2
+    assert indices.tolist() == [[5, 0, 2, 4]] * 2
+
+
+@grid(kinds=[("Auto", "Explicit"), ("Explicit", "Auto")], sharded=["x", "y", None])
+def test_auto_and_explicit_axes_can_be_in_one_mesh(kinds, sharded):
+    devices = np.array(jax.devices()[:COUNT]).reshape(2, COUNT // 2)
+    mesh = Mesh(devices, ("x", "y"), axis_types=tuple(getattr(AxisType, kind) for kind in kinds))
+    with jax.set_mesh(mesh):
+        x = put(mesh, X, None, sharded)
+        assert_same_bits(jax.jit(lambda x: jaxdml.top_k(x, 3))(x), reference.top_k(X, 3))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int64"])
+def test_values_of_64_bits_are_sent_whole(dtype):
+    with jax.enable_x64(True):
+        x = (X.ravel() - 40).astype(dtype) * np.array(2**40 + 1, dtype)
+        got = jax.jit(lambda x: jaxdml.top_k(x, 5, index_dtype="uint64"))(put(mesh_of("explicit"), x, "x"))
+        values, indices = reference.top_k(x, 5)
+        assert_same_bits(got.values, values)
+        assert got.indices.dtype == np.uint64
+        assert got.indices.tolist() == indices.tolist()
+
+
+@pytest.mark.parametrize("implementation", [None, "mixed_dot"])
+@pytest.mark.parametrize("kind", ["auto", "explicit"])
+def test_k_too_deep_for_one_device_is_summed_in_two_parts(kind, implementation):
+    if implementation and jax.default_backend() != "cpu":
+        pytest.skip("mixed_dot serves only on CPUs")
+    k = 2 * 33_026
+    a = np.full((2, k), 255, np.uint8)
+    b = np.full((k, 8), -128, np.int8)
+    b[:, 1] = 127
+    mesh = mesh_of(kind)
+
+    def multiply(a, b):
+        return jaxdml.quantized_linear_matrix_multiply(
+            *(a, 0.5, 0, b, 0.25, None, 2.0**24, 128), implementation=implementation
+        )
+
+    expected = reference.quantized_linear_matrix_multiply(
+        *(a, np.float32(0.5), np.uint8(0), b, np.float32(0.25), None, np.float32(2**24), np.uint8(128))
+    )
+    assert_same_bits(jax.jit(multiply)(put(mesh, a, None, "x"), put(mesh, b, "x")), expected)
+
+
+@pytest.mark.parametrize("k", [512, 2048, 10_240])
+def test_devices_that_share_k_get_no_small_int8_product_on_gpus(k):
+    # XLA's GPU backend gets int8 products with a small K wrong; each of four devices has k / 4.
+    rng = np.random.default_rng(k)
+    a, b = rng.integers(-128, 128, (3, k), np.int8), rng.integers(-128, 128, (k, 5), np.int8)
+    za, zb = np.int32(rng.integers(-128, 128, (3, 1))), np.int32(rng.integers(-128, 128, (1, 5)))
+    raw = integer_product._on_gpus(4, *map(jnp.asarray, (a, za, b, zb)))
+    wide = (a.astype(np.int64) - za) @ (b.astype(np.int64) - zb)
+    assert accumulator(raw, (3, 5)).tolist() == wide.tolist()
+    text = str(jax.make_jaxpr(lambda *x: integer_product._on_gpus(4, *x))(a, za, b, zb))
+    assert ("bf16" in text) == (k <= 4 * 1024)
+
+
+@pytest.mark.parametrize("implementation", [None, "mixed_dot", "integer_dot"])
+def test_products_that_xla_partitions_agree(implementation):
+    if implementation == "mixed_dot" and jax.default_backend() != "cpu":
+        pytest.skip("mixed_dot serves only on CPUs")
+    mesh = mesh_of("auto")
+    a = np.random.default_rng(0).integers(0, 256, (8, 16), np.uint8)
+    b = np.random.default_rng(1).integers(-128, 128, (16, 8), np.int8)
+    got = jax.jit(lambda a, b: product(a, b, implementation=implementation))(put(mesh, a, "x", "y"), put(mesh, b, "y"))
+    sa, sb, so = map(np.float32, (0.5, 0.25, 2.0))
+    assert_same_bits(got, reference.quantized_linear_matrix_multiply(a, sa, None, b, sb, None, so))
