@@ -10,6 +10,7 @@ from jax.experimental import checkify
 
 import jaxdml
 from jaxdml import AxisDirection, reference
+from tests.grids import OneOf, grid
 from tests.laws import assert_same_bits
 
 A, B = np.array([[100, 28], [7, 255]], np.uint8), np.array([[3, -7], [-4, 90]], np.int8)
@@ -27,23 +28,21 @@ def expected_product():
     return reference.quantized_linear_matrix_multiply(A, *numbers[:2], B, *numbers[2:])
 
 
-@pytest.mark.parametrize("x64", [False, True])
-@pytest.mark.parametrize(
-    "transformation",
-    [
-        lambda f: f,
-        jax.jit,
-        jax.checkpoint,
-        lambda f: jax.jit(jax.checkpoint(f)),
-        lambda f: jax.vmap(f, in_axes=(None, 0, None)),
-    ],
-    ids=["eager", "jit", "checkpoint", "jit of checkpoint", "vmap"],
-)
-def test_a_python_number_takes_the_dtype_that_is_wanted(transformation, x64, request):
-    vmapped = "vmap" in request.node.callspec.id
+TRANSFORMATIONS = {
+    "eager": lambda f: f,
+    "jit": jax.jit,
+    "checkpoint": jax.checkpoint,
+    "jit of checkpoint": lambda f: jax.jit(jax.checkpoint(f)),
+    "vmap": lambda f: jax.vmap(f, in_axes=(None, 0, None)),
+}
+
+
+@grid(transformation=["eager", "jit", "vmap", OneOf("checkpoint", "jit of checkpoint")], x64=[False, True])
+def test_a_python_number_takes_the_dtype_that_is_wanted(transformation, x64):
+    vmapped = transformation == "vmap"
     with jax.enable_x64(x64):
         numbers = [jnp.broadcast_to(jnp.asarray(number), (3,)) for number in NUMBERS] if vmapped else NUMBERS
-        got = transformation(product)(A, tuple(numbers), B)
+        got = TRANSFORMATIONS[transformation](product)(A, tuple(numbers), B)
     assert_same_bits(got, np.stack([expected_product()] * 3) if vmapped else expected_product())
 
 
@@ -108,9 +107,11 @@ def test_a_direction_may_be_its_number(direction):
     assert_same_bits(jaxdml.top_k(x, 2, direction=direction).indices, want[1])
 
 
-@pytest.mark.parametrize("duplicates", ["unspecified", "last", "unique"])
-@pytest.mark.parametrize("mode", ["drop", "clip"])
-@pytest.mark.parametrize("operator", ["scatter_nd", "scatter_elements"])
+@grid(
+    operator=["scatter_nd", "scatter_elements"],
+    mode=[OneOf("drop", "clip")],
+    duplicates=["unspecified", "last", "unique"],
+)
 def test_checkify_names_the_array_as_the_caller_gave_it(operator, mode, duplicates):
     def write(indices):
         updates = jnp.ones((2, 10) if operator == "scatter_nd" else indices.shape)
@@ -141,8 +142,10 @@ def test_the_derivative_of_a_scatter_keeps_the_sign_of_zeros(dtype):
 
 
 @pytest.mark.skipif(jax.default_backend() != "cpu", reason="reads what XLA's CPU backend allocates")
-@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float8_e5m2", "int8"])
-@pytest.mark.parametrize("duplicates", ["unspecified", "last", "unique"])
+@grid(
+    dtype=["float32", OneOf("float16", "bfloat16"), OneOf("float8_e5m2", "int8")],
+    duplicates=["unspecified", "last", "unique"],
+)
 def test_a_donated_array_is_written_in_place(dtype, duplicates):
     rows = 1 << 12
     shapes = ((rows, 64), dtype), ((4, 1), "int32"), ((4, 64), dtype)
@@ -153,9 +156,11 @@ def test_a_donated_array_is_written_in_place(dtype, duplicates):
     assert memory.temp_size_in_bytes < 4 * rows + 4096
 
 
-@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float8_e5m2, jnp.float8_e4m3fn])
-@pytest.mark.parametrize("mode", ["drop", "clip"])
-@pytest.mark.parametrize("shape", [(6, 8), (6, 2, 4), (6, 1), (6,)])
+@grid(
+    dtype=[jnp.bfloat16, OneOf(jnp.float8_e5m2, jnp.float8_e4m3fn)],
+    mode=[OneOf("drop", "clip")],
+    shape=[(6, 8), (6, 2, 4), (6, 1), (6,)],
+)
 def test_slices_of_narrow_floats_keep_every_bit(dtype, mode, shape):
     rng = np.random.default_rng(0)
     x, updates = (

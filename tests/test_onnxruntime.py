@@ -83,7 +83,7 @@ def without_nans(x):
     return np.where(np.isnan(x), np.zeros((), x.dtype), x) if is_float(x.dtype) else x
 
 
-@grid(selection=SELECTIONS, dtype=ORDERED, direction=DIRECTIONS)
+@grid(selection=[OneOf(*SELECTIONS[:3]), *SELECTIONS[3:]], dtype=ORDERED, direction=DIRECTIONS)
 def test_without_nans_values_and_indices_are_those_of_onnxruntime(selection, dtype, direction):
     shape, axis, k = selection
     for kind in ("any bits", "specials", "few distinct"):

@@ -215,7 +215,7 @@ def test_unspecified_duplicates_leave_one_of_the_written_values(of, mode, dtype,
         assert int(got[place]) in (allowed or {int(bits(x).ravel()[place])})
 
 
-@grid(dtype=[OneOf(*WIDE), np.dtype(np.complex128)], mode=["drop", "clip"], index_dtype=[None, *INDEX_DTYPES])
+@grid(dtype=[OneOf(*WIDE, np.dtype(np.complex128))], mode=[OneOf("drop", "clip")], index_dtype=[None, *INDEX_DTYPES])
 def test_64_bit_values_and_indices_with_x64(dtype, mode, index_dtype):
     with jax.enable_x64(True):
         x, updates = jax.device_put([values_for("any bits", seed, (size, 3), dtype) for seed, size in ((1, 6), (2, 9))])
@@ -373,7 +373,7 @@ def test_checkify_reports_an_index_out_of_range_and_nothing_else(duplicates, mod
 
 
 # Differentiated, "unspecified" is "last": test_a_derivative_settles_who_wins_as_last_does.
-@grid(duplicates=["last", "unique"], mode=["drop", "clip"], derivatives=["fwd", "rev"])
+@grid(duplicates=["last", "unique"], mode=[OneOf("drop", "clip")], derivatives=[OneOf("fwd", "rev")])
 def test_derivatives_of_every_order(duplicates, mode, derivatives):
     rng = np.random.default_rng(0)
     x, updates = rng.standard_normal((5, 3), np.float32), rng.standard_normal((4, 3), np.float32)

@@ -54,6 +54,15 @@ def sharded_check_of(operator, dimension, means, dtype="int8", devices=COUNT):
     return found[operator, dtype, dimension, means]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _quickly_compiled():
+    """Have XLA optimize little: the tests of each operator have it compiled as users do."""
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
+
+
 @pytest.fixture
 def only(monkeypatch):
     """Leave these checks and races, so that a test takes a second."""

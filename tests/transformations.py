@@ -17,6 +17,7 @@ from jax.sharding import PartitionSpec as P
 
 from tests import derivatives
 from tests.compositions import COMPOSITIONS, Layout, operands, oracle
+from tests.grids import THOROUGH
 
 
 @dataclass(frozen=True)
@@ -360,10 +361,15 @@ def checkify_float(name, layout):
     return _checked(_tame(name, layout), checkify.float_checks, "nothing is reported")
 
 
+PARTS_OF_OTHERS = (vmap_spmd_axis_name, jvp, vjp, jacfwd, jacrev)
+"""``vmap_nested`` has a mesh axis, ``linearize`` has a jvp, ``checkpoint`` a vjp, and ``hessian`` both Jacobians."""
+
+
 def transformations_of(name: str, placement: str, labels: Iterable[str]) -> dict[str, Callable[[str, Layout], Cell]]:
     """Return, by name, what is compiled as one program; ``labels`` name the operator's layouts, the main one first.
 
     On meshes some transformations are only tested as parts of others, because those programs take longer to compile.
+    The thorough profile tests ``PARTS_OF_OTHERS`` there by themselves too.
     """
     on_mesh, composition = placement != "one", COMPOSITIONS[name]
     every = [jit, while_loop, cond, lax_map, vmap_nested, checkpoint, jacfwd, jacrev, hessian]
@@ -375,6 +381,8 @@ def transformations_of(name: str, placement: str, labels: Iterable[str]) -> dict
         every += [vmap_spmd_axis_name, vmap_middle, vmap_several, jvp, linearize, vjp]
         every += [checkify_user, checkify_index, checkify_float]
     every += [] if on_mesh else [scan]  # On meshes, cond scans.
+    if on_mesh and not THOROUGH:
+        every = [function for function in every if function not in PARTS_OF_OTHERS]
     every += [implementations] if placement == "shard_map" else []
     groups = composition.mapped_on_meshes if on_mesh and composition.mapped_on_meshes else composition.mapped
     mapped = {f"vmap_{group}": vmap_of(places) for group, places in groups.items()}
