@@ -140,11 +140,11 @@ def test_k_too_deep_for_one_device_is_summed_in_two_parts(kind, implementation):
 
     def multiply(a, b):
         return jaxdml.quantized_linear_matrix_multiply(
-            *(a, 0.5, 0, b, 0.25, None, 2.0**24, 128), implementation=implementation
+            *(a, 0.5, 0, b, 0.25, 0, 2.0**24, 128), implementation=implementation
         )
 
     expected = reference.quantized_linear_matrix_multiply(
-        *(a, np.float32(0.5), np.uint8(0), b, np.float32(0.25), None, np.float32(2**24), np.uint8(128))
+        *(a, np.float32(0.5), np.uint8(0), b, np.float32(0.25), np.int8(0), np.float32(2**24), np.uint8(128))
     )
     assert_same_bits(jax.jit(multiply)(put(mesh, a, None, "x"), put(mesh, b, "x")), expected)
 
