@@ -127,9 +127,18 @@ def test_values_of_64_bits_are_sent_whole(dtype):
         assert got.indices.tolist() == indices.tolist()
 
 
-@pytest.mark.parametrize("implementation", [None, "mixed_dot"])
-@pytest.mark.parametrize("kind", ["auto", "explicit"])
-def test_k_too_deep_for_one_device_is_summed_in_two_parts(kind, implementation):
+@pytest.mark.parametrize(
+    ("kind", "implementation", "zero_point"),
+    [
+        ("auto", None, 0),
+        ("auto", "mixed_dot", None),
+        ("explicit", None, 0),
+        ("explicit", None, None),
+        ("explicit", "mixed_dot", 0),
+    ],
+)
+def test_k_too_deep_for_one_sum_is_summed_in_two_parts(kind, implementation, zero_point):
+    # With a zero point for b, an int32 does not even hold the sum of one shard.
     if implementation and jax.default_backend() != "cpu":
         pytest.skip("mixed_dot serves only on CPUs")
     k = 2 * 33_026
@@ -140,11 +149,12 @@ def test_k_too_deep_for_one_device_is_summed_in_two_parts(kind, implementation):
 
     def multiply(a, b):
         return jaxdml.quantized_linear_matrix_multiply(
-            *(a, 0.5, 0, b, 0.25, 0, 2.0**24, 128), implementation=implementation
+            *(a, 0.5, 0, b, 0.25, zero_point, 2.0**24, 128), implementation=implementation
         )
 
     expected = reference.quantized_linear_matrix_multiply(
-        *(a, np.float32(0.5), np.uint8(0), b, np.float32(0.25), np.int8(0), np.float32(2**24), np.uint8(128))
+        *(a, np.float32(0.5), np.uint8(0), b, np.float32(0.25)),
+        *(None if zero_point is None else np.int8(zero_point), np.float32(2**24), np.uint8(128)),
     )
     assert_same_bits(jax.jit(multiply)(put(mesh, a, None, "x"), put(mesh, b, "x")), expected)
 
