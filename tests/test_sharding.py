@@ -182,3 +182,14 @@ def test_products_that_xla_partitions_agree(implementation):
     got = jax.jit(lambda a, b: product(a, b, implementation=implementation))(put(mesh, a, "x", "y"), put(mesh, b, "y"))
     sa, sb, so = map(np.float32, (0.5, 0.25, 2.0))
     assert_same_bits(got, reference.quantized_linear_matrix_multiply(a, sa, None, b, sb, None, so))
+
+
+@pytest.mark.parametrize("kind", ["auto", "explicit"])
+def test_updates_of_4_bit_floats_may_be_sharded(kind):
+    if jax.default_backend() != "cpu":
+        pytest.skip("not tried: XLA's GPU backend aborts on a gather of 4-bit integers")
+    mesh, dtype = mesh_of(kind), jnp.float4_e2m1fn
+    x, updates, indices = np.zeros((8, 4), dtype), np.ones((4, 4), dtype), np.array([[1], [1], [-1], [9]], np.int32)
+    got = jaxdml.scatter_nd(put(mesh, x, "x"), put(mesh, indices), put(mesh, updates, "x"), duplicates="last")
+    expected = reference.scatter_nd(x, indices, updates)
+    assert np.asarray(got).astype(np.float32).tolist() == expected.astype(np.float32).tolist()

@@ -1,5 +1,7 @@
 """Reinterpret the bits of arrays."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -10,3 +12,15 @@ _UNSIGNED = {1: jnp.uint8, 2: jnp.uint16, 4: jnp.uint32, 8: jnp.uint64}
 def bits_of(x: jax.Array) -> jax.Array:
     """Reinterpret each element as the unsigned integer of its width."""
     return lax.bitcast_convert_type(x, _UNSIGNED[x.dtype.itemsize])
+
+
+def by_bits(move: Callable[[jax.Array], jax.Array], x: jax.Array) -> jax.Array:
+    """Return ``move(x)``, with the bits of floats unchanged. ``move`` only moves elements.
+
+    Floats are moved as integers, for two reasons. A device that widens narrow floats to move them would quiet a
+    signalling NaN. And where XLA partitions the program, it may add up what each device has of the result, and
+    -0.0 + 0.0 is 0.0. Floats of 4 bits are moved as they are, because no integer has their width.
+    """
+    if not jnp.issubdtype(x.dtype, jnp.floating) or jnp.finfo(x.dtype).bits < 8:
+        return move(x)
+    return lax.bitcast_convert_type(move(bits_of(x)), x.dtype)

@@ -6,13 +6,13 @@ from functools import partial
 from typing import NamedTuple
 
 import jax
-from jax import export
 
 from jaxdml._algorithms.selection.chunk_maxima import among_by_sort, among_in_order, ascending, keep_in_order
 from jaxdml._algorithms.selection.chunk_maxima import by_chunk_maxima as prune
 from jaxdml._algorithms.selection.segments import Merging, by_adding, with_keys
 from jaxdml._algorithms.selection.whole_axis import Select, by_integer_top_k, by_sort, by_sort_with_keys
 from jaxdml._base.axis_direction import AxisDirection
+from jaxdml._base.shapes import is_static
 
 LAX_TOP_K_LIMIT = 2**31 - 1
 """The longest axis that ``lax.top_k`` takes: its indices are int32."""
@@ -77,7 +77,7 @@ def best_partitioned(
     x: jax.Array, k: int, direction: AxisDirection, *, pruning: Pruning = PARTITIONED_PRUNING
 ) -> tuple[jax.Array, jax.Array]:
     """Select by the best method whose batch XLA can partition; ``lax.top_k`` would gather the whole of ``x``."""
-    if export.is_symbolic_dim(x.shape[-1]) or not pruning.pays(x.shape[-1], k):
+    if not is_static(x.shape[-1]) or not pruning.pays(x.shape[-1], k):
         return by_sort_with_keys(x, k, direction)
     return with_keys(partial(pruned, select=by_sort))(x, k, direction)
 

@@ -81,14 +81,14 @@ def scatter_elements(
     _indices.check_options(call, mode, duplicates, implementation)
     labels = tuple(range(x.ndim))
     shared = tuple(d if d != axis and raw.shape[d] == x.shape[d] else None for d in labels)
+    addressed = tuple(d for d in labels if shared[d] is None)
     where = layout(
         [(x, labels), (raw, shared), (updates, shared)],
         result=labels,
-        combined={d: () for d in labels if shared[d] is None},
+        combined=dict.fromkeys(addressed, ()),
         deciding=1,
         fail=partial(call.fail, ValueError, advice=""),
     )
-    addressed = tuple(d for d in labels if shared[d] is None)
     indices = _indices.fit(call, raw, (indexed_write.longest(x.shape),))
     if updates.size == 0 or x.size == 0:
         return x

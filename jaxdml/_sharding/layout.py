@@ -16,7 +16,7 @@ from jax import lax
 from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from jaxdml._algorithms.bits import bits_of
+from jaxdml._algorithms.bits import by_bits
 
 Labels = tuple[Hashable, ...]
 """A label for each dimension of an array; None for one that is whole on every device."""
@@ -127,8 +127,7 @@ def _reshard(x: jax.Array, sharding: NamedSharding) -> jax.Array:
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))
 def _reshard_floats(x: jax.Array, sharding: NamedSharding) -> jax.Array:
-    # Move integers, because a device that widens bfloat16 to move it would quiet a signalling NaN.
-    return lax.bitcast_convert_type(_reshard(bits_of(x), sharding), x.dtype)
+    return by_bits(lambda moved: _reshard(moved, sharding), x)
 
 
 @_reshard_floats.defjvp

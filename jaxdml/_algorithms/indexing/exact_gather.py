@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxdml._algorithms.bits import bits_of
+from jaxdml._algorithms.bits import by_bits
 
 
 def over_batch(function: Callable[..., Any], rank: int) -> Callable[..., Any]:
@@ -31,8 +31,7 @@ def _take(x: jax.Array, indices: jax.Array) -> jax.Array:
 
 @jax.custom_jvp
 def _take_floats(x: jax.Array, indices: jax.Array) -> jax.Array:
-    # Gather integers, because a device that widens 16-bit floats to move them would quiet a signalling NaN.
-    return lax.bitcast_convert_type(_take(bits_of(x), indices), x.dtype)
+    return by_bits(lambda moved: _take(moved, indices), x)
 
 
 @_take_floats.defjvp

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml._algorithms.bits import bits_of
+from jaxdml._algorithms.bits import bits_of, by_bits
 from jaxdml._base.shapes import is_static
 
 
@@ -144,15 +144,8 @@ def _gather(
 
 
 def _numbered(updates: jax.Array, numbers: jax.Array, places: Places) -> jax.Array:
-    """Take the updates with these numbers, counted from 0.
-
-    Floats are taken as integers: where XLA partitions the program, it adds up what each device has of the result, and
-    -0.0 + 0.0 is 0.0. Floats of 4 bits are taken as they are, because no integer has their width.
-    """
-    floats = jnp.issubdtype(updates.dtype, jnp.floating) and jnp.finfo(updates.dtype).bits >= 8
-    moved = bits_of(updates) if floats else updates
-    taken = _gather(moved, numbers[..., None], places, (places.numbered,))
-    return lax.bitcast_convert_type(taken, updates.dtype) if floats else taken
+    """Take the updates with these numbers, counted from 0."""
+    return by_bits(lambda moved: _gather(moved, numbers[..., None], places, (places.numbered,)), updates)
 
 
 def _ordinals(shape: tuple[int, ...], indices: jax.Array, how: Writing) -> jax.Array:
