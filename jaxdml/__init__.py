@@ -2,8 +2,10 @@
 
 from jaxdml import _commands as _commands  # First: it settles what Ctrl-C does while JAX is imported.
 from jaxdml import directml, reference
+from jaxdml._algorithms.quantized.packed_matrix import PackedMatrix
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._base.version import __version__ as __version__
+from jaxdml._operators._packing import prepack
 from jaxdml._operators.quantized_linear_matrix_multiply import quantized_linear_matrix_multiply
 from jaxdml._operators.scatter_elements import scatter_elements
 from jaxdml._operators.scatter_nd import scatter_nd
@@ -11,8 +13,10 @@ from jaxdml._operators.top_k import TopK, top_k
 
 __all__ = [
     "AxisDirection",
+    "PackedMatrix",
     "TopK",
     "directml",
+    "prepack",
     "quantized_linear_matrix_multiply",
     "reference",
     "scatter_elements",

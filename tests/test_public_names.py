@@ -23,7 +23,8 @@ def results_of(operator):
 def test_nothing_more_and_nothing_less_is_public():
     results = [name for operator in OPERATORS for name in results_of(operator)]
     assert "TopK" in results
-    assert sorted(jaxdml.__all__) == sorted([*OPERATORS, *results, "AxisDirection", "directml", "reference"])
+    more = ["AxisDirection", "PackedMatrix", "directml", "prepack", "reference"]
+    assert sorted(jaxdml.__all__) == sorted([*OPERATORS, *results, *more])
     assert sorted(reference.__all__) == OPERATORS
 
 

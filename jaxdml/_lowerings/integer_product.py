@@ -1,7 +1,7 @@
 """Multiply 8-bit matrices with zero points exactly; choose the algorithm by platform, K and number of rows."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxdml._algorithms.quantized.integer_dot import dot_with_ones, sum_of_slices
+from jaxdml._algorithms.quantized.packed_columns import columns_on_the_left, columns_on_the_right
+from jaxdml._algorithms.quantized.packed_matrix import PackedMatrix, Right, stored_as
 from jaxdml._algorithms.quantized.raw_product import (
     Product,
     RawProduct,
@@ -20,10 +22,16 @@ from jaxdml._algorithms.quantized.raw_product import (
     with_merged_rows,
 )
 from jaxdml._algorithms.quantized.row_product import row_product
-from jaxdml._algorithms.quantized.tensor_core_dot import LONGEST_FLOAT_SUM, bfloat16_dot, padded_dot, transposed_dot
+from jaxdml._algorithms.quantized.tensor_core_dot import (
+    LONGEST_FLOAT_SUM,
+    bfloat16_dot,
+    float_dot,
+    packed_dot,
+    padded_dot,
+    transposed_dot,
+)
 from jaxdml._algorithms.quantized.unmerged_dot import (
     deep_dot,
-    float_dot,
     split_along_k,
     sum_of_segments,
     unmerged_dot,
@@ -35,8 +43,9 @@ from jaxdml._lowerings._platform import Kernel, chain, cpu_features, run
 MAX_ROWS_UNTRANSPOSED = 64
 """On a GPU, transposing the right matrix pays with more rows than this; ``python -m benchmarks.constants`` times it."""
 
-_MIXED_SIGNS = frozenset({"avx512_vnni", "amx_int8"})
-"""CPU features for which XLA has a kernel of uint8 x int8. With ``avx512_vnni`` it has none as fast of int8 x int8."""
+MAX_ROWS_ON_THE_RIGHT = 64
+"""On a CPU, so many rows of ``a`` are multiplied as the right operand of a packed matrix; with more, transposing the
+product costs more than reading the matrix once saves. ``python -m benchmarks.constants`` times it."""
 
 METHODS = "integer_dot", "mixed_dot"
 """Products of int8 x int8, and of uint8 x int8, which only CPUs have."""
@@ -47,7 +56,10 @@ ONLY_ON = {"mixed_dot": "cpu"}
 Quantized = tuple[jax.Array, jax.Array | None]
 """A tensor and its zero point; None means 0."""
 
-Operands = tuple[jax.Array, jax.Array | None, jax.Array, jax.Array | None]
+QuantizedRight = tuple[Right, jax.Array | None]
+"""The right matrix, which may be packed, and its zero point; None means 0."""
+
+Operands = tuple[jax.Array, jax.Array | None, Right, jax.Array | None]
 """``a``, its zero point, ``b`` and its zero point."""
 
 
@@ -72,12 +84,14 @@ class DeepAccumulator(NamedTuple):
     high: jax.Array
 
 
-def multiply(a: Quantized, b: Quantized, implementation: str | None, refusal: str) -> Accumulator | DeepAccumulator:
+def multiply(
+    a: Quantized, b: QuantizedRight, implementation: str | None, refusal: str
+) -> Accumulator | DeepAccumulator:
     """Return the accumulator of ``(a - za) @ (b - zb)``; both operands have the rank of the result.
 
     Args:
       a: int8 or uint8 ``[..., M, K]``, and its zero point that broadcasts against ``[..., M, 1]``.
-      b: int8 or uint8 ``[..., K, N]``, and its zero point that broadcasts against ``[..., 1, N]``.
+      b: int8 or uint8 ``[..., K, N]``, or packed, and its zero point that broadcasts against ``[..., 1, N]``.
       implementation: one of ``METHODS``. None chooses ``mixed_dot`` on CPUs that have an instruction for it, unless K
         is so large that it is cut into slices.
       refusal: the text of the error if the program is lowered for a platform without the method.
@@ -85,13 +99,15 @@ def multiply(a: Quantized, b: Quantized, implementation: str | None, refusal: st
     only_cpu = implementation in ONLY_ON
     if a[0].shape[-1] > longest(a, b):
         return _in_slices((*a, *b), longest(a, b), only_cpu, refusal)
-    mixed = only_cpu or (implementation is None and bool(_MIXED_SIGNS & cpu_features()))
-    cpu = _shifted(_on_cpu, as_uint8 if mixed else as_int8)
-    product = Kernel(cpu=cpu) if only_cpu else Kernel(_shifted(dot_with_ones), cpu, _shifted(_on_gpu))
+    methods = _methods_on_cpu() if implementation is None else (implementation,)
+    cpu = _shifted(_on_cpu, as_uint8 if "mixed_dot" in methods else as_int8)
+    if isinstance(b[0], PackedMatrix):
+        cpu = partial(_packed_on_cpu, methods)
+    product = Kernel(cpu=cpu) if only_cpu else Kernel(_shifted(_general(b[0])), cpu, _shifted(_on_gpu))
     return Accumulator(product, partial(_partitioned, only_cpu), (*a, *b), product_shape(a[0], b[0]))
 
 
-def longest(a: Quantized, b: Quantized) -> int:
+def longest(a: Quantized, b: QuantizedRight) -> int:
     """Return the greatest K for which int32 holds the accumulator."""
     return longest_exact_sum(_greatest(*a), _greatest(*b))
 
@@ -116,7 +132,7 @@ def total(sums: Accumulator, refusal: str) -> jax.Array:
 def _in_slices(operands: Operands, longest: int, only_cpu: bool, refusal: str) -> DeepAccumulator:
     # The operands are shifted before the platform is known. So a is uint8 only if the program is for CPUs alone.
     a, za, b, zb = operands
-    shifted = (*(as_uint8 if only_cpu else as_int8)(a, za), *as_int8(b, zb))
+    shifted = (*(as_uint8 if only_cpu else as_int8)(a, za), *_as_int8(b, zb))
 
     def in_slices(product: Kernel, operands: Operands) -> tuple[jax.Array, jax.Array]:
         finish = Kernel(partial(accumulator, shape=product_shape(operands[0], operands[2])))
@@ -127,7 +143,7 @@ def _in_slices(operands: Operands, longest: int, only_cpu: bool, refusal: str) -
         return sum_of_slices(*operands, multiply_slice, longest)
 
     def single(*operands: Any) -> tuple[jax.Array, jax.Array]:
-        product = Kernel(cpu=dot_with_ones) if only_cpu else Kernel(dot_with_ones, gpu=_on_gpu)
+        product = Kernel(cpu=_general(b)) if only_cpu else Kernel(_general(b), gpu=_on_gpu)
         return in_slices(product, operands)
 
     def partitioned(devices: int, *operands: Any) -> tuple[jax.Array, jax.Array]:
@@ -150,7 +166,7 @@ def _partitioned(only_cpu: bool, devices: int) -> Kernel:
     return Kernel(_shifted(unmerged_dot), gpu=_shifted(partial(_on_gpus, devices)))
 
 
-def _on_gpus(devices: int, a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> RawProduct:
+def _on_gpus(devices: int, a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None) -> RawProduct:
     """Avoid the int8 products with a small K, as ``_on_gpu`` does, on each of several devices that may share K."""
     k = a.shape[-1]
     if not is_static(k):
@@ -163,14 +179,64 @@ def _on_gpus(devices: int, a: jax.Array, za: jax.Array | None, b: jax.Array, zb:
     return unmerged_dot(a, za, b, zb)
 
 
-def _greatest(x: jax.Array, zero_point: jax.Array | None) -> int:
+def _greatest(x: Right, zero_point: jax.Array | None) -> int:
     """Bound ``|x - zero_point|`` from what is known while tracing."""
     return 128 if x.dtype == jnp.int8 and zero_point is None else 255
 
 
+def _as_int8(b: Right, zb: jax.Array | None) -> QuantizedRight:
+    """Return a right matrix stored as int8, and the int32 zero point of what is stored; None for 0."""
+    return stored_as(jnp.int8, b, zb) if isinstance(b, PackedMatrix) else as_int8(b, zb)
+
+
 def _shifted(product: Product, shift: Callable[..., Quantized] = as_int8) -> Product:
-    """Return ``product`` applied to ``shift(a, za)`` and ``as_int8(b, zb)``."""
-    return lambda a, za, b, zb: product(*shift(a, za), *as_int8(b, zb))
+    """Return ``product`` applied to ``shift(a, za)`` and ``_as_int8(b, zb)``."""
+    return lambda a, za, b, zb: product(*shift(a, za), *_as_int8(b, zb))
+
+
+def _general(b: Right) -> Product:
+    """Return the product for platforms without one of their own."""
+    return columns_on_the_right if isinstance(b, PackedMatrix) else dot_with_ones
+
+
+def storage(on_cpu: bool) -> Any:
+    """Return the dtype to store a packed matrix in: what the left operand of the fastest product on a CPU has."""
+    return jnp.uint8 if on_cpu and _methods_on_cpu() == ("mixed_dot",) else jnp.int8
+
+
+def _methods_on_cpu() -> tuple[str, ...]:
+    """Return the methods for which XLA has a fast kernel on this CPU."""
+    if "amx_int8" in cpu_features():
+        return "integer_dot", "mixed_dot"
+    return ("mixed_dot",) if "avx512_vnni" in cpu_features() else ("integer_dot",)
+
+
+def _packed_on_cpu(
+    methods: Collection[str], a: jax.Array, za: jax.Array | None, b: PackedMatrix, zb: jax.Array | None
+) -> RawProduct:
+    """Multiply with one of ``methods``. A packed matrix is the left operand if ``a`` has few rows.
+
+    It is stored as int8 for an int8 product, or as uint8 for a mixed one. ``jax.vmap`` over ``a`` alone gives it more
+    rows, so the choice is made again.
+    """
+    method = "mixed_dot" if b.matrix.dtype == jnp.uint8 else "integer_dot"
+    if method not in methods or with_merged_rows(a, b.matrix)[0].shape[-2] > MAX_ROWS_ON_THE_RIGHT:
+        shifted = (as_uint8 if "mixed_dot" in methods else as_int8)(a, za)
+        return columns_on_the_right(*shifted, *stored_as(jnp.int8, b, zb))
+
+    @jax.custom_batching.custom_vmap
+    def few_rows(*operands: Any) -> jax.Array:
+        a, za, b, zb = operands
+        raw = columns_on_the_left(*as_int8(a, za), *stored_as(b.matrix.dtype, b, zb))
+        return accumulator(raw, product_shape(a, b))
+
+    @few_rows.def_vmap
+    def _(size: int, batched: Any, *operands: Any) -> tuple[jax.Array, bool]:
+        a, za, b, zb = jax.tree.map(lambda x, is_batched: x if is_batched else x[None], operands, tuple(batched))
+        total = accumulator(_packed_on_cpu(methods, a, za, b, zb), product_shape(a, b))
+        return jnp.broadcast_to(total, (size, *total.shape[1:])), True
+
+    return RawProduct(few_rows(a, za, b, zb))
 
 
 def _on_cpu(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> RawProduct:
@@ -181,7 +247,7 @@ def _on_cpu(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | No
     return dot_with_ones(a, za, b, zb)
 
 
-def _on_gpu(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> RawProduct:
+def _on_gpu(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None) -> RawProduct:
     """Avoid the products that XLA's GPU backend computes wrongly or slowly.
 
     For int8 products with a small K it can choose a generated kernel with a tile of 16 along K, whose sums are wrong
@@ -189,5 +255,7 @@ def _on_gpu(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | No
     """
     if a.shape[-1] <= LONGEST_FLOAT_SUM:
         return bfloat16_dot(a, za, b, zb)
+    if isinstance(b, PackedMatrix):
+        return packed_dot(a, za, b, zb)
     few = with_merged_rows(a, b)[0].shape[-2] <= MAX_ROWS_UNTRANSPOSED
     return (padded_dot if few else transposed_dot)(a, za, b, zb)

@@ -23,6 +23,15 @@ def quantized(call: Call, name: str) -> jax.Array:
     return tensor
 
 
+def matrix(call: Call, name: str) -> jax.Array:
+    """Require an operand to be int8 or uint8 with two dimensions or more, and return it as a JAX array."""
+    given = quantized(call, name)
+    if given.ndim < 2:
+        rule = f"{name} must have at least two dimensions; got {given.ndim}."
+        call.fail(TypeError, rule, f"Add a dimension of size 1 to {name}.", name)
+    return given
+
+
 def output_dtype(call: Call, requested: Any, default: np.dtype[Any]) -> np.dtype[Any]:
     """Return the output's dtype: the requested one, else that of the output's zero point, else ``default``."""
     zero_point = call.operands["output_zero_point"]

@@ -1,5 +1,6 @@
 """Check and run DML_OPERATOR_QUANTIZED_LINEAR_MATRIX_MULTIPLY."""
 
+from collections.abc import Hashable, Mapping
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ from jaxdml._algorithms.sizes import at_most
 from jaxdml._base.shapes import broadcast, is_static
 from jaxdml._lowerings import requantization
 from jaxdml._lowerings.integer_product import METHODS, ONLY_ON, longest
-from jaxdml._operators import _quantization
+from jaxdml._operators import _packing, _quantization
 from jaxdml._operators._arguments import Call
 from jaxdml._sharding import integer_product
 from jaxdml._sharding.layout import Labels, Layout, axis_size, layout, on_shards
@@ -47,7 +48,8 @@ def quantized_linear_matrix_multiply(
       a: int8 or uint8, ``[..., M, K]``. If K is symbolic, in ``jax.export``, its constraints must bound it by 33,025.
       a_scale: float32, one value or one per row.
       a_zero_point: dtype of ``a``, one value or one per row; None means 0.
-      b: int8 or uint8, ``[..., K, N]``. Leading dimensions broadcast against those of ``a``.
+      b: int8 or uint8, ``[..., K, N]``, or what ``jaxdml.prepack`` returns for it, which is faster. Leading dimensions
+        broadcast against those of ``a``.
       b_scale: float32, one value or one per column.
       b_zero_point: dtype of ``b``, one value or one per column; None means 0.
       output_scale: float32, one value or one per row.
@@ -89,7 +91,8 @@ def quantized_linear_matrix_multiply(
         output_scale=output_scale,
         output_zero_point=output_zero_point,
     )
-    a, b = _matrix(call, "a"), _matrix(call, "b")
+    names = call.axis_names(axis_name)
+    a, b = _quantization.matrix(call, "a"), _packing.right_matrix(call, "b", axis_size(names))
     *_, m, k = a.shape
     *_, b_k, n = b.shape
     if k != b_k:
@@ -111,64 +114,53 @@ def quantized_linear_matrix_multiply(
         else _quantization.parameter(call, f"{name}_zero_point", of, shape)
         for name, of, shape in (("a", a.dtype, rows), ("b", b.dtype, columns), ("output", dtype, rows))
     )
-    names = call.axis_names(axis_name)
     deepest = longest((a, zero_points[0]), (b, zero_points[1])) // axis_size(names)
     if not is_static(k) and not at_most(k, deepest):
         rule = f"K must be known to be at most {deepest} if it is symbolic; got {k}."
         call.fail(ValueError, rule, f"Pass constraints=['{k} <= {deepest}'] to jax.export.symbolic_shape.", "a", "b")
     refusal = call.implementation(implementation, METHODS, only_on=ONLY_ON)
-    arrays = (*(_with_rank(x, len(rows)) for x in (a, b)), *scales, *zero_points)
-    whole = (*batch, m, n)
+    (matrix, *sums), b_tree = jax.tree.flatten(b)
+    rank = len(rows)
+    matrices = (_with_rank(x, rank) for x in (a, matrix))
+    operands = (*matrices, *scales, *zero_points, *(_with_rank(x, rank - 1) for x in sums))
     batch_labels = tuple(f"batch dimension {d}" for d in range(len(batch)))
-    matrices = ("rows", "K"), ("K", "columns"), *(("rows", "columns"),) * 6
+    of_b = [("columns", "K"), ("columns",)] if sums else [("K", "columns")]
+    labels = ("rows", "K"), of_b[0], *(("rows", "columns"),) * 6, *of_b[1:]
+    sizes = dict(zip(batch_labels, batch, strict=True)) | {"rows": m, "columns": n}
     where = layout(
-        [(x, _labels(x, (*batch_labels, *of), whole)) for x, of in zip(arrays, matrices, strict=True)],
+        [(x, _labels(x, (*batch_labels, *of), sizes)) for x, of in zip(operands, labels, strict=True)],
         result=(*batch_labels, "rows", "columns"),
         combined={"K": names},
         deciding=2,
         fail=lambda rule: call.fail(ValueError, rule, "Reshard a or b with jax.sharding.reshard.", "a", "b"),
     )
-    return _multiply(*arrays, dtype, implementation, refusal, where)
+    return _multiply(operands, b_tree, dtype, implementation, refusal, where)
 
 
 def _with_rank(x: jax.Array, rank: int) -> jax.Array:
     return lax.expand_dims(x, range(rank - x.ndim))
 
 
-def _labels(x: jax.Array | None, labels: Labels, whole: tuple[int, ...]) -> Labels:
+def _labels(x: jax.Array | None, labels: Labels, sizes: Mapping[Hashable, int]) -> Labels:
     """Return the labels of an operand; None for a dimension that is broadcast to the result."""
     shape = () if x is None else x.shape
-    sizes = zip(labels, shape, whole, strict=False)
-    return tuple(label if label == "K" or size == of_result else None for label, size, of_result in sizes)
+    each = zip(labels, shape, strict=False)
+    return tuple(label if label == "K" or size == sizes[label] else None for label, size in each)
 
 
-def _matrix(call: Call, name: str) -> jax.Array:
-    matrix = _quantization.quantized(call, name)
-    if matrix.ndim < 2:
-        rule = f"{name} must have at least two dimensions; got {matrix.ndim}."
-        call.fail(TypeError, rule, f"Add a dimension of size 1 to {name}.", name)
-    return matrix
-
-
-@partial(jax.jit, static_argnums=(8, 9, 10, 11), inline=True)
+@partial(jax.jit, static_argnums=(1, 2, 3, 4, 5), inline=True)
 def _multiply(
-    a: jax.Array,
-    b: jax.Array,
-    a_scale: jax.Array,
-    b_scale: jax.Array,
-    output_scale: jax.Array,
-    a_zero_point: jax.Array | None,
-    b_zero_point: jax.Array | None,
-    output_zero_point: jax.Array | None,
+    operands: tuple[jax.Array | None, ...],
+    b_tree: jax.tree_util.PyTreeDef,
     dtype: np.dtype[Any],
     implementation: str | None,
     refusal: str,
     where: Layout,
 ) -> jax.Array:
-    def part(a: Any, b: Any, sa: Any, sb: Any, so: Any, za: Any, zb: Any, zo: Any) -> jax.Array:
+    def part(a: Any, matrix: Any, sa: Any, sb: Any, so: Any, za: Any, zb: Any, zo: Any, *of_columns: Any) -> jax.Array:
+        b = jax.tree.unflatten(b_tree, (matrix, *of_columns))
         sums = integer_product.multiply((a, za), (b, zb), implementation, refusal, where.over[0])
         wide = None if zo is None else zo.astype(jnp.int32)
         return requantization.requantize(sums, lax.stop_gradient((sa, sb, so)), wide, dtype, refusal)
 
-    operands = a, b, a_scale, b_scale, output_scale, a_zero_point, b_zero_point, output_zero_point
     return on_shards(part, where, *operands)

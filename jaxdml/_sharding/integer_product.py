@@ -1,30 +1,51 @@
 """Multiply where K is sharded: multiply on each shard, and add the int32 products once."""
 
+from dataclasses import replace
+
+import jax.numpy as jnp
 from jax import lax
 
+from jaxdml._algorithms.quantized.packed_matrix import PackedMatrix, pack
 from jaxdml._lowerings import integer_product
-from jaxdml._lowerings.integer_product import Accumulator, DeepAccumulator, Quantized
+from jaxdml._lowerings.integer_product import Accumulator, DeepAccumulator, Quantized, QuantizedRight
 from jaxdml._sharding.layout import Names, axis_size
 
 
 def multiply(
-    a: Quantized, b: Quantized, implementation: str | None, refusal: str, over: Names
+    a: Quantized, b: QuantizedRight, implementation: str | None, refusal: str, over: Names
 ) -> Accumulator | DeepAccumulator:
     """Return the accumulator of the whole product, the same on all shards.
 
     Args:
       a: as for ``integer_product.multiply``, ``[..., M, K]``.
-      b: ``[..., K, N]``.
+      b: ``[..., K, N]``, or packed; a packed block may have the sums of the whole K.
       implementation: as for ``integer_product.multiply``.
       refusal: as for ``integer_product.multiply``.
       over: the axes that K is sharded over.
     """
-    sums = integer_product.multiply(a, b, implementation, refusal)
     if not over:
-        return sums
+        return integer_product.multiply(a, b, implementation, refusal)
+    one_sum = a[0].shape[-1] * axis_size(over) <= integer_product.longest(a, b)
+    if isinstance(b[0], PackedMatrix):
+        b = _with_sums_of_block(b[0], over, one_sum), b[1]
+    sums = integer_product.multiply(a, b, implementation, refusal)
     if isinstance(sums, Accumulator):
         total = integer_product.total(sums, refusal)
-        if a[0].shape[-1] * axis_size(over) <= integer_product.longest(a, b):
+        if one_sum:
             return integer_product.of_total(lax.psum(total, over))  # type: ignore[no-untyped-call]
         sums = DeepAccumulator(total & 0xFFFF, total >> 16)
     return integer_product.carried(*lax.psum(tuple(sums), over))  # type: ignore[no-untyped-call]
+
+
+def _with_sums_of_block(b: PackedMatrix, over: Names, one_sum: bool) -> PackedMatrix:
+    """Return a packed block with sums that may be added over the shards.
+
+    If the sums are of the whole K, the first shard keeps them and the others have 0. Where one int32 does not hold what
+    is added, each shard sums its own block.
+    """
+    block = b.matrix.shape[-1]
+    if b.k == block:
+        return b
+    if not one_sum:
+        return pack(b.matrix, b.dtype)
+    return replace(b, sums=jnp.where(lax.axis_index(over) == 0, b.sums, 0), k=block)

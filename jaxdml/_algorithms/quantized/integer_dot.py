@@ -7,9 +7,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxdml._algorithms.quantized.packed_matrix import Right, slice_along_k
 from jaxdml._algorithms.quantized.raw_product import RawProduct, with_corrections, with_merged_rows
 
-_MIN_SIZE = 8
+MIN_SIZE = 8
 """The fewest rows and columns that an int8 product is given: one tile of a vector unit."""
 
 
@@ -22,9 +23,9 @@ def dot_with_ones(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Arra
     # A row of ones below a gives the sums of the columns of b in the same product. XLA's CPU backend has no kernel for
     # a single row or column. So few rows are padded with more rows of ones, and few columns with columns of ones, which
     # give the sums of the rows of a.
-    ones_below = max(0 if za is None else 1, _MIN_SIZE - height)
+    ones_below = max(0 if za is None else 1, MIN_SIZE - height)
     left = jnp.concatenate([left, jnp.ones((*left.shape[:-2], ones_below, k), left.dtype)], axis=-2)
-    ones_beside = max(0, _MIN_SIZE - n)
+    ones_beside = max(0, MIN_SIZE - n)
     right = jnp.concatenate([right, jnp.ones((*right.shape[:-2], k, ones_beside), jnp.int8)], axis=-1)
     product = dot(left, right)
     leading = product.shape[:-2] or tuple(batch)
@@ -32,7 +33,7 @@ def dot_with_ones(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Arra
     def row_sums() -> jax.Array:
         if ones_beside:
             return product[..., :height, n : n + 1].reshape(*leading, m, 1)
-        return dot(a, jnp.ones((1,) * (a.ndim - 2) + (k, _MIN_SIZE), jnp.int8))[..., :1]
+        return dot(a, jnp.ones((1,) * (a.ndim - 2) + (k, MIN_SIZE), jnp.int8))[..., :1]
 
     def column_sums() -> jax.Array:
         return product[..., height : height + 1, :n]
@@ -40,29 +41,31 @@ def dot_with_ones(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Arra
     return with_corrections(product, k, za, zb, row_sums, column_sums)
 
 
-def dot(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Multiply int8 or uint8 ``[..., M, K]`` by int8 ``[..., K, N]``, summed in int32."""
-    if a.dtype == b.dtype:
-        return jnp.matmul(a, b, preferred_element_type=jnp.int32)
-    return _mixed_dot(a, b)
+def dot(a: jax.Array, b: jax.Array, by_columns: bool = False) -> jax.Array:
+    """Multiply int8 or uint8 ``[..., M, K]`` by int8 ``[..., K, N]``, or ``[..., N, K]`` if it is stored by columns."""
+    if a.dtype != b.dtype:
+        return _mixed_dot(a, b, by_columns)
+    if by_columns:
+        return jnp.einsum("...mk,...nk->...mn", a, b, preferred_element_type=jnp.int32)
+    return jnp.matmul(a, b, preferred_element_type=jnp.int32)
 
 
-def _mixed_dot(a: jax.Array, b: jax.Array) -> jax.Array:
+def _mixed_dot(a: jax.Array, b: jax.Array, by_columns: bool) -> jax.Array:
     """Multiply uint8 by int8. Without an explicit algorithm JAX converts operands of mixed signs to int32 first."""
     algorithm = {"precision": lax.DotAlgorithmPreset.DEFAULT, "preferred_element_type": jnp.int32}
     if math.prod(b.shape[:-2]) == 1:
         shared = b.reshape(b.shape[-2:])
-        return lax.dot_general(a, shared, (((a.ndim - 1,), (0,)), ((), ())), **algorithm)
+        return lax.dot_general(a, shared, (((a.ndim - 1,), (int(by_columns),)), ((), ())), **algorithm)
     batch = jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a, b = (jnp.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
-    leading = tuple(range(len(batch)))
-    return lax.dot_general(a, b, (((a.ndim - 1,), (b.ndim - 2,)), (leading, leading)), **algorithm)
+    leading, contracted = tuple(range(len(batch))), b.ndim - (1 if by_columns else 2)
+    return lax.dot_general(a, b, (((a.ndim - 1,), (contracted,)), (leading, leading)), **algorithm)
 
 
 def sum_of_slices(
     a: jax.Array,
     za: jax.Array | None,
-    b: jax.Array,
+    b: Right,
     zb: jax.Array | None,
     multiply: Callable[..., jax.Array],
     longest: int,
@@ -74,7 +77,7 @@ def sum_of_slices(
     Args:
       a: int8 or uint8 ``[..., M, K]``.
       za: the int32 zero point of ``a``, or None for 0.
-      b: int8 ``[..., K, N]``.
+      b: int8 ``[..., K, N]``, or packed.
       zb: the int32 zero point of ``b``, or None for 0.
       multiply: takes these four for one slice of K; returns its int32 accumulator ``[..., M, N]``.
       longest: the length of a slice along K, for which the accumulator always fits int32.
@@ -82,17 +85,16 @@ def sum_of_slices(
     k = a.shape[-1]
     whole = k // longest
 
-    def low_and_high(a_slice: jax.Array, b_slice: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def low_and_high(a_slice: jax.Array, b_slice: Right) -> tuple[jax.Array, jax.Array]:
         part = multiply(a_slice, za, b_slice, zb)
         return part & 0xFFFF, part >> 16
 
     def add(number: jax.Array, sums: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         start = number * longest
         a_slice = lax.dynamic_slice_in_dim(a, start, longest, axis=-1)
-        b_slice = lax.dynamic_slice_in_dim(b, start, longest, axis=-2)
-        low, high = low_and_high(a_slice, b_slice)
+        low, high = low_and_high(a_slice, slice_along_k(b, start, longest))
         low, high = sums[0] + low, sums[1] + high
         return low & 0xFFFF, high + (low >> 16)
 
-    rest = low_and_high(a[..., whole * longest :], b[..., whole * longest :, :])
+    rest = low_and_high(a[..., whole * longest :], slice_along_k(b, whole * longest, k - whole * longest))
     return lax.fori_loop(0, whole, add, rest) if whole else rest

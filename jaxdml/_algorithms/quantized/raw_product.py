@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxdml._algorithms.bits import bits_of
+from jaxdml._algorithms.quantized.packed_matrix import Right
 
 
 class RawProduct(NamedTuple):
@@ -33,11 +34,11 @@ class RawProduct(NamedTuple):
     """``[..., 1, N]`` or ``[1, N]``: ``za`` times this is subtracted."""
 
 
-Product = Callable[[jax.Array, jax.Array | None, jax.Array, jax.Array | None], RawProduct]
+Product = Callable[[jax.Array, jax.Array | None, Any, jax.Array | None], RawProduct]
 """Multiplies ``a - za`` by ``b - zb``.
 
-``a`` is int8 or uint8 ``[..., M, K]`` and ``b`` int8 ``[..., K, N]``. ``za`` and ``zb`` are int32 that broadcast
-against ``[..., M, 1]`` and ``[..., 1, N]``, or None for 0.
+``a`` is int8 or uint8 ``[..., M, K]`` and ``b`` int8 ``[..., K, N]``, or a ``PackedMatrix`` that is stored as int8.
+``za`` and ``zb`` are int32 that broadcast against ``[..., M, 1]`` and ``[..., 1, N]``, or None for 0.
 """
 
 _INT32_MAX = 2**31 - 1
@@ -66,13 +67,13 @@ def longest_exact_sum(greatest_a: int, greatest_b: int) -> int:
     return _INT32_MAX // (greatest_a * greatest_b)
 
 
-def product_shape(a: jax.Array, b: jax.Array) -> tuple[int, ...]:
+def product_shape(a: jax.Array, b: Right) -> tuple[int, ...]:
     """Return the shape ``[..., M, N]`` of ``a @ b``."""
     return (*jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
 
 
 def with_merged_rows(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Merge the leading dimensions of ``a`` into its rows if ``b`` is one matrix for the whole batch."""
+    """Merge the leading dimensions of ``a`` into its rows if ``b``, however stored, is one matrix for all."""
     if math.prod(b.shape[:-2]) == 1:
         return a.reshape(math.prod(a.shape[:-1]), a.shape[-1]), b.reshape(b.shape[-2:])
     return a, b

@@ -5,11 +5,15 @@ that way by itself, but its kernels for it take longer than the product. Or it s
 then chooses a slow product.
 """
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 from jax import lax
 
 from jaxdml._algorithms.bits import bits_of
+from jaxdml._algorithms.quantized.integer_dot import dot
+from jaxdml._algorithms.quantized.packed_matrix import PackedMatrix, Right, column_sums, matrix_of
 from jaxdml._algorithms.quantized.raw_product import RawProduct, with_corrections, with_merged_rows
 
 LONGEST_FLOAT_SUM = 2**24 // 128**2
@@ -19,19 +23,30 @@ _ALIGNMENT = 16
 """Every size is padded to a multiple of so many bytes, one load of a tensor core's operand."""
 
 
-def bfloat16_dot(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> RawProduct:
+def float_dot(a: jax.Array, b: jax.Array, by_columns: bool = False) -> jax.Array:
     """Multiply as bfloat16, which holds every int8 number, summed in float32, which holds every sum: nothing rounds.
 
     K must be at most ``LONGEST_FLOAT_SUM``.
     """
-    left, right = with_merged_rows(a, b)
-    product = jnp.matmul(left.astype(jnp.bfloat16), right.astype(jnp.bfloat16), preferred_element_type=jnp.float32)
-    total = product.astype(jnp.int32)
+    multiply = partial(jnp.einsum, "...mk,...nk->...mn") if by_columns else jnp.matmul
+    product = multiply(a.astype(jnp.bfloat16), b.astype(jnp.bfloat16), preferred_element_type=jnp.float32)
+    return product.astype(jnp.int32)
 
-    def column_sums() -> jax.Array:
-        return jnp.sum(right, axis=-2, keepdims=True, dtype=jnp.int32)
 
-    return with_corrections(total, a.shape[-1], za, zb, lambda: _row_sums(a), column_sums)
+def bfloat16_dot(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None) -> RawProduct:
+    """Multiply with ``float_dot``; K must be at most ``LONGEST_FLOAT_SUM``."""
+    left, right = with_merged_rows(a, matrix_of(b))
+    total = float_dot(left, right, isinstance(b, PackedMatrix))
+    return with_corrections(total, a.shape[-1], za, zb, lambda: _row_sums(a), lambda: column_sums(b))
+
+
+def packed_dot(a: jax.Array, za: jax.Array | None, b: PackedMatrix, zb: jax.Array | None) -> RawProduct:
+    """Multiply by a packed matrix, which is already stored as tensor cores read it."""
+    left, right = with_merged_rows(a, b.matrix)
+    if a.shape[-1] % _ALIGNMENT:
+        left, right = _stored_by_rows(left), _stored_by_rows(right)
+    total = dot(left, right, by_columns=True)
+    return with_corrections(total, a.shape[-1], za, zb, lambda: _row_sums(a), lambda: column_sums(b))
 
 
 def transposed_dot(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> RawProduct:

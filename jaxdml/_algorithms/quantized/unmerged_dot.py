@@ -9,54 +9,48 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxdml._algorithms.quantized import packed_matrix
 from jaxdml._algorithms.quantized.integer_dot import dot
+from jaxdml._algorithms.quantized.packed_matrix import PackedMatrix, Right, column_sums, matrix_of
 from jaxdml._algorithms.quantized.raw_product import RawProduct, accumulator, product_shape, with_corrections
 from jaxdml._algorithms.quantized.tensor_core_dot import LONGEST_FLOAT_SUM
 
-Dot = Callable[[jax.Array, jax.Array], jax.Array]
-"""Takes 8-bit ``[..., M, K]`` and int8 ``[..., K, N]``; returns their int32 product."""
+Dot = Callable[[jax.Array, jax.Array, bool], jax.Array]
+"""Takes 8-bit ``[..., M, K]``, int8 ``[..., K, N]``, and whether that is stored by columns, as ``[..., N, K]``."""
 
 Zero = jax.Array | None
 """An int32 zero point that broadcasts against its tensor, or None for 0."""
 
 
-def unmerged_dot(a: jax.Array, za: Zero, b: jax.Array, zb: Zero, dot: Dot = dot) -> RawProduct:
+def unmerged_dot(a: jax.Array, za: Zero, b: Right, zb: Zero, dot: Dot = dot) -> RawProduct:
     """Multiply with ``dot``; a ``Product``."""
     return with_corrections(
-        dot(a, b),
+        dot(a, matrix_of(b), isinstance(b, PackedMatrix)),
         a.shape[-1],
         za,
         zb,
         lambda: jnp.sum(a, axis=-1, keepdims=True, dtype=jnp.int32),
-        lambda: jnp.sum(b, axis=-2, keepdims=True, dtype=jnp.int32),
+        lambda: column_sums(b),
     )
 
 
-def float_dot(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Multiply int8 matrices as bfloat16, exactly; K must be at most ``LONGEST_FLOAT_SUM``. A ``Dot``."""
-    product = jnp.matmul(a.astype(jnp.bfloat16), b.astype(jnp.bfloat16), preferred_element_type=jnp.float32)
-    return product.astype(jnp.int32)
-
-
-def deep_dot(a: jax.Array, b: jax.Array) -> jax.Array:
+def deep_dot(a: jax.Array, b: jax.Array, by_columns: bool = False) -> jax.Array:
     """Multiply int8 matrices padded along K, so that K is greater than ``LONGEST_FLOAT_SUM``. A ``Dot``."""
-    zero, missing = jnp.int8(0), (0, LONGEST_FLOAT_SUM, 0)
-    a = lax.pad(a, zero, [(0, 0, 0)] * (a.ndim - 1) + [missing])
-    return dot(a, lax.pad(b, zero, [(0, 0, 0)] * (b.ndim - 2) + [missing, (0, 0, 0)]))
+    none, missing = (0, 0, 0), (0, LONGEST_FLOAT_SUM, 0)
+    of_b = [none, missing] if by_columns else [missing, none]
+    a = lax.pad(a, jnp.int8(0), [none] * (a.ndim - 1) + [missing])
+    return dot(a, lax.pad(b, jnp.int8(0), [none] * (b.ndim - 2) + of_b), by_columns)
 
 
-def sum_of_segments(a: jax.Array, za: Zero, b: jax.Array, zb: Zero, dot: Dot, segments: int) -> RawProduct:
+def sum_of_segments(a: jax.Array, za: Zero, b: Right, zb: Zero, dot: Dot, segments: int) -> RawProduct:
     """Multiply the segments of K with ``dot`` and add the int32 products; a ``Product``."""
     a, za, b, zb = split_along_k(a, za, b, zb, segments)
     products = accumulator(unmerged_dot(a, za, b, zb, dot), product_shape(a, b))
     return RawProduct(products.sum(axis=-3))
 
 
-def split_along_k(
-    a: jax.Array, za: Zero, b: jax.Array, zb: Zero, segments: int
-) -> tuple[jax.Array, Zero, jax.Array, Zero]:
+def split_along_k(a: jax.Array, za: Zero, b: Right, zb: Zero, segments: int) -> tuple[jax.Array, Zero, Right, Zero]:
     """Split K into segments, which become the last batch dimension: their products have to be added along axis -3."""
     parts_of_a = a.reshape(*a.shape[:-1], segments, a.shape[-1] // segments)
-    parts_of_b = b.reshape(*b.shape[:-2], segments, b.shape[-2] // segments, b.shape[-1])
     za, zb = (None if z is None else jnp.expand_dims(z, -3) for z in (za, zb))
-    return jnp.moveaxis(parts_of_a, -2, -3), za, parts_of_b, zb
+    return jnp.moveaxis(parts_of_a, -2, -3), za, packed_matrix.split_along_k(b, segments), zb
