@@ -1,6 +1,5 @@
 """Multiply 8-bit matrices with ``lax.dot_general``, summed in int32 and nothing wider."""
 
-import math
 from collections.abc import Callable
 
 import jax
@@ -42,24 +41,28 @@ def dot_with_ones(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Arra
 
 
 def dot(a: jax.Array, b: jax.Array, by_columns: bool = False) -> jax.Array:
-    """Multiply int8 or uint8 ``[..., M, K]`` by int8 ``[..., K, N]``, or ``[..., N, K]`` if it is stored by columns."""
-    if a.dtype != b.dtype:
-        return _mixed_dot(a, b, by_columns)
-    if by_columns:
-        return jnp.einsum("...mk,...nk->...mn", a, b, preferred_element_type=jnp.int32)
-    return jnp.matmul(a, b, preferred_element_type=jnp.int32)
+    """Multiply int8 or uint8 ``[..., M, K]`` by int8 ``[..., K, N]``, or ``[..., N, K]`` if it is stored by columns.
 
-
-def _mixed_dot(a: jax.Array, b: jax.Array, by_columns: bool) -> jax.Array:
-    """Multiply uint8 by int8. Without an explicit algorithm JAX converts operands of mixed signs to int32 first."""
-    algorithm = {"precision": lax.DotAlgorithmPreset.DEFAULT, "preferred_element_type": jnp.int32}
-    if math.prod(b.shape[:-2]) == 1:
-        shared = b.reshape(b.shape[-2:])
-        return lax.dot_general(a, shared, (((a.ndim - 1,), (int(by_columns),)), ((), ())), **algorithm)
-    batch = jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    a, b = (jnp.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
-    leading, contracted = tuple(range(len(batch))), b.ndim - (1 if by_columns else 2)
-    return lax.dot_general(a, b, (((a.ndim - 1,), (contracted,)), (leading, leading)), **algorithm)
+    If an operand is a transposition in the same program, XLA's CPU backend finds no 8-bit kernel for the product, and
+    widens both operands. So both get a batch dimension of size 1: for what is reshaped it finds a kernel. Later it
+    removes the dimension, and the transposition of ``b`` too. It must not remove that of ``a``, since no kernel reads
+    ``a`` by columns; the barrier keeps it.
+    """
+    if all(size == 1 for size in b.shape[:-2]):
+        b = b.reshape(b.shape[-2:])
+        batch: tuple[int, ...] = ()
+    else:
+        batch = jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        a, b = (jnp.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
+    leading = tuple(range(len(batch) + 1))
+    contracted = (a.ndim,), (b.ndim if by_columns else b.ndim - 1,)
+    # Without an algorithm JAX converts operands of different signs to int32 first.
+    precision = None if a.dtype == b.dtype else lax.DotAlgorithmPreset.DEFAULT
+    a = lax.optimization_barrier(a)  # type: ignore[no-untyped-call]
+    product = lax.dot_general(
+        a[None], b[None], (contracted, (leading, leading)), precision=precision, preferred_element_type=jnp.int32
+    )
+    return product[0]
 
 
 def sum_of_slices(

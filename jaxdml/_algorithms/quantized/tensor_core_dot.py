@@ -12,7 +12,6 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxdml._algorithms.bits import bits_of
-from jaxdml._algorithms.quantized.integer_dot import dot
 from jaxdml._algorithms.quantized.packed_matrix import PackedMatrix, Right, column_sums, matrix_of
 from jaxdml._algorithms.quantized.raw_product import RawProduct, with_corrections, with_merged_rows
 
@@ -45,7 +44,7 @@ def packed_dot(a: jax.Array, za: jax.Array | None, b: PackedMatrix, zb: jax.Arra
     left, right = with_merged_rows(a, b.matrix)
     if a.shape[-1] % _ALIGNMENT:
         left, right = _stored_by_rows(left), _stored_by_rows(right)
-    total = dot(left, right, by_columns=True)
+    total = _dot_of_rows(left, right)
     return with_corrections(total, a.shape[-1], za, zb, lambda: _row_sums(a), lambda: column_sums(b))
 
 
@@ -53,7 +52,7 @@ def transposed_dot(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Arr
     """Transpose ``b`` first, in a kernel of its own; its column sums become row sums, which are faster."""
     left, right = with_merged_rows(a, b)
     stored, transposed = _stored_by_rows(left), _stored_by_columns(right)
-    total = jnp.einsum("...mk,...nk->...mn", stored, transposed, preferred_element_type=jnp.int32)
+    total = _dot_of_rows(stored, transposed)
 
     def row_sums() -> jax.Array:
         if a.shape[-1] % _ALIGNMENT == 0:
@@ -80,6 +79,11 @@ def padded_dot(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array |
         return total[..., m : m + 1, : b.shape[-1]]
 
     return with_corrections(total, k, za, zb, lambda: _row_sums(a), column_sums)
+
+
+def _dot_of_rows(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Multiply int8 ``[..., M, K]`` by ``[..., N, K]``."""
+    return jnp.einsum("...mk,...nk->...mn", a, b, preferred_element_type=jnp.int32)
 
 
 def _row_sums(x: jax.Array) -> jax.Array:
