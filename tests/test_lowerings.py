@@ -117,7 +117,7 @@ def test_signs_are_mixed_where_the_cpu_has_an_instruction_for_it(monkeypatch, fe
         lambda a, b: jaxdml.quantized_linear_matrix_multiply(a, one, None, b, one, None, one),
         array((19, 64), "uint8"), array((64, 23), "int8"), platform="cpu",
     )  # fmt: skip
-    assert ("xui8>, tensor<64x23xi8>) -> tensor" in text) == bool(features)
+    assert ("xui8>, tensor<1x64x23xi8>) -> tensor" in text) == bool(features)
 
 
 @pytest.mark.parametrize("listed", [None, "processor: 0\nflags\t\t: fpu avx512_vnni sse\nflags: x\n", "processor: 0\n"])
