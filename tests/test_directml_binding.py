@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import export
 
 import jaxdml
 from jaxdml import directml as dml
@@ -124,6 +125,17 @@ def test_an_initialized_operator_passes_through_transformations():
     assert_same(restored(*OTHERS), WANT)
 
 
+def test_an_initialized_operator_is_exported():
+    desc = owning(VALID["SCATTER"], "updates_tensor")
+    x, indices, updates = drawn(desc, np.random.default_rng(11))
+    initialized = dml.compile_operator(desc, 0x4100, duplicates="last").initialize(UpdatesTensor=updates)
+    exported = export.export(jax.jit(lambda operator, *others: (operator, operator(*others))))(initialized, x, indices)
+    passed, got = export.deserialize(exported.serialize()).call(initialized, x, indices)
+    assert_same(got, initialized(x, indices))
+    assert jax.tree.structure(passed) == jax.tree.structure(initialized)
+    assert passed.operator == initialized.operator
+
+
 def test_an_initialized_operator_is_mapped():
     compiled = dml.compile_operator(PRODUCT)
     initialized = compiled.initialize(BTensor=B)
@@ -229,6 +241,8 @@ REFUSALS = {
     "two missing": (owning(PRODUCT, "a_tensor", "b_scale_tensor"), {"BTensor": B}, "ATensor, BScaleTensor" + FLAG,
         "ATensor: None, BTensor: int8[1, 2, 4, 5], BScaleTensor: None",
         "Pass ATensor=..., BScaleTensor=... to initialize, and the other inputs to what it returns."),
+    "a name of Python's own": (PRODUCT, {"self": 1, "function": 2, "BTensor": B},
+        "initialize takes inputs by their names in C; got self.", "self: int", ONLY_B),
     "unknown": (PRODUCT, {"b_tensor": B}, "initialize takes inputs by their names in C; got b_tensor.",
         "b_tensor: int8[1, 2, 4, 5]", ONLY_B),
     "an output": (PRODUCT, {"BTensor": B, "OutputTensor": B},

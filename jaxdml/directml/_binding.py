@@ -19,21 +19,18 @@ from jaxdml.directml._tensors import BufferTensorDesc, is_owned
 
 def bound_arrays(desc: OperatorDesc, tensors: Mapping[str, Any]) -> dict[str, Any]:
     """Check what ``initialize`` is given, by the names in C, and return it in the form in which the call takes it."""
-    roles = {c_field(name): (name, role) for name, role in _inputs(desc).items()}
-    owned = [field for field, (name, _) in roles.items() if any(_owned(desc, name))]
+    roles = _inputs(desc)
+    names, owned = set(map(c_field, roles)), {c_field(name): name for name in _owned(desc)}
     call = _call(desc, dict.fromkeys(owned) | dict(tensors))
     advice = f"Pass only what is so described: {', '.join(owned) or 'nothing'}."
     for field in tensors:
-        if field not in roles:
+        if field not in names:
             call.fail(TypeError, f"initialize takes inputs by their names in C; got {field}.", advice, field)
         if field not in owned:
             call.fail(TypeError, f"{field} must be OWNED_BY_DML for initialize to bind it.", advice, field)
     _require_all(call, [field for field in owned if field not in tensors])
-    checked: dict[str, Any] = {}
-    for field in owned:
-        name, role = roles[field]
-        checked[name] = given_arrays(call, name, role, getattr(desc, name), owned=True)
-    return {c_field(name): _prepared(desc, name, arrays) for name, arrays in checked.items()}
+    checked = {name: given_arrays(call, name, roles[name], getattr(desc, name), owned=True) for name in owned.values()}
+    return {field: _prepared(desc, name, checked[name]) for field, name in owned.items()}
 
 
 def input_arrays(desc: OperatorDesc, inputs: Sequence[Any], bound: Mapping[str, Any]) -> list[Any]:
@@ -44,9 +41,9 @@ def input_arrays(desc: OperatorDesc, inputs: Sequence[Any], bound: Mapping[str, 
       inputs: an argument for every input field, except for those of which all tensors are bound.
       bound: what ``bound_arrays`` returned. It may have passed through JAX's transformations since then.
     """
-    roles = _inputs(desc)
-    missing = [c_field(name) for name in roles if any(_owned(desc, name)) and c_field(name) not in bound]
-    given = [name for name in roles if missing or not _owned(desc, name) or not all(_owned(desc, name))]
+    roles, owned = _inputs(desc), _owned(desc)
+    missing = [c_field(name) for name in owned if c_field(name) not in bound]
+    given = [name for name in roles if missing or not all(owned.get(name, [False]))]
     fields = list(map(c_field, given))
     call = _call(desc, dict(zip(fields, (*inputs, *[None] * len(fields)), strict=False)))
     _require_all(call, missing)
@@ -57,7 +54,7 @@ def input_arrays(desc: OperatorDesc, inputs: Sequence[Any], bound: Mapping[str, 
         call.fail(TypeError, rule, f"Leave out what initialize has bound: {left_out}." if left_out else advice)
     arrays = []
     for name, role in roles.items():
-        held = _held(desc, name, role, bound) if any(_owned(desc, name)) else None
+        held = _held(desc, name, role, bound) if name in owned else None
         if name not in given:
             arrays.append(held)
             continue
@@ -73,9 +70,10 @@ def _inputs(desc: OperatorDesc) -> dict[str, Role]:
     return {name: role for name, role in desc.roles().items() if not role.output}
 
 
-def _owned(desc: OperatorDesc, name: str) -> list[bool]:
-    """Tell of every described tensor of a field whether it is OWNED_BY_DML."""
-    return [is_owned(tensor) for tensor in _described(desc, name)]
+def _owned(desc: OperatorDesc) -> dict[str, list[bool]]:
+    """Tell of each tensor of a field whether it is OWNED_BY_DML, for the fields in which one is."""
+    each = {name: list(map(is_owned, _described(desc, name))) for name in _inputs(desc)}
+    return {name: owned for name, owned in each.items() if any(owned)}
 
 
 def _described(desc: OperatorDesc, name: str) -> tuple[BufferTensorDesc, ...]:
@@ -87,7 +85,9 @@ def _described(desc: OperatorDesc, name: str) -> tuple[BufferTensorDesc, ...]:
 
 
 def _call(desc: OperatorDesc, operands: Mapping[str, Any]) -> Call:
-    return Call(f"directml.{type(desc).__name__}", **operands)
+    call = Call(f"directml.{type(desc).__name__}")
+    call.operands = dict(operands)  # A caller's own name may be that of a parameter of Call.
+    return call
 
 
 def _require_all(call: Call, missing: Sequence[str]) -> None:

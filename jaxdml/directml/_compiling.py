@@ -1,11 +1,13 @@
 """Turn a description into a function on arrays."""
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
 
 import jax
+from jax import export
 
 from jaxdml._base.errors import compose
 from jaxdml.directml._arrays import output_arrays
@@ -14,6 +16,7 @@ from jaxdml.directml._constraints import violations
 from jaxdml.directml._descs import OperatorDesc, require
 from jaxdml.directml._enums import FeatureLevel
 from jaxdml.directml._errors import InvalidDescError
+from jaxdml.directml._json import from_json, to_json
 
 
 @dataclass(frozen=True)
@@ -168,6 +171,25 @@ def compile_operator(
       Array([[[[0, 2]]]], dtype=uint32)
     """
     return CompiledOperator(desc, feature_level, tuple(options.items()))
+
+
+def _to_bytes(static: tuple[CompiledOperator]) -> bytes:
+    (operator,) = static
+    parts = {"desc": to_json(operator.desc), "feature_level": operator.feature_level, "options": operator.options}
+    return json.dumps(parts).encode()
+
+
+def _from_bytes(written: bytes) -> tuple[CompiledOperator]:
+    parts = json.loads(written)
+    return (compile_operator(from_json(parts["desc"]), parts["feature_level"], **dict(parts["options"])),)
+
+
+export.register_pytree_node_serialization(
+    InitializedOperator,
+    serialized_name="jaxdml.directml.InitializedOperator",
+    serialize_auxdata=_to_bytes,
+    deserialize_auxdata=_from_bytes,
+)
 
 
 def _options(desc: OperatorDesc, pairs: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
