@@ -466,3 +466,45 @@ def test_wrong_arrays_of_tensors_are_refused_by_their_place(name):
 def test_only_indices_keep_64_bits():
     with pytest.raises(TypeError, match=r"^jaxdml.*IndexTensor is INT64, which JAX has only with jax_enable_x64"):
         dml.compile_operator(made_up())(X, None, jnp.asarray(INDEX.astype(np.int32)), [X, GAPS])
+
+
+OWNED = dml.TensorFlags.OWNED_BY_DML
+
+
+@pytest.mark.parametrize("owned", [(0,), (1,), (0, 1)])
+def test_some_or_all_of_an_array_of_tensors_are_bound(owned):
+    parts = [X, GAPS]
+    described = made_up().part_tensors
+    described = [
+        dataclasses.replace(one, flags=OWNED) if place in owned else one for place, one in enumerate(described)
+    ]
+    operator = dml.compile_operator(made_up(part_tensors=described, bias_tensor=tensor(FLOAT32, 4, flags=OWNED)))
+    bound = [part if place in owned else None for place, part in enumerate(parts)]
+    others = [None if place in owned else part for place, part in enumerate(parts)]
+    initialized = operator.initialize(PartTensors=bound, BiasTensor=X)
+    assert [one is None for one in initialized.bound["PartTensors"]] == [one is None for one in bound]
+    rest = [] if len(owned) == 2 else [others]
+    want = dml.compile_operator(made_up(bias_tensor=ROW))(X, X, INDEX, parts)
+    jax.tree.map(assert_same_bits, initialized(X, INDEX, *rest), want)
+    if rest:
+        free = 1 - owned[0]
+        with pytest.raises(TypeError) as caught:
+            initialized(X, INDEX, parts)
+        assert str(caught.value).split("\n  ") == [
+            MADE_UP + f"PartTensors[{owned[0]}] must be None, since initialize has bound it.",
+            f"PartTensors[{owned[0]}]: float32[{len(parts[owned[0]])}]",
+            "Pass None there.",
+        ]
+        with pytest.raises(TypeError) as caught:
+            operator.initialize(PartTensors=parts, BiasTensor=X)
+        assert str(caught.value).split("\n  ") == [
+            MADE_UP + f"PartTensors[{free}] must be None, since it is not OWNED_BY_DML.",
+            f"PartTensors[{free}]: float32[{len(parts[free])}]",
+            "Pass None there, and pass the tensor to the call.",
+        ]
+    with pytest.raises(TypeError) as caught:
+        operator.initialize(PartTensors=[X], BiasTensor=X)
+    assert str(caught.value).split("\n  ")[0] == MADE_UP + "PartTensors must be a list of 2 arrays; got 1 of them."
+    with pytest.raises(TypeError) as caught:
+        jax.tree.map(lambda x: x[:3], initialized)(X, INDEX, *rest)
+    assert str(caught.value).split("\n  ")[0] == (MADE_UP + "BiasTensor must be bound as float32[4]; got float32[3].")

@@ -1,7 +1,7 @@
 """DirectML's structs, checked and turned into functions on arrays, for programs that are written against DirectML."""
 
 from jaxdml._base.axis_direction import AxisDirection
-from jaxdml.directml._compiling import CompiledOperator, compile_operator
+from jaxdml.directml._compiling import CompiledOperator, InitializedOperator, compile_operator
 from jaxdml.directml._descs import OperatorDesc
 from jaxdml.directml._display import describe
 from jaxdml.directml._enums import FeatureLevel, TensorDataType, TensorFlags
@@ -21,6 +21,7 @@ __all__ = [
     "BufferTensorDesc",
     "CompiledOperator",
     "FeatureLevel",
+    "InitializedOperator",
     "InvalidDescError",
     "OperatorDesc",
     "OperatorType",

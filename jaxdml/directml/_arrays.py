@@ -1,6 +1,5 @@
 """Check the arrays that an operator is called with, and return the arrays that it computes."""
 
-from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import jax
@@ -12,23 +11,7 @@ from jaxdml.directml._buffers import buffer_of, elements_of
 from jaxdml.directml._c import c_field
 from jaxdml.directml._descs import OperatorDesc
 from jaxdml.directml._fields import Role
-from jaxdml.directml._tensors import BufferTensorDesc, buffer_length
-
-
-def input_arrays(desc: OperatorDesc, inputs: Sequence[Any]) -> list[Any]:
-    """Return an array of the described sizes for every input field; None or a tuple of arrays where the field is so."""
-    roles = {name: role for name, role in desc.roles().items() if not role.output}
-    fields = list(map(c_field, roles))
-    shown = dict(zip(fields, (*inputs, *[None] * len(fields)), strict=False))
-    call = Call(f"directml.{type(desc).__name__}", **shown)
-    if len(inputs) != len(roles):
-        rule = f"the inputs must be {len(fields)}: {', '.join(fields)}; got {len(inputs)}."
-        call.fail(TypeError, rule, "Pass None for an optional tensor that is not described.")
-    arrays = [_given(call, name, role, getattr(desc, name)) for name, role in roles.items()]
-    for name, role in desc.roles().items():
-        if role.output and name in desc.tensors:
-            _require_x64(call, name, role, desc.tensors[name])
-    return arrays
+from jaxdml.directml._tensors import BufferTensorDesc, buffer_length, is_owned
 
 
 def output_arrays(desc: OperatorDesc, computed: Any) -> Any:
@@ -47,22 +30,33 @@ def _packed(field: str, tensor: BufferTensorDesc | None, values: Any) -> Any:
     return values if tensor.strides is None else buffer_of(values, tensor)
 
 
-def _given(call: Call, name: str, role: Role, described: Any) -> Any:
-    """Check what an input field is given, and return it in the described sizes."""
+def given_arrays(call: Call, name: str, role: Role, described: Any, *, owned: bool) -> Any:
+    """Check what an input field is given, and return it in the described sizes.
+
+    Args:
+      call: has what the field is given.
+      name: the field.
+      role: what the field holds.
+      described: its description, or a tuple of them.
+      owned: whether the tensors that are OWNED_BY_DML are given here, or those that are not. The others must be None.
+
+    Returns:
+      An array or None; a tuple of them if the field holds several.
+    """
     field = c_field(name)
     given = call.operands[field]
     if not role.several:
-        return _elements(call, name, role, described)
+        return _elements(call, name, role, described, owned)
     if not isinstance(given, tuple | list) or len(given) != len(described):
         got = f"{len(given)} of them" if isinstance(given, tuple | list) else type(given).__name__
         rule = f"{field} must be a list of {len(described)} arrays; got {got}."
         call.fail(TypeError, rule, "Pass one array for each tensor that is described there.", field)
     each = {f"{name}[{place}]": one for place, one in enumerate(given)}
     call.operands |= {c_field(label): one for label, one in each.items()}
-    return tuple(_elements(call, label, role, tensor) for label, tensor in zip(each, described, strict=True))
+    return tuple(_elements(call, label, role, tensor, owned) for label, tensor in zip(each, described, strict=True))
 
 
-def _elements(call: Call, name: str, role: Role, tensor: BufferTensorDesc | None) -> Any:
+def _elements(call: Call, name: str, role: Role, tensor: BufferTensorDesc | None, owned: bool) -> Any:
     """Check an array against the description of its tensor, and return it in the described sizes."""
     field = c_field(name)
     given = call.operands[field]
@@ -70,17 +64,19 @@ def _elements(call: Call, name: str, role: Role, tensor: BufferTensorDesc | None
     def fail(rule: str, advice: str) -> NoReturn:
         call.fail(TypeError, f"{field} {rule}", advice, field)
 
-    if tensor is None:
+    if tensor is None or is_owned(tensor) != owned:
         if given is not None:
-            fail("must be None, as described.", "Describe a tensor there, or pass None.")
+            fail(*_unwanted(tensor))
         return None
     if given is None:
         fail("must be an array, as described.", "Pass one.")
     if not isinstance(given, np.ndarray | jax.Array):
         converts = isinstance(given, list | tuple | int | float | np.generic)
         fail("must be an array.", f"Pass jnp.asarray({name})." if converts else "Pass a NumPy or JAX array.")
+    if isinstance(given, np.ma.MaskedArray):
+        fail("must not be masked.", f"Pass {name}.filled(value).")
     if not (role.indices and isinstance(given, np.ndarray)):
-        _require_x64(call, name, role, tensor, field)
+        require_x64(call, name, role, tensor, field)
     dtype = tensor.data_type.dtype
     if given.dtype != dtype:
         extended = jnp.issubdtype(given.dtype, jax.dtypes.extended)
@@ -99,7 +95,17 @@ def _elements(call: Call, name: str, role: Role, tensor: BufferTensorDesc | None
     return elements_of(given, tensor)
 
 
-def _require_x64(call: Call, name: str, role: Role, tensor: BufferTensorDesc, *only: str) -> None:
+def _unwanted(tensor: BufferTensorDesc | None) -> tuple[str, str]:
+    """Say why None must be passed, and what to do."""
+    if tensor is None:
+        return "must be None, as described.", "Describe a tensor there, or pass None."
+    if is_owned(tensor):
+        return "must be None, since initialize has bound it.", "Pass None there."
+    return "must be None, since it is not OWNED_BY_DML.", "Pass None there, and pass the tensor to the call."
+
+
+def require_x64(call: Call, name: str, role: Role, tensor: BufferTensorDesc, *only: str) -> None:
+    """Raise TypeError if a tensor has elements of 64 bits and JAX keeps only 32."""
     if tensor.data_type.bits > 32 and not x64_enabled():
         rule = f"{c_field(name)} is {tensor.data_type.name}, which JAX has only with jax_enable_x64."
         numpy = ", pass a NumPy array outside of jax.jit" if role.indices else ""

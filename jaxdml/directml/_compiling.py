@@ -1,15 +1,22 @@
 """Turn a description into a function on arrays."""
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn
 
+import jax
+from jax import export
+
 from jaxdml._base.errors import compose
-from jaxdml.directml._arrays import input_arrays, output_arrays
+from jaxdml.directml._arrays import output_arrays
+from jaxdml.directml._binding import bound_arrays, input_arrays
 from jaxdml.directml._constraints import violations
 from jaxdml.directml._descs import OperatorDesc, require
 from jaxdml.directml._enums import FeatureLevel
 from jaxdml.directml._errors import InvalidDescError
+from jaxdml.directml._json import from_json, to_json
 
 
 @dataclass(frozen=True)
@@ -57,10 +64,75 @@ class CompiledOperator:
 
         Raises:
           TypeError: an input does not have the described type, sizes or buffer size, or a data type has 64 bits while
-            JAX keeps only 32.
+            JAX keeps only 32. An input is OWNED_BY_DML: call ``initialize`` first.
         """
-        arrays = input_arrays(self.desc, inputs)
-        return output_arrays(self.desc, self.desc.call(*arrays, **dict(self.options)))
+        return InitializedOperator(self, {})(*inputs)
+
+    def initialize(self, /, **tensors: Any) -> "InitializedOperator":
+        """Bind the inputs that are OWNED_BY_DML, and return the function of the other inputs.
+
+        A weight is prepared here once: the right matrix of a quantized product is packed as by ``jaxdml.prepack``. The
+        outputs have the same bits as without the flag.
+
+        Args:
+          tensors: an array for each input field that is OWNED_BY_DML, by the field's name in C: ``BTensor=b``. As in a
+            call, pass a 1-D buffer for a tensor with ``Strides``. For an array of tensors pass a list, with None in
+            place of each tensor that is not OWNED_BY_DML. NumPy arrays are copied.
+
+        Returns:
+          The ``InitializedOperator``.
+
+        Raises:
+          TypeError: a tensor that is OWNED_BY_DML is missing, another one is given, or one is not as described.
+
+        Source:
+          ``DML_TENSOR_FLAG_OWNED_BY_DML``, ``IDMLDevice::CreateOperatorInitializer``.
+        """
+        return InitializedOperator(self, bound_arrays(self.desc, tensors))
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["bound"], meta_fields=["operator"])
+@dataclass(frozen=True, eq=False)
+class InitializedOperator:
+    """An operator with bound inputs as a function of its other inputs, as ``CompiledOperator.initialize`` returns it.
+
+    It is a pytree of the bound arrays: pass it to ``jax.jit``, ``jax.device_put`` and so on, or close over it.
+
+    Attributes:
+      operator: the compiled operator. Static.
+      bound: a dict of the bound inputs in the form in which the operator takes them, by the names of the fields in C.
+
+    Example:
+      >>> def tensor(kind, *sizes, **more):
+      ...     return dml.BufferTensorDesc(dml.TensorDataType[kind], sizes, **more)
+      >>> desc = dml.QuantizedLinearMatrixMultiplyOperatorDesc(
+      ...     a_tensor=tensor("INT8", 1, 2), a_scale_tensor=tensor("FLOAT32", 1),
+      ...     b_tensor=tensor("INT8", 2, 1, flags=dml.TensorFlags.OWNED_BY_DML), b_scale_tensor=tensor("FLOAT32", 1),
+      ...     output_scale_tensor=tensor("FLOAT32", 1), output_tensor=tensor("INT8", 1, 1))
+      >>> one = jnp.ones(1)
+      >>> op = dml.compile_operator(desc).initialize(BTensor=jnp.array([[3], [-4]], jnp.int8))
+      >>> op(jnp.array([[5, 2]], jnp.int8), one, None, one, None, one, None)
+      Array([[7]], dtype=int8)
+    """
+
+    operator: CompiledOperator
+    bound: dict[str, Any]
+
+    def __call__(self, *inputs: Any) -> Any:
+        """Compute the outputs.
+
+        Args:
+          inputs: as for ``CompiledOperator``, without the fields that are bound. If only some tensors of an array of
+            tensors are bound, pass a list with None in their places.
+
+        Returns:
+          What ``CompiledOperator`` returns.
+
+        Raises:
+          TypeError: as for ``CompiledOperator``, or a bound array no longer has the described type and sizes.
+        """
+        desc, options = self.operator.desc, dict(self.operator.options)
+        return output_arrays(desc, desc.call(*input_arrays(desc, inputs, self.bound), **options))
 
 
 def compile_operator(
@@ -76,7 +148,8 @@ def compile_operator(
       options: choices that DirectML leaves open. The class of the description says which ones an operator has.
 
     Returns:
-      The ``CompiledOperator``. Call it with arrays, as ``op(input, ...)``, to run jaxdml's operator on them.
+      The ``CompiledOperator``. Call it with arrays, as ``op(input, ...)``, to run jaxdml's operator on them. If inputs
+      are OWNED_BY_DML, call its ``initialize`` first.
 
     Raises:
       TypeError: ``desc`` is not the description of an operator.
@@ -98,6 +171,25 @@ def compile_operator(
       Array([[[[0, 2]]]], dtype=uint32)
     """
     return CompiledOperator(desc, feature_level, tuple(options.items()))
+
+
+def _to_bytes(static: tuple[CompiledOperator]) -> bytes:
+    (operator,) = static
+    parts = {"desc": to_json(operator.desc), "feature_level": operator.feature_level, "options": operator.options}
+    return json.dumps(parts).encode()
+
+
+def _from_bytes(written: bytes) -> tuple[CompiledOperator]:
+    parts = json.loads(written)
+    return (compile_operator(from_json(parts["desc"]), parts["feature_level"], **dict(parts["options"])),)
+
+
+export.register_pytree_node_serialization(
+    InitializedOperator,
+    serialized_name="jaxdml.directml.InitializedOperator",
+    serialize_auxdata=_to_bytes,
+    deserialize_auxdata=_from_bytes,
+)
 
 
 def _options(desc: OperatorDesc, pairs: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:

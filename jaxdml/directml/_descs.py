@@ -66,12 +66,27 @@ class OperatorDesc:
         """Compute the outputs from arrays of the described sizes.
 
         Args:
-          inputs: an array for every input field, in order; None for a tensor left out; a tuple for ``Inputs``.
+          inputs: an array for every input field, in order; None for a tensor left out; a tuple for ``Inputs``; what
+            ``prepared`` returned for a tensor that is bound at initialization.
           options: a value for every option of the operator.
 
         Returns:
           The array if the struct has one output, otherwise a tuple of them in the order of the fields.
         """
+
+    def prepared(self, name: str, tensor: Any) -> Any:
+        """Return an input that is bound at initialization in the form in which ``call`` takes it fastest.
+
+        By default that is the array as it is.
+
+        Args:
+          name: the field.
+          tensor: a JAX array of the described sizes, or a NumPy array of 64-bit indices.
+
+        Returns:
+          An array, or a pytree of arrays that has the ``shape`` and ``dtype`` of the array.
+        """
+        return tensor
 
     def __post_init__(self) -> None:
         """Convert every field to its type."""

@@ -21,7 +21,8 @@ class BufferTensorDesc:
       sizes: the size of each dimension, in elements.
       strides: for each dimension, the distance from one element to the next, in elements. 0 repeats one element; a
         large stride leaves gaps. None means packed in row-major order.
-      flags: ``TensorFlags``. ``OWNED_BY_DML`` changes nothing: to fix an input, close over its array.
+      flags: ``TensorFlags``. An input that is ``OWNED_BY_DML`` is passed to ``CompiledOperator.initialize``, not to
+        the call.
       total_tensor_size_in_bytes: the size of the buffer. None means the smallest that holds the tensor, rounded up to
         4 bytes.
       guaranteed_base_offset_alignment: 0, or a power of two that is at least the size of an element, in bytes. It is
@@ -112,3 +113,8 @@ def buffer_length(tensor: BufferTensorDesc) -> int:
 def size_in_bytes(elements: int, bits: int) -> int:
     """Return how many bytes this many elements of this many bits take, rounded up to 4."""
     return (elements * bits + 31) // 32 * 4
+
+
+def is_owned(tensor: BufferTensorDesc) -> bool:
+    """Tell whether a tensor is bound when its operator is initialized."""
+    return TensorFlags.OWNED_BY_DML in tensor.flags

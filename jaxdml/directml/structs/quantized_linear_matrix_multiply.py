@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from jaxdml._operators._packing import prepack
 from jaxdml._operators.quantized_linear_matrix_multiply import quantized_linear_matrix_multiply
 from jaxdml.directml._c import c_field
 from jaxdml.directml._checks import alike, sized
@@ -91,11 +92,15 @@ class QuantizedLinearMatrixMultiplyOperatorDesc(OperatorDesc):
                 why = f"one for {c_field(of)}Tensor or one for each {what} of it"
                 yield from sized(self, name, why, *_of_parameter(tensor.dimension_count, length, _AXES[of]))
 
+    def prepared(self, name: str, tensor: Any) -> Any:
+        """Pack the right matrix."""
+        return prepack(tensor) if name == "b_tensor" else tensor
+
     def call(self, *inputs: Any) -> Any:
         """Multiply, with scales and zero points of the rank of the product."""
         rank = self.output_tensor.dimension_count
-        # The leading dimensions of a parameter with more dimensions than the product have size 1.
-        given = [None if part is None else part.reshape(part.shape[-rank:]) for part in inputs]
+        # A parameter may have more dimensions than the product. The leading ones have size 1 then.
+        given = [part if part is None or part.ndim <= rank else part.reshape(part.shape[-rank:]) for part in inputs]
         return quantized_linear_matrix_multiply(*given, output_dtype=self.output_tensor.data_type.dtype)
 
 

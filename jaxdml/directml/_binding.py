@@ -1,0 +1,143 @@
+"""Bind the tensors that are OWNED_BY_DML when an operator is initialized, and join them with the others at a call."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdml._base.errors import describe
+from jaxdml._operators._arguments import Call, x64_enabled
+from jaxdml.directml._arrays import given_arrays, require_x64
+from jaxdml.directml._c import c_field, c_name
+from jaxdml.directml._descs import OperatorDesc
+from jaxdml.directml._enums import TensorFlags
+from jaxdml.directml._fields import Role
+from jaxdml.directml._tensors import BufferTensorDesc, is_owned
+
+
+def bound_arrays(desc: OperatorDesc, tensors: Mapping[str, Any]) -> dict[str, Any]:
+    """Check what ``initialize`` is given, by the names in C, and return it in the form in which the call takes it."""
+    roles = _inputs(desc)
+    names, owned = set(map(c_field, roles)), {c_field(name): name for name in _owned(desc)}
+    call = _call(desc, dict.fromkeys(owned) | dict(tensors))
+    advice = f"Pass only what is so described: {', '.join(owned) or 'nothing'}."
+    for field in tensors:
+        if field not in names:
+            call.fail(TypeError, f"initialize takes inputs by their names in C; got {field}.", advice, field)
+        if field not in owned:
+            call.fail(TypeError, f"{field} must be OWNED_BY_DML for initialize to bind it.", advice, field)
+    _require_all(call, [field for field in owned if field not in tensors])
+    checked = {name: given_arrays(call, name, roles[name], getattr(desc, name), owned=True) for name in owned.values()}
+    return {field: _prepared(desc, name, checked[name]) for field, name in owned.items()}
+
+
+def input_arrays(desc: OperatorDesc, inputs: Sequence[Any], bound: Mapping[str, Any]) -> list[Any]:
+    """Return what the operator's call takes: an array for every input field, or None, or a tuple of arrays.
+
+    Args:
+      desc: the description.
+      inputs: an argument for every input field, except for those of which all tensors are bound.
+      bound: what ``bound_arrays`` returned. It may have passed through JAX's transformations since then.
+    """
+    roles, owned = _inputs(desc), _owned(desc)
+    missing = [c_field(name) for name in owned if c_field(name) not in bound]
+    given = [name for name in roles if missing or not all(owned.get(name, [False]))]
+    fields = list(map(c_field, given))
+    call = _call(desc, dict(zip(fields, (*inputs, *[None] * len(fields)), strict=False)))
+    _require_all(call, missing)
+    if len(inputs) != len(fields):
+        rule = f"the inputs must be {len(fields)}: {', '.join(fields)}; got {len(inputs)}."
+        left_out = ", ".join(field for field in bound if field not in fields)
+        advice = "Pass None for an optional tensor that is not described."
+        call.fail(TypeError, rule, f"Leave out what initialize has bound: {left_out}." if left_out else advice)
+    arrays = []
+    for name, role in roles.items():
+        held = _held(desc, name, role, bound) if name in owned else None
+        if name not in given:
+            arrays.append(held)
+            continue
+        taken = given_arrays(call, name, role, getattr(desc, name), owned=False)
+        arrays.append(taken if held is None else _joined(taken, held))
+    for name, role in desc.roles().items():
+        if role.output and name in desc.tensors:
+            require_x64(call, name, role, desc.tensors[name])
+    return arrays
+
+
+def _inputs(desc: OperatorDesc) -> dict[str, Role]:
+    return {name: role for name, role in desc.roles().items() if not role.output}
+
+
+def _owned(desc: OperatorDesc) -> dict[str, list[bool]]:
+    """Tell of each tensor of a field whether it is OWNED_BY_DML, for the fields in which one is."""
+    each = {name: list(map(is_owned, _described(desc, name))) for name in _inputs(desc)}
+    return {name: owned for name, owned in each.items() if any(owned)}
+
+
+def _described(desc: OperatorDesc, name: str) -> tuple[BufferTensorDesc, ...]:
+    """Return the described tensors of a field."""
+    value = getattr(desc, name)
+    if isinstance(value, tuple):
+        return value
+    return () if value is None else (value,)
+
+
+def _call(desc: OperatorDesc, operands: Mapping[str, Any]) -> Call:
+    call = Call(f"directml.{type(desc).__name__}")
+    call.operands = dict(operands)  # A caller's own name may be that of a parameter of Call.
+    return call
+
+
+def _require_all(call: Call, missing: Sequence[str]) -> None:
+    if missing:
+        rule = f"{', '.join(missing)} must be bound by initialize, since {c_name(TensorFlags.OWNED_BY_DML)} is set."
+        named = ", ".join(f"{field}=..." for field in missing)
+        call.fail(TypeError, rule, f"Pass {named} to initialize, and the other inputs to what it returns.")
+
+
+def _prepared(desc: OperatorDesc, name: str, array: Any) -> Any:
+    if isinstance(array, tuple):
+        return tuple(_prepared(desc, name, one) for one in array)
+    return None if array is None else desc.prepared(name, _kept(array))
+
+
+def _kept(array: Any) -> Any:
+    """Return an array that does not change with the caller's: a JAX array, or NumPy's if JAX would cut its 64 bits."""
+    if isinstance(array, jax.Array):
+        return array
+    if array.dtype.itemsize > 4 and not x64_enabled():
+        copied = np.array(array)
+        copied.flags.writeable = False
+        return copied
+    return jnp.array(array, copy=True)
+
+
+def _held(desc: OperatorDesc, name: str, role: Role, bound: Mapping[str, Any]) -> Any:
+    """Return what is bound of a field, if it still is as described.
+
+    ``jax.jit`` cuts 64 bits of an argument, and ``jax.tree.map`` may change sizes.
+    """
+    held = bound[c_field(name)]
+    for place, (tensor, array) in enumerate(zip(_described(desc, name), held if role.several else [held], strict=True)):
+        label = f"{name}[{place}]" if role.several else name
+        if is_owned(tensor):
+            _require_described(_call(desc, {c_field(label): array}), label, role, tensor)
+    return held
+
+
+def _require_described(call: Call, label: str, role: Role, tensor: BufferTensorDesc) -> None:
+    field = c_field(label)
+    array = call.operands[field]
+    if not (role.indices and isinstance(array, np.ndarray)):
+        require_x64(call, label, role, tensor)
+    dtype, sizes = tensor.data_type.dtype, tensor.sizes
+    if (getattr(array, "dtype", None), getattr(array, "shape", None)) != (dtype, sizes):
+        rule = f"{field} must be bound as {dtype}{list(sizes)}; got {describe(array)}."
+        call.fail(TypeError, rule, "Call initialize again, or map over a leading dimension with jax.vmap.")
+
+
+def _joined(taken: tuple[Any, ...], held: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Fill the places of the bound tensors of an array of tensors."""
+    return tuple(given if own is None else own for given, own in zip(taken, held, strict=True))
