@@ -17,7 +17,7 @@ from benchmarks.peers.contender import Absent, Contender, Expected, Peers, Prepa
 OURS = "jaxdml"
 
 NAMES = (
-    *(OURS, "lax", "lax unstable", "onnxruntime", "onnxruntime prepacked"),
+    *(OURS, "jaxdml prepacked", "lax", "lax unstable", "onnxruntime", "onnxruntime prepacked"),
     *("torch", "torch prepacked", "torch.compile", "cupy", "numpy"),
 )
 """Every peer; tables show them in this order."""

@@ -2,11 +2,13 @@
 
 import math
 import warnings
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+import jaxdml
 from benchmarks import environment
 from benchmarks.cases import Arguments, Case
 from benchmarks.peers import with_jax, with_numpy, with_onnxruntime, with_torch
@@ -17,6 +19,12 @@ from jaxdml._cases.quantized_linear_matrix_multiply import stock
 
 _ROWS, _COLUMNS = 4, 256
 """So many rows, and columns, of a result are compared."""
+
+
+def _prepacked(case: Case, draws: Sequence[Arguments]) -> Contender:
+    """Prepare jaxdml's own product with a right matrix that was packed beforehand."""
+    packed = [(*draw[:3], jaxdml.prepack(draw[3]), *draw[4:]) for draw in draws]
+    return with_jax.prepare(with_jax.ours(case), case, packed)
 
 
 def _lax(case: Case) -> Program:
@@ -121,6 +129,7 @@ def _numpy(case: Case, arguments: Arguments) -> Contender:
 
 
 PEERS: Peers = {
+    "jaxdml prepacked": _prepacked,
     "lax": with_jax.ready(_lax),
     "onnxruntime": each(partial(_onnxruntime, prepacked=False)),
     "onnxruntime prepacked": each(partial(_onnxruntime, prepacked=True)),
