@@ -23,7 +23,7 @@ _ROWS, _COLUMNS = 4, 256
 
 def _prepacked(case: Case, draws: Sequence[Arguments]) -> Contender:
     """Prepare jaxdml's own product with a right matrix that was packed beforehand."""
-    packed = [(*draw[:3], jaxdml.prepack(draw[3]), *draw[4:]) for draw in draws]
+    packed: list[Any] = [(*draw[:3], jaxdml.prepack(draw[3]), *draw[4:]) for draw in draws]
     return with_jax.prepare(with_jax.ours(case), case, packed)
 
 
