@@ -61,7 +61,8 @@ def agrees(given, packed, method=None, **options):
 
 
 @grid(
-    method=DISTINCT_METHODS, m=[1, OneOf(0, 7, 8, 9), OneOf(FEW, FEW + 1)], k=[OneOf(0, 1, 40), OneOf(1024, 1025, 1040, 1041)],
+    method=DISTINCT_METHODS, m=[1, OneOf(0, 7, 8, 9), OneOf(FEW, FEW + 1)],
+    k=[OneOf(0, 1, 40), OneOf(1024, 1025, 1040, 1041)],
     n=[1, OneOf(0, 5, 18)], batches=[BATCHES[0], OneOf(*BATCHES[1:4]), OneOf(*BATCHES[4:])],
     a=QUANTIZED, b=QUANTIZED, output=QUANTIZED, storage=QUANTIZED, transposed=[False, True],
     sa=[OneOf(*ROWS)], sb=[OneOf(*COLUMNS)], so=[OneOf(*ROWS)],

@@ -171,10 +171,8 @@ def _instead_of(name: str, value: Any) -> str:
         return f"Pass {name}.todense()."
     if isinstance(value, jax.Ref):
         return f"Pass {name}[...], the array that it refers to."
-    if isinstance(value, PackedMatrix):
-        return "Pass the matrix that was packed; only b of a product may be packed."
-    if isinstance(value, dict):
-        return "Pass one of its arrays."
+    if isinstance(value, PackedMatrix | dict):
+        return "Pass one of its arrays." if isinstance(value, dict) else "Pass the matrix that was packed."
     if isinstance(value, list | tuple) or hasattr(value, "__array__") or hasattr(value, "__dlpack__"):
         return f"Pass jnp.asarray({name})."
     return "Pass an array of numbers."
