@@ -114,25 +114,33 @@ def product(
     batch: tuple[int, Any] | None = None,
     dtype: str = "int8",
     by_axis: bool = False,
+    packed: bool = False,
     axes: Axes = ONE,
 ) -> Sharded:
     """Return a product of M x K by K x N with the mesh axes of M, K, N and of the batch.
 
-    ``by_axis`` gives each row and each column a scale and a zero point, sharded as the rows and the columns.
+    ``by_axis`` gives each row and each column a scale and a zero point, sharded as the rows and the columns. With
+    ``packed`` the two arrays of a packed matrix stand for the right one, and every device has the sums of the whole K.
     """
     m, k, n = size
     leading, first = ((batch[0],), (batch[1],)) if batch else ((), ())
     of_row, of_column = ((m, 1), (1, n)) if by_axis else ((), ())
     in_rows, in_columns = (P(rows), P(None, columns)) if by_axis else (P(), P())
     row, column = ((Shape(of, "float32"), Shape(of, dtype)) for of in (of_row, of_column))
-    arguments = Shape((*leading, m, k), dtype), *row, Shape((*leading, k, n), dtype), *column, *row
+    right: tuple[Shape, ...] = (Shape((*leading, k, n), dtype),)
+    in_right: tuple[P, ...] = (P(*first, depth, columns),)
+    ours, stock = partial(jaxdml.quantized_linear_matrix_multiply), _rounded_product
+    if packed:
+        right = Shape((*leading, n, k), dtype), Shape((*leading, n), "int32")
+        in_right = P(*first, columns, depth), P(*first, columns)
+        ours, stock = partial(_packed_product, k), _product_of_columns
+    arguments = Shape((*leading, m, k), dtype), *row, *right, *column, *row
     specs = (
         *(P(*first, rows, depth), in_rows, in_rows),
-        *(P(*first, depth, columns), in_columns, in_columns),
+        *(*in_right, in_columns, in_columns),
         *(in_rows, in_rows),
     )
     name = "quantized_linear_matrix_multiply"
-    ours, stock = partial(jaxdml.quantized_linear_matrix_multiply), _rounded_product
     common = name, sharding, axes, arguments, specs, P(*first, rows, columns), ours, stock
     if depth is None:
         return Sharded(*common)
@@ -142,6 +150,19 @@ def product(
     bound = Bound("one sum" if sums == 1 else "two sums", sums * math.prod(batches) * (here + 1) * (across + 1), sums)
     by_name = ByName(partial(ours, axis_name=depth), partial(stock, axis_name=depth))
     return Sharded(*common, bound, by_name)
+
+
+def _packed_product(k: int, *operands: jax.Array, **options: Any) -> jax.Array:
+    """Multiply by a packed matrix with columns of ``k`` numbers in all, given as its two arrays."""
+    a, a_scale, a_zero, matrix, sums, *rest = operands
+    b = jaxdml.PackedMatrix(matrix=matrix, sums=sums, dtype=matrix.dtype, k=k)
+    return jaxdml.quantized_linear_matrix_multiply(a, a_scale, a_zero, b, *rest, **options)
+
+
+def _product_of_columns(*operands: jax.Array, axis_name: Any = None) -> jax.Array:
+    """Multiply as ``_rounded_product`` does by a matrix that is stored by columns."""
+    a, a_scale, a_zero, matrix, _, *rest = operands
+    return _rounded_product(a, a_scale, a_zero, jnp.swapaxes(matrix, -1, -2), *rest, axis_name=axis_name)
 
 
 def _rounded_product(*operands: jax.Array, axis_name: Any = None) -> jax.Array:
@@ -201,5 +222,9 @@ CALLS = (
     product("K over two mesh axes", (64, 8192, 128), depth=("d", "e"), axes=TWO),
     product("rows and K", (64, 8192, 128), rows="d", depth="e", axes=TWO),
     product("K = 80,000", (64, 80_000, 48), depth="d"),
+    product("columns, packed", (512, 1024, 256), columns="d", packed=True),
+    product("batch, packed", (64, 1024, 128), batch=(8, "d"), packed=True),
+    product("K, packed, uint8 by row and column", (64, 8192, 128), depth="d", dtype="uint8", by_axis=True, packed=True),
+    product("K = 80,000, packed", (64, 80_000, 48), depth="d", packed=True),
 )
 """The rows of the table."""

@@ -65,11 +65,17 @@ class Composition:
     """What ``implementation`` can be, on the machine that runs the tests."""
     draw_long: Callable[..., Arrays] | None = None
     """Draws arguments that every method can serve, if those of ``draw`` are too short."""
+    function: Callable[[Any], Callable[..., Any]] | None = None
+    """Takes ``jaxdml`` or the oracle, and returns what to call; by default the operator of that name."""
+    columns: tuple[str, ...] | None = None
+    """The transformations and calls to test; all if None."""
 
 
 def call(module: Any, name: str, *arguments: Any, **more: Any) -> tuple[Any, ...]:
     """Call an operator, or its oracle, and return a tuple of results."""
-    result = getattr(module, name)(*arguments, **{**COMPOSITIONS[name].options, **more})
+    composition = COMPOSITIONS[name]
+    function = composition.function(module) if composition.function else getattr(module, name)
+    result = function(*arguments, **{**composition.options, **more})
     return tuple(result) if isinstance(result, tuple) else (result,)
 
 
@@ -101,6 +107,26 @@ def _quantized(rng, tame):
     )
     a_zero, b_zero, output_zero = np.uint8(rng.integers(256, size=4)), np.int8(rng.integers(9)), np.uint8(128)
     return a, a_scale, a_zero, b, b_scale, b_zero, np.float32(256) * output_scale, output_zero
+
+
+def _packed(rng, tame):
+    """Draw the arguments of a product, with the two arrays of a packed matrix that is stored as uint8."""
+    *of_a, b, b_scale, b_zero, output_scale, output_zero = _quantized(rng, tame)
+    matrix = b.swapaxes(-1, -2).copy().view(np.uint8) ^ np.uint8(0x80)
+    return *of_a, matrix, matrix.sum(-1, dtype=np.int32), b_scale, b_zero, output_scale, output_zero
+
+
+def _packed_product(module):
+    """Return the product of arguments that ``_packed`` has drawn, or of blocks of them with the sums of the whole K."""
+
+    def multiply(a, a_scale, a_zero, matrix, sums, *rest, **options):
+        if module is jaxdml:
+            b = jaxdml.PackedMatrix(matrix=matrix, sums=sums, dtype="int8", k=8)
+        else:
+            b = (matrix ^ np.uint8(0x80)).view(np.int8).swapaxes(-1, -2)
+        return module.quantized_linear_matrix_multiply(a, a_scale, a_zero, b, *rest, **options)
+
+    return multiply
 
 
 def _taken(tangents, at):
@@ -169,4 +195,29 @@ COMPOSITIONS = {
         mapped_on_meshes={"a_and_zero_points": (0, 2, 5, 7), "b_and_scales": (1, 3, 4, 6)},
     ),
 }
-"""By the operator's name."""
+COMPOSITIONS["packed_product"] = replace(
+    COMPOSITIONS["quantized_linear_matrix_multiply"],
+    function=_packed_product,
+    draw=_packed,
+    layouts={
+        "depth": Layout(
+            (P("x", None, "y"), P(), P(), P("x", None, "y"), P("x"), *[P()] * 4), (P("x", None, None),), "y"
+        ),
+        "rows_and_columns": Layout(
+            (P(None, "x", None), P("x"), P("x"), P(None, "y"), P(None, "y"), P("y"), P(), P(), P()),
+            (P(None, "x", "y"),),
+            independent=True,
+        ),
+        "rows": Layout(
+            (P("x", "y", None), P("y"), P("y"), P("x"), P("x"), *[P()] * 4), (P("x", "y", None),), independent=True
+        ),
+    },
+    differentiable=(1, 5, 7),
+    mapped={"b": (3, 4), "zero_points": (2, 6, 8)},
+    mapped_on_meshes={"b": (3, 4)},
+    columns=(
+        *("jit", "jit_rows_and_columns", "jit_rows", "cond", "vmap_nested", "vmap_b", "vmap_zero_points", "checkpoint"),
+        *("implementations", "leak_checks", "x64", "exported"),
+    ),
+)
+"""By the operator's name, or by that of another way to call it."""

@@ -21,6 +21,9 @@ SMALL = (
     product("rows and columns", (16, 96, 16), rows="d", columns="e", dtype="uint8", by_axis=True, axes=TWO),
     product("K", (4, 1024, 6), depth="d", dtype="uint8", by_axis=True),
     product("K = 80,000", (4, 80_000, 6), depth="d"),
+    product("rows and columns, packed", (16, 96, 16), rows="d", columns="e", by_axis=True, axes=TWO, packed=True),
+    product("K, packed", (4, 1024, 6), depth="d", dtype="uint8", by_axis=True, packed=True),
+    product("K = 80,000, packed", (4, 80_000, 6), depth="d", packed=True),
 )
 
 WAYS = [(call, way) for call in SMALL for way in call.ways]

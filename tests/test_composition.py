@@ -12,6 +12,7 @@ import pytest
 from jax.sharding import PartitionSpec
 
 from tests.calls import CALLS
+from tests.compositions import COMPOSITIONS
 from tests.impossible import impossible
 from tests.laws import assert_same_bits
 from tests.operators import OPERATORS
@@ -91,9 +92,10 @@ def assert_sharded(types, specs):
 
 CELLS = [
     pytest.param(name, column, case.values[0], id=f"{name}-{column}-{case.id}", marks=case.marks)
-    for name in OPERATORS
+    for name in dict.fromkeys((*OPERATORS, *COMPOSITIONS))
     for case in CASES
     for column in (*transformations_of(name, case.values[0], layouts_of(name, case.values[0])), *CALLS)
+    if column in (COMPOSITIONS[name].columns or (column,))
 ]
 
 

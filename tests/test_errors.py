@@ -33,9 +33,21 @@ def multiply(a=I8, sa=S, za=None, b=U8, sb=S, zb=None, so=S, zo=None, **options)
     return lambda: jaxdml.quantized_linear_matrix_multiply(a, sa, za, b, sb, zb, so, zo, **options)
 
 
+def packed(**fields):
+    return jaxdml.PackedMatrix(**{"matrix": U8.T, "sums": U8.sum(0, np.int32), "dtype": "uint8", "k": 3, **fields})
+
+
+def prepack(b, **options):
+    return lambda: jaxdml.prepack(b, **options)
+
+
 SELECTABLE = "float16, bfloat16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64"
 INTEGERS = "int8, int16, int32, int64, uint8, uint16, uint32, uint64"
+PACKED = "b.matrix: uint8[4, 3], b.sums: int32[4]"
+ANEW = "Pass jaxdml.prepack of the matrix, or the fields that it returned."
+OF_BLOCK = "Pass axis_name for a block of a matrix whose K is sharded, or prepack the matrix anew."
 TOP = "jaxdml.top_k: "
+PRE = "jaxdml.prepack: "
 ND = "jaxdml.scatter_nd: "
 EL = "jaxdml.scatter_elements: "
 MM = "jaxdml.quantized_linear_matrix_multiply: "
@@ -267,6 +279,58 @@ REFUSALS = {
         "a: int8[2, 3], a_scale: float32[], a_zero_point: None, b: uint8[3, 4], b_scale: float32[], "
         "b_zero_point: None, output_scale: float32[], output_zero_point: None",
         "Pass implementation='integer_dot'."),
+    # PackedMatrix
+    "packed: too few sums": (multiply(b=packed(sums=np.zeros(3, np.int32))), TypeError,
+        MM + "b.sums must have the shape of b.matrix without K, [4]; got [3].",
+        "b.matrix: uint8[4, 3], b.sums: int32[3]", ANEW),
+    "packed: rank of the sums": (multiply(b=packed(sums=np.zeros((1, 4), np.int32))), TypeError,
+        MM + "b.sums must have the shape of b.matrix without K, [4]; got [1, 4].",
+        "b.matrix: uint8[4, 3], b.sums: int32[1, 4]", ANEW),
+    "packed: dtype of the matrix": (multiply(b=packed(matrix=np.zeros((4, 3), np.int32))), TypeError,
+        MM + "b.matrix must be one of int8, uint8; got int32.", "b.matrix: int32[4, 3], b.sums: int32[4]", ANEW),
+    "packed: dtype of the sums": (multiply(b=packed(sums=np.zeros(4, np.float32))), TypeError,
+        MM + "b.sums must be int32; got float32.", "b.matrix: uint8[4, 3], b.sums: float32[4]", ANEW),
+    "packed: dtype": (multiply(b=packed(dtype="float32")), TypeError,
+        MM + "b.dtype must be one of int8, uint8; got float32.", PACKED, ANEW),
+    "packed: one dimension": (multiply(b=packed(matrix=U8[0], sums=np.int32(0))), TypeError,
+        MM + "b.matrix must have at least two dimensions; got 1.", "b.matrix: uint8[4], b.sums: int32[]", ANEW),
+    "packed: no array": (multiply(b=packed(matrix=None)), TypeError, MM + "b.matrix must be an array.",
+        "b.matrix: None", "Pass an array of numbers."),
+    "packed: a list": (multiply(b=packed(sums=[1, 2, 3, 4])), TypeError, MM + "b.sums must be an array.",
+        "b.sums: list", "Pass jnp.asarray(b.sums)."),
+    "packed: shapes alone": (multiply(b=jax.eval_shape(packed)), TypeError, MM + "b.matrix must be an array.",
+        "b.matrix: uint8[4, 3]", "Pass an array, or trace with jax.eval_shape to work with shapes alone."),
+    "packed: another k": (multiply(b=packed(k=4)), TypeError,
+        MM + "b.sums must add up K numbers each, 3; got b.k = 4.", PACKED, OF_BLOCK),
+    "packed: no k": (multiply(b=packed(k=None)), TypeError,
+        MM + "b.sums must add up K numbers each, 3; got b.k = None.", PACKED, OF_BLOCK),
+    "packed: depths differ": (multiply(b=packed(matrix=U8, sums=np.zeros(3, np.int32), k=4)), TypeError,
+        MM + "the last dimension of a, 3, must be the last but one of b; got 4.", "a: int8[2, 3], b: uint8[4, 3]",
+        "Transpose a or b, so that they share K."),
+    "packed: batches differ": (
+        multiply(a=np.zeros((2, 2, 3), np.int8), b=jax.tree.map(lambda x: np.stack([x] * 3), packed())), TypeError,
+        MM + "leading dimensions must broadcast; got [2] and [3].", "a: int8[2, 2, 3], b: uint8[3, 3, 4]",
+        "Give a and b equal leading dimensions."),
+    "packed: dtype of the zero point": (multiply(b=packed(), zb=np.int8(1)), TypeError,
+        MM + "b_zero_point must be uint8; got int8.", "b_zero_point: int8[]", "Pass b_zero_point as uint8."),
+    "packed: columns": (multiply(b=packed(), sb=np.ones(5, np.float32)), TypeError,
+        MM + "b_scale must be one value, or one per column, 4, or broadcast to [1, 4]; got [5].",
+        "a: int8[2, 3], b: uint8[3, 4], b_scale: float32[5]", "Pass one value, or 4: one for each column of b."),
+    "packed: in the place of a": (multiply(a=packed()), TypeError, MM + "a must be an array.", "a: uint8[3, 4]",
+        "Pass the matrix that was packed."),
+    # prepack
+    "prepack floats": (prepack(F), TypeError, PRE + "b must be one of int8, uint8; got float32.", "b: float32[2, 5]",
+        "Quantize it: round(b / b_scale) + b_zero_point, clipped, as int8 or uint8."),
+    "prepack a vector": (prepack(U8[0]), TypeError, PRE + "b must have at least two dimensions; got 1.", "b: uint8[4]",
+        "Add a dimension of size 1 to b."),
+    "prepack a list": (prepack([[1]]), TypeError, PRE + "b must be an array.", "b: list", "Pass jnp.asarray(b)."),
+    "prepack twice": (prepack(packed()), TypeError, PRE + "b must be an array.", "b: uint8[3, 4]",
+        "Pass the matrix that was packed."),
+    "prepack transposed traced": (lambda: jax.jit(lambda t: jaxdml.prepack(U8, transposed=t))(True), TypeError,
+        PRE + "transposed must be static; got a traced value.", "b: uint8[3, 4]",
+        "Name transposed in jax.jit's static_argnames, or close over it."),
+    "prepack transposed a number": (prepack(U8, transposed=1), TypeError,
+        PRE + "transposed must be a bool; got int.", "b: uint8[3, 4]", "Pass True or False."),
 }  # fmt: skip
 
 

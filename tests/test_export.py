@@ -191,6 +191,33 @@ def test_each_size_may_be_the_only_symbolic_one(case, letter):
     check(case, letter, case.sizes[:1])
 
 
+@pytest.mark.parametrize("k", [1100, 33_026, "k"])
+def test_a_packed_matrix_may_have_symbolic_sizes(k):
+    sizes = symbols("m >= 1", "n >= 1", *(["k <= 33025"] if k == "k" else []))
+    b, m, n = (sizes[letter] for letter in "bmn")
+
+    def call(a, matrix, sums, zb):
+        packed = jaxdml.PackedMatrix(matrix=matrix, sums=sums, dtype="int8", k=a.shape[-1])
+        return jaxdml.quantized_linear_matrix_multiply(a, 1.0, 3, packed, 1.0, zb, 60.0)
+
+    whole = sizes["k"] if k == "k" else k
+    shapes = shape_of("uint8", m, whole), shape_of("uint8", b, n, whole), shape_of("int32", b, n), shape_of("int8", n)
+    loaded = export.deserialize(export.export(jax.jit(call), platforms=PLATFORMS)(*shapes).serialize())
+    depth = 5 if k == "k" else k
+    rng = np.random.default_rng(depth)
+    a, columns = rng.integers(0, 256, (3, depth), np.uint8), rng.integers(-128, 128, (2, 4, depth), np.int8)
+    zb, stored = np.int8([-128, 127, 0, 5]), columns.view(np.uint8) ^ np.uint8(0x80)
+    given = a, stored, stored.sum(-1, dtype=np.int32), zb
+    one = np.float32(1)
+    want = reference.quantized_linear_matrix_multiply(
+        *(a, one, np.uint8(3), columns.swapaxes(1, 2), one, zb, np.float32(60))
+    )
+    assert_same_bits(loaded.call(*given), want)
+    texts = refine(loaded, list(given))
+    assert all(k > LONGEST_FLOAT_SUM for platform in ("cuda", "rocm") for k in depths(texts[platform]))
+    assert depths(texts["tpu"])
+
+
 def symbols(*constraints: str) -> dict[str, Any]:
     letters = sorted(set(re.findall(r"[a-z]", "b" + "".join(constraints))))
     return dict(zip(letters, export.symbolic_shape(",".join(letters), constraints=constraints), strict=True))

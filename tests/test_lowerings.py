@@ -206,6 +206,64 @@ def test_cpus_read_the_matrix_of_one_row_as_it_is():
     assert "dot_general" in lowered(call, row, matrix, platform="tpu")
 
 
+PACKED_ROWS = [1, FEW + 1, 3 * FEW]
+
+
+@grid(
+    platform=PLATFORMS, rows=PACKED_ROWS, depth=[1024, OneOf(1040, 1041)],
+    batches=[((), ()), ((2,), ()), OneOf(((2,), (2,)), ((), (3,)))], storage=["int8", "uint8"],
+)  # fmt: skip
+def test_a_packed_matrix_is_read_once_and_as_it_is_stored(platform, rows, depth, batches, storage):
+    one, (of_a, of_b) = np.float32(1), batches
+    b = jaxdml.PackedMatrix(
+        matrix=array((*of_b, 23, depth), storage), sums=array((*of_b, 23), "int32"), dtype="int8", k=depth
+    )
+
+    def call(a, b):
+        return jaxdml.quantized_linear_matrix_multiply(a, one, np.uint8(3), b, one, None, one)
+
+    text = lowered(call, array((*of_a, rows, depth), "uint8"), b, platform=platform)
+    ((*contracted, left, right),) = re.findall(
+        r"stablehlo\.dot_general.*contracting_dims = \[(\d)\] x \[(\d)\].*\(tensor<(.*?)>, tensor<(.*?)>\)", text
+    )
+    assert [int(axis) for axis in contracted] == [shape.count("x") - 1 for shape in (left, right)]
+    # The product of few rows may be transposed on a CPU. Nothing else is, and nothing is summed.
+    assert not [line for line in text.splitlines() if "stablehlo.transpose" in line and f"{depth}x" in line]
+    assert not re.search(r"applies stablehlo\.add", text)
+
+
+def operands_of_products(text):
+    """Return the dtypes of the operands of every product in a compiled program, in the order of ``dot``'s names."""
+    dtypes = dict(re.findall(r"(%?[\w.-]+) = (\w+)\[", text))
+    return [[dtypes[name] for name in names] for names in re.findall(r" dot\((%?[\w.-]+), (%?[\w.-]+)\)", text)]
+
+
+@pytest.mark.parametrize("rows", [2, 9, 65])
+@pytest.mark.parametrize(
+    "of_columns",
+    [
+        jaxdml.prepack,
+        pytest.param(
+            lambda b: b,
+            marks=pytest.mark.xfail(strict=True, reason="XLA folds the transposition into a product of int32 operands"),
+        ),
+    ],
+    ids=["packed", "transposed"],
+)
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="reads what XLA's CPU backend compiled")
+def test_cpus_multiply_8_bits_of_what_is_stored_by_columns(rows, of_columns):
+    one = np.float32(1)
+
+    def call(a, columns):
+        b = of_columns(columns.T)
+        return jaxdml.quantized_linear_matrix_multiply(a, one, np.uint8(3), b, one, np.int8(1), one)
+
+    text = jax.jit(call).lower(array((rows, 64), "uint8"), array((48, 64), "int8")).compile().as_text()
+    products = operands_of_products(text)
+    assert products
+    assert all(dtype in ("s8", "u8") for operands in products for dtype in operands)
+
+
 @pytest.mark.parametrize("platform", PLATFORMS)
 def test_only_cpus_choose_how_to_round_while_running(platform):
     def branches(size):

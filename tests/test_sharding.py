@@ -1,19 +1,24 @@
 """What only meshes have: calls that they cannot serve, axes of several kinds, and long or deep data."""
 
+from dataclasses import replace
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import AxisType, Mesh
+from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import jaxdml
+from benchmarks.collectives import collectives
 from jaxdml import reference
 from jaxdml._algorithms.quantized.raw_product import accumulator
 from jaxdml._lowerings import integer_product
 from tests.grids import grid
 from tests.laws import assert_same_bits
 from tests.meshes import COUNT, mesh_of, needs_devices, put
+from tests.placements import compiled
 
 pytestmark = needs_devices
 
@@ -28,6 +33,13 @@ def in_blocks(function, x):
 
 def product(a, b, **options):
     return jaxdml.quantized_linear_matrix_multiply(a, 0.5, None, b, 0.25, None, 2.0, **options)
+
+
+def packed_on(mesh, b, dtype, over):
+    """Return int8 ``b``, packed and stored as int8 or uint8, with K sharded and the sums on every device."""
+    columns = (b if dtype == "int8" else (b.view(np.uint8) ^ np.uint8(0x80))).T
+    sums = put(mesh, columns.sum(-1, dtype=np.int32))
+    return jaxdml.PackedMatrix(matrix=put(mesh, columns, None, over), sums=sums, dtype=b.dtype, k=len(b))
 
 
 def on_explicit(function, *arguments):
@@ -128,16 +140,20 @@ def test_values_of_64_bits_are_sent_whole(dtype):
 
 
 @pytest.mark.parametrize(
-    ("kind", "implementation", "zero_point"),
+    ("kind", "implementation", "zero_point", "stored"),
     [
-        ("auto", None, 0),
-        ("auto", "mixed_dot", None),
-        ("explicit", None, 0),
-        ("explicit", None, None),
-        ("explicit", "mixed_dot", 0),
+        ("auto", None, 0, None),
+        ("auto", "mixed_dot", None, None),
+        ("explicit", None, 0, None),
+        ("explicit", None, None, None),
+        ("explicit", "mixed_dot", 0, None),
+        ("auto", None, 0, "int8"),
+        ("auto", "mixed_dot", None, "uint8"),
+        ("explicit", None, None, "uint8"),
+        ("explicit", "mixed_dot", 0, "int8"),
     ],
 )
-def test_k_too_deep_for_one_sum_is_summed_in_two_parts(kind, implementation, zero_point):
+def test_k_too_deep_for_one_sum_is_summed_in_two_parts(kind, implementation, zero_point, stored):
     # With a zero point for b, an int32 does not even hold the sum of one shard.
     if implementation and jax.default_backend() != "cpu":
         pytest.skip("mixed_dot serves only on CPUs")
@@ -156,7 +172,8 @@ def test_k_too_deep_for_one_sum_is_summed_in_two_parts(kind, implementation, zer
         *(a, np.float32(0.5), np.uint8(0), b, np.float32(0.25)),
         *(None if zero_point is None else np.int8(zero_point), np.float32(2**24), np.uint8(128)),
     )
-    assert_same_bits(jax.jit(multiply)(put(mesh, a, None, "x"), put(mesh, b, "x")), expected)
+    right = packed_on(mesh, b, stored, "x") if stored else put(mesh, b, "x")
+    assert_same_bits(jax.jit(multiply)(put(mesh, a, None, "x"), right), expected)
 
 
 @pytest.mark.parametrize("k", [512, 2048, 10_240])
@@ -165,11 +182,11 @@ def test_devices_that_share_k_get_no_small_int8_product_on_gpus(k):
     rng = np.random.default_rng(k)
     a, b = rng.integers(-128, 128, (3, k), np.int8), rng.integers(-128, 128, (k, 5), np.int8)
     za, zb = np.int32(rng.integers(-128, 128, (3, 1))), np.int32(rng.integers(-128, 128, (1, 5)))
-    raw = integer_product._on_gpus(4, *map(jnp.asarray, (a, za, b, zb)))
     wide = (a.astype(np.int64) - za) @ (b.astype(np.int64) - zb)
-    assert accumulator(raw, (3, 5)).tolist() == wide.tolist()
-    text = str(jax.make_jaxpr(lambda *x: integer_product._on_gpus(4, *x))(a, za, b, zb))
-    assert ("bf16" in text) == (k <= 4 * 1024)
+    for right in (jnp.asarray(b), jaxdml.prepack(b)):
+        on_gpus = jax.jit(partial(integer_product._on_gpus, 4))
+        assert accumulator(on_gpus(a, za, right, zb), (3, 5)).tolist() == wide.tolist()
+        assert ("bf16" in str(on_gpus.trace(a, za, right, zb).jaxpr)) == (k <= 4 * 1024)
 
 
 @pytest.mark.parametrize("implementation", [None, "mixed_dot", "integer_dot"])
@@ -182,6 +199,92 @@ def test_products_that_xla_partitions_agree(implementation):
     got = jax.jit(lambda a, b: product(a, b, implementation=implementation))(put(mesh, a, "x", "y"), put(mesh, b, "y"))
     sa, sb, so = map(np.float32, (0.5, 0.25, 2.0))
     assert_same_bits(got, reference.quantized_linear_matrix_multiply(a, sa, None, b, sb, None, so))
+
+
+SMALL_A, SMALL_B = (
+    np.random.default_rng(0).integers(0, 256, (3, 32), np.uint8),
+    np.random.default_rng(1).integers(-128, 128, (32, 8), np.int8),
+)
+EXPECTED = reference.quantized_linear_matrix_multiply(
+    *(SMALL_A, np.float32(0.5), np.uint8(3), SMALL_B, np.float32(0.25), np.int8(-2), np.float32(60))
+)
+
+
+def small_product(a, b, **options):
+    return jaxdml.quantized_linear_matrix_multiply(a, 0.5, 3, b, 0.25, -2, 60.0, **options)
+
+
+@grid(kind=["auto", "explicit"], over=[("x", None), (None, "y"), ("y", "x")], transposed=[False, True])
+def test_what_is_packed_lies_where_the_matrix_lies(kind, over, transposed):
+    mesh = mesh_of(kind)
+    b = put(mesh, *((SMALL_B.T, *over[::-1]) if transposed else (SMALL_B, *over)))
+    pack = partial(jaxdml.prepack, transposed=transposed)
+    packed = pack(b)
+    assert packed.matrix.sharding.is_equivalent_to(NamedSharding(mesh, P(*over[::-1])), 2)
+    assert packed.sums.sharding.is_equivalent_to(NamedSharding(mesh, P(over[1])), 1)
+    assert_same_bits(compiled(small_product)(SMALL_A, packed), EXPECTED)
+    traced = compiled(lambda a, b: small_product(a, pack(b)))
+    assert_same_bits(traced(SMALL_A, b), EXPECTED)
+    # Packing sends no more than the sums.
+    sent = collectives(compiled(pack).lower(b).compile().as_text())
+    assert sum(one.elements for one in sent) <= len(SMALL_B.T)
+
+
+NAMED = {
+    "one axis": ("y", {"x", "y"}),
+    "two axes": (("x", "y"), {"x", "y"}),
+    # The other axis stays Explicit inside.
+    "one of two axes": ("x", {"x"}),
+}
+
+
+@pytest.mark.parametrize("stored", ["int8", "uint8"])
+@pytest.mark.parametrize("names", NAMED)
+def test_blocks_of_k_are_packed_outside_or_inside(names, stored):
+    over, manual = NAMED[names]
+    mesh = mesh_of("explicit")
+    a, packed = put(mesh, SMALL_A, None, ("x", "y")), packed_on(mesh, SMALL_B, stored, ("x", "y"))
+    if manual == {"x", "y"}:
+        a, packed = put(mesh, SMALL_A, None, over), packed_on(mesh, SMALL_B, stored, over)
+    multiply = partial(small_product, axis_name=over)
+
+    def inside(a, b):
+        return multiply(a, jaxdml.prepack(b, transposed=True))
+
+    def block(a, packed):
+        shifted = packed.matrix if stored == "int8" else (packed.matrix ^ jnp.uint8(0x80)).view(jnp.int8)
+        return multiply(a, packed), inside(a, shifted)
+
+    specs = P(None, over), jaxdml.PackedMatrix(matrix=P(None, over), sums=P(), dtype="int8", k=32)
+    with jax.set_mesh(mesh):
+        call = jax.shard_map(block, in_specs=specs, out_specs=P(), axis_names=manual)
+        for got in compiled(call)(a, packed):
+            assert_same_bits(got, EXPECTED)
+
+
+def test_an_axis_of_vmap_may_share_the_k_of_a_packed_matrix():
+    packed = jaxdml.prepack(SMALL_B)
+    blocks = replace(packed, matrix=packed.matrix.reshape(8, 4, 8))
+    mapped = replace(packed, matrix=1, sums=None)
+    got = jax.vmap(partial(small_product, axis_name="i"), (1, mapped), axis_name="i")(SMALL_A.reshape(3, 4, 8), blocks)
+    assert_same_bits(got, np.stack([EXPECTED] * 4))
+
+
+def test_a_block_with_the_sums_of_the_whole_k_needs_axis_name():
+    mesh = mesh_of("explicit")
+    given = put(mesh, SMALL_A, None, "x"), packed_on(mesh, SMALL_B, "int8", "x")
+    specs = P(None, "x"), jaxdml.PackedMatrix(matrix=P(None, "x"), sums=P(), dtype="int8", k=32)
+    with pytest.raises(TypeError) as caught:
+        jax.eval_shape(jax.shard_map(small_product, mesh=mesh, in_specs=specs, out_specs=P()), *given)
+    assert str(caught.value) == (
+        "jaxdml.quantized_linear_matrix_multiply: b.sums must add up K numbers each, 16; got b.k = 32.\n"
+        "  b.matrix: int8[8, 16], b.sums: int32[8]\n"
+        "  Pass axis_name for a block of a matrix whose K is sharded, or prepack the matrix anew."
+    )
+    specs, given = ((x, replace(packed, k=8)) for x, packed in (specs, given))
+    call = jax.shard_map(partial(small_product, axis_name="x"), mesh=mesh, in_specs=specs, out_specs=P())
+    with pytest.raises(TypeError, match=r"16 or 32; got b\.k = 8\.\n"):
+        jax.eval_shape(call, *given)
 
 
 @pytest.mark.parametrize("kind", ["auto", "explicit"])

@@ -233,6 +233,8 @@ def _packed_on_cpu(
     @few_rows.def_vmap
     def _(size: int, batched: Any, *operands: Any) -> tuple[jax.Array, bool]:
         a, za, b, zb = jax.tree.map(lambda x, is_batched: x if is_batched else x[None], operands, tuple(batched))
+        if not batched[0] and not batched[2].matrix:  # Only a zero point is.
+            a = jnp.broadcast_to(a, (size, *a.shape[1:]))
         total = accumulator(_packed_on_cpu(methods, a, za, b, zb), product_shape(a, b))
         return jnp.broadcast_to(total, (size, *total.shape[1:])), True
 

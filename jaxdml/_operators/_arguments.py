@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxdml._algorithms.quantized.packed_matrix import PackedMatrix
 from jaxdml._base.errors import message
 from jaxdml._sharding.layout import Names, axis_size
 
@@ -170,8 +171,8 @@ def _instead_of(name: str, value: Any) -> str:
         return f"Pass {name}.todense()."
     if isinstance(value, jax.Ref):
         return f"Pass {name}[...], the array that it refers to."
-    if isinstance(value, dict):
-        return "Pass one of its arrays."
+    if isinstance(value, PackedMatrix | dict):
+        return "Pass one of its arrays." if isinstance(value, dict) else "Pass the matrix that was packed."
     if isinstance(value, list | tuple) or hasattr(value, "__array__") or hasattr(value, "__dlpack__"):
         return f"Pass jnp.asarray({name})."
     return "Pass an array of numbers."

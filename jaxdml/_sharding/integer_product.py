@@ -40,12 +40,13 @@ def multiply(
 def _with_sums_of_block(b: PackedMatrix, over: Names, one_sum: bool) -> PackedMatrix:
     """Return a packed block with sums that may be added over the shards.
 
-    If the sums are of the whole K, the first shard keeps them and the others have 0. Where one int32 does not hold what
-    is added, each shard sums its own block.
+    If the sums are of several blocks, those of the last axes in ``over`` or of all, the first of these keeps them and
+    the others have 0. Where one int32 does not hold what is added, each shard sums its own block.
     """
     block = b.matrix.shape[-1]
     if b.k == block:
         return b
     if not one_sum:
         return pack(b.matrix, b.dtype)
-    return replace(b, sums=jnp.where(lax.axis_index(over) == 0, b.sums, 0), k=block)
+    summed = next(over[i:] for i in range(len(over)) if block * axis_size(over[i:]) == b.k)
+    return replace(b, sums=jnp.where(lax.axis_index(summed) == 0, b.sums, 0), k=block)

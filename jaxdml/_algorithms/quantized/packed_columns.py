@@ -1,5 +1,7 @@
 """Multiply by a packed matrix with ``lax.dot_general``, as its left or as its right operand."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -36,7 +38,9 @@ def _row_sums(a: jax.Array, padded: jax.Array) -> jax.Array:
     """Sum the rows of ``a`` as a product with ones, which is faster than a sum on CPUs."""
     ones = jnp.ones((*[1] * (padded.ndim - 2), padded.shape[-1], MIN_SIZE), jnp.int8)
     sums = dot(padded, ones)[..., :1]
-    return sums[: a.size // a.shape[-1]].reshape(*a.shape[:-1], 1) if padded.ndim == 2 else sums[..., : a.shape[-2], :]
+    if padded.ndim > 2:
+        return sums[..., : a.shape[-2], :]
+    return sums[: math.prod(a.shape[:-1])].reshape(*a.shape[:-1], 1)
 
 
 def _with_enough_rows(x: jax.Array) -> jax.Array:

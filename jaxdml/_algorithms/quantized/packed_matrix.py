@@ -35,7 +35,10 @@ class PackedMatrix:
     k: int
 
     def __post_init__(self) -> None:
-        """Take the name of a dtype for the dtype."""
+        """Take the name of a dtype for the dtype, and what ``numpy.load`` returns for it and for ``k``."""
+        for name, value in (("dtype", self.dtype), ("k", self.k)):
+            if isinstance(value, np.ndarray | np.generic):
+                object.__setattr__(self, name, value.item())
         object.__setattr__(self, "dtype", np.dtype(self.dtype))
 
     @property
@@ -82,7 +85,7 @@ def stored_as(stored: Any, b: PackedMatrix, zero_point: jax.Array | None) -> tup
         wide = jnp.int32(by) if wide is None else wide + by
     if b.matrix.dtype == stored:
         return b, wide
-    sums = b.sums + b.k * (_offset(stored) - _offset(b.matrix.dtype))
+    sums = b.sums + b.k * jnp.int32(_offset(stored) - _offset(b.matrix.dtype))
     return PackedMatrix(matrix=_flipped(b.matrix, stored), sums=sums, dtype=b.dtype, k=b.k), wide
 
 
