@@ -241,13 +241,7 @@ def operands_of_products(text):
 @pytest.mark.parametrize("rows", [2, 9, 65])
 @pytest.mark.parametrize(
     "of_columns",
-    [
-        jaxdml.prepack,
-        pytest.param(
-            lambda b: b,
-            marks=pytest.mark.xfail(strict=True, reason="XLA folds the transposition into a product of int32 operands"),
-        ),
-    ],
+    [jaxdml.prepack, lambda b: b],
     ids=["packed", "transposed"],
 )
 @pytest.mark.skipif(jax.default_backend() != "cpu", reason="reads what XLA's CPU backend compiled")

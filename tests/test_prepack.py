@@ -110,7 +110,7 @@ def test_a_cpu_that_only_mixes_signs_stores_uint8(monkeypatch, features):
         a = integers(np.random.default_rng(1), np.uint8, (rows, len(b)))
         given = a, ONE, ZERO_A, b, ONE, ZERO_B, SCALE
         text = lowered(lambda a, p: multiply(a, ONE, ZERO_A, p, ONE, ZERO_B, SCALE), a, packed, platform="cpu")
-        right = f"tensor<8x{len(b)}xi8>" if rows <= FEW else f"tensor<11x{len(b)}xi8>"
+        right = f"tensor<1x8x{len(b)}xi8>" if rows <= FEW else f"tensor<1x11x{len(b)}xi8>"
         assert f"{'xui8>' if features and (mixes or rows > FEW) else 'xi8>'}, {right}) -> tensor" in text
         for storage in QUANTIZED if features else ():
             got = compiled(lambda a, p: multiply(a, ONE, ZERO_A, p, ONE, ZERO_B, SCALE))(a, stored(packed, storage))
