@@ -102,7 +102,7 @@ def test_an_initialized_operator_passes_through_transformations():
 
     # Closed over, an argument, made in the program.
     assert_same(jax.jit(initialized)(*OTHERS), WANT)
-    moved = jax.device_put(initialized, jax.devices()[-1])
+    moved = jax.device_put(initialized, jax.devices()[-1], may_alias=False)
     assert {leaf.device for leaf in jax.tree.leaves(moved)} == {jax.devices()[-1]}
     assert_same(moved(*OTHERS), WANT)
     passed, got = jax.jit(run, donate_argnums=0)(moved, *OTHERS)
