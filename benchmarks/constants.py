@@ -23,6 +23,7 @@ from benchmarks.cases import CASES, Arguments, Case
 from benchmarks.display import console, microseconds
 from benchmarks.measuring import interleaved
 from benchmarks.peers import with_jax
+from benchmarks.peers.quantized_linear_matrix_multiply import packed
 from jaxdml._cases.quantized_linear_matrix_multiply import call as multiply
 from jaxdml._lowerings import _selection_gpu, indexed_write, integer_product
 
@@ -37,6 +38,8 @@ class Constant(NamedTuple):
     cases: tuple[Case, ...]
     record: str = ""
     """The name of the record in the module; empty where the constant is no field of one."""
+    arranged: Callable[[Arguments], Any] = tuple
+    """Makes the arguments of the call of what a case draws."""
 
     @contextmanager
     def at(self, value: int) -> Iterator[None]:
@@ -66,6 +69,10 @@ _PRODUCTS = tuple(
     for rows, dtype in itertools.product((16, 32, 64, 128, 256), ("int8", "uint8"))
 )
 
+_OF_PACKED = tuple(
+    multiply("constants", (), rows, 4096, 4096, "uint8", "int8", by_axis=True) for rows in (1, 8, 16, 32, 64, 128, 256)
+)
+
 _WRITES = tuple(
     case
     for case in _ON_ACCELERATORS
@@ -88,6 +95,7 @@ CONSTANTS = {
     for constant in (
         *(Constant(_selection_gpu, name, values, _SELECTIONS, "GPU") for name, values in _OF_SELECTIONS.items()),
         Constant(integer_product, "MAX_ROWS_UNTRANSPOSED", (0, 2**30), _PRODUCTS),
+        Constant(integer_product, "MAX_ROWS_ON_THE_RIGHT", (0, 2**30), _OF_PACKED, arranged=packed),
         Constant(indexed_write, "GPU_WORD", (1, 4), _WRITES),
     )
 }
@@ -108,7 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for value in values:
         table.add_column(str(value), justify="right")
     for case in constant.cases:
-        draws = [case.draw(np.random.default_rng(seed)) for seed in range(case.draws)]
+        draws = [constant.arranged(case.draw(np.random.default_rng(seed))) for seed in range(case.draws)]
         runs = {str(value): _compiled(constant, value, case, draws) for value in values}
         taken = interleaved(runs, rounds=options.rounds, budget_s=1)
         table.add_row(case.name, *(microseconds(taken[str(value)].median_us) for value in values))

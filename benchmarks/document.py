@@ -11,7 +11,19 @@ from typing import Any
 from benchmarks import headline, heat_maps, plots
 from benchmarks.display import microseconds
 from benchmarks.peers import OURS
-from benchmarks.report import FILE, GRIDS, fraction, geometric_mean, medians, missing, ratio, ratios, read, title
+from benchmarks.report import (
+    FILE,
+    GRIDS,
+    fraction,
+    geometric_mean,
+    medians,
+    missing,
+    others,
+    ratio,
+    ratios,
+    read,
+    title,
+)
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -55,7 +67,8 @@ later into an existing report.
 - The **roofline** is the shortest time that the same run's best rates allow. It is the longer of two times: to move
   each input and output byte once, at the measured speed of a copy of that size; and to compute, at the measured rate of
   a large product of 8-bit integers. Data that lies in a faster cache than the copy's can beat the roofline.
-- "Prepacked" peers got the right matrix beforehand, as a constant of the model, and may rearrange it once.
+- "Prepacked" peers got the right matrix beforehand, as a constant of the model, and may rearrange it once. "jaxdml
+  prepacked" got what `jaxdml.prepack` returns. It does not count as another library.
 - "lax unstable" is `lax.top_k(..., is_stable=False)`, which newer versions of JAX have. It, PyTorch and NumPy may
   return ties in any order, so only their values are compared.
 - "torch.compile" runs in its mode `max-autotune`. On a GPU, PyTorch transposes the right matrix before `_int_mm`, as
@@ -147,7 +160,7 @@ def _grid(cases: Sequence[Mapping[str, Any]]) -> str:
     for case in cases:
         taken, against, reached = medians(case), ratio(case), fraction(case)
         if OURS in taken and against is not None and reached is not None:
-            best = min((peer for peer in taken if peer != OURS), key=lambda peer: taken[peer])
+            best = min(others(case), key=lambda peer: taken[peer])
             other = f"{microseconds(taken[best])} ({best})"
             rows.append((f"`{case['name']}`", microseconds(taken[OURS]), other, f"{against:.2f}", f"{reached:.0%}"))
     return _table(("case", "ours (µs)", "best other (µs)", "best other / ours", "of the roofline"), rows)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.peers import OURS
-from benchmarks.report import GRIDS, geometric_mean, medians, read
+from benchmarks.report import GRIDS, geometric_mean, medians, others, read
 
 Case = Mapping[str, Any]
 
@@ -67,9 +67,7 @@ ROWS = {
 
 def speed(case: Case, without: Sequence[str] = ()) -> float:
     """Return how many times as fast as the best other jaxdml is."""
-    taken = {peer: us for peer, us in medians(case).items() if peer not in without}
-    ours = taken.pop(OURS)
-    return min(taken.values()) / ours
+    return min(us for peer, us in others(case).items() if peer not in without) / medians(case)[OURS]
 
 
 def table(results: Path) -> str:

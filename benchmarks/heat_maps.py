@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.drawing import WIDTH, save
 from benchmarks.peers import OURS
-from benchmarks.report import GRIDS, medians, ratio
+from benchmarks.report import GRIDS, medians, others, ratio
 
 _BETTER = "PuOr_r"
 """Purple to orange, white where both take the same; beyond four times the colour says no more."""
@@ -88,8 +88,7 @@ def _winners(panel: Axes, cases: Cases, across: Callable[[Mapping[str, Any]], st
     rows = list(dict.fromkeys(case["size"] for case in cases))
     table = np.full((len(rows), len(columns)), np.nan)
     for case in cases:
-        taken = medians(case)
-        ours = taken.pop(OURS)
+        taken, ours = others(case), medians(case)[OURS]
         best = min(taken, key=taken.__getitem__)
         name = best.replace("onnxruntime", "ORT").replace(" prepacked", "+")
         row, column = rows.index(case["size"]), columns.index(across(case))

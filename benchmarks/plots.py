@@ -14,6 +14,7 @@ from benchmarks.report import GRIDS, medians, ratio, title
 
 _COLOURS = {
     "jaxdml": "#D55E00",
+    "jaxdml prepacked": "#D55E00",
     "lax": "#0072B2",
     "lax unstable": "#56B4E9",
     "onnxruntime": "#009E73",
@@ -28,6 +29,7 @@ _COLOURS = {
 
 _MARKERS = {
     "jaxdml": "o",
+    "jaxdml prepacked": "X",
     "lax": "s",
     "lax unstable": "p",
     "onnxruntime": "^",

@@ -58,11 +58,15 @@ def medians(case: Mapping[str, Any]) -> dict[str, float]:
     return {peer: timing["median_us"] for peer, timing in timed if timing}
 
 
+def others(case: Mapping[str, Any]) -> dict[str, float]:
+    """Return the medians of the other libraries; jaxdml with a packed matrix is none of them."""
+    return {peer: us for peer, us in medians(case).items() if not peer.startswith(OURS)}
+
+
 def ratio(case: Mapping[str, Any]) -> float | None:
     """Return how many times as long as jaxdml the best of the others takes."""
-    taken = medians(case)
-    others = [us for peer, us in taken.items() if peer != OURS]
-    return min(others) / taken[OURS] if OURS in taken and others else None
+    ours, best = medians(case).get(OURS), min(others(case).values(), default=None)
+    return best / ours if ours and best else None
 
 
 def fraction(case: Mapping[str, Any]) -> float | None:

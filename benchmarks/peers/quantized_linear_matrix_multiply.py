@@ -21,10 +21,14 @@ _ROWS, _COLUMNS = 4, 256
 """So many rows, and columns, of a result are compared."""
 
 
+def packed(arguments: Arguments) -> Any:
+    """Return the arguments with a packed right matrix."""
+    return (*arguments[:3], jaxdml.prepack(arguments[3]), *arguments[4:])
+
+
 def _prepacked(case: Case, draws: Sequence[Arguments]) -> Contender:
     """Prepare jaxdml's own product with a right matrix that was packed beforehand."""
-    packed: list[Any] = [(*draw[:3], jaxdml.prepack(draw[3]), *draw[4:]) for draw in draws]
-    return with_jax.prepare(with_jax.ours(case), case, packed)
+    return with_jax.prepare(with_jax.ours(case), case, list(map(packed, draws)))
 
 
 def _lax(case: Case) -> Program:
