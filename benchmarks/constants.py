@@ -95,7 +95,8 @@ CONSTANTS = {
     for constant in (
         *(Constant(_selection_gpu, name, values, _SELECTIONS, "GPU") for name, values in _OF_SELECTIONS.items()),
         Constant(integer_product, "MAX_ROWS_UNTRANSPOSED", (0, 2**30), _PRODUCTS),
-        Constant(integer_product, "MAX_ROWS_ON_THE_RIGHT", (0, 2**30), _OF_PACKED, arranged=packed),
+        Constant(integer_product, "MAX_ROWS_RIGHT_OF_INT8", (0, 2**30), _OF_PACKED, arranged=packed),
+        Constant(integer_product, "MAX_ROWS_RIGHT_OF_UINT8", (0, 2**30), _OF_PACKED, arranged=packed),
         Constant(indexed_write, "GPU_WORD", (1, 4), _WRITES),
     )
 }

@@ -35,7 +35,8 @@ from tests.test_quantized_linear_matrix_multiply import (
 )
 
 multiply = jaxdml.quantized_linear_matrix_multiply
-FEW = lowering.MAX_ROWS_ON_THE_RIGHT
+FEW = lowering.MAX_ROWS_RIGHT_OF_INT8
+MANY = lowering.MAX_ROWS_RIGHT_OF_UINT8 + 1
 a_few_draws = settings(max_examples=settings().max_examples // 12)
 ZERO_A, ZERO_B, SCALE = np.uint8(130), np.int8(-5), np.float32(60)
 
@@ -61,7 +62,7 @@ def agrees(given, packed, method=None, **options):
 
 
 @grid(
-    method=DISTINCT_METHODS, m=[1, OneOf(0, 7, 8, 9), OneOf(FEW, FEW + 1)],
+    method=DISTINCT_METHODS, m=[1, OneOf(0, 7, 8, 9), OneOf(FEW, FEW + 1), OneOf(MANY - 1, MANY)],
     k=[OneOf(0, 1, 40), OneOf(1024, 1025, 1040, 1041)],
     n=[1, OneOf(0, 5, 18)], batches=[BATCHES[0], OneOf(*BATCHES[1:4]), OneOf(*BATCHES[4:])],
     a=QUANTIZED, b=QUANTIZED, output=QUANTIZED, storage=QUANTIZED, transposed=[False, True],
@@ -106,12 +107,12 @@ def test_a_cpu_that_only_mixes_signs_stores_uint8(monkeypatch, features):
     assert packed.matrix.dtype == (np.uint8 if mixes else np.int8)
     np.testing.assert_array_equal(packed.sums, np.asarray(packed.matrix).sum(-1))
     assert jax.jit(jaxdml.prepack)(b).matrix.dtype == np.int8
-    for rows in (3, FEW + 1):
+    for rows in (3, MANY):
         a = integers(np.random.default_rng(1), np.uint8, (rows, len(b)))
         given = a, ONE, ZERO_A, b, ONE, ZERO_B, SCALE
         text = lowered(lambda a, p: multiply(a, ONE, ZERO_A, p, ONE, ZERO_B, SCALE), a, packed, platform="cpu")
-        right = f"tensor<1x8x{len(b)}xi8>" if rows <= FEW else f"tensor<1x11x{len(b)}xi8>"
-        assert f"{'xui8>' if features and (mixes or rows > FEW) else 'xi8>'}, {right}) -> tensor" in text
+        right = f"tensor<1x8x{len(b)}xi8>" if rows < MANY else f"tensor<1x11x{len(b)}xi8>"
+        assert f"{'xui8>' if features and (mixes or rows == MANY) else 'xi8>'}, {right}) -> tensor" in text
         for storage in QUANTIZED if features else ():
             got = compiled(lambda a, p: multiply(a, ONE, ZERO_A, p, ONE, ZERO_B, SCALE))(a, stored(packed, storage))
             assert_same_bits(got, reference.quantized_linear_matrix_multiply(*given))

@@ -43,9 +43,10 @@ from jaxdml._lowerings._platform import Kernel, chain, cpu_features, run
 MAX_ROWS_UNTRANSPOSED = 64
 """On a GPU, transposing the right matrix pays with more rows than this; ``python -m benchmarks.constants`` times it."""
 
-MAX_ROWS_ON_THE_RIGHT = 64
-"""On a CPU, so many rows of ``a`` are multiplied as the right operand of a packed matrix; with more, transposing the
-product costs more than reading the matrix once saves. ``python -m benchmarks.constants`` times it."""
+MAX_ROWS_RIGHT_OF_INT8, MAX_ROWS_RIGHT_OF_UINT8 = 32, 128
+"""On a CPU, up to so many rows of ``a`` are the right operand of a product with a packed matrix, which is stored as int8
+or as uint8. With more, transposing the product costs more than reading the matrix once saves. ``python -m
+benchmarks.constants`` times the first on a CPU with AMX, and the second on one with AVX-512 VNNI alone."""
 
 METHODS = "integer_dot", "mixed_dot"
 """Products of int8 x int8, and of uint8 x int8, which only CPUs have."""
@@ -219,8 +220,10 @@ def _packed_on_cpu(
     It is stored as int8 for an int8 product, or as uint8 for a mixed one. ``jax.vmap`` over ``a`` alone gives it more
     rows, so the choice is made again.
     """
-    method = "mixed_dot" if b.matrix.dtype == jnp.uint8 else "integer_dot"
-    if method not in methods or with_merged_rows(a, b.matrix)[0].shape[-2] > MAX_ROWS_ON_THE_RIGHT:
+    method, most = "integer_dot", MAX_ROWS_RIGHT_OF_INT8
+    if b.matrix.dtype == jnp.uint8:
+        method, most = "mixed_dot", MAX_ROWS_RIGHT_OF_UINT8
+    if method not in methods or with_merged_rows(a, b.matrix)[0].shape[-2] > most:
         shifted = (as_uint8 if "mixed_dot" in methods else as_int8)(a, za)
         return columns_on_the_right(*shifted, *stored_as(jnp.int8, b, zb))
 
