@@ -44,7 +44,7 @@ MAX_ROWS_UNTRANSPOSED = 64
 """On a GPU, transposing the right matrix pays with more rows than this; ``python -m benchmarks.constants`` times it."""
 
 MAX_ROWS_RIGHT_OF_INT8, MAX_ROWS_RIGHT_OF_UINT8 = 32, 128
-"""On a CPU, up to so many rows of ``a`` are the right operand of a product with a packed matrix, which is stored as int8
+"""On a CPU, up to so many rows of ``a`` are the right operand of a product with a packed matrix that is stored as int8
 or as uint8. With more, transposing the product costs more than reading the matrix once saves. ``python -m
 benchmarks.constants`` times the first on a CPU with AMX, and the second on one with AVX-512 VNNI alone."""
 
