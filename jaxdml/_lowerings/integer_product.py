@@ -44,8 +44,8 @@ MAX_ROWS_UNTRANSPOSED = 64
 """On a GPU, transposing the right matrix pays with more rows than this; ``python -m benchmarks.constants`` times it."""
 
 MAX_ROWS_ON_THE_RIGHT = 64
-"""On a CPU, so many rows of ``a`` are multiplied as the right operand of a packed matrix; with more, transposing the
-product costs more than reading the matrix once saves. ``python -m benchmarks.constants`` times it."""
+"""On a CPU, up to so many rows of ``a`` are the right operand of a product, and a packed matrix the left. With more,
+transposing the product costs more than reading the matrix once saves. ``python -m benchmarks.constants`` times it."""
 
 METHODS = "integer_dot", "mixed_dot"
 """Products of int8 x int8, and of uint8 x int8, which only CPUs have."""
@@ -200,7 +200,7 @@ def _general(b: Right) -> Product:
 
 
 def storage(on_cpu: bool) -> Any:
-    """Return the dtype to store a packed matrix in: what the left operand of the fastest product on a CPU has."""
+    """Return the dtype of a packed matrix: on a CPU that of the left operand of its fastest product, else int8."""
     return jnp.uint8 if on_cpu and _methods_on_cpu() == ("mixed_dot",) else jnp.int8
 
 
@@ -216,8 +216,8 @@ def _packed_on_cpu(
 ) -> RawProduct:
     """Multiply with one of ``methods``. A packed matrix is the left operand if ``a`` has few rows.
 
-    It is stored as int8 for an int8 product, or as uint8 for a mixed one. ``jax.vmap`` over ``a`` alone gives it more
-    rows, so the choice is made again.
+    For that it must be stored as int8 if ``methods`` has the int8 product, or as uint8 if it has the mixed one.
+    ``jax.vmap`` over ``a`` alone adds rows to ``a``, so the choice is made again.
     """
     method = "mixed_dot" if b.matrix.dtype == jnp.uint8 else "integer_dot"
     if method not in methods or with_merged_rows(a, b.matrix)[0].shape[-2] > MAX_ROWS_ON_THE_RIGHT:

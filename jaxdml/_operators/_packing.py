@@ -18,8 +18,9 @@ from jaxdml._operators._arguments import Call
 def prepack(b: Any, *, transposed: bool = False) -> PackedMatrix:
     """Prepare a right matrix for many products: store it as they read it, and sum its columns.
 
-    A product that takes it returns the same bits as with ``b``. It reads the weights once, and computes nothing else
-    of them. So for few rows it takes about the time of reading the weights.
+    A product that takes the result returns the same bits as with ``b``. It is faster, because it neither transposes
+    ``b`` nor sums its columns. Call ``prepack`` outside of the ``jax.jit`` that multiplies: inside, it runs with each
+    call.
 
     Args:
       b: int8 or uint8, ``[..., K, N]``, or ``[..., N, K]`` if ``transposed``.
@@ -27,9 +28,9 @@ def prepack(b: Any, *, transposed: bool = False) -> PackedMatrix:
         ``transB=1`` store weights. Static.
 
     Returns:
-      A ``PackedMatrix``: ``b`` as ``[..., N, K]`` and the sums over K as int32 ``[..., N]``. It is a pytree, to pass
-      to functions, to map or scan over its leading dimensions, and to save. If ``b`` is on a CPU that multiplies
-      unsigned by signed numbers only, the matrix is stored as uint8, otherwise as int8. It is right on every device.
+      A ``PackedMatrix``: ``b`` as ``[..., N, K]`` and the sums over K as int32 ``[..., N]``. It is a pytree: pass it to
+      functions, map or scan over its leading dimensions, save it. The matrix is stored as int8, or as uint8 if ``b`` is
+      on a CPU that multiplies unsigned by signed numbers only. Products with it give the same bits on every device.
 
     Raises:
       TypeError: ``b`` is not an int8 or uint8 array of at least two dimensions, or ``transposed`` is not a bool.
@@ -70,7 +71,7 @@ def right_matrix(call: Call, name: str, shards: int) -> Right:
     Args:
       call: the call that has the operand.
       name: the name of the operand.
-      shards: how many blocks of K there are, each of which may have the sums of the whole K.
+      shards: into how many blocks K is sharded. A block may have the sums of the whole K.
     """
     packed = call.operands[name]
     if not isinstance(packed, PackedMatrix):

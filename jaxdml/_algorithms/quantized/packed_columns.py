@@ -25,7 +25,7 @@ def columns_on_the_left(a: jax.Array, za: Zero, b: PackedMatrix, zb: Zero) -> Ra
     """Multiply the packed columns by the rows of int8 ``a``, and transpose the product; a ``Product``.
 
     XLA's CPU backend copies the right operand of a product into another layout, and reads the left one as it is. So
-    with few rows this reads the columns only once. They may also be stored as uint8.
+    the columns, which are many more than the rows, are read only once. They may be int8 or uint8.
     """
     rows, columns = (_with_enough_rows(x) for x in with_merged_rows(a, b.matrix))
     # Without the barrier XLA would exchange the operands to save the transposition.

@@ -1,4 +1,4 @@
-"""Hold a right matrix stored by columns, and the sums of its columns, so that products need not compute either."""
+"""Hold a right matrix stored by columns, and the sums of its columns, so that products neither transpose nor sum it."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -15,18 +15,18 @@ from jaxdml._algorithms.bits import bits_of
 @partial(jax.tree_util.register_dataclass, data_fields=["matrix", "sums"], meta_fields=["dtype", "k"])
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PackedMatrix:
-    """Hold the right matrix of products as they read it fastest; ``jaxdml.prepack`` makes it.
+    """Hold the right matrix of products in the layout that they read fastest; ``jaxdml.prepack`` makes it.
 
     It is a pytree of two arrays, and takes the place of ``b`` in every product, with the same result. Its leading
     dimensions are those of ``b``, so it can be mapped, scanned, donated and saved like an array.
 
     Attributes:
-      matrix: int8 or uint8 ``[..., N, K]``, the columns of ``b`` as rows. If it does not have the ``dtype`` of ``b``,
-        every number is 128 less, or 128 more, than in ``b``.
+      matrix: int8 or uint8 ``[..., N, K]``, the columns of ``b`` as rows. If it is int8 and ``b`` is uint8, each number
+        is 128 less than in ``b``; in the opposite case, 128 more.
       sums: int32 ``[..., N]``, the sums of the rows of ``matrix``.
       dtype: the dtype of ``b``, int8 or uint8. Static.
-      k: how many numbers each of ``sums`` adds up. It is K, and stays so if ``jax.shard_map`` gives each device a block
-        of ``matrix``. Static.
+      k: how many numbers each of ``sums`` adds up. It is K, and stays the whole K where ``jax.shard_map`` gives devices
+        blocks of ``matrix``. Static.
     """
 
     matrix: jax.Array
@@ -35,7 +35,7 @@ class PackedMatrix:
     k: int
 
     def __post_init__(self) -> None:
-        """Take the name of a dtype for the dtype, and what ``numpy.load`` returns for it and for ``k``."""
+        """Accept the name of a dtype, and for both static fields the 0-d arrays that ``numpy.load`` returns."""
         for name, value in (("dtype", self.dtype), ("k", self.k)):
             if isinstance(value, np.ndarray | np.generic):
                 object.__setattr__(self, name, value.item())
@@ -69,8 +69,8 @@ def pack(matrix: jax.Array, dtype: np.dtype[Any], stored: Any = None) -> PackedM
 
     Args:
       matrix: the columns as rows.
-      dtype: the dtype of the numbers before they were shifted, if they were.
-      stored: int8 or uint8, what they are to be stored as; None leaves them as they are.
+      dtype: the dtype of the matrix that the caller of ``prepack`` gave.
+      stored: int8 or uint8, the dtype to store; None keeps that of ``matrix``.
     """
     if stored is not None and matrix.dtype != stored:
         matrix = _flipped(matrix, stored)
@@ -102,7 +102,7 @@ def column_sums(b: Right) -> jax.Array:
 
 
 def slice_along_k(b: Right, start: Any, size: int) -> Right:
-    """Return the product's right matrix for ``size`` columns of the left one, from ``start`` on."""
+    """Return the part of a right matrix for one slice of K: ``size`` numbers of each column, from ``start`` on."""
     if isinstance(b, PackedMatrix):
         return pack(lax.dynamic_slice_in_dim(b.matrix, start, size, axis=-1), b.dtype)
     return lax.dynamic_slice_in_dim(b, start, size, axis=-2)

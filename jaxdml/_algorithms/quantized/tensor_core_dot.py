@@ -22,8 +22,8 @@ _ALIGNMENT = 16
 """Every size is padded to a multiple of so many bytes, one load of a tensor core's operand."""
 
 _LONGEST_SINGLE_ROW, _FEW_ROWS = 2**14, 8
-"""XLA's GPU backend multiplies a single row by a reduction. From this K on, a product of so many rows is faster;
-``python -m benchmarks.weights`` times both."""
+"""XLA's GPU backend computes the product of a single row as a reduction. With a larger K than this, padding to so many
+rows is faster; ``python -m benchmarks.weights`` times both for M = 1."""
 
 
 def float_dot(a: jax.Array, b: jax.Array, by_columns: bool = False) -> jax.Array:
@@ -44,7 +44,7 @@ def bfloat16_dot(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | N
 
 
 def packed_dot(a: jax.Array, za: jax.Array | None, b: PackedMatrix, zb: jax.Array | None) -> RawProduct:
-    """Multiply by a packed matrix, which is already stored as tensor cores read it."""
+    """Multiply by a packed matrix, which is already stored as tensor cores read it unless K is unaligned."""
     left, right = with_merged_rows(a, b.matrix)
     if left.shape[-2] == 1 and a.shape[-1] > _LONGEST_SINGLE_ROW:
         left = lax.pad(left, jnp.int8(0), [(0, 0, 0)] * (left.ndim - 2) + [(0, _FEW_ROWS - 1, 0), (0, 0, 0)])
