@@ -1,6 +1,7 @@
 """Reinterpret the bits of arrays."""
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +13,11 @@ _UNSIGNED = {1: jnp.uint8, 2: jnp.uint16, 4: jnp.uint32, 8: jnp.uint64}
 def bits_of(x: jax.Array) -> jax.Array:
     """Reinterpret each element as the unsigned integer of its width."""
     return lax.bitcast_convert_type(x, _UNSIGNED[x.dtype.itemsize])
+
+
+def with_flipped_sign(x: jax.Array, dtype: Any) -> jax.Array:
+    """Turn int8 into uint8, each 128 more, or uint8 into int8, each 128 less; ``dtype`` is the new one."""
+    return lax.bitcast_convert_type(bits_of(x) ^ jnp.uint8(0x80), dtype)
 
 
 def by_bits(move: Callable[[jax.Array], jax.Array], x: jax.Array) -> jax.Array:

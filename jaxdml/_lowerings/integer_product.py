@@ -19,7 +19,7 @@ from jaxdml._algorithms.quantized.raw_product import (
     as_uint8,
     longest_exact_sum,
     product_shape,
-    with_merged_rows,
+    row_count,
 )
 from jaxdml._algorithms.quantized.row_product import row_product
 from jaxdml._algorithms.quantized.tensor_core_dot import (
@@ -47,6 +47,10 @@ MAX_ROWS_RIGHT_OF_INT8, MAX_ROWS_RIGHT_OF_UINT8 = 32, 128
 """On a CPU, up to so many rows of ``a`` are the right operand of a product with a packed matrix that is stored as int8
 or as uint8. With more, transposing the product costs more than reading the matrix once saves. ``python -m
 benchmarks.constants`` times the first on a CPU with AMX, and the second on one with AVX-512 VNNI alone."""
+
+LONGEST_SINGLE_ROW, MIN_ROWS_IF_LONGER = 2**14, 8
+"""XLA's GPU backend computes the product of a single row as a reduction. With a larger K than this, a product of so
+many rows is faster; ``python -m benchmarks.weights`` times M = 1."""
 
 METHODS = "integer_dot", "mixed_dot"
 """Products of int8 x int8, and of uint8 x int8, which only CPUs have."""
@@ -98,8 +102,9 @@ def multiply(
       refusal: the text of the error if the program is lowered for a platform without the method.
     """
     only_cpu = implementation in ONLY_ON
-    if a[0].shape[-1] > longest(a, b):
-        return _in_slices((*a, *b), longest(a, b), only_cpu, refusal)
+    most = longest(a, b)
+    if a[0].shape[-1] > most:
+        return _in_slices((*a, *b), most, only_cpu, refusal)
     methods = _methods_on_cpu() if implementation is None else (implementation,)
     cpu = _shifted(_on_cpu, as_uint8 if "mixed_dot" in methods else as_int8)
     if isinstance(b[0], PackedMatrix):
@@ -201,7 +206,7 @@ def _general(b: Right) -> Product:
 
 
 def storage(on_cpu: bool) -> Any:
-    """Return the dtype to store a packed matrix in: what the left operand of the fastest product on a CPU has."""
+    """Return the dtype of a packed matrix: on a CPU that of the left operand of its fastest product, else int8."""
     return jnp.uint8 if on_cpu and _methods_on_cpu() == ("mixed_dot",) else jnp.int8
 
 
@@ -217,13 +222,13 @@ def _packed_on_cpu(
 ) -> RawProduct:
     """Multiply with one of ``methods``. A packed matrix is the left operand if ``a`` has few rows.
 
-    It is stored as int8 for an int8 product, or as uint8 for a mixed one. ``jax.vmap`` over ``a`` alone gives it more
-    rows, so the choice is made again.
+    For that it must be stored as int8 if ``methods`` has the int8 product, or as uint8 if it has the mixed one.
+    ``jax.vmap`` over ``a`` alone adds rows to ``a``, so the choice is made again.
     """
     method, most = "integer_dot", MAX_ROWS_RIGHT_OF_INT8
     if b.matrix.dtype == jnp.uint8:
         method, most = "mixed_dot", MAX_ROWS_RIGHT_OF_UINT8
-    if method not in methods or with_merged_rows(a, b.matrix)[0].shape[-2] > most:
+    if method not in methods or row_count(a, b.matrix) > most:
         shifted = (as_uint8 if "mixed_dot" in methods else as_int8)(a, za)
         return columns_on_the_right(*shifted, *stored_as(jnp.int8, b, zb))
 
@@ -261,6 +266,7 @@ def _on_gpu(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None) 
     if a.shape[-1] <= LONGEST_FLOAT_SUM:
         return bfloat16_dot(a, za, b, zb)
     if isinstance(b, PackedMatrix):
-        return packed_dot(a, za, b, zb)
-    few = with_merged_rows(a, b)[0].shape[-2] <= MAX_ROWS_UNTRANSPOSED
+        min_rows = MIN_ROWS_IF_LONGER if a.shape[-1] > LONGEST_SINGLE_ROW else 1
+        return packed_dot(a, za, b, zb, min_rows)
+    few = row_count(a, b) <= MAX_ROWS_UNTRANSPOSED
     return (padded_dot if few else transposed_dot)(a, za, b, zb)

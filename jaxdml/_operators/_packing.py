@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml._algorithms.quantized.packed_matrix import PackedMatrix, Right, pack
+from jaxdml._algorithms.quantized.packed_matrix import PackedMatrix, Right, pack, stored_as
 from jaxdml._base.dtypes import QUANTIZED
 from jaxdml._lowerings.integer_product import storage
 from jaxdml._operators import _quantization
@@ -18,8 +18,9 @@ from jaxdml._operators._arguments import Call
 def prepack(b: Any, *, transposed: bool = False) -> PackedMatrix:
     """Prepare a right matrix for many products: store it as they read it, and sum its columns.
 
-    A product that takes it returns the same bits as with ``b``. It reads the weights once, and computes nothing else
-    of them. So for few rows it takes about the time of reading the weights.
+    A product that takes the result returns the same bits as with ``b``. It is faster, because it neither transposes
+    ``b`` nor sums its columns. Call ``prepack`` outside of the ``jax.jit`` that multiplies: inside, it runs with each
+    call.
 
     Args:
       b: int8 or uint8, ``[..., K, N]``, or ``[..., N, K]`` if ``transposed``.
@@ -27,9 +28,9 @@ def prepack(b: Any, *, transposed: bool = False) -> PackedMatrix:
         ``transB=1`` store weights. Static.
 
     Returns:
-      A ``PackedMatrix``: ``b`` as ``[..., N, K]`` and the sums over K as int32 ``[..., N]``. It is a pytree, to pass
-      to functions, to map or scan over its leading dimensions, and to save. If ``b`` is on a CPU that multiplies
-      unsigned by signed numbers only, the matrix is stored as uint8, otherwise as int8. It is right on every device.
+      A ``PackedMatrix``: ``b`` as ``[..., N, K]`` and the sums over K as int32 ``[..., N]``. It is a pytree: pass it to
+      functions, map or scan over its leading dimensions, save it. The matrix is stored as int8, or as uint8 if ``b`` is
+      on a CPU that multiplies unsigned by signed numbers only. Products with it give the same bits on every device.
 
     Raises:
       TypeError: ``b`` is not an int8 or uint8 array of at least two dimensions, or ``transposed`` is not a bool.
@@ -56,7 +57,8 @@ def prepack(b: Any, *, transposed: bool = False) -> PackedMatrix:
 
 @partial(jax.jit, static_argnums=(1, 2), inline=True)
 def _pack(b: jax.Array, transposed: bool, stored: np.dtype[Any]) -> PackedMatrix:
-    return pack(b if transposed else jnp.swapaxes(b, -1, -2), b.dtype, stored)
+    packed, _ = stored_as(stored, pack(b if transposed else jnp.swapaxes(b, -1, -2), b.dtype), None)
+    return packed
 
 
 def _is_on_cpu(x: jax.Array) -> bool:
@@ -70,15 +72,15 @@ def right_matrix(call: Call, name: str, shards: int) -> Right:
     Args:
       call: the call that has the operand.
       name: the name of the operand.
-      shards: how many blocks of K there are, each of which may have the sums of the whole K.
+      shards: into how many blocks K is sharded. A block may have the sums of the whole K.
     """
     packed = call.operands[name]
     if not isinstance(packed, PackedMatrix):
         return _quantization.matrix(call, name)
     of_fields = Call(call.function, **{f"{name}.matrix": packed.matrix, f"{name}.sums": packed.sums})
 
-    def fail(rule: str) -> NoReturn:
-        of_fields.fail(TypeError, rule, "Pass jaxdml.prepack of the matrix, or the fields that it returned.")
+    def fail(rule: str, advice: str = "Pass jaxdml.prepack of the matrix, or the fields that it returned.") -> NoReturn:
+        of_fields.fail(TypeError, rule, advice)
 
     matrix, sums = of_fields.array(f"{name}.matrix"), of_fields.array(f"{name}.sums")
     listed = ", ".join(QUANTIZED)
@@ -98,6 +100,6 @@ def right_matrix(call: Call, name: str, shards: int) -> Right:
         allowed = f"{k}" if shards == 1 else f"{k} or {k * shards}"
         rule = f"{name}.sums must add up K numbers each, {allowed}; got {name}.k = {packed.k}."
         advice = "Pass axis_name for a block of a matrix whose K is sharded, or prepack the matrix anew."
-        of_fields.fail(TypeError, rule, advice)
+        fail(rule, advice)
     call.operands[name] = replace(packed, matrix=matrix, sums=sums)
     return call.operands[name]

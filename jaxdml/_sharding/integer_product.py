@@ -40,8 +40,8 @@ def multiply(
 def _with_sums_of_block(b: PackedMatrix, over: Names, one_sum: bool) -> PackedMatrix:
     """Return a packed block with sums that may be added over the shards.
 
-    If the sums are of several blocks, those of the last axes in ``over`` or of all, the first of these keeps them and
-    the others have 0. Where one int32 does not hold what is added, each shard sums its own block.
+    The sums may be of several blocks: those along the last axes in ``over``, or along all. Then the first of these
+    shards keeps them, and the others get 0. Where one int32 does not hold the whole sum, each shard sums its own block.
     """
     block = b.matrix.shape[-1]
     if b.k == block:

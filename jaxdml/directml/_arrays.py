@@ -18,11 +18,11 @@ def output_arrays(desc: OperatorDesc, computed: Any) -> Any:
     """Return what an operator computed: outputs with strides as buffers, and several outputs under their names."""
     names = [name for name, role in desc.roles().items() if role.output]
     each = computed if len(names) > 1 else (computed,)
-    packed = [_packed(c_field(name), getattr(desc, name), values) for name, values in zip(names, each, strict=True)]
+    packed = [_as_described(c_field(name), getattr(desc, name), values) for name, values in zip(names, each, strict=True)]
     return desc.result()(*packed) if len(packed) > 1 else packed[0]
 
 
-def _packed(field: str, tensor: BufferTensorDesc | None, values: Any) -> Any:
+def _as_described(field: str, tensor: BufferTensorDesc | None, values: Any) -> Any:
     if tensor is None:
         return None
     described = tensor.sizes, tensor.data_type.dtype

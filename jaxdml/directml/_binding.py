@@ -18,7 +18,7 @@ from jaxdml.directml._tensors import BufferTensorDesc, is_owned
 
 
 def bound_arrays(desc: OperatorDesc, tensors: Mapping[str, Any]) -> dict[str, Any]:
-    """Check what ``initialize`` is given, by the names in C, and return it in the form in which the call takes it."""
+    """Check the arguments of ``initialize``; return them by the names in C, each in the form that the call takes."""
     roles = _inputs(desc)
     names, owned = set(map(c_field, roles)), {c_field(name): name for name in _owned(desc)}
     call = _call(desc, dict.fromkeys(owned) | dict(tensors))
@@ -104,7 +104,7 @@ def _prepared(desc: OperatorDesc, name: str, array: Any) -> Any:
 
 
 def _kept(array: Any) -> Any:
-    """Return an array that does not change with the caller's: a JAX array, or NumPy's if JAX would cut its 64 bits."""
+    """Return an array that the caller cannot change: a JAX array, or a NumPy copy if JAX would cut its 64 bits."""
     if isinstance(array, jax.Array):
         return array
     if array.dtype.itemsize > 4 and not x64_enabled():

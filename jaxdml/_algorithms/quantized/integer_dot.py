@@ -43,10 +43,10 @@ def dot_with_ones(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Arra
 def dot(a: jax.Array, b: jax.Array, by_columns: bool = False) -> jax.Array:
     """Multiply int8 or uint8 ``[..., M, K]`` by int8 ``[..., K, N]``, or ``[..., N, K]`` if it is stored by columns.
 
-    If an operand is a transposition in the same program, XLA's CPU backend finds no 8-bit kernel for the product, and
-    widens both operands. So both get a batch dimension of size 1: for what is reshaped it finds a kernel. Later it
-    removes the dimension, and the transposition of ``b`` too. It must not remove that of ``a``, since no kernel reads
-    ``a`` by columns; the barrier keeps it.
+    If an operand is transposed in the same program, XLA's CPU backend finds no 8-bit kernel for the product, and widens
+    both operands. So both get a batch dimension of size 1: for reshaped operands XLA finds a kernel. Later it removes
+    the dimension, and folds the transposition of ``b`` into the product. It must not fold that of ``a``, since no
+    kernel reads ``a`` by columns. The barrier prevents that.
     """
     if all(size == 1 for size in b.shape[:-2]):
         b = b.reshape(b.shape[-2:])

@@ -1,6 +1,8 @@
 """Multiply by a packed matrix with ``lax.dot_general``, as its left or as its right operand."""
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -8,29 +10,34 @@ from jax import lax
 
 from jaxdml._algorithms.quantized.integer_dot import MIN_SIZE, dot
 from jaxdml._algorithms.quantized.packed_matrix import PackedMatrix, column_sums
-from jaxdml._algorithms.quantized.raw_product import RawProduct, with_corrections, with_merged_rows
-
-Zero = jax.Array | None
-"""An int32 zero point that broadcasts against its tensor, or None for 0."""
+from jaxdml._algorithms.quantized.raw_product import RawProduct, Zero, with_corrections, with_merged_rows
 
 
 def columns_on_the_right(a: jax.Array, za: Zero, b: PackedMatrix, zb: Zero) -> RawProduct:
     """Multiply ``a`` by the packed columns; a ``Product``."""
-    left, right = (_with_enough_rows(x) for x in with_merged_rows(a, b.matrix))
-    product = dot(left, right, by_columns=True)
-    return with_corrections(product, a.shape[-1], za, zb, lambda: _row_sums(a, left), lambda: column_sums(b))
+    return _product(partial(dot, by_columns=True), a, za, b, zb)
 
 
 def columns_on_the_left(a: jax.Array, za: Zero, b: PackedMatrix, zb: Zero) -> RawProduct:
     """Multiply the packed columns by the rows of int8 ``a``, and transpose the product; a ``Product``.
 
     XLA's CPU backend copies the right operand of a product into another layout, and reads the left one as it is. So
-    with few rows this reads the columns only once. They may also be stored as uint8.
+    the columns, which are many more than the rows, are read only once. They may be int8 or uint8.
     """
+
+    def exchanged(rows: jax.Array, columns: jax.Array) -> jax.Array:
+        # Without the barrier XLA would exchange the operands to save the transposition.
+        transposed = lax.optimization_barrier(dot(columns, rows, by_columns=True))  # type: ignore[no-untyped-call]
+        return jnp.swapaxes(transposed, -1, -2)
+
+    return _product(exchanged, a, za, b, zb)
+
+
+def _product(
+    multiply: Callable[[jax.Array, jax.Array], jax.Array], a: jax.Array, za: Zero, b: PackedMatrix, zb: Zero
+) -> RawProduct:
     rows, columns = (_with_enough_rows(x) for x in with_merged_rows(a, b.matrix))
-    # Without the barrier XLA would exchange the operands to save the transposition.
-    transposed = lax.optimization_barrier(dot(columns, rows, by_columns=True))  # type: ignore[no-untyped-call]
-    product = jnp.swapaxes(transposed, -1, -2)
+    product = multiply(rows, columns)
     return with_corrections(product, a.shape[-1], za, zb, lambda: _row_sums(a, rows), lambda: column_sums(b))
 
 

@@ -1,4 +1,4 @@
-"""Hold a right matrix stored by columns, and the sums of its columns, so that products need not compute either."""
+"""Hold a right matrix stored by columns, and the sums of its columns, so that products neither transpose nor sum it."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -9,24 +9,24 @@ import jax.numpy as jnp
 import numpy as np
 from jax import export, lax
 
-from jaxdml._algorithms.bits import bits_of
+from jaxdml._algorithms.bits import with_flipped_sign
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["matrix", "sums"], meta_fields=["dtype", "k"])
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PackedMatrix:
-    """Hold the right matrix of products as they read it fastest; ``jaxdml.prepack`` makes it.
+    """Hold the right matrix of products in the layout that they read fastest; ``jaxdml.prepack`` makes it.
 
     It is a pytree of two arrays, and takes the place of ``b`` in every product, with the same result. Its leading
     dimensions are those of ``b``, so it can be mapped, scanned, donated and saved like an array.
 
     Attributes:
-      matrix: int8 or uint8 ``[..., N, K]``, the columns of ``b`` as rows. If it does not have the ``dtype`` of ``b``,
-        every number is 128 less, or 128 more, than in ``b``.
+      matrix: int8 or uint8 ``[..., N, K]``, the columns of ``b`` as rows. If it is int8 and ``b`` is uint8, each number
+        is 128 less than in ``b``; in the opposite case, 128 more.
       sums: int32 ``[..., N]``, the sums of the rows of ``matrix``.
       dtype: the dtype of ``b``, int8 or uint8. Static.
-      k: how many numbers each of ``sums`` adds up. It is K, and stays so if ``jax.shard_map`` gives each device a block
-        of ``matrix``. Static.
+      k: how many numbers each of ``sums`` adds up. It is K, and stays the whole K where ``jax.shard_map`` gives devices
+        blocks of ``matrix``. Static.
     """
 
     matrix: jax.Array
@@ -35,7 +35,7 @@ class PackedMatrix:
     k: int
 
     def __post_init__(self) -> None:
-        """Take the name of a dtype for the dtype, and what ``numpy.load`` returns for it and for ``k``."""
+        """Accept the name of a dtype, and for both static fields the 0-d arrays that ``numpy.load`` returns."""
         for name, value in (("dtype", self.dtype), ("k", self.k)):
             if isinstance(value, np.ndarray | np.generic):
                 object.__setattr__(self, name, value.item())
@@ -64,16 +64,8 @@ Right = jax.Array | PackedMatrix
 """The right matrix of a product: an array ``[..., K, N]``, or packed."""
 
 
-def pack(matrix: jax.Array, dtype: np.dtype[Any], stored: Any = None) -> PackedMatrix:
-    """Pack int8 or uint8 ``[..., N, K]``.
-
-    Args:
-      matrix: the columns as rows.
-      dtype: the dtype of the numbers before they were shifted, if they were.
-      stored: int8 or uint8, what they are to be stored as; None leaves them as they are.
-    """
-    if stored is not None and matrix.dtype != stored:
-        matrix = _flipped(matrix, stored)
+def pack(matrix: jax.Array, dtype: np.dtype[Any]) -> PackedMatrix:
+    """Pack int8 or uint8 ``[..., N, K]``, the columns as rows; ``dtype`` is that of the matrix to multiply by."""
     return PackedMatrix(matrix=matrix, sums=jnp.sum(matrix, axis=-1, dtype=jnp.int32), dtype=dtype, k=matrix.shape[-1])
 
 
@@ -86,7 +78,7 @@ def stored_as(stored: Any, b: PackedMatrix, zero_point: jax.Array | None) -> tup
     if b.matrix.dtype == stored:
         return b, wide
     sums = b.sums + b.k * jnp.int32(_offset(stored) - _offset(b.matrix.dtype))
-    return PackedMatrix(matrix=_flipped(b.matrix, stored), sums=sums, dtype=b.dtype, k=b.k), wide
+    return PackedMatrix(matrix=with_flipped_sign(b.matrix, stored), sums=sums, dtype=b.dtype, k=b.k), wide
 
 
 def matrix_of(b: Right) -> jax.Array:
@@ -102,7 +94,7 @@ def column_sums(b: Right) -> jax.Array:
 
 
 def slice_along_k(b: Right, start: Any, size: int) -> Right:
-    """Return the product's right matrix for ``size`` columns of the left one, from ``start`` on."""
+    """Return the part of a right matrix for one slice of K: ``size`` numbers of each column, from ``start`` on."""
     if isinstance(b, PackedMatrix):
         return pack(lax.dynamic_slice_in_dim(b.matrix, start, size, axis=-1), b.dtype)
     return lax.dynamic_slice_in_dim(b, start, size, axis=-2)
@@ -120,7 +112,3 @@ def split_along_k(b: Right, segments: int) -> Right:
 
 def _offset(dtype: Any) -> int:
     return 128 if dtype == jnp.uint8 else 0
-
-
-def _flipped(x: jax.Array, dtype: Any) -> jax.Array:
-    return lax.bitcast_convert_type(bits_of(x) ^ jnp.uint8(0x80), dtype)

@@ -10,10 +10,12 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
-from jaxdml._algorithms.bits import bits_of
+from jaxdml._algorithms.bits import with_flipped_sign
 from jaxdml._algorithms.quantized.packed_matrix import Right
+
+Zero = jax.Array | None
+"""An int32 zero point that broadcasts against its tensor, or None for 0."""
 
 
 class RawProduct(NamedTuple):
@@ -34,7 +36,7 @@ class RawProduct(NamedTuple):
     """``[..., 1, N]`` or ``[1, N]``: ``za`` times this is subtracted."""
 
 
-Product = Callable[[jax.Array, jax.Array | None, Any, jax.Array | None], RawProduct]
+Product = Callable[[jax.Array, Zero, Any, Zero], RawProduct]
 """Multiplies ``a - za`` by ``b - zb``.
 
 ``a`` is int8 or uint8 ``[..., M, K]`` and ``b`` int8 ``[..., K, N]``, or a ``PackedMatrix`` that is stored as int8.
@@ -59,7 +61,7 @@ def _shift(x: jax.Array, zero_point: jax.Array | None, dtype: Any, by: int) -> t
     if x.dtype == dtype:
         return x, wide
     shifted = jnp.int32(by) if wide is None else wide + by
-    return lax.bitcast_convert_type(bits_of(x) ^ jnp.uint8(0x80), dtype), shifted
+    return with_flipped_sign(x, dtype), shifted
 
 
 def longest_exact_sum(greatest_a: int, greatest_b: int) -> int:
@@ -77,6 +79,11 @@ def with_merged_rows(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
     if math.prod(b.shape[:-2]) == 1:
         return a.reshape(math.prod(a.shape[:-1]), a.shape[-1]), b.reshape(b.shape[-2:])
     return a, b
+
+
+def row_count(a: jax.Array, matrix: jax.Array) -> int:
+    """Return the number of rows that ``with_merged_rows`` makes of ``a``."""
+    return math.prod(a.shape[:-1]) if math.prod(matrix.shape[:-2]) == 1 else a.shape[-2]
 
 
 def accumulator(raw: RawProduct, shape: tuple[int, ...]) -> jax.Array:

@@ -21,10 +21,6 @@ LONGEST_FLOAT_SUM = 2**24 // 128**2
 _ALIGNMENT = 16
 """Every size is padded to a multiple of so many bytes, one load of a tensor core's operand."""
 
-_LONGEST_SINGLE_ROW, _FEW_ROWS = 2**14, 8
-"""XLA's GPU backend multiplies a single row by a reduction. From this K on, a product of so many rows is faster;
-``python -m benchmarks.weights`` times both."""
-
 
 def float_dot(a: jax.Array, b: jax.Array, by_columns: bool = False) -> jax.Array:
     """Multiply as bfloat16, which holds every int8 number, summed in float32, which holds every sum: nothing rounds.
@@ -43,11 +39,16 @@ def bfloat16_dot(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | N
     return with_corrections(total, a.shape[-1], za, zb, lambda: _row_sums(a), lambda: column_sums(b))
 
 
-def packed_dot(a: jax.Array, za: jax.Array | None, b: PackedMatrix, zb: jax.Array | None) -> RawProduct:
-    """Multiply by a packed matrix, which is already stored as tensor cores read it."""
+def packed_dot(
+    a: jax.Array, za: jax.Array | None, b: PackedMatrix, zb: jax.Array | None, min_rows: int = 1
+) -> RawProduct:
+    """Multiply by a packed matrix, which is already stored as tensor cores read it unless K is unaligned.
+
+    ``a`` is padded to ``min_rows``.
+    """
     left, right = with_merged_rows(a, b.matrix)
-    if left.shape[-2] == 1 and a.shape[-1] > _LONGEST_SINGLE_ROW:
-        left = lax.pad(left, jnp.int8(0), [(0, 0, 0)] * (left.ndim - 2) + [(0, _FEW_ROWS - 1, 0), (0, 0, 0)])
+    missing = max(0, min_rows - left.shape[-2])
+    left = lax.pad(left, jnp.int8(0), [(0, 0, 0)] * (left.ndim - 2) + [(0, missing, 0), (0, 0, 0)])
     if a.shape[-1] % _ALIGNMENT:
         left, right = _stored_by_rows(left), _stored_by_rows(right)
     total = _dot_of_rows(left, right)

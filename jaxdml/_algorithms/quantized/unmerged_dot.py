@@ -12,14 +12,11 @@ from jax import lax
 from jaxdml._algorithms.quantized import packed_matrix
 from jaxdml._algorithms.quantized.integer_dot import dot
 from jaxdml._algorithms.quantized.packed_matrix import PackedMatrix, Right, column_sums, matrix_of
-from jaxdml._algorithms.quantized.raw_product import RawProduct, accumulator, product_shape, with_corrections
+from jaxdml._algorithms.quantized.raw_product import RawProduct, Zero, accumulator, product_shape, with_corrections
 from jaxdml._algorithms.quantized.tensor_core_dot import LONGEST_FLOAT_SUM
 
 Dot = Callable[[jax.Array, jax.Array, bool], jax.Array]
 """Takes 8-bit ``[..., M, K]``, int8 ``[..., K, N]``, and whether that is stored by columns, as ``[..., N, K]``."""
-
-Zero = jax.Array | None
-"""An int32 zero point that broadcasts against its tensor, or None for 0."""
 
 
 def unmerged_dot(a: jax.Array, za: Zero, b: Right, zb: Zero, dot: Dot = dot) -> RawProduct:
