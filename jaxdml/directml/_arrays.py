@@ -18,8 +18,10 @@ def output_arrays(desc: OperatorDesc, computed: Any) -> Any:
     """Return what an operator computed: outputs with strides as buffers, and several outputs under their names."""
     names = [name for name, role in desc.roles().items() if role.output]
     each = computed if len(names) > 1 else (computed,)
-    packed = [_as_described(c_field(name), getattr(desc, name), values) for name, values in zip(names, each, strict=True)]
-    return desc.result()(*packed) if len(packed) > 1 else packed[0]
+    outputs = [
+        _as_described(c_field(name), getattr(desc, name), values) for name, values in zip(names, each, strict=True)
+    ]
+    return desc.result()(*outputs) if len(outputs) > 1 else outputs[0]
 
 
 def _as_described(field: str, tensor: BufferTensorDesc | None, values: Any) -> Any:
