@@ -1,0 +1,176 @@
+"""The cases of ``matrix_multiply_integer``."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdml._cases.data import any_bits, mixed, plain
+from jaxdml._cases.records import Arguments, Array, Call, Example, Layout, Operator, Sharding
+
+_NAME = "matrix_multiply_integer"
+
+EXAMPLES = (
+    # DirectML's page has no numbers. These are those of ONNX's MatMulInteger.
+    Example(
+        _NAME,
+        (
+            *(np.array([[11, 7, 3], [10, 6, 2], [9, 5, 1], [8, 4, 0]], np.uint8), np.array([12], np.uint8)),
+            *(np.array([[1, 4], [2, 5], [3, 6]], np.uint8), np.array([0], np.uint8)),
+        ),
+        {},
+        (np.array([[-38, -83], [-44, -98], [-50, -113], [-56, -128]], np.int32),),
+    ),
+)
+
+_TOO_DEEP = 33_100
+"""More products of two differences of 255 than an int32 holds."""
+
+_TOO_DEEP_IN_SHARDS = 33_104
+"""The next multiple of ``SHARDS``."""
+
+_Shape = tuple[int, ...] | None
+_LAYOUTS: tuple[tuple[str, tuple[int, int, int], int, _Shape, _Shape], ...] = (
+    ("extreme zero points by row and column", (4, 16, 3), 600, (4,), (3,)),
+    ("extreme zero points by row", (3, 5, 4), 600, (3, 1), None),
+    ("extreme zero points by column", (2, 9, 3), 600, None, (1, 3)),
+    ("no zero points", (3, 5, 4), 600, None, None),
+    ("zero points of one value", (1, 40, 2), 600, (), (1,)),
+)
+"""The trap, (M, K, N), the cases, and the shapes of the zero points of a and of b."""
+
+_DTYPES = {f"{a} x {b}": (a, b) for a, b in itertools.product(("int8", "uint8"), repeat=2)}
+
+
+def _ends(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[np.integer]) -> Array:
+    """Draw the least and the greatest value of a dtype."""
+    return rng.choice(np.array([np.iinfo(dtype).min, np.iinfo(dtype).max], dtype), shape)
+
+
+def _draw(
+    dtypes: tuple[str, str],
+    size: tuple[int, int, int],
+    zero_points: tuple[_Shape, _Shape],
+    rng: np.random.Generator,
+    cases: int,
+) -> Arguments:
+    """Draw matrices with many extreme values, and zero points of which every other case has extreme ones only."""
+    m, k, n = size
+    operands: list[Array | None] = []
+    for name, shape, zero_point in zip(dtypes, ((m, k), (k, n)), zero_points, strict=True):
+        dtype = np.dtype(name)
+        operands.append(mixed(rng, (cases, *shape), dtype))
+        if zero_point is None:
+            operands.append(None)
+        else:
+            zero = any_bits(rng, (cases, *zero_point), dtype)
+            zero[::2] = _ends(rng, zero[::2].shape, dtype)
+            operands.append(zero)
+    return tuple(operands)
+
+
+def _draw_greatest(
+    dtypes: tuple[str, str], size: tuple[int, int, int], rng: np.random.Generator, cases: int
+) -> Arguments:
+    """Draw matrices of one extreme value, with the opposite one as zero point: all differences are 255 or -255.
+
+    In the first case all differences are 255. Then the signs are drawn.
+    """
+    m, k, n = size
+    operands: list[Array | None] = []
+    for name, shape in zip(dtypes, ((m, k), (k, n)), strict=True):
+        ends = np.iinfo(name)
+        greatest = rng.random(cases) < 0.5
+        greatest[:1] = True
+        value = np.where(greatest, ends.max, ends.min).astype(name)
+        operands += [np.broadcast_to(value[:, None, None], (cases, *shape)).copy(), ~value]
+    return tuple(operands)
+
+
+def layouts(name: str) -> tuple[Layout, ...]:
+    """Return products with all shapes of zero points, and one whose sums do not fit an int32."""
+    dtypes = _DTYPES[name]
+    return (
+        *(
+            Layout(trap, partial(_draw, dtypes, size, (of_a, of_b)), {}, cases)
+            for trap, size, cases, of_a, of_b in _LAYOUTS
+        ),
+        Layout("K too deep for one int32 sum", partial(_draw_greatest, dtypes, (1, _TOO_DEEP, 2)), {}, 6),
+    )
+
+
+def shardings(name: str) -> tuple[Sharding, ...]:
+    """Return products with K sharded, and with the columns of b sharded."""
+    dtypes = _DTYPES[name]
+
+    def layout(trap: str, m: int, k: int, n: int) -> Layout:
+        return Layout(trap, partial(_draw, dtypes, (m, k, n), ((m,), (n,))), {}, 600)
+
+    deep_size = 1, _TOO_DEEP_IN_SHARDS, 2
+    deep = Layout("sharded K too deep for one int32 sum", partial(_draw_greatest, dtypes, deep_size), {}, 6)
+    of_k, of_columns = layout("extremes, K sharded", 4, 16, 3), layout("extremes, columns sharded", 4, 3, 16)
+    # The arguments are a and its zero point, b and its zero point.
+    return (
+        Sharding("K", (of_k, deep), (2, None, 1, None), None, axis_name=True),
+        Sharding("columns", (of_columns,), (None, None, 2, 1), 2),
+    )
+
+
+def call(
+    group: str, batch: tuple[int, ...], m: int, k: int, n: int, a: str, b: str, *, origin: str = "the grid"
+) -> Call:
+    """Return the call that multiplies two matrices with one zero point each."""
+
+    def draw(rng: np.random.Generator) -> tuple[Array, ...]:
+        left, right = plain(rng, (*batch, m, k), np.dtype(a)), plain(rng, (*batch, k, n), np.dtype(b))
+        a_zero, b_zero = (np.array(120 if dtype == "uint8" else 3, dtype) for dtype in (a, b))
+        return left, a_zero, right, b_zero
+
+    count = int(np.prod(batch, dtype=np.int64))
+    return Call(
+        *(_NAME, group, "x".join(map(str, (*batch, m, k, n))), f"{a} x {b}", "random", origin),
+        draw=draw,
+        bytes=count * (m * k + k * n + 4 * m * n),
+        operations=2 * count * m * k * n,
+    )
+
+
+def _grid() -> Iterator[Call]:
+    sizes: list[tuple[tuple[int, ...], int, int, int]] = [
+        ((), 1024, 1024, 1024),
+        ((), 1, 4096, 4096),
+        ((12,), 64, 128, 64),
+    ]
+    for (batch, m, k, n), (a, b) in itertools.product(sizes, [("uint8", "int8"), ("int8", "int8")]):
+        yield call("grid", batch, m, k, n, a, b)
+
+
+def stock(call: Call) -> Callable[..., jax.Array]:
+    """Return the product in int32."""
+
+    def product(a: jax.Array, a_zero: jax.Array, b: jax.Array, b_zero: jax.Array) -> jax.Array:
+        a, a_zero, b, b_zero = (part.astype(jnp.int32) for part in (a, a_zero, b, b_zero))
+        return jnp.matmul(a - a_zero, b - b_zero)
+
+    return product
+
+
+_MODEL = "a layer of BERT base's MLP, 128 tokens, quantized dynamically"
+
+OPERATOR = Operator(
+    _NAME,
+    EXAMPLES,
+    dtypes=tuple(_DTYPES),
+    layouts=layouts,
+    stride=3,
+    shardings=shardings,
+    sharded_dtypes=("uint8 x int8",),
+    calls=(*_grid(), call("models", (), 128, 768, 3072, "uint8", "int8", origin=_MODEL)),
+    races=(call("races", (), 512, 512, 512, "uint8", "int8"),),
+    small=call("overheads", (), 16, 64, 16, "uint8", "int8", origin="a small call"),
+    stock=stock,
+    judged_rows=4,
+)

@@ -1,0 +1,48 @@
+"""Define ``matrix_multiply_integer``."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+
+def _broadcast(zero_point: ArrayLike | None, shape: tuple[int, ...], per_row: bool) -> np.ndarray[Any, Any]:
+    """Broadcast a zero point to the result's shape; a vector is one value per row, or one per column."""
+    value = np.asarray(0 if zero_point is None else zero_point)
+    aligned = value[:, None] if per_row and value.ndim == 1 else value
+    return np.broadcast_to(aligned, shape)
+
+
+def matrix_multiply_integer(
+    a: ArrayLike, a_zero_point: ArrayLike | None, b: ArrayLike, b_zero_point: ArrayLike | None
+) -> np.ndarray[Any, Any]:
+    """Subtract the zero points and multiply in whole numbers, one output at a time.
+
+    Args:
+      a: int8 or uint8, ``[..., M, K]``.
+      a_zero_point: dtype of ``a``, one value or one per row; None means 0.
+      b: int8 or uint8, ``[..., K, N]``.
+      b_zero_point: dtype of ``b``, one value or one per column; None means 0.
+
+    Returns:
+      int32 ``[..., M, N]``: each sum modulo 2**32.
+
+    Source:
+      DML_MATRIX_MULTIPLY_INTEGER_OPERATOR_DESC.
+
+    Example:
+      >>> reference.matrix_multiply_integer(np.uint8([[11, 7]]), np.uint8(12), np.int8([[1], [2]]), None)
+      array([[-11]], dtype=int32)
+    """
+    a, b = np.asarray(a), np.asarray(b)
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    a, b = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
+    output = np.empty((*batch, a.shape[-2], b.shape[-1]), np.int32)
+    a_zeros, b_zeros = _broadcast(a_zero_point, output.shape, True), _broadcast(b_zero_point, output.shape, False)
+    for place in np.ndindex(output.shape):
+        *stack, i, j = place
+        row = a[(*stack, i)].astype(np.int64) - int(a_zeros[place])
+        column = b[(*stack, slice(None), j)].astype(np.int64) - int(b_zeros[place])
+        total = int(row @ column)
+        output[place] = (total + 2**31) % 2**32 - 2**31
+    return output
