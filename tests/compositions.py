@@ -109,6 +109,12 @@ def _quantized(rng, tame):
     return a, a_scale, a_zero, b, b_scale, b_zero, np.float32(256) * output_scale, output_zero
 
 
+def _integers(rng, tame):
+    """Draw the arguments of a product of integers; no argument is a float, so all are tame."""
+    a, _, a_zero, b, *_ = _quantized(rng, tame)
+    return a, a_zero, b, rng.integers(-128, 128, 8).astype(np.int8)
+
+
 def _packed(rng, tame):
     """Draw the arguments of a product, with the two arrays of a packed matrix that is stored as uint8."""
     *of_a, b, b_scale, b_zero, output_scale, output_zero = _quantized(rng, tame)
@@ -195,6 +201,24 @@ COMPOSITIONS = {
         mapped_on_meshes={"a_and_zero_points": (0, 2, 5, 7), "b_and_scales": (1, 3, 4, 6)},
     ),
 }
+COMPOSITIONS["matrix_multiply_integer"] = Composition(
+    draw=_integers,
+    layouts={
+        "depth": Layout((P("x", None, "y"), P(), P("x", "y", None), P()), (P("x", None, None),), "y"),
+        "rows_and_columns": Layout(
+            (P(None, "x", None), P("x"), P(None, None, "y"), P("y")), (P(None, "x", "y"),), independent=True
+        ),
+        "rows": Layout((P("x", "y", None), P("y"), P("x"), P()), (P("x", "y", None),), independent=True),
+    },
+    methods=COMPOSITIONS["quantized_linear_matrix_multiply"].methods,
+    differentiable=(),
+    mapped={"a": (0,), "b": (2,), "zero_points": (1, 3)},
+    mapped_on_meshes={"a_and_zero_points": (0, 1, 3), "b": (2,)},
+    columns=(
+        *("jit", "jit_rows_and_columns", "jit_rows", "cond", "vmap_nested", "vmap_a", "vmap_b", "vmap_zero_points"),
+        *("vmap_a_and_zero_points", "implementations", "leak_checks", "x64", "exported"),
+    ),
+)
 COMPOSITIONS["packed_product"] = replace(
     COMPOSITIONS["quantized_linear_matrix_multiply"],
     function=_packed_product,

@@ -9,6 +9,7 @@ from jax.experimental import checkify
 from jax.sharding import PartitionSpec as P
 
 import jaxdml
+from tests.compositions import operands, oracle
 from tests.placements import layouts_of, mesh_of, put
 
 
@@ -50,12 +51,20 @@ def _no_result_lies_where_the_argument_lies(name):
     assert layout.specs[0] not in layout.results
 
 
+def _results_are_wider_than_arguments(name):
+    """Prove that no argument's memory is large enough for a result of the same number of elements."""
+    arguments = operands(name)
+    assert max(x.itemsize for x in arguments) < min(x.itemsize for x in oracle(name, *arguments))
+
+
 def impossible(name, column, placement):
     """Return why a cell is impossible, and its proof; None if it is not."""
     if placement == "axis_name" and not layouts_of(name, placement):
         return "the operator has no axis_name", _lacks_axis_name
     if placement == "axis_name" and column == "donation" and name != "scatter_nd":
         return "no result has blocks of the shape of the argument's", _no_result_lies_where_the_argument_lies
+    if column == "donation" and name == "matrix_multiply_integer":
+        return "a result is wider than the arguments", _results_are_wider_than_arguments
     if column != "checkify_index" or name == "quantized_linear_matrix_multiply":
         return None
     if placement == "explicit":

@@ -14,7 +14,9 @@ import jaxdml
 from jaxdml import reference
 from tests.laws import assert_same_bits
 
-AT_LEAST = Counter({"TopK": 7, "Scatter": 2, "ScatterElements": 7, "ScatterND": 7, "QLinearMatMul": 8})
+AT_LEAST = Counter(
+    {"TopK": 7, "Scatter": 2, "ScatterElements": 7, "ScatterND": 7, "QLinearMatMul": 8, "MatMulInteger": 1}
+)
 """How many cases onnx 1.23.2 has for each operator type. 1.17 has fewer, and wrong answers for int8."""
 
 _REDUCES = "asks for a reduction of old and new values, which DirectML's scatters do not have"
@@ -70,12 +72,17 @@ def quantized_linear_matrix_multiply(operators, *inputs):
     return [operators.quantized_linear_matrix_multiply(*widened)]
 
 
+def matrix_multiply_integer(operators, a, b, a_zero_point, b_zero_point):
+    return [operators.matrix_multiply_integer(a, a_zero_point, b, b_zero_point)]
+
+
 CALLS = {
     "TopK": top_k,
     "Scatter": scatter_elements,
     "ScatterElements": scatter_elements,
     "ScatterND": scatter_nd,
     "QLinearMatMul": quantized_linear_matrix_multiply,
+    "MatMulInteger": matrix_multiply_integer,
 }
 
 

@@ -124,6 +124,14 @@ CASES = {
     "product, K and rows sharded": Case(
         "quantized_linear_matrix_multiply", product(4, 32, 5), product_specs("y", "x", None), {}, P("y"), "x"
     ),
+    "product of integers, K and columns sharded": Case(
+        "matrix_multiply_integer",
+        (integers("int8", 3, 32), integers("int8", 3), integers("uint8", 32, 4), integers("uint8", 4)),
+        (P(None, "x"), P(), P("x", "y"), P("y")),
+        {},
+        P(None, "y"),
+        "x",
+    ),
 }
 
 
