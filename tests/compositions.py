@@ -216,7 +216,7 @@ COMPOSITIONS["matrix_multiply_integer"] = Composition(
     mapped_on_meshes={"a_and_zero_points": (0, 1, 3), "b": (2,)},
     columns=(
         *("jit", "jit_rows_and_columns", "jit_rows", "cond", "vmap_nested", "vmap_a", "vmap_b", "vmap_zero_points"),
-        *("vmap_a_and_zero_points", "implementations", "leak_checks", "x64", "exported"),
+        *("vmap_a_and_zero_points", "implementations", "leak_checks", "donation", "x64", "exported"),
     ),
 )
 COMPOSITIONS["packed_product"] = replace(
