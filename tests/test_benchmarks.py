@@ -1,6 +1,7 @@
 """The harness checks before it times, drops nobody silently, and its page holds what was measured."""
 
 import json
+import math
 import shutil
 
 import jax
@@ -18,7 +19,7 @@ from benchmarks.peers.with_jax import Program
 from benchmarks.roofline import Roofline
 from benchmarks.timing import Timing
 from jaxdml import reference
-from jaxdml._cases import scatter_elements, scatter_nd
+from jaxdml._cases import matrix_multiply_integer, scatter_elements, scatter_nd
 from jaxdml._cases.quantized_linear_matrix_multiply import call as multiply
 from jaxdml._cases.top_k import call as top_k
 from jaxdml._lowerings import _selection_cpu, integer_product
@@ -181,6 +182,18 @@ def test_peers_multiply_the_same(by_axis):
             verdict = judge.judge(contender.answers(contender.run()), contender.promises)
             assert (verdict.compared, verdict.accepted) == (4 * 256, True)
             assert verdict.different == 0 or peer != "jaxdml"
+
+
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_peers_multiply_integers_exactly(batch):
+    case = matrix_multiply_integer.call("test", batch, 5, 8, 300, "uint8", "int8")
+    draws = [case.draw(np.random.default_rng(seed)) for seed in range(2)]
+    judge = Judge(case, draws[0])
+    for peer in ("jaxdml", "jaxdml prepacked", "lax", "numpy", "onnxruntime", "onnxruntime prepacked"):
+        contender = prepare(peer, case, draws)
+        verdict = judge.judge(contender.answers(contender.run()), contender.promises)
+        assert contender.promises == "exact"
+        assert (verdict.compared, verdict.different, verdict.accepted) == (4 * 256 * math.prod(batch), 0, True), peer
 
 
 def test_too_many_updates_for_a_loop_are_assigned(monkeypatch):

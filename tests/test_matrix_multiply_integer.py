@@ -67,22 +67,17 @@ def test_agrees_with_the_oracle(method, m, k, n, batches, a, b, za, zb, packed, 
     packed=[False, True], negative=[False, True],
 )  # fmt: skip
 def test_sums_wrap_around(method, k, m, a, b, packed, negative):
-    # Every product is 255 * 255, the greatest that zero points allow, or its negative.
-    (low_a, high_a), (low_b, high_b) = ((np.iinfo(dtype).min, np.iinfo(dtype).max) for dtype in (a, b))
-    left, right = np.full((m, k), high_a, a), np.full((k, 2), high_b, b)
-    za, zb = np.full(m, low_a, a), np.array(low_b, b)
+    left, za, right, zb = problem(0, (a, b), (m, k, 3), ((), ()), ("m", "n"))
+    # In the first row and column all products are 255 * 255, the greatest that zero points allow, or its negative.
+    left[0], za[0] = np.iinfo(a).max, np.iinfo(a).min
+    right[:, 0], zb[0] = np.iinfo(b).max, np.iinfo(b).min
     if negative:
         left, za = ~left, ~za
     got = product(*jax.device_put((left, za, right, zb)), packed=packed, implementation=method)
-    assert got.dtype == np.int32
-    total = 255 * 255 * (-k if negative else k)
-    np.testing.assert_array_equal((np.asarray(got, np.int64) - total) % 2**32, 0)
-    assert (np.asarray(got) == total).all() == (k <= 33_025)
-
-
-@pytest.mark.parametrize("packed", [False, True])
-def test_random_sums_of_any_depth_are_exact(packed):
-    agrees(problem(0, QUANTIZED, (2, 70_000, 3), ((), ()), ("m", "n")), packed=packed)
+    assert_same_bits(got, reference.matrix_multiply_integer(left, za, right, zb))
+    greatest = 255 * 255 * (-k if negative else k)
+    assert (int(got[0, 0]) - greatest) % 2**32 == 0
+    assert (int(got[0, 0]) == greatest) == (k == 33_025)
 
 
 @grid(
