@@ -135,6 +135,13 @@ def total(sums: Accumulator, refusal: str) -> jax.Array:
     )
 
 
+def wrapped(sums: Accumulator | DeepAccumulator, refusal: str) -> jax.Array:
+    """Return what ``multiply`` returned, or sums of that over shards, as int32 modulo 2**32."""
+    if isinstance(sums, DeepAccumulator):
+        return sums.low + (sums.high << 16)
+    return total(sums, refusal)
+
+
 def _in_slices(operands: Operands, longest: int, only_cpu: bool, refusal: str) -> DeepAccumulator:
     # The operands are shifted before the platform is known. So a is uint8 only if the program is for CPUs alone.
     a, za, b, zb = operands

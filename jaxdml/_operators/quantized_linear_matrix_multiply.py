@@ -1,6 +1,5 @@
 """Check and run DML_OPERATOR_QUANTIZED_LINEAR_MATRIX_MULTIPLY."""
 
-from collections.abc import Hashable, Mapping
 from functools import partial
 from typing import Any
 
@@ -9,14 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml._algorithms.sizes import at_most
-from jaxdml._base.shapes import broadcast, is_static
 from jaxdml._lowerings import requantization
-from jaxdml._lowerings.integer_product import METHODS, ONLY_ON, longest
-from jaxdml._operators import _packing, _quantization
+from jaxdml._operators import _products, _quantization
 from jaxdml._operators._arguments import Call
-from jaxdml._sharding import integer_product
-from jaxdml._sharding.layout import Labels, Layout, axis_size, layout, on_shards
+from jaxdml._operators._products import Settled
 
 
 def quantized_linear_matrix_multiply(
@@ -91,76 +86,25 @@ def quantized_linear_matrix_multiply(
         output_scale=output_scale,
         output_zero_point=output_zero_point,
     )
-    names = call.axis_names(axis_name)
-    a, b = _quantization.matrix(call, "a"), _packing.right_matrix(call, "b", axis_size(names))
-    *_, m, k = a.shape
-    *_, b_k, n = b.shape
-    if k != b_k:
-        rule = f"the last dimension of a, {k}, must be the last but one of b; got {b_k}."
-        call.fail(TypeError, rule, "Transpose a or b, so that they share K.", "a", "b")
-    batch = broadcast(a.shape[:-2], b.shape[:-2])
-    if batch is None:
-        rule = f"leading dimensions must broadcast; got {list(a.shape[:-2])} and {list(b.shape[:-2])}."
-        call.fail(TypeError, rule, "Give a and b equal leading dimensions.", "a", "b")
-    dtype = _quantization.output_dtype(call, output_dtype, a.dtype)
-    rows, columns = (*batch, m, 1), (*batch, 1, n)
-    scales = tuple(
-        _quantization.parameter(call, f"{name}_scale", np.dtype("float32"), shape)
-        for name, shape in (("a", rows), ("b", columns), ("output", rows))
+    given = _products.matrices(call, axis_name)
+    dtype = _quantization.output_dtype(call, output_dtype, given.a.dtype)
+    shapes = ("a", given.rows), ("b", given.columns), ("output", given.rows)
+    scales = (_quantization.parameter(call, f"{name}_scale", np.dtype("float32"), shape) for name, shape in shapes)
+    dtypes = given.a.dtype, given.b.dtype, dtype
+    za, zb, zo = (
+        _products.zero_point(call, f"{name}_zero_point", of, shape)
+        for (name, shape), of in zip(shapes, dtypes, strict=True)
     )
-    zero_points = tuple(
-        None
-        if call.operands[f"{name}_zero_point"] is None
-        else _quantization.parameter(call, f"{name}_zero_point", of, shape)
-        for name, of, shape in (("a", a.dtype, rows), ("b", b.dtype, columns), ("output", dtype, rows))
-    )
-    deepest = longest((a, zero_points[0]), (b, zero_points[1])) // axis_size(names)
-    if not is_static(k) and not at_most(k, deepest):
-        rule = f"K must be known to be at most {deepest} if it is symbolic; got {k}."
-        call.fail(ValueError, rule, f"Pass constraints=['{k} <= {deepest}'] to jax.export.symbolic_shape.", "a", "b")
-    refusal = call.implementation(implementation, METHODS, only_on=ONLY_ON)
-    (matrix, *sums), b_tree = jax.tree.flatten(b)
-    rank = len(rows)
-    matrices = (_with_rank(x, rank) for x in (a, matrix))
-    operands = (*matrices, *scales, *zero_points, *(_with_rank(x, rank - 1) for x in sums))
-    batch_labels = tuple(f"batch dimension {d}" for d in range(len(batch)))
-    of_b = [("columns", "K"), ("columns",)] if sums else [("K", "columns")]
-    labels = ("rows", "K"), of_b[0], *(("rows", "columns"),) * 6, *of_b[1:]
-    sizes = dict(zip(batch_labels, batch, strict=True)) | {"rows": m, "columns": n}
-    where = layout(
-        [(x, _labels(x, (*batch_labels, *of), sizes)) for x, of in zip(operands, labels, strict=True)],
-        result=(*batch_labels, "rows", "columns"),
-        combined={"K": names},
-        deciding=2,
-        fail=lambda rule: call.fail(ValueError, rule, "Reshard a or b with jax.sharding.reshard.", "a", "b"),
-    )
-    return _multiply(operands, b_tree, dtype, implementation, refusal, where)
+    operands, static = _products.settled(call, given, implementation, za, zb, *scales, zo)
+    return _multiply(operands, static, dtype)
 
 
-def _with_rank(x: jax.Array, rank: int) -> jax.Array:
-    return lax.expand_dims(x, range(rank - x.ndim))
+@partial(jax.jit, static_argnums=(1, 2), inline=True)
+def _multiply(operands: tuple[jax.Array | None, ...], static: Settled, dtype: np.dtype[Any]) -> jax.Array:
+    def rounded(sums: Any, a_scale: Any, b_scale: Any, output_scale: Any, zero_point: Any) -> jax.Array:
+        scales = lax.stop_gradient((a_scale, b_scale, output_scale))
+        wide = None if zero_point is None else zero_point.astype(jnp.int32)
+        return requantization.requantize(sums, scales, wide, dtype, static.refusal)
 
-
-def _labels(x: jax.Array | None, labels: Labels, sizes: Mapping[Hashable, int]) -> Labels:
-    """Return the labels of an operand; None for a dimension that is broadcast to the result."""
-    shape = () if x is None else x.shape
-    each = zip(labels, shape, strict=False)
-    return tuple(label if label == "K" or size == sizes[label] else None for label, size in each)
-
-
-@partial(jax.jit, static_argnums=(1, 2, 3, 4, 5), inline=True)
-def _multiply(
-    operands: tuple[jax.Array | None, ...],
-    b_tree: jax.tree_util.PyTreeDef,
-    dtype: np.dtype[Any],
-    implementation: str | None,
-    refusal: str,
-    where: Layout,
-) -> jax.Array:
-    def part(a: Any, matrix: Any, sa: Any, sb: Any, so: Any, za: Any, zb: Any, zo: Any, *of_columns: Any) -> jax.Array:
-        b = jax.tree.unflatten(b_tree, (matrix, *of_columns))
-        sums = integer_product.multiply((a, za), (b, zb), implementation, refusal, where.over[0])
-        wide = None if zo is None else zo.astype(jnp.int32)
-        return requantization.requantize(sums, lax.stop_gradient((sa, sb, so)), wide, dtype, refusal)
-
-    return on_shards(part, where, *operands)
+    result: jax.Array = _products.multiply(operands, static, rounded)
+    return result

@@ -1,0 +1,69 @@
+"""Check and run DML_OPERATOR_MATRIX_MULTIPLY_INTEGER."""
+
+from functools import partial
+from typing import Any
+
+import jax
+
+from jaxdml._lowerings import integer_product
+from jaxdml._operators import _products
+from jaxdml._operators._arguments import Call
+from jaxdml._operators._products import Settled
+
+
+def matrix_multiply_integer(
+    a: Any,
+    a_zero_point: Any,
+    b: Any,
+    b_zero_point: Any,
+    *,
+    axis_name: Any = None,
+    implementation: str | None = None,
+) -> jax.Array:
+    """Multiply two matrices of 8-bit integers with zero points, summed in int32.
+
+    ``(a - a_zero_point) @ (b - b_zero_point)`` modulo ``2**32``, for any depth K. Up to K = 33,025 no sum wraps around.
+
+    A zero point is one value, of shape ``()`` or ``(1,)``, or a vector: for ``a`` one value per row, for ``b`` one per
+    column. Other shapes must broadcast to ``[..., M, 1]`` (``a``) or ``[..., 1, N]`` (``b``), where ``...`` are the
+    result's leading dimensions. A Python number is converted to the required dtype.
+
+    Args:
+      a: int8 or uint8, ``[..., M, K]``. If K is symbolic, in ``jax.export``, its constraints must bound it by 33,025.
+      a_zero_point: dtype of ``a``, one value or one per row; None means 0.
+      b: int8 or uint8, ``[..., K, N]``, or what ``jaxdml.prepack`` returns for it, which is faster. Leading dimensions
+        broadcast against those of ``a``.
+      b_zero_point: dtype of ``b``, one value or one per column; None means 0.
+      axis_name: inside ``jax.shard_map``, the mesh axis that K is sharded over, or a tuple of axes. ``a`` and ``b`` are
+        then blocks of matrices, and every shard gets the result for the whole of K. Static.
+      implementation: the name of a method to force; None lets the library choose. Static.
+
+    Returns:
+      int32, ``[..., M, N]``.
+
+    Raises:
+      TypeError: an argument is not an array or has a wrong dtype, rank or shape.
+      ValueError: ``implementation`` is unknown. A zero point is a Python number that its dtype cannot hold. K is
+        symbolic and not bounded.
+      NotImplementedError: the program is lowered for a platform without the forced ``implementation``.
+
+    Source:
+      DML_MATRIX_MULTIPLY_INTEGER_OPERATOR_DESC: ``ATensor``, ``AZeroPointTensor``, ``BTensor``, ``BZeroPointTensor``.
+      The page does not say what happens where int32 overflows; see docs/departures.md.
+
+    Example:
+      >>> a, b = jnp.array([[11, 7, 3]], jnp.uint8), jnp.array([[1, 4], [2, 5], [3, 6]], jnp.uint8)
+      >>> jaxdml.matrix_multiply_integer(a, 12, b, None)
+      Array([[-38, -83]], dtype=int32)
+    """
+    call = Call("matrix_multiply_integer", a=a, a_zero_point=a_zero_point, b=b, b_zero_point=b_zero_point)
+    given = _products.matrices(call, axis_name)
+    za = _products.zero_point(call, "a_zero_point", given.a.dtype, given.rows)
+    zb = _products.zero_point(call, "b_zero_point", given.b.dtype, given.columns)
+    return _multiply(*_products.settled(call, given, implementation, za, zb))
+
+
+@partial(jax.jit, static_argnums=(1,), inline=True)
+def _multiply(operands: tuple[jax.Array | None, ...], static: Settled) -> jax.Array:
+    total: jax.Array = _products.multiply(operands, static, partial(integer_product.wrapped, refusal=static.refusal))
+    return total
