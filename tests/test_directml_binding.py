@@ -55,6 +55,14 @@ def test_bound_inputs_give_the_same_bits(operator):
         assert_same(initialized(*others), want)
 
 
+@pytest.mark.parametrize("operator", [name for name in PACKED if "b_tensor" in PACKED[name].tensors])
+def test_the_right_matrix_of_every_product_is_packed(operator):
+    desc = PACKED[operator]
+    bound, _ = split(desc, ["b_tensor"], drawn(desc, np.random.default_rng(7)))
+    initialized = dml.compile_operator(owning(desc, "b_tensor")).initialize(**bound)
+    assert isinstance(initialized.bound["BTensor"], jaxdml.PackedMatrix)
+
+
 def test_options_are_kept():
     desc = owning(VALID["SCATTER"], "input_tensor")
     x, indices = np.zeros((1, 1, 3, 4), np.float32), np.zeros((1, 1, 2, 4), np.uint32)

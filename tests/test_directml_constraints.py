@@ -276,7 +276,8 @@ def groups(operator, part):
 def kinds_and_ranks(operator):
     """Yield data types and ranks: those of a valid description, with every type and rank of one group of tensors.
 
-    If there are two groups of tensors with one data type, every pair of data types comes too.
+    Every rank of one group of tensors comes too, with the data types of the valid description. If there are two groups
+    of tensors with one data type, so does every pair of data types.
     """
     ranks = dict.fromkeys(VALID[operator].tensors, 4)
     kinds = {name: described.data_type for name, described in VALID[operator].tensors.items()}
@@ -285,6 +286,8 @@ def kinds_and_ranks(operator):
         (ranked,) = (others for others in by_rank if group[0] in others)
         for kind, rank in itertools.product(KINDS, RANKS):
             yield kinds | dict.fromkeys(group, kind), ranks | dict.fromkeys(ranked, rank)
+    for ranked, rank in itertools.product(by_rank, RANKS):
+        yield kinds, ranks | dict.fromkeys(ranked, rank)
     if len(by_kind) == 2:
         for pair in itertools.product(KINDS, KINDS):
             yield {name: kind for group, kind in zip(by_kind, pair, strict=True) for name in group}, ranks

@@ -208,6 +208,23 @@ def test_scales_may_have_another_rank_than_what_they_scale(rank, count):
     assert_same_bits(dml.compile_operator(desc)(*inputs), want)
 
 
+@pytest.mark.parametrize("rank", [2, 3, 4])
+@pytest.mark.parametrize("count_of_a", [1, 2, 3, 4])
+@pytest.mark.parametrize("count_of_b", [1, 2, 3, 4])
+def test_each_zero_point_may_have_a_rank_of_its_own(rank, count_of_a, count_of_b):
+    m, k, n = 3, 4, 3
+    batch = (2,) * (rank - 2)
+    per_row = (1, 1, m, 1)[-count_of_a:] if count_of_a > 1 else (m,)
+    desc = dml.MatrixMultiplyIntegerOperatorDesc(
+        a_tensor=tensor(UINT8, *batch, m, k), a_zero_point_tensor=tensor(UINT8, *per_row),
+        b_tensor=tensor(INT8, *batch, k, n), b_zero_point_tensor=tensor(INT8, *(1, 1, 1, n)[-count_of_b:]),
+        output_tensor=tensor(INT32, *batch, m, n),
+    )  # fmt: skip
+    a, a_zero_point, b, b_zero_point = inputs = drawn(desc, np.random.default_rng(rank))
+    want = (a - a_zero_point.reshape(m, 1).astype(np.int32)) @ (b - b_zero_point.reshape(n).astype(np.int32))
+    assert_same_bits(dml.compile_operator(desc)(*inputs), want)
+
+
 def test_an_older_level_computes_the_same():
     desc = VALID["TOP_K1"]
     assert dml.compile_operator(desc, 0x2100)(TEN).values.tolist() == dml.compile_operator(desc)(TEN).values.tolist()

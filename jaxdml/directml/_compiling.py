@@ -71,7 +71,7 @@ class CompiledOperator:
     def initialize(self, /, **tensors: Any) -> "InitializedOperator":
         """Bind the inputs that are OWNED_BY_DML, and return the function of the other inputs.
 
-        A weight is prepared here once: the right matrix of a quantized product is packed as by ``jaxdml.prepack``. The
+        A weight is prepared here once: the right matrix of a product is packed as by ``jaxdml.prepack``. The
         outputs have the same bits as without the flag.
 
         Args:

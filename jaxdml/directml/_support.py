@@ -35,6 +35,7 @@ def _types(names: str) -> tuple[TensorDataType, ...]:
 
 
 FLOAT32 = _types("FLOAT32")
+INT32 = _types("INT32")
 UINT32 = _types("UINT32")
 FLOATS = _types("FLOAT32 FLOAT16")
 BYTES = _types("INT8 UINT8")
