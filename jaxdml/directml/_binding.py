@@ -1,6 +1,6 @@
 """Bind the tensors that are OWNED_BY_DML when an operator is initialized, and join them with the others at a call."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -20,7 +20,7 @@ from jaxdml.directml._tensors import BufferTensorDesc, is_owned
 def bound_arrays(desc: OperatorDesc, tensors: Mapping[str, Any]) -> dict[str, Any]:
     """Check the arguments of ``initialize``; return them by the names in C, each in the form that the call takes."""
     roles = _inputs(desc)
-    names, owned = set(map(c_field, roles)), {c_field(name): name for name in _owned(desc)}
+    names, owned = set(map(c_field, roles)), {c_field(name): name for name in _owned(desc, roles)}
     call = _call(desc, dict.fromkeys(owned) | dict(tensors))
     advice = f"Pass only what is so described: {', '.join(owned) or 'nothing'}."
     for field in tensors:
@@ -41,7 +41,8 @@ def input_arrays(desc: OperatorDesc, inputs: Sequence[Any], bound: Mapping[str, 
       inputs: an argument for every input field, except for those of which all tensors are bound.
       bound: what ``bound_arrays`` returned. It may have passed through JAX's transformations since then.
     """
-    roles, owned = _inputs(desc), _owned(desc)
+    roles = _inputs(desc)
+    owned = _owned(desc, roles)
     missing = [c_field(name) for name in owned if c_field(name) not in bound]
     given = [name for name in roles if missing or not all(owned.get(name, [False]))]
     fields = list(map(c_field, given))
@@ -70,9 +71,9 @@ def _inputs(desc: OperatorDesc) -> dict[str, Role]:
     return {name: role for name, role in desc.roles().items() if not role.output}
 
 
-def _owned(desc: OperatorDesc) -> dict[str, list[bool]]:
-    """Tell of each tensor of a field whether it is OWNED_BY_DML, for the fields in which one is."""
-    each = {name: list(map(is_owned, _described(desc, name))) for name in _inputs(desc)}
+def _owned(desc: OperatorDesc, names: Iterable[str]) -> dict[str, list[bool]]:
+    """Tell of each tensor of a field whether it is OWNED_BY_DML, for those of the named fields in which one is."""
+    each = {name: list(map(is_owned, _described(desc, name))) for name in names}
     return {name: owned for name, owned in each.items() if any(owned)}
 
 
