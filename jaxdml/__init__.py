@@ -6,6 +6,9 @@ from jaxdml._algorithms.quantized.packed_matrix import PackedMatrix
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._base.version import __version__ as __version__
 from jaxdml._operators._packing import prepack
+from jaxdml._operators.gather import gather
+from jaxdml._operators.gather_elements import gather_elements
+from jaxdml._operators.gather_nd import gather_nd
 from jaxdml._operators.matrix_multiply_integer import matrix_multiply_integer
 from jaxdml._operators.quantized_linear_matrix_multiply import quantized_linear_matrix_multiply
 from jaxdml._operators.scatter_elements import scatter_elements
@@ -17,6 +20,9 @@ __all__ = [
     "PackedMatrix",
     "TopK",
     "directml",
+    "gather",
+    "gather_elements",
+    "gather_nd",
     "matrix_multiply_integer",
     "prepack",
     "quantized_linear_matrix_multiply",

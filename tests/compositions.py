@@ -244,4 +244,51 @@ COMPOSITIONS["packed_product"] = replace(
         *("implementations", "leak_checks", "x64", "exported"),
     ),
 )
+
+
+def _gathered(rng, tame, *, shape, indices):
+    drawn = rng.integers(-4 if tame else -6, 4 if tame else 6, indices).astype(np.int32)
+    return _floats(rng, tame, shape), drawn
+
+
+def _read(name, tangents, at):
+    return oracle(name, tangents[0], at[1])[0]
+
+
+COMPOSITIONS["gather"] = Composition(
+    draw=partial(_gathered, shape=(4, 4), indices=(4,)),
+    layouts={
+        "axis": Layout((P("y", "x"), P()), (P(None, "x"),), "y"),
+        "indices": Layout((P(None, "y"), P("x")), (P("x", "y"),), independent=True),
+        "columns": Layout((P(None, "y"), P()), (P(None, "y"),), independent=True),
+    },
+    derivative=partial(_read, "gather"),
+    mapped={"x": (0,), "indices": (1,)},
+    index=1,
+    columns=(
+        *("jit", "jit_axis", "jit_indices", "jit_columns", "jit_both", "cond", "vmap_nested", "vmap_x", "vmap_indices"),
+        *("linearize", "checkpoint", "checkify_index", "leak_checks", "donation", "x64", "exported"),
+    ),
+)
+COMPOSITIONS["gather_elements"] = replace(
+    COMPOSITIONS["gather"],
+    draw=partial(_gathered, shape=(4, 4), indices=(4, 4)),
+    layouts={
+        "axis": Layout((P("y", "x"), P(None, "x")), (P(None, "x"),), "y"),
+        "indices": Layout((P(None, "y"), P("x", "y")), (P("x", "y"),), independent=True),
+        "columns": Layout((P(None, "y"), P(None, "y")), (P(None, "y"),), independent=True),
+    },
+    derivative=partial(_read, "gather_elements"),
+)
+COMPOSITIONS["gather_nd"] = replace(
+    COMPOSITIONS["gather"],
+    draw=partial(_gathered, shape=(4, 4, 2), indices=(4, 4, 2)),
+    layouts={
+        "axis": Layout((P("y", None, "x"), P()), (P(None, None, "x"),), "y"),
+        "both": Layout((P("x", "y", None), P()), (P(),)),
+        "indices": Layout((P(), P("x", "y")), (P("x", "y", None),), independent=True),
+        "columns": Layout((P(None, None, "x"), P()), (P(None, None, "x"),), independent=True),
+    },
+    derivative=partial(_read, "gather_nd"),
+)
 """By the operator's name, or by that of another way to call it."""

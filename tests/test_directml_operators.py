@@ -41,8 +41,13 @@ def drawn(desc, rng):
 
 
 def distinct(desc, rng):
-    """Draw indices for a scatter: distinct along the axis, or distinct tuples."""
+    """Draw indices for a scatter: distinct along the axis, or distinct tuples; for a gather, any that are in range."""
     sizes, shape = desc.input_tensor.sizes, desc.indices_tensor.sizes
+    if "updates_tensor" not in desc.tensors:
+        first = desc.axis if "axis" in desc.scalars else -desc.input_dimension_count
+        first += desc.scalars.get("batch_dimension_count", 0)
+        t = 1 if "axis" in desc.scalars else shape[-1]
+        return rng.integers(0, (sizes + sizes)[first + (first < 0) * len(sizes):][:t], shape)
     if "axis" in desc.scalars:
         last = (*sizes[: desc.axis], *sizes[desc.axis + 1 :], sizes[desc.axis])
         orders = rng.permuted(np.broadcast_to(np.arange(last[-1]), last), axis=-1)

@@ -56,6 +56,7 @@ def _product(a_batch: tuple[Any, ...], b_batch: tuple[Any, ...], k: Any, a: str,
 
 _WRITES = ({"m": 3, "c": 2, "u": 7}, {"m": 9, "c": 1, "u": 2})
 _LAST = {"duplicates": "last"}
+_READS = ({"b": 2, "m": 3, "c": 2, "u": 7}, {"b": 1, "m": 9, "c": 1, "u": 2})
 
 CASES = (
     Case("top_k", (("float32", "b", "c", 40),), ({"b": 2, "c": 3}, {"b": 9, "c": 1}), {"k": 3}),
@@ -87,6 +88,16 @@ CASES = (
         ("u <= m",),
         alone="u",
     ),
+    Case("gather", (("bfloat16", "m", "c"), ("uint32", "u", 2)), _READS, {"mode": "fill", "fill_value": 1}, alone="m"),
+    Case("gather", (("int8", "c", "m"), ("int64", "u")), _READS, {"axis": 1}),
+    Case(
+        "gather_elements",
+        (("float32", "m", "c"), ("int8", "u", "v")),
+        ({"m": 3, "c": 2, "u": 3, "v": 7}, {"m": 9, "c": 4, "u": 2, "v": 1}),
+        {"axis": 1},
+        ("u <= m",),
+    ),
+    Case("gather_nd", (("float16", "b", "m", "c"), ("int32", "b", "u", 1)), _READS, {"batch_dims": 1}),
     _product(
         *(("b",), (), "k", "uint8", "int8"),
         sizes=({"b": 2, "m": 3, "k": 5, "n": 4}, {"b": 1, "m": 1, "k": 1100, "n": 9}),
@@ -140,6 +151,11 @@ def arguments_of(case: Case, sizes: dict[str, int]) -> list[np.ndarray]:
         x, indices, _ = shapes
         addressed = x[case.options["axis"]] if "axis" in case.options else x[: indices[-1]]
         drawn[1] = indices_for(rng, addressed, indices, drawn[1].dtype) if drawn[1].size else drawn[1]
+    elif case.operator.startswith("gather"):
+        x, indices = shapes
+        batch = case.options.get("batch_dims", 0)
+        addressed = x[case.options.get("axis", batch)]
+        drawn[1] = indices_for(rng, addressed, indices, drawn[1].dtype)
     elif case.operator == "quantized_linear_matrix_multiply":
         for place in (1, 4, 6):
             drawn[place] = rng.uniform(0.01, 0.1, shapes[place]).astype(np.float32)

@@ -15,7 +15,17 @@ from jaxdml import reference
 from tests.laws import assert_same_bits
 
 AT_LEAST = Counter(
-    {"TopK": 7, "Scatter": 2, "ScatterElements": 7, "ScatterND": 7, "QLinearMatMul": 8, "MatMulInteger": 1}
+    {
+        "TopK": 7,
+        "Scatter": 2,
+        "ScatterElements": 7,
+        "ScatterND": 7,
+        "QLinearMatMul": 8,
+        "MatMulInteger": 1,
+        "Gather": 4,
+        "GatherElements": 3,
+        "GatherND": 3,
+    }
 )
 """How many cases onnx 1.23.2 has for each operator type. 1.17 has fewer, and wrong answers for int8."""
 
@@ -76,6 +86,18 @@ def matrix_multiply_integer(operators, a, b, a_zero_point, b_zero_point):
     return [operators.matrix_multiply_integer(a, a_zero_point, b, b_zero_point)]
 
 
+def gather(operators, x, indices, **axis):
+    return [operators.gather(x, indices, **axis)]
+
+
+def gather_elements(operators, x, indices, **axis):
+    return [operators.gather_elements(x, indices, **axis)]
+
+
+def gather_nd(operators, x, indices, **batch_dims):
+    return [operators.gather_nd(x, indices, **batch_dims)]
+
+
 CALLS = {
     "TopK": top_k,
     "Scatter": scatter_elements,
@@ -83,6 +105,9 @@ CALLS = {
     "ScatterND": scatter_nd,
     "QLinearMatMul": quantized_linear_matrix_multiply,
     "MatMulInteger": matrix_multiply_integer,
+    "Gather": gather,
+    "GatherElements": gather_elements,
+    "GatherND": gather_nd,
 }
 
 

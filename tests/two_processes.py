@@ -118,6 +118,25 @@ CASES = {
     "scatter_elements, axis sharded": Case(
         "scatter_elements", (floats(8, 2), indices(8, 4, 2), floats(4, 2)), (P("x", "y"),) * 3, LAST
     ),
+    "gather, axis and columns sharded": Case(
+        "gather", (floats(8, 4), indices(8, 3, 3)), (P("x", "y"), P()), {"mode": "fill"}, P(None, None, "y"), "x"
+    ),
+    "gather_elements, axis and columns sharded": Case(
+        "gather_elements",
+        (integers("int8", 8, 4), indices(8, 5, 4)),
+        (P("x", "y"), P(None, "y")),
+        {},
+        P(None, "y"),
+        "x",
+    ),
+    "gather_nd, batch and rows sharded": Case(
+        "gather_nd",
+        (floats(2, 8, 3), indices(8, 2, 5, 1)),
+        (P("y", "x"), P("y")),
+        {"batch_dims": 1},
+        P("y"),
+        "x",
+    ),
     "product, rows and columns sharded": Case(
         "quantized_linear_matrix_multiply", product(4, 16, 6), product_specs("x", None, "y"), {}, P("x", "y")
     ),

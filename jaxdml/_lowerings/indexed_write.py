@@ -34,7 +34,7 @@ The scatter would convert all of ``x`` to integers and back, in new memory even 
 
 METHODS = ("scatter",)
 
-__all__ = ["METHODS", "Block", "fits_int32", "longest", "narrow", "write_elements", "write_slices"]
+__all__ = ["METHODS", "Block", "fits_int32", "longest", "narrow", "reported", "write_elements", "write_slices"]
 
 
 class Block(NamedTuple):
@@ -113,7 +113,7 @@ def _canonical(
     """Return the indices ``[..., t]`` in canonical form, and the mode to write with."""
     whole = block.sizes if block else x.shape
     sizes = tuple(whole[d] for d in where.indexed)
-    places = _reported(wrap(narrow(indices, sizes), sizes, mode), where, whole)
+    places = reported(wrap(narrow(indices, sizes), sizes, mode), where.indexed, whole)
     if duplicates == "last":
         places = _on_all_devices(places, where.numbered)
     if block is None:
@@ -122,17 +122,17 @@ def _canonical(
     return in_block(places, sizes, starts, tuple(x.shape[d] for d in where.indexed), mode), "drop"
 
 
-def _reported(indices: jax.Array, where: Places, shape: tuple[int, ...]) -> jax.Array:
-    """Return ``indices``, after an operation in which ``checkify`` sees those that are out of range of ``shape``.
+def reported(indices: jax.Array, indexed: tuple[int, ...], shape: tuple[int, ...]) -> jax.Array:
+    """Return ``indices``, after an operation in which ``checkify`` sees those that are out of range.
 
-    It cannot see the operations of ``by_partitioning``, where an index may count along a block, or along words. XLA
-    drops the operation, because nothing is added. Where ``jax.vmap`` has left a batch sharded over Explicit axes, there
+    They address the dimensions ``indexed`` of an array of this ``shape``. ``checkify`` cannot see the operations of
+    ``by_partitioning``, and where it sees others, an index may count along a block, or along words. XLA drops the operation, because nothing is added. Where ``jax.vmap`` has left a batch sharded over Explicit axes, there
     is none: JAX cannot check inside such a program.
     """
     if AxisType.Explicit in jax.sharding.get_abstract_mesh().axis_types:
         return indices
     numbers = lax.GatherDimensionNumbers(
-        offset_dims=(), collapsed_slice_dims=tuple(range(len(shape))), start_index_map=where.indexed
+        offset_dims=(), collapsed_slice_dims=tuple(range(len(shape))), start_index_map=indexed
     )
     whole = jnp.broadcast_to(jnp.zeros((), indices.dtype), shape)
     seen = lax.gather(whole, indices, numbers, (1,) * len(shape), mode="clip")

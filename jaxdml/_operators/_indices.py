@@ -30,12 +30,14 @@ def _is_wide(indices: Any) -> bool:
     return isinstance(indices, jax.Array) and str(indices.dtype) in ("int64", "uint64")
 
 
-def fit(call: Call, indices: np.ndarray[Any, Any] | jax.Array, sizes: tuple[int, ...]) -> jax.Array:
+def fit(
+    call: Call, indices: np.ndarray[Any, Any] | jax.Array, sizes: tuple[int, ...], verb: str = "scatter into"
+) -> jax.Array:
     """Return indices of any width as a JAX array; ``sizes`` are those of the dimensions that they index."""
     size = indexed_write.longest(sizes)
     if not indexed_write.fits_int32(size) and not x64_enabled():
         rule = f"a dimension of {size} elements is too long for int32 indices."
-        call.fail(TypeError, rule, "Enable jax_enable_x64, or scatter into a reshaped x.")
+        call.fail(TypeError, rule, f"Enable jax_enable_x64, or {verb} a reshaped x.")
     if isinstance(indices, np.ndarray) and sizes:
         indices = indexed_write.narrow(indices, sizes)
     elif _is_wide(indices) and not x64_enabled():

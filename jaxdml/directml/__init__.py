@@ -10,6 +10,9 @@ from jaxdml.directml._json import from_json, to_json
 from jaxdml.directml._support import TensorSupport
 from jaxdml.directml._tables import SUPPORT, OperatorType
 from jaxdml.directml._tensors import BufferTensorDesc
+from jaxdml.directml.structs.gather import GatherOperatorDesc
+from jaxdml.directml.structs.gather_elements import GatherElementsOperatorDesc
+from jaxdml.directml.structs.gather_nd import GatherNd1OperatorDesc, GatherNdOperatorDesc
 from jaxdml.directml.structs.matrix_multiply_integer import MatrixMultiplyIntegerOperatorDesc
 from jaxdml.directml.structs.quantized_linear_matrix_multiply import QuantizedLinearMatrixMultiplyOperatorDesc
 from jaxdml.directml.structs.scatter_elements import ScatterElementsOperatorDesc, ScatterOperatorDesc
@@ -22,6 +25,10 @@ __all__ = [
     "BufferTensorDesc",
     "CompiledOperator",
     "FeatureLevel",
+    "GatherElementsOperatorDesc",
+    "GatherNd1OperatorDesc",
+    "GatherNdOperatorDesc",
+    "GatherOperatorDesc",
     "InitializedOperator",
     "InvalidDescError",
     "MatrixMultiplyIntegerOperatorDesc",

@@ -1,0 +1,84 @@
+"""What the cases of all gathers share."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxdml._cases.data import plain
+from jaxdml._cases.records import Arguments, Array, Call, Layout, Way
+
+DTYPES = ("float32", "bfloat16", "int8")
+
+MODES = ("clip", "fill")
+
+CASES = 375
+"""How many cases of one shape a full run of the self-check draws."""
+
+
+def options_of(mode: str, name: str, **others: Any) -> dict[str, Any]:
+    """Return the options of a call with values of dtype ``name``."""
+    filled = {"fill_value": 7 if name == "int8" else -0.0} if mode == "fill" else {}
+    return {"mode": mode, **filled, **others}
+
+
+def layouts(
+    name: str, of: Sequence[tuple[str, Callable[..., Arguments], dict[str, Any], Way]]
+) -> tuple[Layout, ...]:
+    """Return layouts in both modes, from traps, what draws them, the options beside the mode, and ways to call."""
+    return tuple(
+        Layout(trap, draw, options_of(mode, name, **options), CASES, way)
+        for (trap, draw, options, way), mode in itertools.product(of, MODES)
+    )
+
+
+def mode_of(name: str) -> str:
+    """Return a mode for each dtype, both of them in turn."""
+    return MODES[DTYPES.index(name) % len(MODES)]
+
+
+def call(
+    operator: str,
+    group: str,
+    shape: tuple[int, ...],
+    index_shape: tuple[int, ...],
+    dtype: str,
+    *,
+    origin: str = "the grid",
+    **options: int,
+) -> Call:
+    """Return the call that reads at random indices, all of them in range.
+
+    Args:
+      operator: one of the gathers.
+      group: what the call is measured for.
+      shape: that of ``x``.
+      index_shape: that of ``indices``.
+      dtype: that of ``x``.
+      origin: where the sizes come from.
+      options: ``axis`` or ``batch_dims``; 0 if left out.
+    """
+    kind = np.dtype(dtype)
+    first = options.get("axis", options.get("batch_dims", 0))
+    t = index_shape[-1] if operator == "gather_nd" else 1
+    limits = np.asarray(shape[first : first + t], np.int32)
+    if operator == "gather_nd":
+        elements = np.prod((*index_shape[:-1], *shape[first + t :]))
+    elif operator == "gather_elements":
+        elements = np.prod(index_shape)
+    else:
+        elements = np.prod((*shape[:first], *index_shape, *shape[first + 1 :]))
+
+    def draw(rng: np.random.Generator) -> tuple[Array, ...]:
+        drawn: Array = rng.integers(0, limits if t > 1 else limits[0], index_shape, np.int32)
+        return plain(rng, shape, kind), drawn
+
+    sizes, counts = ("x".join(map(str, sizes)) for sizes in (shape, index_shape))
+    written = " ".join(f"{name} {value}" for name, value in options.items())
+    return Call(
+        *(operator, group, f"{sizes}{f' {written}' if written else ''} <- {counts}", dtype, "random", origin),
+        draw=draw,
+        bytes=int(2 * elements * kind.itemsize + 4 * np.prod(index_shape)),
+        options=options,
+    )

@@ -1,0 +1,114 @@
+"""The cases of ``gather``."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdml._cases import _gathering
+from jaxdml._cases._gathering import CASES, DTYPES, mode_of, options_of
+from jaxdml._cases.data import indices_for, mixed
+from jaxdml._cases.records import Arguments, Call, Example, Layout, Operator, Sharding, Way
+
+
+def _example(x: Any, indices: Any, axis: int, expected: Any) -> Example:
+    given = np.array(x, np.float32), np.array(indices, np.uint32)
+    return Example("gather", given, {"axis": axis}, (np.array(expected, np.float32),))
+
+
+_SIX = [[1, 2], [3, 4], [5, 6]]
+
+EXAMPLES = (
+    _example([11, 12, 13, 14], [3, 1, 3, 0, 2], 0, [14, 12, 14, 11, 13]),
+    _example(_SIX, [0, 1, 1, 2], 0, [[1, 2], [3, 4], [3, 4], [5, 6]]),
+    _example(_SIX, [1, 0], 1, [[2, 1], [4, 3], [6, 5]]),
+    _example(np.arange(1, 10).reshape(3, 3), [[0, 2]], 1, [[[1, 3]], [[4, 6]], [[7, 9]]]),
+    _example(_SIX, [[0, 1], [1, 2]], 0, [[[1, 2], [3, 4]], [[3, 4], [5, 6]]]),
+)
+
+_LAYOUTS: tuple[tuple[str, str, tuple[int, ...], tuple[int, ...], int, Way], ...] = (
+    ("slices of a middle axis", "int32", (3, 5, 4), (2, 3), 1, "vmap"),
+    ("unsigned indices, which never count from the end", "uint32", (9,), (2, 6), 0, "vmap"),
+    ("narrow indices, of the last axis", "int8", (3, 7), (8,), -1, "vmap"),
+    # jit would cut them to 32 bits before the library sees them.
+    ("indices that are in range when cut to 32 bits", "int64", (6, 2), (5,), 0, "eager"),
+)
+"""The trap, the dtype of the indices, the shapes of x and of the indices, the axis, and how the operator is called."""
+
+
+def _draw(
+    dtype: str,
+    index_dtype: str,
+    shape: tuple[int, ...],
+    index_shape: tuple[int, ...],
+    axis: int,
+    rng: np.random.Generator,
+    cases: int,
+) -> Arguments:
+    x = mixed(rng, (cases, *shape), np.dtype(dtype))
+    return x, indices_for(rng, shape[axis], (cases, *index_shape), np.dtype(index_dtype))
+
+
+def layouts(name: str) -> tuple[Layout, ...]:
+    """Return indices of several dtypes, some of them out of range, in both modes."""
+    return _gathering.layouts(
+        name,
+        [
+            (trap, partial(_draw, name, index_dtype, shape, index_shape, axis), {"axis": axis}, way)
+            for trap, index_dtype, shape, index_shape, axis, way in _LAYOUTS
+        ],
+    )
+
+
+def shardings(name: str) -> tuple[Sharding, ...]:
+    """Return reads of rows, with the rows of x sharded and with its columns sharded."""
+    options = options_of(mode_of(name), name)
+    of_rows, of_columns = (
+        Layout(trap, partial(_draw, name, "int32", shape, (20,), 0), options, CASES)
+        for trap, shape in (("rows on other shards", (16, 3)), ("columns on other shards", (5, 16)))
+    )
+    return (
+        Sharding("rows", (of_rows,), (1, None), None, axis_name=True),
+        Sharding("columns", (of_columns,), (2, None), 2),
+    )
+
+
+call = partial(_gathering.call, "gather")
+
+
+def _calls() -> Iterator[Call]:
+    for dtype in ("float32", "int8"):
+        yield call("grid", (2**18, 128), (2**18,), dtype)
+        yield call("grid", (65_536, 128), (16_384,), dtype)
+    yield call("grid", (2**22,), (2**22,), "float32")
+    yield call("grid", (4096, 4096), (1024,), "float32", axis=1)
+    yield call("grid", (64, 4096, 64), (1024,), "float32", axis=1)
+    yield call("models", (50_257, 768), (64,), "float32", origin="embedding lookup, GPT-2, 64 tokens")
+    yield call("models", (128_256, 4096), (32,), "bfloat16", origin="embedding lookup, Llama 3 8B, 32 tokens")
+    limited = "what a GPU's memory limits"
+    for dtype in ("float32", "bfloat16", "int8"):
+        yield call("accelerators", (2**20, 128), (2**18,), dtype, origin=limited)
+    yield call("accelerators", (2**24,), (2**22,), "float32", origin=limited)
+
+
+def stock(call: Call) -> Callable[..., jax.Array]:
+    """Return ``jnp.take``."""
+    return lambda x, indices: jnp.take(x, indices, axis=call.options.get("axis", 0), mode="clip")
+
+
+OPERATOR = Operator(
+    "gather",
+    EXAMPLES,
+    dtypes=DTYPES,
+    layouts=layouts,
+    stride=3,
+    shardings=shardings,
+    sharded_dtypes=("float32",),
+    calls=tuple(_calls()),
+    races=(call("races", (65_536, 128), (16_384,), "float32"),),
+    small=call("overheads", (64, 16), (8,), "float32", origin="a small call"),
+    stock=stock,
+)

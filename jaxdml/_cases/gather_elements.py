@@ -1,0 +1,103 @@
+"""The cases of ``gather_elements``."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdml._cases import _gathering
+from jaxdml._cases._gathering import CASES, DTYPES, mode_of, options_of
+from jaxdml._cases.data import indices_for, mixed
+from jaxdml._cases.records import Arguments, Call, Example, Layout, Operator, Sharding, Way
+
+EXAMPLES = (
+    Example(
+        "gather_elements",
+        (np.arange(1, 10, dtype=np.float32).reshape(3, 3), np.array([[1, 2, 0], [2, 0, 0]], np.uint32)),
+        {"axis": 0},
+        (np.array([[4, 8, 3], [7, 2, 3]], np.float32),),
+    ),
+)
+
+_LAYOUTS: tuple[tuple[str, str, tuple[int, ...], tuple[int, ...], int, Way], ...] = (
+    ("more indices than elements", "int32", (5, 4), (7, 4), 0, "vmap"),
+    ("unsigned indices, which never count from the end", "uint32", (3, 6), (2, 9), 1, "vmap"),
+    ("narrow indices", "int8", (3, 4, 2), (3, 6, 1), 1, "vmap"),
+    # jit would cut them to 32 bits before the library sees them.
+    ("indices that are in range when cut to 32 bits", "int64", (6, 3), (5, 3), -2, "eager"),
+)
+"""The trap, the dtype of the indices, the shapes of x and of the indices, the axis, and how the operator is called."""
+
+
+def _draw(
+    dtype: str,
+    index_dtype: str,
+    shape: tuple[int, ...],
+    index_shape: tuple[int, ...],
+    axis: int,
+    rng: np.random.Generator,
+    cases: int,
+) -> Arguments:
+    x = mixed(rng, (cases, *shape), np.dtype(dtype))
+    return x, indices_for(rng, shape[axis], (cases, *index_shape), np.dtype(index_dtype))
+
+
+def layouts(name: str) -> tuple[Layout, ...]:
+    """Return indices of several dtypes, some of them out of range, in both modes."""
+    return _gathering.layouts(
+        name,
+        [
+            (trap, partial(_draw, name, index_dtype, shape, index_shape, axis), {"axis": axis}, way)
+            for trap, index_dtype, shape, index_shape, axis, way in _LAYOUTS
+        ],
+    )
+
+
+def shardings(name: str) -> tuple[Sharding, ...]:
+    """Return reads along one axis, with that axis of x sharded and with the other axis of both arrays sharded."""
+    options = options_of(mode_of(name), name, axis=0)
+    of_axis, of_other = (
+        Layout(trap, partial(_draw, name, "int32", shape, index_shape, 0), options, CASES)
+        for trap, shape, index_shape in (
+            ("elements on other shards", (16, 4), (20, 3)),
+            ("columns on other shards", (5, 16), (7, 16)),
+        )
+    )
+    return (
+        Sharding("axis", (of_axis,), (1, None), None, axis_name=True),
+        Sharding("other axis", (of_other,), (2, 2), 2),
+    )
+
+
+call = partial(_gathering.call, "gather_elements")
+
+
+def _calls() -> Iterator[Call]:
+    yield call("grid", (65_536, 128), (16_384, 128), "float32")
+    yield call("grid", (4096, 4096), (4096, 512), "float32", axis=1)
+    yield call("grid", (4096, 4096), (512, 4096), "float32")
+    yield call("grid", (4096, 4096), (4096, 512), "int8", axis=1)
+    yield call("models", (64, 128_256), (64, 64), "float32", axis=1, origin="the logits that top_k chose, Llama 3")
+    yield call("accelerators", (2**14, 4096), (2**14, 512), "float32", axis=1, origin="what a GPU's memory limits")
+
+
+def stock(call: Call) -> Callable[..., jax.Array]:
+    """Return ``jnp.take_along_axis``."""
+    return lambda x, indices: jnp.take_along_axis(x, indices, axis=call.options.get("axis", 0), mode="clip")
+
+
+OPERATOR = Operator(
+    "gather_elements",
+    EXAMPLES,
+    dtypes=DTYPES,
+    layouts=layouts,
+    stride=3,
+    shardings=shardings,
+    sharded_dtypes=("float32",),
+    calls=tuple(_calls()),
+    races=(call("races", (2048, 2048), (256, 2048), "float32"),),
+    small=call("overheads", (64, 16), (8, 16), "float32", origin="a small call"),
+    stock=stock,
+)

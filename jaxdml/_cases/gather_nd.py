@@ -1,0 +1,120 @@
+"""The cases of ``gather_nd``."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdml._cases import _gathering
+from jaxdml._cases._gathering import CASES, DTYPES, mode_of, options_of
+from jaxdml._cases.data import indices_for, mixed
+from jaxdml._cases.records import Arguments, Call, Example, Layout, Operator, Sharding, Way
+
+EXAMPLES = (
+    Example(
+        "gather_nd",
+        (np.array([[0, 1], [2, 3]], np.float32), np.array([[1], [0]], np.uint32)),
+        {},
+        (np.array([[2, 3], [0, 1]], np.float32),),
+    ),
+    Example(
+        "gather_nd",
+        (np.arange(8, dtype=np.float32).reshape(2, 2, 2), np.array([[0, 1], [1, 0]], np.uint32)),
+        {},
+        (np.array([[2, 3], [4, 5]], np.float32),),
+    ),
+    Example(
+        "gather_nd",
+        (
+            np.arange(12, dtype=np.float32).reshape(3, 2, 2),
+            np.array([[[0, 0], [1, 1]], [[1, 1], [0, 0]], [[0, 1], [1, 0]]], np.uint32),
+        ),
+        {"batch_dims": 1},
+        (np.array([[0, 3], [7, 4], [9, 10]], np.float32),),
+    ),
+    # The page gives the shapes only, so here all values are zero.
+    Example(
+        "gather_nd",
+        (np.zeros((3, 4, 5, 6, 7), np.float32), np.zeros((1, 2, 3), np.uint32)),
+        {},
+        (np.zeros((1, 2, 6, 7), np.float32),),
+    ),
+)
+
+_LAYOUTS: tuple[tuple[str, str, tuple[int, ...], tuple[int, ...], int, Way], ...] = (
+    ("slices, by two indices each", "int32", (5, 4, 3), (7, 2), 0, "vmap"),
+    ("unsigned indices, which never count from the end", "uint32", (9,), (2, 6, 1), 0, "vmap"),
+    ("narrow indices in a batch", "int8", (2, 3, 4), (2, 8, 1), 1, "vmap"),
+    # jit would cut them to 32 bits before the library sees them.
+    ("indices that are in range when cut to 32 bits", "int64", (6, 2), (5, 1), 0, "eager"),
+)
+"""The trap, the dtype of the indices, the shapes of x and of the indices, the batch dimensions, and how to call."""
+
+
+def _draw(
+    dtype: str,
+    index_dtype: str,
+    shape: tuple[int, ...],
+    index_shape: tuple[int, ...],
+    batch_dims: int,
+    rng: np.random.Generator,
+    cases: int,
+) -> Arguments:
+    addressed = shape[batch_dims : batch_dims + index_shape[-1]]
+    x = mixed(rng, (cases, *shape), np.dtype(dtype))
+    return x, indices_for(rng, addressed, (cases, *index_shape), np.dtype(index_dtype))
+
+
+def layouts(name: str) -> tuple[Layout, ...]:
+    """Return indices of several dtypes, some of them out of range, in both modes."""
+    return _gathering.layouts(
+        name,
+        [
+            (trap, partial(_draw, name, index_dtype, shape, index_shape, batch), {"batch_dims": batch}, way)
+            for trap, index_dtype, shape, index_shape, batch, way in _LAYOUTS
+        ],
+    )
+
+
+def shardings(name: str) -> tuple[Sharding, ...]:
+    """Return reads of elements by two indices, with the first of these dimensions of x sharded."""
+    draw = partial(_draw, name, "int32", (16, 3), (20, 2), 0)
+    layout = Layout("elements on other shards", draw, options_of(mode_of(name), name), CASES)
+    return (Sharding("rows", (layout,), (1, None), None, axis_name=True),)
+
+
+call = partial(_gathering.call, "gather_nd")
+
+
+def _calls() -> Iterator[Call]:
+    yield call("grid", (65_536, 128), (16_384, 1), "float32")
+    yield call("grid", (2048, 2048), (2**20, 2), "float32")
+    yield call("grid", (64, 64, 64, 64), (2**14, 3), "float32")
+    yield call("grid", (32, 2048, 64), (32, 512, 1), "float32", batch_dims=1)
+    yield call("accelerators", (2**12, 2**12), (2**22, 2), "float32", origin="what a GPU's memory limits")
+
+
+def stock(call: Call) -> Callable[..., jax.Array]:
+    """Return ``.at[].get``, mapped over the batch."""
+
+    def read(x: jax.Array, indices: jax.Array) -> jax.Array:
+        return x.at[tuple(jnp.moveaxis(indices, -1, 0))].get(mode="clip")
+
+    return jax.vmap(read) if call.options.get("batch_dims") else read
+
+
+OPERATOR = Operator(
+    "gather_nd",
+    EXAMPLES,
+    dtypes=DTYPES,
+    layouts=layouts,
+    stride=3,
+    shardings=shardings,
+    sharded_dtypes=("float32",),
+    calls=tuple(_calls()),
+    races=(call("races", (65_536, 128), (16_384, 1), "float32"),),
+    small=call("overheads", (64, 16), (8, 1), "float32", origin="a small call"),
+    stock=stock,
+)

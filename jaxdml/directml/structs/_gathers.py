@@ -1,0 +1,54 @@
+"""What GATHER, GATHER_ELEMENTS, GATHER_ND and GATHER_ND1 have in common."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from jaxdml.directml._c import c_field
+from jaxdml.directml._checks import alike
+from jaxdml.directml._enums import FeatureLevel, TensorDataType
+from jaxdml.directml._errors import Violation, Violations
+from jaxdml.directml._support import FOUR, INDICES, UINT32, UP_TO_32_BITS, UP_TO_64_BITS, UP_TO_EIGHT, Row, row
+
+
+def gather_row(counts: range, types: tuple[TensorDataType, ...], index_types: tuple[TensorDataType, ...]) -> Row:
+    """Make a row of the table."""
+    return row(("input_tensor output_tensor", counts, types), ("indices_tensor", counts, index_types))
+
+
+LEVELS: Mapping[FeatureLevel, Row] = {
+    FeatureLevel.LEVEL_3_0: gather_row(UP_TO_EIGHT, UP_TO_32_BITS, INDICES),
+    FeatureLevel.LEVEL_4_1: gather_row(UP_TO_EIGHT, UP_TO_64_BITS, INDICES),
+}
+
+LEVELS_FROM_2_1: Mapping[FeatureLevel, Row] = {
+    FeatureLevel.LEVEL_2_1: gather_row(FOUR, UP_TO_32_BITS, UINT32),
+    **LEVELS,
+}
+
+
+def gather_constraints(desc: Any) -> Violations:
+    """Yield the broken constraints that all pages have."""
+    yield from alike(desc, "dimension_count", "input_tensor", "indices_tensor", "output_tensor")
+    yield from alike(desc, "data_type", "input_tensor", "output_tensor")
+
+
+def only_ones_before(desc: Any, count_field: str, tensor_field: str, least: int) -> Violations:
+    """Require a count to be from ``least`` to the tensor's DimensionCount, and sizes of 1 before what it counts."""
+    sizes, count = getattr(desc, tensor_field).sizes, getattr(desc, count_field)
+    if not least <= count <= len(sizes):
+        rule = f"must be between {least} and {len(sizes)}, {c_field(tensor_field)}.DimensionCount"
+        yield Violation(c_field(count_field), rule, count)
+    elif any(size != 1 for size in sizes[: len(sizes) - count]):
+        rule = f"must be 1 in all dimensions but the last {count}, {c_field(count_field)}"
+        yield Violation(f"{c_field(tensor_field)}.Sizes", rule, sizes)
+
+
+def read_sizes(desc: Any, want: tuple[int, ...], why: str) -> Violations:
+    """Require the output to have the sizes ``want``, after leading sizes of 1, or without some of its own."""
+    sizes = desc.output_tensor.sizes
+    count = len(sizes)
+    own = want[max(0, len(want) - count) :]
+    if any(size != 1 for size in want[: len(want) - len(own)]):
+        yield Violation("OutputTensor.DimensionCount", f"must hold the sizes {list(want)}, {why}", count)
+    elif sizes != (filled := (*(1,) * (count - len(own)), *own)):
+        yield Violation("OutputTensor.Sizes", f"must be {list(filled)}, {why}", sizes)
