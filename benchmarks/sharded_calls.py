@@ -104,6 +104,39 @@ def scatter_elements(
     return Sharded("scatter_elements", sharding, ONE, arguments, (spec,) * 3, spec, ours, stock, bound)
 
 
+def gather(
+    sharding: str,
+    shape: tuple[int, ...],
+    index_shape: tuple[int, ...],
+    *over: Any,
+    axis: int = 0,
+    indices_over: tuple[Any, ...] = (),
+    axes: Axes = ONE,
+) -> Sharded:
+    """Return a read along ``axis`` of a float32 array with the dimensions sharded over the mesh axes ``over``."""
+    entries = [*over, *[None] * (len(shape) - len(over))]
+    of_indices = [*indices_over, *[None] * (len(index_shape) - len(indices_over))]
+    arguments = Shape(shape, "float32"), Shape(index_shape, "int32")
+    result = [*entries[:axis], *of_indices, *entries[axis + 1 :]]
+    ours = partial(jaxdml.gather, axis=axis)
+
+    def stock(x: jax.Array, indices: jax.Array) -> jax.Array:
+        return jnp.take(x, indices, axis=axis, mode="clip")
+
+    common = "gather", sharding, axes, arguments, (P(*entries), P(*of_indices)), P(*result), ours, stock
+    along = entries[axis]
+    if along is None:
+        return Sharded(*common)
+    here = block(axes, (*shape[:axis], *index_shape, *shape[axis + 1 :]), tuple(result))
+
+    def summed(x: jax.Array, indices: jax.Array) -> jax.Array:
+        local = indices - lax.axis_index(along) * x.shape[axis]
+        read = jnp.take(x, jnp.where(local < 0, x.shape[axis], local), axis=axis, mode="fill", fill_value=0)
+        return lax.psum(read, along)
+
+    return Sharded(*common, Bound("the result", math.prod(here), 1), ByName(partial(ours, axis_name=along), summed))
+
+
 def product(
     sharding: str,
     size: tuple[int, int, int],

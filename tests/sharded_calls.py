@@ -1,6 +1,6 @@
 """Small sharded calls: one for each rule of what may be sent between devices."""
 
-from benchmarks.sharded_calls import product, scatter_elements, scatter_nd, top_k
+from benchmarks.sharded_calls import gather, product, scatter_elements, scatter_nd, top_k
 from benchmarks.shardings import TWO
 
 SMALL = (
@@ -18,6 +18,11 @@ SMALL = (
     scatter_elements("columns", (9, 16), (5, 16), None, "d"),
     scatter_elements("rows, along the columns", (16, 9), (16, 5), "d", axis=1),
     scatter_elements("the axis", (64, 3), (16, 3), "d", gathers=True),
+    gather("the axis", (64, 8), (5,), "d"),
+    gather("the axis, not the first one", (2, 64, 3), (2, 2), None, "d", axis=1),
+    gather("the axis and the indices", (64, 8), (4, 2), "d", indices_over=("e",), axes=TWO),
+    gather("columns and indices", (5, 16), (4, 2), None, "d", indices_over=("e",), axes=TWO),
+    gather("rows, along the columns", (16, 5), (3,), "d", axis=1),
     product("rows and columns", (16, 96, 16), rows="d", columns="e", dtype="uint8", by_axis=True, axes=TWO),
     product("K", (4, 1024, 6), depth="d", dtype="uint8", by_axis=True),
     product("K = 80,000", (4, 80_000, 6), depth="d"),

@@ -47,7 +47,7 @@ def distinct(desc, rng):
         first = desc.axis if "axis" in desc.scalars else -desc.input_dimension_count
         first += desc.scalars.get("batch_dimension_count", 0)
         t = 1 if "axis" in desc.scalars else shape[-1]
-        return rng.integers(0, (sizes + sizes)[first + (first < 0) * len(sizes):][:t], shape)
+        return rng.integers(0, (sizes + sizes)[first + (first < 0) * len(sizes) :][:t], shape)
     if "axis" in desc.scalars:
         last = (*sizes[: desc.axis], *sizes[desc.axis + 1 :], sizes[desc.axis])
         orders = rng.permuted(np.broadcast_to(np.arange(last[-1]), last), axis=-1)

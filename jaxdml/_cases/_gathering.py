@@ -23,9 +23,7 @@ def options_of(mode: str, name: str, **others: Any) -> dict[str, Any]:
     return {"mode": mode, **filled, **others}
 
 
-def layouts(
-    name: str, of: Sequence[tuple[str, Callable[..., Arguments], dict[str, Any], Way]]
-) -> tuple[Layout, ...]:
+def layouts(name: str, of: Sequence[tuple[str, Callable[..., Arguments], dict[str, Any], Way]]) -> tuple[Layout, ...]:
     """Return layouts in both modes, from traps, what draws them, the options beside the mode, and ways to call."""
     return tuple(
         Layout(trap, draw, options_of(mode, name, **options), CASES, way)

@@ -39,8 +39,13 @@ def read(x: jax.Array, indices: jax.Array, how: Reading) -> jax.Array:
     sizes = tuple(x.shape[d] for d in addressed)
     places = _canonical(indices, sizes, how.mode)
     if 0 in sizes:
-        one = jax.ShapeDtypeStruct([1 if d in addressed else size for d, size in enumerate(x.shape)], x.dtype)
-        shape = jax.eval_shape(lambda x, places: gather(x, places, *how), one, places).shape
+        # ``lax.gather`` refuses to take a slice from there.
+        single = how.numbers.collapsed_slice_dims + how.numbers.operand_batching_dims
+        shape = list(indices.shape[:-1])
+        for d, size in zip(
+            how.numbers.offset_dims, (x.shape[d] for d in range(x.ndim) if d not in single), strict=True
+        ):
+            shape.insert(d, size)
         return by_bits(lambda moved: jnp.full(shape, np.frombuffer(how.fill, moved.dtype)[0], moved.dtype), x)
     return gather(x, places, *how)
 

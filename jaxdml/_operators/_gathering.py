@@ -85,18 +85,25 @@ def _fill(call: Call, mode: str, value: Any, dtype: jnp.dtype) -> bytes:
         return bytes(dtype.itemsize)
     call.static("fill_value", value)
     if mode != "fill":
-        call.fail(ValueError, f"fill_value is for mode='fill'; got mode={mode!r}.", "Pass mode='fill' or no fill_value.")
+        rule = f"fill_value is for mode='fill'; got mode={mode!r}."
+        call.fail(ValueError, rule, "Pass mode='fill' or no fill_value.")
     given = np.asarray(value)
-    kinds = (jnp.bool, jnp.integer, jnp.floating, jnp.complexfloating)
-    rank_of_kind = [next((i for i, kind in enumerate(kinds) if jnp.issubdtype(d, kind)), 4) for d in (given.dtype, dtype)]
-    if given.ndim or rank_of_kind[0] > rank_of_kind[1]:
+    if given.ndim or _kind(given.dtype) > _kind(dtype):
         rule = f"fill_value must be one number of the kind of x, {dtype}; got {value!r}."
         call.fail(TypeError, rule, "Pass a Python number.")
-    if jnp.issubdtype(dtype, jnp.integer) and not int(jnp.iinfo(dtype).min) <= int(given) <= int(jnp.iinfo(dtype).max):
-        info = jnp.iinfo(dtype)
-        rule = f"fill_value must be from {info.min} to {info.max} for {dtype}; got {value}."
-        call.fail(ValueError, rule, "Pass a number that x can hold.")
-    return given.astype(dtype).tobytes()
+    if jnp.issubdtype(dtype, jnp.integer):
+        least, most = int(jnp.iinfo(dtype).min), int(jnp.iinfo(dtype).max)
+        if not least <= int(given) <= most:
+            rule = f"fill_value must be from {least} to {most} for {dtype}; got {value}."
+            call.fail(ValueError, rule, "Pass a number that x can hold.")
+    with np.errstate(over="ignore"):  # A float that is too large becomes infinity, as in NumPy.
+        return given.astype(dtype).tobytes()
+
+
+def _kind(dtype: Any) -> int:
+    """Return a number for the kind of a dtype; a kind can hold the numbers of those before it."""
+    kinds = jnp.bool, jnp.integer, jnp.floating, jnp.complexfloating
+    return next((place for place, kind in enumerate(kinds) if jnp.issubdtype(dtype, kind)), len(kinds))
 
 
 @partial(jax.jit, static_argnums=(2, 3, 4, 5, 6), inline=True)

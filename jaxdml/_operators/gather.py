@@ -25,8 +25,8 @@ def gather(
         nearest valid index, ``"fill"`` reads ``fill_value``, and ``"promise_in_bounds"`` promises that no index is out
         of range. Static.
       fill_value: for mode ``"fill"``, a number that the dtype of ``x`` can hold; None means 0. Static.
-      axis_name: inside ``jax.shard_map``, the mesh axis that ``axis`` is sharded over, or a tuple of mesh axes. ``x`` is
-        then a block of an array, and ``indices`` count along the whole array and are the same on every shard. Every
+      axis_name: inside ``jax.shard_map``, the mesh axis that ``axis`` is sharded over, or a tuple of mesh axes. ``x``
+        is then a block of an array, and ``indices`` count along the whole array and are the same on every shard. Every
         shard gets the result for the whole array. Static.
 
     Returns:

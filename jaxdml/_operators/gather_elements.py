@@ -65,9 +65,7 @@ def gather_elements(
             advice = f"Pass constraints=['{indices.shape[d]} <= {x.shape[d]}'] to jax.export.symbolic_shape."
         call.fail(TypeError, rule + f"only axis {axis} may be larger.", advice)
     shared = tuple(f"dimension {d}" if indices.shape[d] == x.shape[d] else None for d in range(x.ndim))
-    of_x, of_indices = (
-        (*shared[:axis], f"axis {axis} of {name}", *shared[axis + 1 :]) for name in ("x", "indices")
-    )
+    of_x, of_indices = ((*shared[:axis], f"axis {axis} of {name}", *shared[axis + 1 :]) for name in ("x", "indices"))
     numbers = lax.GatherDimensionNumbers(
         offset_dims=(),
         collapsed_slice_dims=(axis,),

@@ -11,9 +11,9 @@ from jaxdml._operators import _gathering
 def gather_nd(
     x: Any, indices: Any, *, batch_dims: int = 0, mode: str = "clip", fill_value: Any = None, axis_name: Any = None
 ) -> jax.Array:
-    """Read slices of ``x``, each at a tuple of indices: ``output[b..., i..., s...] = x[b..., *indices[b..., i...], s...]``.
+    """Read slices of ``x``, each at a tuple of indices.
 
-    Values are bit for bit those of ``x``. No mode ever reads outside of ``x``, and unsigned indices are never negative.
+    ``output[b..., i..., s...] = x[b..., *indices[b..., i..., :], s...]``. Values are bit for bit those of ``x``. No mode ever reads outside of ``x``, and unsigned indices are never negative.
 
     Args:
       x: array of any dtype, rank r.
@@ -63,7 +63,9 @@ def gather_nd(
         rule = f"indices must have the shape [..., t] with t <= {rank - batch}, {after}; got {list(indices.shape)}."
         call.fail(TypeError, rule, "Pass indices[..., None] if each index addresses one dimension of x.")
     if x.shape[:batch] != indices.shape[:batch]:
-        rule = f"the first {batch} sizes of x and of indices must be equal; got {list(x.shape)} and {list(indices.shape)}."
+        rule = (
+            f"the first {batch} sizes of x and of indices must be equal; got {list(x.shape)} and {list(indices.shape)}."
+        )
         call.fail(TypeError, rule, "Broadcast both to one batch, or pass a smaller batch_dims.")
     names = call.axis_names(axis_name)
     if names and t == 0:

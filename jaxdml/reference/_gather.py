@@ -38,5 +38,5 @@ def gather(
     for i in np.ndindex(indices.shape):
         position = resolve(int(indices[i]), x.shape[axis], mode)
         if position is not None:
-            output[before + i] = x[(*before, position)]
+            output[before + i] = np.take(x, position, axis)
     return output

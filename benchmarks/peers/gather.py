@@ -1,0 +1,16 @@
+"""How the peers read slices along an axis: ``gather``."""
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.peers import _gathering
+
+expected = _gathering.expected
+
+
+def _torch(x: Any, indices: Any, axis: int) -> Any:
+    return x.index_select(axis, indices)
+
+
+PEERS = _gathering.peers("Gather", _torch, np.take)
