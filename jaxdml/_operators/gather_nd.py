@@ -13,8 +13,8 @@ def gather_nd(
 ) -> jax.Array:
     """Read slices of ``x``, each at a tuple of indices.
 
-    ``output[b..., i..., s...] = x[b..., *indices[b..., i..., :], s...]``. Values are bit for bit those of ``x``. No mode
-    ever reads outside of ``x``, and unsigned indices are never negative.
+    ``output[b..., i..., s...] = x[b..., *indices[b..., i..., :], s...]``. Values are bit for bit those of ``x``. No
+    mode ever reads outside of ``x``, and unsigned indices are never negative.
 
     Args:
       x: array of any dtype, rank r.
