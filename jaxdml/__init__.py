@@ -7,6 +7,7 @@ from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._base.version import __version__ as __version__
 from jaxdml._operators._packing import prepack
 from jaxdml._operators.matrix_multiply_integer import matrix_multiply_integer
+from jaxdml._operators.matrix_multiply_integer_to_float import matrix_multiply_integer_to_float
 from jaxdml._operators.quantized_linear_matrix_multiply import quantized_linear_matrix_multiply
 from jaxdml._operators.scatter_elements import scatter_elements
 from jaxdml._operators.scatter_nd import scatter_nd
@@ -18,6 +19,7 @@ __all__ = [
     "TopK",
     "directml",
     "matrix_multiply_integer",
+    "matrix_multiply_integer_to_float",
     "prepack",
     "quantized_linear_matrix_multiply",
     "reference",

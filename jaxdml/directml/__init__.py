@@ -11,6 +11,7 @@ from jaxdml.directml._support import TensorSupport
 from jaxdml.directml._tables import SUPPORT, OperatorType
 from jaxdml.directml._tensors import BufferTensorDesc
 from jaxdml.directml.structs.matrix_multiply_integer import MatrixMultiplyIntegerOperatorDesc
+from jaxdml.directml.structs.matrix_multiply_integer_to_float import MatrixMultiplyIntegerToFloatOperatorDesc
 from jaxdml.directml.structs.quantized_linear_matrix_multiply import QuantizedLinearMatrixMultiplyOperatorDesc
 from jaxdml.directml.structs.scatter_elements import ScatterElementsOperatorDesc, ScatterOperatorDesc
 from jaxdml.directml.structs.scatter_nd import ScatterNdOperatorDesc
@@ -25,6 +26,7 @@ __all__ = [
     "InitializedOperator",
     "InvalidDescError",
     "MatrixMultiplyIntegerOperatorDesc",
+    "MatrixMultiplyIntegerToFloatOperatorDesc",
     "OperatorDesc",
     "OperatorType",
     "QuantizedLinearMatrixMultiplyOperatorDesc",
