@@ -10,6 +10,7 @@ from jaxdml._operators.gather import gather
 from jaxdml._operators.gather_elements import gather_elements
 from jaxdml._operators.gather_nd import gather_nd
 from jaxdml._operators.matrix_multiply_integer import matrix_multiply_integer
+from jaxdml._operators.matrix_multiply_integer_to_float import matrix_multiply_integer_to_float
 from jaxdml._operators.quantized_linear_matrix_multiply import quantized_linear_matrix_multiply
 from jaxdml._operators.scatter_elements import scatter_elements
 from jaxdml._operators.scatter_nd import scatter_nd
@@ -24,6 +25,7 @@ __all__ = [
     "gather_elements",
     "gather_nd",
     "matrix_multiply_integer",
+    "matrix_multiply_integer_to_float",
     "prepack",
     "quantized_linear_matrix_multiply",
     "reference",

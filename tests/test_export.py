@@ -108,6 +108,15 @@ CASES = (
     # Too deep for one int32 sum.
     _product((), (), 33_026, "int8", "int8", sizes=({"m": 3, "n": 9},)),
     Case(
+        "matrix_multiply_integer_to_float",
+        (
+            *(("uint8", "b", "m", "k"), ("float32", "m"), ("uint8", "m")),
+            *(("int8", "k", "n"), ("float32", "n"), ("int8", "n"), ("float32", "n")),
+        ),
+        ({"b": 2, "m": 3, "k": 5, "n": 4}, {"b": 1, "m": 1, "k": 1100, "n": 9}),
+        constraints=("k <= 33025",),
+    ),
+    Case(
         "matrix_multiply_integer",
         (("uint8", "b", "m", "k"), ("uint8", "m"), ("int8", "k", "n"), ("int8", "n")),
         ({"b": 2, "m": 3, "k": 5, "n": 4}, {"b": 1, "m": 1, "k": 1100, "n": 9}),

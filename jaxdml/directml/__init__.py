@@ -14,6 +14,7 @@ from jaxdml.directml.structs.gather import GatherOperatorDesc
 from jaxdml.directml.structs.gather_elements import GatherElementsOperatorDesc
 from jaxdml.directml.structs.gather_nd import GatherNd1OperatorDesc, GatherNdOperatorDesc
 from jaxdml.directml.structs.matrix_multiply_integer import MatrixMultiplyIntegerOperatorDesc
+from jaxdml.directml.structs.matrix_multiply_integer_to_float import MatrixMultiplyIntegerToFloatOperatorDesc
 from jaxdml.directml.structs.quantized_linear_matrix_multiply import QuantizedLinearMatrixMultiplyOperatorDesc
 from jaxdml.directml.structs.scatter_elements import ScatterElementsOperatorDesc, ScatterOperatorDesc
 from jaxdml.directml.structs.scatter_nd import ScatterNdOperatorDesc
@@ -32,6 +33,7 @@ __all__ = [
     "InitializedOperator",
     "InvalidDescError",
     "MatrixMultiplyIntegerOperatorDesc",
+    "MatrixMultiplyIntegerToFloatOperatorDesc",
     "OperatorDesc",
     "OperatorType",
     "QuantizedLinearMatrixMultiplyOperatorDesc",

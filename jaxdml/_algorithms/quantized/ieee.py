@@ -1,0 +1,145 @@
+"""Multiply and add float32 numbers as IEEE 754 defines it, with the same bits on every device.
+
+XLA's plain operations do not have that: its CPU backend reads and writes subnormals as zeros, and it may contract
+``a * b + c`` into one operation with one rounding. Devices also differ in the bits of a NaN; here every NaN result is
+``NAN``. Everything is elementwise, and operands broadcast.
+
+Only additions and multiplications whose operands and results are zeros, normal numbers, infinities or NaNs are left to
+the device, because every device rounds those correctly. Subnormals are handled in *units* of ``2**-149``, the spacing
+of subnormals: times ``2**149`` they are small integers. A select by the bits of a result stands between it and what
+reads it. So no compiler can contract it with a later addition.
+"""
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxdml._algorithms.bits import bits_of
+from jaxdml._algorithms.quantized.float_parts import decompose
+from jaxdml._algorithms.sizes import at_most
+
+_MANTISSA_BITS = 23
+_SIGN = -(2**31)
+_MAGNITUDE = 2**31 - 1
+_LEAST_NORMAL = 1 << _MANTISSA_BITS
+_INFINITY = 0xFF << _MANTISSA_BITS
+
+NAN = 0x7FC00000
+"""The bits of every NaN that is returned."""
+
+_HALF_NAN = 0x7E00
+"""The bits of a NaN in float16."""
+
+_UNITS = 149 << _MANTISSA_BITS
+"""Added to the bits of a normal number, this multiplies it by 2**149."""
+
+_EXACT_BITS = 127 + _MANTISSA_BITS << _MANTISSA_BITS
+"""The bits of ``2.0**23``: below it, numbers in units stand for subnormals."""
+
+_SMALL_BITS = 127 - 64 << _MANTISSA_BITS
+"""The bits of ``2.0**-64``. If a term is at least that, no subnormal term changes the sum, and the sum is none."""
+
+
+def product(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Return float32 ``a * b``, rounded once, ties to even; it takes some 60 integer operations.
+
+    If one factor is integral, ``scaled`` takes a dozen.
+    """
+    (a_negative, ma, ea), (b_negative, mb, eb) = decompose(a), decompose(b)
+    # The product of the mantissas has 47 or 48 bits. Keep its upper 30 or 31, and set the last if any lower bit is set.
+    (a_high, a_low), (b_high, b_low) = ((m >> 12, m & 0xFFF) for m in (ma, mb))
+    low = a_low * b_low
+    middle = a_high * b_low + a_low * b_high + (low >> 12)
+    lost = (middle & 0x1F) | (low & 0xFFF)
+    word = (a_high * b_high << 7) + (middle >> 5) | (lost != 0).astype(jnp.uint32)
+    # Normalize it to 31 bits. Then it is worth the product times 2**(30 - exponent).
+    short = 1 - (word >> 30)
+    word <<= short
+    exponent = ea + eb + (_MANTISSA_BITS * 2 + 1) - short.astype(jnp.int32)
+    # Round it to 24 bits, or to fewer if the result is subnormal.
+    biased = exponent + 127
+    shift = (7 + jnp.clip(1 - biased, 0, 24)).astype(jnp.uint32)
+    word = jnp.where(biased < -_MANTISSA_BITS, jnp.uint32(0), word)
+    rounded = word + ((jnp.uint32(1) << (shift - 1)) - 1) + (word >> shift & 1) >> shift
+    # The leading bit of a normal result adds 1 to the exponent, and a carry adds another.
+    magnitude = rounded + (jnp.clip(biased, 1, 255).astype(jnp.uint32) - 1 << _MANTISSA_BITS)
+    magnitude = jnp.minimum(magnitude, jnp.uint32(_INFINITY)).astype(jnp.int32)
+    magnitudes = [_int_bits(x) & _MAGNITUDE for x in (a, b)]
+    greater, less = jnp.maximum(*magnitudes), jnp.minimum(*magnitudes)
+    magnitude = jnp.where(greater == _INFINITY, _INFINITY, magnitude)
+    bits = magnitude | jnp.where(a_negative ^ b_negative, jnp.int32(_SIGN), 0)
+    undefined = (greater > _INFINITY) | ((greater == _INFINITY) & (less == 0))
+    return _float(jnp.where(undefined, NAN, bits))
+
+
+def scaled(whole: jax.Array, scale: jax.Array) -> jax.Array:
+    """Return float32 ``whole * scale``, rounded once, ties to even, for ``whole`` that are finite integers.
+
+    ``whole`` is 0 or at least 1 in magnitude, and at most 2**100. So with a normal scale the result is no subnormal.
+    In units a subnormal scale is an integer, and so is the product: if that is below 2**23, it was not rounded.
+    """
+    bits = _int_bits(scale)
+    subnormal = bits & _MAGNITUDE < _LEAST_NORMAL
+    factor = _float(jnp.where(subnormal, _in_units(bits), bits))
+    if not at_most(whole.size, scale.size):
+        # Without the barrier XLA would fuse this into what follows, and compute it again for every element.
+        factor, subnormal = lax.optimization_barrier((factor, subnormal))  # type: ignore[no-untyped-call]
+    multiplied = _int_bits(whole * factor)
+    return _float(_one_nan(jnp.where(subnormal, _from_units(multiplied), multiplied)))
+
+
+def scaled_by_usual(whole: jax.Array, scale: jax.Array) -> jax.Array:
+    """Return ``whole * scale`` as ``scaled`` does, if no scale and no result is subnormal."""
+    return _float(_one_nan(_int_bits(whole * scale)))
+
+
+def narrowed(x: jax.Array, dtype: jnp.dtype) -> jax.Array:
+    """Round float32 to ``dtype``: float32, float16 or bfloat16. A NaN must be ``NAN``; it becomes that of ``dtype``."""
+    bits = bits_of(x)
+    if dtype == jnp.bfloat16:
+        # Some devices convert subnormals to zeros.
+        rounded = (bits + 0x7FFF + (bits >> 16 & 1) >> 16).astype(jnp.uint16)
+        return lax.bitcast_convert_type(rounded, dtype)
+    if dtype == jnp.float16:
+        halves = jnp.where(bits == NAN, jnp.uint16(_HALF_NAN), bits_of(x.astype(dtype)))
+        return lax.bitcast_convert_type(halves, dtype)
+    return x
+
+
+def total(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Return float32 ``a + b``, rounded once, ties to even.
+
+    Small terms are added in units, where no term or sum is subnormal. A sum that is subnormal needs no rounding.
+    """
+    a_bits, b_bits = _int_bits(a), _int_bits(b)
+    small = jnp.maximum(a_bits & _MAGNITUDE, b_bits & _MAGNITUDE) < _SMALL_BITS
+    left, right = (_float(jnp.where(small, _in_units(x), x)) for x in (a_bits, b_bits))
+    added = _int_bits(left + right)
+    return _float(_one_nan(jnp.where(small, _from_units(added), added)))
+
+
+def _in_units(bits: jax.Array) -> jax.Array:
+    """Return the bits of a number in units, if it is below 2**-22 in magnitude."""
+    magnitude = bits & _MAGNITUDE
+    integer = _int_bits(magnitude.astype(jnp.float32))
+    return jnp.where(magnitude < _LEAST_NORMAL, integer, magnitude + _UNITS) | (bits & _SIGN)
+
+
+def _from_units(bits: jax.Array) -> jax.Array:
+    """Return the bits of a number that is given in units, and is an integer if it is below 2**23 in magnitude."""
+    magnitude = bits & _MAGNITUDE
+    # Adding 2**23 moves such an integer to the lowest bits. Where XLA contracts this, the product was exact anyway.
+    subnormal = _int_bits(_float(magnitude) + 2.0**_MANTISSA_BITS) - _EXACT_BITS
+    return jnp.where(magnitude < _EXACT_BITS, subnormal, magnitude - _UNITS) | (bits & _SIGN)
+
+
+def _one_nan(bits: jax.Array) -> jax.Array:
+    return jnp.where(bits & _MAGNITUDE > _INFINITY, NAN, bits)
+
+
+def _int_bits(x: jax.Array) -> jax.Array:
+    return lax.bitcast_convert_type(x, jnp.int32)
+
+
+def _float(bits: jax.Array) -> jax.Array:
+    return lax.bitcast_convert_type(bits, jnp.float32)
