@@ -6,7 +6,10 @@ from jaxdml._algorithms.quantized.packed_matrix import PackedMatrix
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._base.version import __version__ as __version__
 from jaxdml._operators._packing import prepack
+from jaxdml._operators.dequantize_linear import dequantize_linear
+from jaxdml._operators.dynamic_quantize_linear import DynamicQuantization, dynamic_quantize_linear
 from jaxdml._operators.matrix_multiply_integer import matrix_multiply_integer
+from jaxdml._operators.quantize_linear import quantize_linear
 from jaxdml._operators.quantized_linear_matrix_multiply import quantized_linear_matrix_multiply
 from jaxdml._operators.scatter_elements import scatter_elements
 from jaxdml._operators.scatter_nd import scatter_nd
@@ -14,11 +17,15 @@ from jaxdml._operators.top_k import TopK, top_k
 
 __all__ = [
     "AxisDirection",
+    "DynamicQuantization",
     "PackedMatrix",
     "TopK",
+    "dequantize_linear",
     "directml",
+    "dynamic_quantize_linear",
     "matrix_multiply_integer",
     "prepack",
+    "quantize_linear",
     "quantized_linear_matrix_multiply",
     "reference",
     "scatter_elements",

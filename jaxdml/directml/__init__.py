@@ -10,7 +10,11 @@ from jaxdml.directml._json import from_json, to_json
 from jaxdml.directml._support import TensorSupport
 from jaxdml.directml._tables import SUPPORT, OperatorType
 from jaxdml.directml._tensors import BufferTensorDesc
+from jaxdml.directml.structs._quantization import QuantizationType
+from jaxdml.directml.structs.dequantize_linear import DequantizeOperatorDesc, ElementWiseDequantizeLinearOperatorDesc
+from jaxdml.directml.structs.dynamic_quantize_linear import DynamicQuantizeLinearOperatorDesc
 from jaxdml.directml.structs.matrix_multiply_integer import MatrixMultiplyIntegerOperatorDesc
+from jaxdml.directml.structs.quantize_linear import ElementWiseQuantizeLinearOperatorDesc, QuantizeOperatorDesc
 from jaxdml.directml.structs.quantized_linear_matrix_multiply import QuantizedLinearMatrixMultiplyOperatorDesc
 from jaxdml.directml.structs.scatter_elements import ScatterElementsOperatorDesc, ScatterOperatorDesc
 from jaxdml.directml.structs.scatter_nd import ScatterNdOperatorDesc
@@ -21,12 +25,18 @@ __all__ = [
     "AxisDirection",
     "BufferTensorDesc",
     "CompiledOperator",
+    "DequantizeOperatorDesc",
+    "DynamicQuantizeLinearOperatorDesc",
+    "ElementWiseDequantizeLinearOperatorDesc",
+    "ElementWiseQuantizeLinearOperatorDesc",
     "FeatureLevel",
     "InitializedOperator",
     "InvalidDescError",
     "MatrixMultiplyIntegerOperatorDesc",
     "OperatorDesc",
     "OperatorType",
+    "QuantizationType",
+    "QuantizeOperatorDesc",
     "QuantizedLinearMatrixMultiplyOperatorDesc",
     "ScatterElementsOperatorDesc",
     "ScatterNdOperatorDesc",

@@ -4,10 +4,22 @@ The functions take and return NumPy arrays. Their signatures are those of the pu
 ``implementation``. They do not check their arguments: they return the answer to a valid call.
 """
 
+from jaxdml.reference._dequantize_linear import dequantize_linear
+from jaxdml.reference._dynamic_quantize_linear import dynamic_quantize_linear
 from jaxdml.reference._matrix_multiply_integer import matrix_multiply_integer
+from jaxdml.reference._quantize_linear import quantize_linear
 from jaxdml.reference._quantized_linear_matrix_multiply import quantized_linear_matrix_multiply
 from jaxdml.reference._scatter_elements import scatter_elements
 from jaxdml.reference._scatter_nd import scatter_nd
 from jaxdml.reference._top_k import top_k
 
-__all__ = ["matrix_multiply_integer", "quantized_linear_matrix_multiply", "scatter_elements", "scatter_nd", "top_k"]
+__all__ = [
+    "dequantize_linear",
+    "dynamic_quantize_linear",
+    "matrix_multiply_integer",
+    "quantize_linear",
+    "quantized_linear_matrix_multiply",
+    "scatter_elements",
+    "scatter_nd",
+    "top_k",
+]
