@@ -15,6 +15,7 @@ from jaxdml.directml.structs.dequantize_linear import DequantizeOperatorDesc, El
 from jaxdml.directml.structs.dynamic_quantize_linear import DynamicQuantizeLinearOperatorDesc
 from jaxdml.directml.structs.matrix_multiply_integer import MatrixMultiplyIntegerOperatorDesc
 from jaxdml.directml.structs.quantize_linear import ElementWiseQuantizeLinearOperatorDesc, QuantizeOperatorDesc
+from jaxdml.directml.structs.matrix_multiply_integer_to_float import MatrixMultiplyIntegerToFloatOperatorDesc
 from jaxdml.directml.structs.quantized_linear_matrix_multiply import QuantizedLinearMatrixMultiplyOperatorDesc
 from jaxdml.directml.structs.scatter_elements import ScatterElementsOperatorDesc, ScatterOperatorDesc
 from jaxdml.directml.structs.scatter_nd import ScatterNdOperatorDesc
@@ -33,6 +34,7 @@ __all__ = [
     "InitializedOperator",
     "InvalidDescError",
     "MatrixMultiplyIntegerOperatorDesc",
+    "MatrixMultiplyIntegerToFloatOperatorDesc",
     "OperatorDesc",
     "OperatorType",
     "QuantizationType",

@@ -8,6 +8,7 @@ from jaxdml.reference._dequantize_linear import dequantize_linear
 from jaxdml.reference._dynamic_quantize_linear import dynamic_quantize_linear
 from jaxdml.reference._matrix_multiply_integer import matrix_multiply_integer
 from jaxdml.reference._quantize_linear import quantize_linear
+from jaxdml.reference._matrix_multiply_integer_to_float import matrix_multiply_integer_to_float
 from jaxdml.reference._quantized_linear_matrix_multiply import quantized_linear_matrix_multiply
 from jaxdml.reference._scatter_elements import scatter_elements
 from jaxdml.reference._scatter_nd import scatter_nd
@@ -18,6 +19,8 @@ __all__ = [
     "dynamic_quantize_linear",
     "matrix_multiply_integer",
     "quantize_linear",
+    "matrix_multiply_integer",
+    "matrix_multiply_integer_to_float",
     "quantized_linear_matrix_multiply",
     "scatter_elements",
     "scatter_nd",

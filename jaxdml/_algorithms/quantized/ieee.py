@@ -14,7 +14,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxdml._algorithms.bits import bits_of
 from jaxdml._algorithms.quantized.float_parts import decompose
+from jaxdml._algorithms.sizes import at_most
 
 _MANTISSA_BITS = 23
 _SIGN = -(2**31)
@@ -24,6 +26,9 @@ _INFINITY = 0xFF << _MANTISSA_BITS
 
 NAN = 0x7FC00000
 """The bits of every NaN that is returned."""
+
+_HALF_NAN = 0x7E00
+"""The bits of a NaN in float16."""
 
 _UNITS = 149 << _MANTISSA_BITS
 """Added to the bits of a normal number, this multiplies it by 2**149."""
@@ -75,9 +80,30 @@ def scaled(whole: jax.Array, scale: jax.Array) -> jax.Array:
     """
     bits = _int_bits(scale)
     subnormal = bits & _MAGNITUDE < _LEAST_NORMAL
-    multiplied = _int_bits(whole * _float(jnp.where(subnormal, _in_units(bits), bits)))
-    result = jnp.where(subnormal, _from_units(multiplied), multiplied)
-    return _float(_with_one_nan(result))
+    factor = _float(jnp.where(subnormal, _in_units(bits), bits))
+    if not at_most(whole.size, scale.size):
+        # Without the barrier XLA would fuse this into what follows, and compute it again for every element.
+        factor, subnormal = lax.optimization_barrier((factor, subnormal))  # type: ignore[no-untyped-call]
+    multiplied = _int_bits(whole * factor)
+    return _float(_one_nan(jnp.where(subnormal, _from_units(multiplied), multiplied)))
+
+
+def scaled_by_usual(whole: jax.Array, scale: jax.Array) -> jax.Array:
+    """Return ``whole * scale`` as ``scaled`` does, if no scale and no result is subnormal."""
+    return _float(_one_nan(_int_bits(whole * scale)))
+
+
+def narrowed(x: jax.Array, dtype: jnp.dtype) -> jax.Array:
+    """Round float32 to ``dtype``: float32, float16 or bfloat16. A NaN must be ``NAN``; it becomes that of ``dtype``."""
+    bits = bits_of(x)
+    if dtype == jnp.bfloat16:
+        # Some devices convert subnormals to zeros.
+        rounded = (bits + 0x7FFF + (bits >> 16 & 1) >> 16).astype(jnp.uint16)
+        return lax.bitcast_convert_type(rounded, dtype)
+    if dtype == jnp.float16:
+        halves = jnp.where(bits == NAN, jnp.uint16(_HALF_NAN), bits_of(x.astype(dtype)))
+        return lax.bitcast_convert_type(halves, dtype)
+    return x
 
 
 def total(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -89,7 +115,7 @@ def total(a: jax.Array, b: jax.Array) -> jax.Array:
     small = jnp.maximum(a_bits & _MAGNITUDE, b_bits & _MAGNITUDE) < _SMALL_BITS
     left, right = (_float(jnp.where(small, _in_units(x), x)) for x in (a_bits, b_bits))
     added = _int_bits(left + right)
-    return _float(_with_one_nan(jnp.where(small, _from_units(added), added)))
+    return _float(_one_nan(jnp.where(small, _from_units(added), added)))
 
 
 def _in_units(bits: jax.Array) -> jax.Array:
@@ -107,7 +133,7 @@ def _from_units(bits: jax.Array) -> jax.Array:
     return jnp.where(magnitude < _EXACT_BITS, subnormal, magnitude - _UNITS) | (bits & _SIGN)
 
 
-def _with_one_nan(bits: jax.Array) -> jax.Array:
+def _one_nan(bits: jax.Array) -> jax.Array:
     return jnp.where(bits & _MAGNITUDE > _INFINITY, NAN, bits)
 
 

@@ -1,0 +1,203 @@
+"""The cases of ``matrix_multiply_integer_to_float``."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdml._cases.data import any_bits, mixed, plain
+from jaxdml._cases.records import Arguments, Array, Call, Example, Layout, Operator, Sharding
+
+_NAME = "matrix_multiply_integer_to_float"
+_FLOAT32 = np.dtype("float32")
+_HALF = np.array([0.5], np.float32)
+
+EXAMPLES = (
+    # DirectML's page has no numbers. These are those of ONNX's MatMulInteger, times 1/4, plus a bias of each column.
+    Example(
+        _NAME,
+        (
+            *(np.array([[11, 7, 3], [10, 6, 2], [9, 5, 1], [8, 4, 0]], np.uint8), _HALF, np.array([12], np.uint8)),
+            *(np.array([[1, 4], [2, 5], [3, 6]], np.uint8), _HALF, np.array([0], np.uint8)),
+            np.array([1, -0.25], np.float32),
+        ),
+        {},
+        (np.array([[-8.5, -21], [-10, -24.75], [-11.5, -28.5], [-13, -32.25]], np.float32),),
+    ),
+)
+
+_TOO_DEEP = 33_100
+"""More products of two differences of 255 than an int32 holds."""
+
+_TOO_DEEP_IN_SHARDS = 33_104
+"""The next multiple of ``SHARDS``."""
+
+_Shape = tuple[int, ...] | None
+_Shapes = tuple[_Shape, _Shape, _Shape, _Shape, _Shape]
+_LAYOUTS: tuple[tuple[str, tuple[int, int, int], int, _Shapes], ...] = (
+    ("sums that nearly cancel, scales by row and column", (4, 16, 3), 600, ((4,), (4,), (3,), (3,), (3,))),
+    ("one scale each, a bias for each element", (3, 5, 4), 600, ((), (), (), (1,), (3, 4))),
+    ("no bias, no zero points", (2, 9, 3), 600, ((2, 1), None, (1, 3), None, None)),
+    ("K too deep for one int32 sum", (1, _TOO_DEEP, 2), 9, ((), (), (2,), (2,), (2,))),
+)
+"""The trap, (M, K, N), the cases, and the shapes of scale and zero point of a, of those of b, and of the bias."""
+
+_DTYPES = {
+    "uint8 x int8 -> float32": ("uint8", "int8", "float32"),
+    "int8 x int8 -> float32": ("int8", "int8", "float32"),
+    "uint8 x uint8 -> float16": ("uint8", "uint8", "float16"),
+    "int8 x uint8 -> bfloat16": ("int8", "uint8", "bfloat16"),
+}
+
+
+def _scales(rng: np.random.Generator, cases: int, of_a: tuple[int, ...], of_b: tuple[int, ...]) -> tuple[Array, Array]:
+    """Draw the scales of a and of b.
+
+    In a third of the cases they are of any size but close to 1 in their product, in another third their product is
+    subnormal or nearly, and in the rest they have any bits: NaNs, infinities, subnormals and zeros among them.
+    """
+    kind = np.arange(cases) % 3
+    of_product = np.where(kind == 0, rng.integers(-20, 5, cases), rng.integers(-165, -120, cases))
+    exponent = rng.integers(-100, 20, cases)
+    drawn = []
+    for each, shape in ((exponent, of_a), (of_product - exponent, of_b)):
+        size = (cases, *shape)
+        aligned, kinds = (part.reshape(-1, *[1] * len(shape)) for part in (each, kind))
+        mantissa = np.where(rng.random(size) < 0.3, 1.0, rng.uniform(1, 2, size))
+        composed = np.ldexp(mantissa, aligned + rng.integers(-1, 2, size)).astype(np.float32)
+        drawn.append(np.where(kinds == 2, any_bits(rng, size, _FLOAT32), composed))
+    return drawn[0], drawn[1]
+
+
+def _biases(rng: np.random.Generator, shape: tuple[int, ...], a: Array, b: Array) -> Array:
+    """Draw biases: half are a product of two scales times an integer, half have any bits."""
+    with np.errstate(all="ignore"):
+        of_scales = a.reshape(len(a), -1)[:, :1] * b.reshape(len(b), -1)[:, :1]
+        whole = rng.integers(-70_000, 70_000, (len(a), *shape)).astype(np.float32)
+        near = of_scales.reshape(-1, *[1] * len(shape)) * whole
+    return np.where(rng.random(near.shape) < 0.5, near, any_bits(rng, near.shape, _FLOAT32))
+
+
+def _draw(
+    dtypes: tuple[str, str, str], size: tuple[int, int, int], shapes: _Shapes, rng: np.random.Generator, cases: int
+) -> Arguments:
+    """Draw matrices with many extreme values; the oracle's float operations on them take all special values."""
+    m, k, n = size
+    a_scale, a_zero, b_scale, b_zero, bias = shapes
+    scales = _scales(rng, cases, a_scale or (), b_scale or ())
+    operands: list[Array | None] = []
+    for name, shape, scale, zero in zip(dtypes, ((m, k), (k, n)), scales, (a_zero, b_zero), strict=False):
+        dtype = np.dtype(name)
+        operands += [mixed(rng, (cases, *shape), dtype), scale]
+        operands.append(None if zero is None else any_bits(rng, (cases, *zero), dtype))
+    return *operands, None if bias is None else _biases(rng, bias, *scales)
+
+
+def layouts(name: str) -> tuple[Layout, ...]:
+    """Return products with all shapes of parameters, whose roundings meet subnormals, ties, infinities and NaNs."""
+    dtypes = _DTYPES[name]
+    return tuple(
+        Layout(trap, partial(_draw, dtypes, size, shapes), {"output_dtype": dtypes[2]}, cases)
+        for trap, size, cases, shapes in _LAYOUTS
+    )
+
+
+def shardings(name: str) -> tuple[Sharding, ...]:
+    """Return products with K sharded, and with the columns of b sharded."""
+    dtypes = _DTYPES[name]
+
+    def layout(trap: str, size: tuple[int, int, int], cases: int) -> Layout:
+        m, _, n = size
+        shapes = (m,), (m,), (n,), (n,), (n,)
+        return Layout(trap, partial(_draw, dtypes, size, shapes), {"output_dtype": dtypes[2]}, cases)
+
+    deep = layout("sharded K too deep for one int32 sum", (1, _TOO_DEEP_IN_SHARDS, 2), 9)
+    of_k, of_columns = layout("K sharded", (4, 16, 3), 600), layout("columns sharded", (4, 3, 16), 600)
+    # The arguments are a, its scale and zero point, b with its own, and the bias.
+    return (
+        Sharding("K", (of_k, deep), (2, None, None, 1, None, None, None), None, axis_name=True),
+        Sharding("columns", (of_columns,), (None, None, None, 2, 1, 1, 1), 2),
+    )
+
+
+def call(
+    group: str,
+    batch: tuple[int, ...],
+    m: int,
+    k: int,
+    n: int,
+    a: str,
+    b: str,
+    *,
+    by_axis: bool = False,
+    origin: str = "the grid",
+) -> Call:
+    """Return the call that multiplies two matrices with zero points, and adds a bias of each column.
+
+    ``by_axis`` gives each row of ``a`` and each column of ``b`` a scale.
+    """
+
+    def draw(rng: np.random.Generator) -> tuple[Array, ...]:
+        left, right = plain(rng, (*batch, m, k), np.dtype(a)), plain(rng, (*batch, k, n), np.dtype(b))
+        a_zero, b_zero = (np.array(120 if dtype == "uint8" else 3, dtype) for dtype in (a, b))
+        a_scale, b_scale = np.asarray(np.float32(0.021)), np.asarray(np.float32(0.0137))
+        if by_axis:
+            a_scale = (a_scale * rng.uniform(0.5, 2, (m, 1))).astype(np.float32)
+            b_scale = (b_scale * rng.uniform(0.5, 2, (1, n))).astype(np.float32)
+        return left, a_scale, a_zero, right, b_scale, b_zero, plain(rng, (n,), _FLOAT32)
+
+    count = int(np.prod(batch, dtype=np.int64))
+    return Call(
+        *(_NAME, group, "x".join(map(str, (*batch, m, k, n))), f"{a} x {b}", "random", origin),
+        draw=draw,
+        bytes=count * (m * k + k * n + 4 * m * n),
+        operations=2 * count * m * k * n,
+        options={"scales": "by row and column"} if by_axis else {},
+    )
+
+
+def _grid() -> Iterator[Call]:
+    sizes: list[tuple[tuple[int, ...], int, int, int]] = [((), 512, 512, 512), ((), 1, 4096, 4096)]
+    for (batch, m, k, n), (a, b) in itertools.product(sizes, [("uint8", "int8"), ("int8", "int8")]):
+        yield call("grid", batch, m, k, n, a, b)
+
+
+def stock(call: Call) -> Callable[..., jax.Array]:
+    """Return the product in int32, one float32 multiplication, and an addition."""
+
+    def product(*operands: jax.Array) -> jax.Array:
+        a, a_scale, a_zero, b, b_scale, b_zero, bias = operands
+        wide = [part.astype(jnp.int32) for part in (a, a_zero, b, b_zero)]
+        total = jnp.matmul(wide[0] - wide[1], wide[2] - wide[3])
+        return total.astype(jnp.float32) * (a_scale * b_scale) + bias
+
+    return product
+
+
+def _layer_of_bert(part: str, k: int, n: int) -> Call:
+    origin = f"a layer of BERT base's {part}, 128 tokens, quantized dynamically"
+    return call("models", (), 128, k, n, "uint8", "int8", origin=origin)
+
+
+OPERATOR = Operator(
+    _NAME,
+    EXAMPLES,
+    dtypes=tuple(_DTYPES),
+    layouts=layouts,
+    stride=4,
+    shardings=shardings,
+    sharded_dtypes=("uint8 x int8 -> float32",),
+    calls=(
+        *_grid(),
+        _layer_of_bert("MLP", 768, 3072),
+        _layer_of_bert("attention", 768, 768),
+        call("accelerators", (), 1024, 4096, 4096, "int8", "int8", by_axis=True, origin="a scale of each token"),
+    ),
+    races=(call("races", (), 512, 512, 512, "uint8", "int8"),),
+    small=call("overheads", (), 16, 64, 16, "uint8", "int8", origin="a small call"),
+    stock=stock,
+    judged_rows=4,
+)

@@ -1,0 +1,95 @@
+"""Scale accumulators to floats, with the roundings of IEEE 754; on a CPU with plain operations if those suffice."""
+
+import math
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxdml._algorithms.quantized.ieee import narrowed
+from jaxdml._algorithms.quantized.raw_product import RawProduct, accumulator
+from jaxdml._algorithms.quantized.scaled_sums import Scaling, is_usual, of_two_words, scaled_sum, usual_scaled_sum
+from jaxdml._lowerings._partitioning import by_partitioning
+from jaxdml._lowerings._platform import Kernel, chain, run
+from jaxdml._lowerings.integer_product import Accumulator, DeepAccumulator, total
+
+FEW_OUTPUTS = 2**13
+"""Up to this size there is one form for all scales: a second one takes longer to compile than it saves."""
+
+
+def to_float(sums: Accumulator | DeepAccumulator, by: Scaling, dtype: jnp.dtype, refusal: str) -> jax.Array:
+    """Return ``float(sums) * (a_scale * b_scale) + bias``, rounded to float32 after each operation, then to ``dtype``.
+
+    It is differentiable in what ``by`` has, as if nothing were rounded.
+
+    Args:
+      sums: what ``integer_product.multiply`` returns.
+      by: float32 that broadcast to the accumulator's shape; the bias may be None.
+      dtype: float32, float16 or bfloat16.
+      refusal: the text of the error if the program is lowered for a platform without the product.
+    """
+    if isinstance(sums, DeepAccumulator):
+        return _of_whole(of_two_words(*sums), by, dtype)
+    return _of_one_word(sums, by, dtype, refusal)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(2,))
+def _of_whole(whole: jax.Array, by: Scaling, dtype: jnp.dtype) -> jax.Array:
+    return narrowed(scaled_sum(whole, by), dtype)
+
+
+@_of_whole.defjvp
+def _(dtype: jnp.dtype, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    (whole, by), (_, of) = primals, tangents
+    tangent = whole * (of.a_scale * by.b_scale + by.a_scale * of.b_scale)
+    if by.bias is not None:
+        tangent += of.bias
+    return _of_whole(whole, by, dtype), tangent.astype(dtype)
+
+
+def _of_one_word(sums: Accumulator, by: Scaling, dtype: jnp.dtype, refusal: str) -> jax.Array:
+    exactly = Kernel(partial(_exactly, shape=sums.shape, dtype=dtype))
+    scaling = exactly._replace(cpu=partial(_usual_or_any, shape=sums.shape, dtype=dtype))
+    # Forms for XLA's partitioning must not refer to the operands, which belong to the trace of the caller.
+    product, partitioned = sums.product, sums.partitioned
+
+    @jax.custom_jvp
+    def scaled(operands: Any, by: Scaling) -> Any:
+        return by_partitioning(
+            lambda *operands: run(chain(product, scaling), *operands, refusal=refusal),
+            lambda devices, *operands: run(chain(partitioned(devices), exactly), *operands, refusal=refusal),
+            *(operands, by),
+        )
+
+    @scaled.defjvp
+    def _(primals: Any, tangents: Any) -> Any:
+        (operands, by), (_, of) = primals, tangents
+        whole = total(sums._replace(operands=operands), refusal).astype(jnp.float32)
+        return jax.jvp(lambda by: _of_whole(whole, by, dtype), (by,), (of,))
+
+    result: jax.Array = scaled(sums.operands, by)
+    return result
+
+
+def _exactly(raw: RawProduct, by: Scaling, *, shape: tuple[int, ...], dtype: jnp.dtype) -> jax.Array:
+    whole = accumulator(raw, shape).astype(jnp.float32)
+    return narrowed(scaled_sum(whole, by), dtype)
+
+
+def _usual_or_any(raw: RawProduct, by: Scaling, *, shape: tuple[int, ...], dtype: jnp.dtype) -> jax.Array:
+    """Use plain operations if no result can be subnormal or infinite.
+
+    This takes a branch on the data. On a CPU the branch costs nothing; on a GPU it would wait for the host.
+    """
+    if math.prod(shape) <= FEW_OUTPUTS:
+        return _exactly(raw, by, shape=shape, dtype=dtype)
+
+    # Each branch computes the accumulator from the raw product. Computed before the branch, it would have to be stored.
+    def plainly(raw: RawProduct, by: Scaling) -> jax.Array:
+        whole = accumulator(raw, shape).astype(jnp.float32)
+        return narrowed(usual_scaled_sum(whole, by), dtype)
+
+    result: jax.Array = lax.cond(is_usual(by), plainly, partial(_exactly, shape=shape, dtype=dtype), raw, by)
+    return result

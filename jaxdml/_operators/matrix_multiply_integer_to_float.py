@@ -1,0 +1,100 @@
+"""Check and run DML_OPERATOR_MATRIX_MULTIPLY_INTEGER_TO_FLOAT."""
+
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxdml._algorithms.quantized.scaled_sums import Scaling
+from jaxdml._lowerings import float_scaling
+from jaxdml._operators import _float_results, _products, _quantization
+from jaxdml._operators._arguments import Call
+from jaxdml._operators._products import Settled
+
+
+def matrix_multiply_integer_to_float(
+    a: Any,
+    a_scale: Any,
+    a_zero_point: Any,
+    b: Any,
+    b_scale: Any,
+    b_zero_point: Any,
+    bias: Any = None,
+    *,
+    output_dtype: Any = "float32",
+    axis_name: Any = None,
+    implementation: str | None = None,
+) -> jax.Array:
+    """Multiply two quantized matrices, and return real numbers as floats.
+
+    With ``total = (a - a_zero_point) @ (b - b_zero_point)``, the exact integer for any depth K, the result is
+    ``float(total) * (a_scale * b_scale) + bias`` in IEEE 754's float32: the total, both products and the sum are each
+    rounded to the nearest float32, ties to even. So the bits are the same on every device.
+
+    A scale or zero point is one value, of shape ``()`` or ``(1,)``, or a vector: for ``a`` one value per row, for ``b``
+    one per column. Other shapes must broadcast to ``[..., M, 1]`` (``a``) or ``[..., 1, N]`` (``b``), where ``...`` are
+    the result's leading dimensions. A Python number is converted to the required dtype, also if it is an argument of
+    ``jax.jit``.
+
+    Args:
+      a: int8 or uint8, ``[..., M, K]``. If K is symbolic, in ``jax.export``, its constraints must bound it by 33,025.
+      a_scale: float32, one value or one per row.
+      a_zero_point: dtype of ``a``, one value or one per row; None means 0.
+      b: int8 or uint8, ``[..., K, N]``, or what ``jaxdml.prepack`` returns for it, which is faster. Leading dimensions
+        broadcast against those of ``a``.
+      b_scale: float32, one value or one per column.
+      b_zero_point: dtype of ``b``, one value or one per column; None means 0.
+      bias: float32 that broadcasts to the result, so a vector has one value per column. None adds nothing.
+      output_dtype: float32, float16 or bfloat16. To the last two the float32 result is rounded once more. Static.
+      axis_name: inside ``jax.shard_map``, the mesh axis that K is sharded over, or a tuple of axes. ``a`` and ``b`` are
+        then blocks of matrices, and every shard gets the result for the whole of K. Static.
+      implementation: the name of a method to force; None lets the library choose. Static.
+
+    Returns:
+      ``[..., M, N]`` of ``output_dtype``. It is differentiable in ``a_scale``, ``b_scale`` and ``bias``, as if nothing
+      were rounded. Every NaN has the bits of ``jnp.nan``.
+
+    Raises:
+      TypeError: an argument is not an array or has a wrong dtype, rank or shape.
+      ValueError: ``implementation`` is unknown. A zero point is a Python number that its dtype cannot hold. A scale is
+        a Python number that is 0, subnormal, infinite or NaN. K is symbolic and not bounded.
+      NotImplementedError: the program is lowered for a platform without the forced ``implementation``.
+
+    Source:
+      DML_MATRIX_MULTIPLY_INTEGER_TO_FLOAT_OPERATOR_DESC: ``ATensor``, ``AScaleTensor``, ``AZeroPointTensor``,
+      ``BTensor``, ``BScaleTensor``, ``BZeroPointTensor``, ``BiasTensor``. The page gives no formula; see
+      docs/departures.md.
+
+    Example:
+      >>> a, b = jnp.array([[11, 7]], jnp.uint8), jnp.array([[1], [2]], jnp.int8)
+      >>> jaxdml.matrix_multiply_integer_to_float(a, 0.5, 12, b, 0.5, None, 1.0)
+      Array([[-1.75]], dtype=float32)
+    """
+    call = Call(
+        "matrix_multiply_integer_to_float",
+        a=a,
+        a_scale=a_scale,
+        a_zero_point=a_zero_point,
+        b=b,
+        b_scale=b_scale,
+        b_zero_point=b_zero_point,
+        bias=bias,
+    )
+    given = _products.matrices(call, axis_name)
+    dtype = _float_results.float_dtype(call, output_dtype)
+    of_a, of_b = ("a", given.a, given.rows), ("b", given.b, given.columns)
+    scales = [_quantization.parameter(call, f"{of}_scale", np.dtype("float32"), shape) for of, _, shape in (of_a, of_b)]
+    zeros = [_products.zero_point(call, f"{of}_zero_point", x.dtype, shape) for of, x, shape in (of_a, of_b)]
+    added = _float_results.bias(call, (*given.batch, given.a.shape[-2], given.b.shape[-1]))
+    operands, static = _products.settled(call, given, implementation, *zeros, *scales, added)
+    return _multiply(operands, static, dtype)
+
+
+@partial(jax.jit, static_argnums=(1, 2), inline=True)
+def _multiply(operands: tuple[jax.Array | None, ...], static: Settled, dtype: np.dtype[Any]) -> jax.Array:
+    def finish(sums: Any, *parameters: Any) -> jax.Array:
+        return float_scaling.to_float(sums, Scaling(*parameters), dtype, static.refusal)
+
+    result: jax.Array = _products.multiply(operands, static, finish)
+    return result
