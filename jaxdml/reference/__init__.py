@@ -7,8 +7,8 @@ The functions take and return NumPy arrays. Their signatures are those of the pu
 from jaxdml.reference._dequantize_linear import dequantize_linear
 from jaxdml.reference._dynamic_quantize_linear import dynamic_quantize_linear
 from jaxdml.reference._matrix_multiply_integer import matrix_multiply_integer
-from jaxdml.reference._quantize_linear import quantize_linear
 from jaxdml.reference._matrix_multiply_integer_to_float import matrix_multiply_integer_to_float
+from jaxdml.reference._quantize_linear import quantize_linear
 from jaxdml.reference._quantized_linear_matrix_multiply import quantized_linear_matrix_multiply
 from jaxdml.reference._scatter_elements import scatter_elements
 from jaxdml.reference._scatter_nd import scatter_nd
@@ -18,9 +18,8 @@ __all__ = [
     "dequantize_linear",
     "dynamic_quantize_linear",
     "matrix_multiply_integer",
-    "quantize_linear",
-    "matrix_multiply_integer",
     "matrix_multiply_integer_to_float",
+    "quantize_linear",
     "quantized_linear_matrix_multiply",
     "scatter_elements",
     "scatter_nd",

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxdml._algorithms.quantized import ieee
-from jaxdml._algorithms.quantized.halves import narrowed, rounded, widened
+from jaxdml._algorithms.quantized.halves import rounded, widened
 
 
 def dequantize(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None) -> jax.Array:
@@ -36,7 +36,7 @@ def _difference(x: jax.Array, zero_point: jax.Array | None) -> jax.Array:
 
 @jax.custom_jvp
 def _scaled(whole: jax.Array, scale: jax.Array) -> jax.Array:
-    return narrowed(ieee.scaled(whole, widened(scale)), scale.dtype)
+    return ieee.narrowed(ieee.scaled(whole, widened(scale)), scale.dtype)
 
 
 @_scaled.defjvp
