@@ -100,9 +100,7 @@ def _blocks(call: Call, x: jax.Array, axis: Any, block_size: Any) -> dict[int, i
     sizes = block_size if isinstance(block_size, tuple) else (block_size,) * len(axes)
     sizes = tuple(call.integer("block_size", size) for size in sizes)
     if len(sizes) != len(axes) or len(set(axes)) < len(axes):
-        rule = (
-            f"axis must name different axes, and block_size a size for each; got axis={axis}, block_size={block_size}."
-        )
+        rule = f"block_size must be one size for each of different axes; got axis={axis}, block_size={block_size}."
         call.fail(ValueError, rule, "Pass one size for each axis.")
     if any(size < 1 for size in sizes):
         call.fail(ValueError, f"block_size must be at least 1; got {block_size}.", "Leave it out for a single block.")
