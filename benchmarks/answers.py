@@ -7,6 +7,9 @@ import numpy as np
 from benchmarks.cases import Arguments, Array, Case
 from benchmarks.peers import EXPECTED
 
+_CLOSE = 2.0**-22
+"""How far a float32 that was rounded once less may be from the oracle's, relative to the greatest of them."""
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -49,6 +52,9 @@ class Judge:
         compared = sum(expected.size for _, expected in pairs)
         near = promises == "within one" and all(
             np.max(np.abs(given.astype(np.int64) - expected), initial=0) <= 1 for given, expected in pairs
+        )
+        near |= promises == "close" and all(
+            np.max(np.abs(given - expected)) <= _CLOSE * np.max(np.abs(expected)) for given, expected in pairs
         )
         return Verdict(compared, different, different == 0 or near, promises)
 

@@ -289,5 +289,36 @@ COMPOSITIONS["dynamic_quantize_linear"] = Composition(
         "whole": Layout((P(),), (P(),) * 3, independent=True),
     },
     columns=("jit", "jit_rows_and_columns", "cond", "vmap_nested", "vmap_x", "leak_checks", "x64", "exported"),
+
+
+def _to_floats(rng, tame):
+    """Draw the arguments of a product with float results; tame ones have so few bits that nothing is rounded."""
+    a, a_scale, a_zero, b, b_scale, b_zero, *_ = _quantized(rng, tame)
+    return a, a_scale, a_zero, b, b_scale, b_zero, _floats(rng, True, (8,)) if tame else b_scale * np.float32(-300)
+
+
+def _scaled(tangents, at):
+    total = oracle("matrix_multiply_integer", at[0], at[2], at[3], at[5])[0].astype(np.float32)
+    return total * (tangents[1][:, None] * at[4] + at[1][:, None] * tangents[4]) + tangents[6]
+
+
+COMPOSITIONS["matrix_multiply_integer_to_float"] = Composition(
+    draw=_to_floats,
+    layouts={
+        "depth": Layout((P("x", None, "y"), P(), P(), P("x", "y", None), P(), P(), P()), (P("x", None, None),), "y"),
+        "rows_and_columns": Layout(
+            (P(None, "x", None), P("x"), P("x"), P(None, None, "y"), P("y"), P(), P("y")),
+            (P(None, "x", "y"),),
+            independent=True,
+        ),
+        "rows": Layout(
+            (P("x", "y", None), P("y"), P("y"), P("x"), P(), P(), P()), (P("x", "y", None),), independent=True
+        ),
+    },
+    methods=COMPOSITIONS["quantized_linear_matrix_multiply"].methods,
+    differentiable=(1, 4, 6),
+    derivative=_scaled,
+    mapped={"scales_and_bias": (1, 4, 6)},
+    columns=("jit", "jit_rows_and_columns", "cond", "vmap_scales_and_bias", "vjp", "leak_checks", "x64", "exported"),
 )
 """By the operator's name, or by that of another way to call it."""

@@ -19,7 +19,7 @@ from benchmarks.peers.with_jax import Program
 from benchmarks.roofline import Roofline
 from benchmarks.timing import Timing
 from jaxdml import reference
-from jaxdml._cases import matrix_multiply_integer, scatter_elements, scatter_nd
+from jaxdml._cases import matrix_multiply_integer, matrix_multiply_integer_to_float, scatter_elements, scatter_nd
 from jaxdml._cases.quantized_linear_matrix_multiply import call as multiply
 from jaxdml._cases.top_k import call as top_k
 from jaxdml._lowerings import _selection_cpu, integer_product
@@ -194,6 +194,22 @@ def test_peers_multiply_integers_exactly(batch):
         verdict = judge.judge(contender.answers(contender.run()), contender.promises)
         assert contender.promises == "exact"
         assert (verdict.compared, verdict.different, verdict.accepted) == (4 * 256 * math.prod(batch), 0, True), peer
+
+
+@pytest.mark.parametrize("by_axis", [False, True])
+def test_peers_scale_integers_to_floats(by_axis):
+    case = matrix_multiply_integer_to_float.call("test", 5, 8, 300, "uint8", "int8", by_axis=by_axis)
+    draws = [case.draw(np.random.default_rng(seed)) for seed in range(2)]
+    judge = Judge(case, draws[0])
+    exact = ("jaxdml", "jaxdml prepacked", "numpy", *(() if by_axis else ("onnxruntime", "onnxruntime prepacked")))
+    for peer in (*exact, "lax"):
+        contender = prepare(peer, case, draws)
+        answers = contender.answers(contender.run())
+        verdict = judge.judge(answers, contender.promises)
+        assert contender.promises == ("exact" if peer in exact else "close")
+        assert (verdict.compared, verdict.accepted) == (4 * 256, True), peer
+        assert verdict.different == 0 or peer == "lax", peer
+    assert not judge.judge(tuple(answer * np.float32(1.000001) for answer in answers), "close").accepted
 
 
 def test_too_many_updates_for_a_loop_are_assigned(monkeypatch):

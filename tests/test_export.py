@@ -101,6 +101,15 @@ CASES = (
     Case("dynamic_quantize_linear", (("float32", "b", "c"),), _QUANTIZED),
     Case("quantize_linear", (("float32", "b", "c"), ("float32", "b", 1), ("uint8", "b", 1)), _QUANTIZED),
     Case(
+        "matrix_multiply_integer_to_float",
+        (
+            *(("uint8", "b", "m", "k"), ("float32", "m"), ("uint8", "m")),
+            *(("int8", "k", "n"), ("float32", "n"), ("int8", "n"), ("float32", "n")),
+        ),
+        ({"b": 2, "m": 3, "k": 5, "n": 4}, {"b": 1, "m": 1, "k": 1100, "n": 9}),
+        constraints=("k <= 33025",),
+    ),
+    Case(
         "matrix_multiply_integer",
         (("uint8", "b", "m", "k"), ("uint8", "m"), ("int8", "k", "n"), ("int8", "n")),
         ({"b": 2, "m": 3, "k": 5, "n": 4}, {"b": 1, "m": 1, "k": 1100, "n": 9}),

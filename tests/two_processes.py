@@ -144,6 +144,21 @@ CASES = {
         {},
         jaxdml.DynamicQuantization(P("y", "x"), P(), P()),
         BOTH,
+    "product with float results, K and columns sharded": Case(
+        "matrix_multiply_integer_to_float",
+        (
+            *(integers("int8", 3, 32), np.float32([0.1, 0.2, 0.3]), integers("int8", 3)),
+            *(
+                integers("uint8", 32, 4),
+                np.float32([0.7, 0.8, 0.9, 1.1]),
+                integers("uint8", 4),
+                np.float32([1, 2, 3, 4]),
+            ),
+        ),
+        (P(None, "x"), P(), P(), P("x", "y"), P("y"), P("y"), P("y")),
+        {},
+        P(None, "y"),
+        "x",
     ),
     "product of integers, K and columns sharded": Case(
         "matrix_multiply_integer",

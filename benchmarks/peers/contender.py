@@ -20,7 +20,7 @@ class Contender:
       run: makes one call and returns what it gave, when that is complete.
       answers: brings what ``run`` gave to NumPy.
       promises: ``"exact"``: every bit of the oracle's answer; ``"values"``: ties in any order; ``"within one"``:
-        rounding may be off by one.
+        rounding may be off by one; ``"close"``: floats, of which a rounding before the last may be left out.
       compile_s: seconds from the Python function to the program that runs, None where nothing is compiled.
     """
 

@@ -28,7 +28,7 @@ def session(
       outputs: the dtype of each output, by a name of our own.
       promises: see ``Contender``.
       constants: which of the operands onnxruntime gets beforehand.
-      attributes: the node's attributes.
+      attributes: the node's attributes, and its ``domain`` if that is ``com.microsoft``.
     """
     import onnx
     import onnxruntime as ort
@@ -40,7 +40,9 @@ def session(
         [_info(name, dtype) for name, dtype in outputs.items()],
         [onnx.numpy_helper.from_array(value, name) for name, value in operands.items() if name in constants],
     )
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 24)], ir_version=11)
+    versions = {"": 24, "com.microsoft": 1}
+    opsets = [onnx.helper.make_opsetid(domain, version) for domain, version in versions.items()]
+    model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=11)
     options = ort.SessionOptions()
     options.intra_op_num_threads = environment.THREADS
     begin = time.perf_counter()
