@@ -9,8 +9,11 @@ from jaxdml._operators._packing import prepack
 from jaxdml._operators.gather import gather
 from jaxdml._operators.gather_elements import gather_elements
 from jaxdml._operators.gather_nd import gather_nd
+from jaxdml._operators.dequantize_linear import dequantize_linear
+from jaxdml._operators.dynamic_quantize_linear import DynamicQuantization, dynamic_quantize_linear
 from jaxdml._operators.matrix_multiply_integer import matrix_multiply_integer
 from jaxdml._operators.matrix_multiply_integer_to_float import matrix_multiply_integer_to_float
+from jaxdml._operators.quantize_linear import quantize_linear
 from jaxdml._operators.quantized_linear_matrix_multiply import quantized_linear_matrix_multiply
 from jaxdml._operators.scatter_elements import scatter_elements
 from jaxdml._operators.scatter_nd import scatter_nd
@@ -18,15 +21,19 @@ from jaxdml._operators.top_k import TopK, top_k
 
 __all__ = [
     "AxisDirection",
+    "DynamicQuantization",
     "PackedMatrix",
     "TopK",
+    "dequantize_linear",
     "directml",
     "gather",
     "gather_elements",
     "gather_nd",
+    "dynamic_quantize_linear",
     "matrix_multiply_integer",
     "matrix_multiply_integer_to_float",
     "prepack",
+    "quantize_linear",
     "quantized_linear_matrix_multiply",
     "reference",
     "scatter_elements",

@@ -39,6 +39,8 @@ class Struct:
     """For every constraint: fields that break it, and all that compile_operator says of them."""
     of_ones: Mapping[str, int]
     """The fields beside the tensors, for tensors of one element."""
+    together: Callable[[Mapping[str, Any]], bool] = lambda kinds: True
+    """Take the data type of every tensor; tell whether they go together, where that is more than being alike."""
 
     @property
     def name(self):

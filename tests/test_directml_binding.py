@@ -22,9 +22,13 @@ QLMM = "QUANTIZED_LINEAR_MATRIX_MULTIPLY"
 
 def owning(desc, *names):
     """Return the description with these inputs owned by DirectML."""
-    return dataclasses.replace(
-        desc, **{name: dataclasses.replace(getattr(desc, name), flags=OWNED) for name in names}
-    )  # fmt: skip
+
+    def owned(described):
+        return dataclasses.replace(described, flags=OWNED)
+
+    each = {name: getattr(desc, name) for name in names}
+    fields = {name: tuple(map(owned, one)) if isinstance(one, tuple) else owned(one) for name, one in each.items()}
+    return dataclasses.replace(desc, **fields)
 
 
 def inputs_of(desc):

@@ -172,11 +172,11 @@ def test_tensors_are_alike_that_have_to_be(operator, part, first, other):
     name = field_of(other)
     was = VALID[operator].tensors[name]
     if part == "DataType":
-        kind = {FLOAT32: FLOAT16, UINT8: INT8, INT8: UINT8}[was.data_type]
+        kind = {FLOAT32: FLOAT16, FLOAT16: FLOAT32, UINT8: INT8, INT8: UINT8}[was.data_type]
         changes, want, got = tensor(kind, *was.sizes), was.data_type.name, kind.name
     else:
         changes, want, got = tensor(was.data_type, *was.sizes[1:]), 4, 3
-    said = f"{other}Tensor.{part} must be {want}, as in {first}Tensor; got {got}."
+    said = f"{c_field(name)}.{part} must be {want}, as in {c_field(field_of(first))}; got {got}."
     assert said in broken(changed(operator, **{name: changes}))
 
 
@@ -247,7 +247,8 @@ def _table():
             first, _, last = counts.partition("-")
             allowed = range(int(first), int(last or first) + 1), set(kinds.split())
             for name in names:
-                table.setdefault((operator, f"{name}_tensor"), {})[LEVEL[f"LEVEL_{level}"]] = allowed
+                field = name if name.endswith("_tensors") else f"{name}_tensor"
+                table.setdefault((operator, field), {})[LEVEL[f"LEVEL_{level}"]] = allowed
     return table
 
 
@@ -257,13 +258,14 @@ RANKS = range(1, 10)
 
 
 def allowed(operator, name, level, kind, rank):
-    rows = TABLE[operator, name]
+    rows = TABLE[operator, name.partition("[")[0]]
     reached = [first for first in rows if first <= level]
     return bool(reached) and rank in rows[max(reached)][0] and kind.name in rows[max(reached)][1]
 
 
 def field_of(tensor_name):
-    return re.sub("(?<!^)(?=[A-Z])", "_", tensor_name).lower() + "_tensor"
+    name = re.sub("(?<!^)(?=[A-Z])", "_", tensor_name).lower()
+    return name if name.endswith("]") else f"{name}_tensor"
 
 
 def groups(operator, part):
@@ -304,6 +306,7 @@ def test_the_tables_decide_on_every_data_type_and_rank_at_every_level(operator):
         compared.add(desc)
         for level in LEVELS:
             expected = all(allowed(operator, name, level, kinds[name], ranks[name]) for name in kinds)
+            expected = expected and STRUCTS[operator].together(kinds)
             assert (not broken(desc, level)) == expected, (desc, level)
     by_kind, by_rank = (len(groups(operator, part)) for part in ("DataType", "DimensionCount"))
     # Groups share the valid description, and the ranks if they have one rank; pairs share those of one group.

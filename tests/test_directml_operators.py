@@ -27,17 +27,27 @@ def drawn(desc, rng):
         described = desc.tensors.get(name)
         if role.output:
             continue
+        if role.several:
+            inputs.append(
+                [values(one, "scale" if place == 0 else name, rng) for place, one in enumerate(getattr(desc, name))]
+            )
+            continue
         if described is None:
             inputs.append(None)
             continue
-        dtype, sizes = described.data_type.dtype, described.sizes
         if role.indices:
-            inputs.append(distinct(desc, rng).astype(dtype))
-        elif "scale" in name:
-            inputs.append(rng.uniform(0.5, 2, sizes).astype(dtype))
+            inputs.append(distinct(desc, rng).astype(described.data_type.dtype))
         else:
-            inputs.append(data("any bits", int(rng.integers(2**32)), sizes, dtype))
+            inputs.append(values(described, name, rng))
     return inputs
+
+
+def values(described, name, rng):
+    """Draw an array for a tensor; a scale is no NaN."""
+    dtype, sizes = described.data_type.dtype, described.sizes
+    if "scale" in name:
+        return rng.uniform(0.5, 2, sizes).astype(dtype)
+    return data("any bits", int(rng.integers(2**32)), sizes, dtype)
 
 
 def distinct(desc, rng):
@@ -98,7 +108,7 @@ def test_the_answer_is_the_public_operators(operator):
     want, got = public(desc, *inputs), operator(*inputs)
     jax.tree.map(assert_same_bits, got, want)
     jax.tree.map(assert_same_bits, jax.jit(operator)(*inputs), want)
-    stacked = [np.stack([array] * 2, axis=1) for array in inputs]
+    stacked = jax.tree.map(lambda array: np.stack([array] * 2, axis=1), inputs)
     mapped = jax.vmap(operator, in_axes=1, out_axes=1)(*stacked)
     jax.tree.map(lambda both, one: assert_same_bits(both[:, 1], one), mapped, want)
 

@@ -57,6 +57,7 @@ def _product(a_batch: tuple[Any, ...], b_batch: tuple[Any, ...], k: Any, a: str,
 _WRITES = ({"m": 3, "c": 2, "u": 7}, {"m": 9, "c": 1, "u": 2})
 _LAST = {"duplicates": "last"}
 _READS = ({"b": 2, "m": 3, "c": 2, "u": 7}, {"b": 1, "m": 9, "c": 1, "u": 2})
+_QUANTIZED = ({"b": 2, "c": 3}, {"b": 9, "c": 1})
 
 CASES = (
     Case("top_k", (("float32", "b", "c", 40),), ({"b": 2, "c": 3}, {"b": 9, "c": 1}), {"k": 3}),
@@ -107,6 +108,9 @@ CASES = (
     _product((), ("b",), 64, "int8", "uint8", sizes=({"b": 2, "m": 3, "n": 4},)),
     # Too deep for one int32 sum.
     _product((), (), 33_026, "int8", "int8", sizes=({"m": 3, "n": 9},)),
+    Case("dequantize_linear", (("int8", "b", "c"), ("float32", "c"), ("int8", "c")), _QUANTIZED, {"axis": 1}),
+    Case("dynamic_quantize_linear", (("float32", "b", "c"),), _QUANTIZED),
+    Case("quantize_linear", (("float32", "b", "c"), ("float32", "b", 1), ("uint8", "b", 1)), _QUANTIZED),
     Case(
         "matrix_multiply_integer_to_float",
         (

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 import jax
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper, numpy_helper
 from onnx.backend.test.case import node
 
 import jaxdml
@@ -25,12 +25,23 @@ AT_LEAST = Counter(
         "Gather": 4,
         "GatherElements": 3,
         "GatherND": 3,
+        "QuantizeLinear": 13,
+        "DequantizeLinear": 14,
+        "DynamicQuantizeLinear": 3,
     }
 )
 """How many cases onnx 1.23.2 has for each operator type. 1.17 has fewer, and wrong answers for int8."""
 
 _REDUCES = "asks for a reduction of old and new values, which DirectML's scatters do not have"
+_NARROW = "has a dtype of 2 or 4 bits, or a float of 8, which DirectML's struct or jaxdml does not have"
 NOT_RUN = {
+    **{
+        f"test_{operator}linear_{kind}": _NARROW
+        for operator in ("quantize", "dequantize")
+        for kind in ("e4m3fn", "e5m2", "uint4", "int4", "uint2", "int2", "float4e2m1")
+    },
+    "test_dequantizelinear_e4m3fn_float16": _NARROW,
+    "test_dequantizelinear_e4m3fn_zero_point": _NARROW,
     "test_scatter_elements_with_duplicate_indices": _REDUCES,
     "test_scatter_elements_with_reduction_max": _REDUCES,
     "test_scatter_elements_with_reduction_min": _REDUCES,
@@ -98,7 +109,29 @@ def gather_nd(operators, x, indices, **batch_dims):
     return [operators.gather_nd(x, indices, **batch_dims)]
 
 
+def parameters(x, scale, *, axis=1, block_size=0, output_dtype=None):
+    """Return the options of both operators; to ONNX, one scale has no axis."""
+    options = {"axis": axis} if scale.ndim else {}
+    options |= {"block_size": block_size} if block_size else {}
+    return options | ({"output_dtype": helper.tensor_dtype_to_np_dtype(output_dtype)} if output_dtype else {})
+
+
+def quantize_linear(operators, x, scale, zero_point=None, **options):
+    return [operators.quantize_linear(x, scale, zero_point, **parameters(x, scale, **options))]
+
+
+def dequantize_linear(operators, x, scale, zero_point=None, **options):
+    return [operators.dequantize_linear(x, scale, zero_point, **parameters(x, scale, **options))]
+
+
+def dynamic_quantize_linear(operators, x):
+    return operators.dynamic_quantize_linear(x)
+
+
 CALLS = {
+    "QuantizeLinear": quantize_linear,
+    "DequantizeLinear": dequantize_linear,
+    "DynamicQuantizeLinear": dynamic_quantize_linear,
     "TopK": top_k,
     "Scatter": scatter_elements,
     "ScatterElements": scatter_elements,
@@ -127,7 +160,7 @@ def test_the_answer_is_that_of_onnx(name, operators):
             got = call(operators, *inputs, **attributes(case))
         assert len(got) == len(outputs)
         for ours, theirs in zip(got, outputs, strict=True):
-            assert_same_bits(ours, theirs)
+            assert_same_bits(ours, numpy_helper.to_array(theirs) if isinstance(theirs, TensorProto) else theirs)
 
 
 def test_half_precision_scales_are_refused_as_onnx_gives_them():
@@ -137,7 +170,14 @@ def test_half_precision_scales_are_refused_as_onnx_gives_them():
 
 
 def test_no_case_is_left_out_but_for_what_directml_lacks():
-    assert set(NOT_RUN) == {name for name in CASES if attributes(CASES[name]).get("reduction", b"none") != b"none"}
+    reduces = {name for name in CASES if attributes(CASES[name]).get("reduction", b"none") != b"none"}
+    narrow = {name for name, case in CASES.items() if any(map(is_narrow, case.data_sets[0][0] + case.data_sets[0][1]))}
+    assert set(NOT_RUN) == reduces | narrow
+
+
+def is_narrow(tensor):
+    """Tell whether a tensor has a dtype of less than 8 bits, or a float of 8."""
+    return isinstance(tensor, TensorProto) and tensor.data_type != TensorProto.INT16
 
 
 def test_onnx_brings_no_fewer_cases_than_it_did():

@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import itertools
 import json
 import platform
 import sys
@@ -199,7 +200,8 @@ def test_sharded_cases_can_be_drawn_and_divided_among_the_devices(record):
         for batch in check.batches(0, 1.0, thorough=False):
             places = [*zip(batch.arguments, check.sharding.arguments, strict=True)]
             results = jax.tree.leaves(jax.eval_shape(batch.program(), *batch.arguments))
-            places += [(result, check.sharding.result) for result in results]
+            positions = jax.tree.leaves(check.sharding.result, is_leaf=lambda position: position is None)
+            places += itertools.zip_longest(results, positions, fillvalue=positions[0])
             sizes = [array.shape[place] for array, place in places if place is not None]
             assert {size % SHARDS for size in sizes} == {0}
             assert len(set(sizes)) == 1

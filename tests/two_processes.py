@@ -43,7 +43,7 @@ class Case(NamedTuple):
     arrays: tuple[np.ndarray, ...]
     specs: tuple[P, ...]
     options: dict[str, Any] = {}
-    out: P | None = None
+    out: Any = None
     """What ``jax.shard_map`` returns; None where the operator cannot be called on blocks sharded like this."""
     axis_name: str | tuple[str, ...] | None = None
     """The mesh axes that ``jax.shard_map`` shards the operator's own dimension over."""
@@ -143,6 +143,26 @@ CASES = {
     "product, K and rows sharded": Case(
         "quantized_linear_matrix_multiply", product(4, 32, 5), product_specs("y", "x", None), {}, P("y"), "x"
     ),
+    "quantizing, by columns, sharded both ways": Case(
+        "quantize_linear",
+        (floats(4, 6), scales(6), integers("int8", 6)),
+        (P("x", "y"), P("y"), P("y")),
+        {"axis": 1},
+        P("x", "y"),
+    ),
+    "dequantizing, shards that end within blocks": Case(
+        "dequantize_linear",
+        (integers("uint8", 4, 8), scales(4, 3), integers("uint8", 4, 3)),
+        (P("y", "x"), P("y"), P()),
+        {"axis": 1, "block_size": 3},
+    ),
+    "quantizing by range, sharded over both": Case(
+        "dynamic_quantize_linear",
+        (np.float32([[-3, 0.1, 7, np.nan], [2, -9, 0.5, 4]]),),
+        (P("y", "x"),),
+        {},
+        jaxdml.DynamicQuantization(P("y", "x"), P(), P()),
+        BOTH,
     "product with float results, K and columns sharded": Case(
         "matrix_multiply_integer_to_float",
         (

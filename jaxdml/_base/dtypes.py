@@ -12,3 +12,6 @@ INDICES = SIGNED + UNSIGNED
 
 QUANTIZED = ("int8", "uint8")
 """The dtypes of the matrices that the quantized matrix multiply takes and returns."""
+
+SCALES = ("float32", "float16", "bfloat16")
+"""The dtypes of scales, and of the floats, that ``quantize_linear`` and ``dequantize_linear`` take."""

@@ -54,8 +54,9 @@ class Sharding:
     """The cases, for programs that call the operator ``all at once`` or under ``vmap``."""
     arguments: tuple[int | None, ...]
     """The position of the dimension in the stacked cases of each argument; None if the argument is whole."""
-    result: int | None
-    """The position of the dimension in the stacked results; None if they are whole."""
+    result: Any
+    """The position of the dimension in the stacked results; None if they are whole. Where results differ, a NamedTuple
+    of these."""
     axis_name: bool = False
     """Whether the operator can be called in ``shard_map`` with the ``axis_name`` of this dimension."""
 

@@ -92,7 +92,7 @@ def _first_difference(got: Answers, expected: Answers) -> Difference | None:
             return 0, f"output {number} is {describe(ours)}, the oracle's {describe(right)}"
         for place in np.argwhere(_bits(ours) != _bits(right))[:1].tolist():
             here = tuple(place)
-            shown = (f"{x[here]!s} (bits {int(_bits(x)[here]):#x})" for x in (ours, right))
+            shown = (f"{np.atleast_1d(x)[here]!s} (bits {int(_bits(x)[here]):#x})" for x in (ours, right))
             found.append((place[0], f"output {number} at {place[1:]}: got {{}}, the oracle says {{}}".format(*shown)))
     return min(found, default=None)
 

@@ -61,7 +61,8 @@ class ShardedBatch(Batch):
         ]
         function = self.program(**({"axis_name": _AXIS} if means == "shard_map" else {}))
         if means == "shard_map":
-            function = jax.shard_map(function, mesh=mesh, in_specs=specs, out_specs=_spec(self.sharding.result))
+            results = jax.tree.map(_spec, self.sharding.result, is_leaf=lambda position: position is None)
+            function = jax.shard_map(function, mesh=mesh, in_specs=specs, out_specs=results)
         program: Any = jax.jit(function).lower(*arguments).compile()
         with _RUNNING:
             return answers(program(*arguments))

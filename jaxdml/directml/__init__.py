@@ -13,8 +13,12 @@ from jaxdml.directml._tensors import BufferTensorDesc
 from jaxdml.directml.structs.gather import GatherOperatorDesc
 from jaxdml.directml.structs.gather_elements import GatherElementsOperatorDesc
 from jaxdml.directml.structs.gather_nd import GatherNd1OperatorDesc, GatherNdOperatorDesc
+from jaxdml.directml.structs._quantization import QuantizationType
+from jaxdml.directml.structs.dequantize_linear import DequantizeOperatorDesc, ElementWiseDequantizeLinearOperatorDesc
+from jaxdml.directml.structs.dynamic_quantize_linear import DynamicQuantizeLinearOperatorDesc
 from jaxdml.directml.structs.matrix_multiply_integer import MatrixMultiplyIntegerOperatorDesc
 from jaxdml.directml.structs.matrix_multiply_integer_to_float import MatrixMultiplyIntegerToFloatOperatorDesc
+from jaxdml.directml.structs.quantize_linear import ElementWiseQuantizeLinearOperatorDesc, QuantizeOperatorDesc
 from jaxdml.directml.structs.quantized_linear_matrix_multiply import QuantizedLinearMatrixMultiplyOperatorDesc
 from jaxdml.directml.structs.scatter_elements import ScatterElementsOperatorDesc, ScatterOperatorDesc
 from jaxdml.directml.structs.scatter_nd import ScatterNdOperatorDesc
@@ -25,6 +29,10 @@ __all__ = [
     "AxisDirection",
     "BufferTensorDesc",
     "CompiledOperator",
+    "DequantizeOperatorDesc",
+    "DynamicQuantizeLinearOperatorDesc",
+    "ElementWiseDequantizeLinearOperatorDesc",
+    "ElementWiseQuantizeLinearOperatorDesc",
     "FeatureLevel",
     "GatherElementsOperatorDesc",
     "GatherNd1OperatorDesc",
@@ -36,6 +44,8 @@ __all__ = [
     "MatrixMultiplyIntegerToFloatOperatorDesc",
     "OperatorDesc",
     "OperatorType",
+    "QuantizationType",
+    "QuantizeOperatorDesc",
     "QuantizedLinearMatrixMultiplyOperatorDesc",
     "ScatterElementsOperatorDesc",
     "ScatterNdOperatorDesc",

@@ -15,9 +15,10 @@ def alike(desc: Any, part: str, first: str, *others: str) -> Violations:
       first: the field of the tensor that decides.
       others: the fields of the tensors that are compared with it.
     """
-    want = getattr(getattr(desc, first), part)
+    tensors = desc.tensors
+    want = getattr(tensors[first], part)
     for name in others:
-        tensor = getattr(desc, name)
+        tensor = tensors.get(name)
         if tensor is not None and getattr(tensor, part) != want:
             shown, got = (getattr(value, "name", value) for value in (want, getattr(tensor, part)))
             yield Violation(f"{c_field(name)}.{c_field(part)}", f"must be {shown}, as in {c_field(first)}", got)
@@ -28,7 +29,7 @@ def sized(desc: Any, name: str, why: str, *allowed: tuple[int, ...]) -> Violatio
 
     A wrong number of dimensions is not reported: ``alike`` and the table of feature levels do that.
     """
-    sizes = getattr(desc, name).sizes
+    sizes = desc.tensors[name].sizes
     if len(sizes) == len(allowed[0]) and sizes not in allowed:
         listed = " or ".join(str(list(one)) for one in dict.fromkeys(allowed))
         yield Violation(f"{c_field(name)}.Sizes", f"must be {listed}, {why}", sizes)

@@ -18,6 +18,9 @@ class TensorSupport(NamedTuple):
     data_types: tuple[TensorDataType, ...]
 
 
+Types = tuple[TensorDataType, ...]
+"""Data types, in the order of the pages."""
+
 Row = Mapping[str, TensorSupport]
 """What each tensor's field accepts, by the name of the field."""
 
@@ -36,8 +39,12 @@ def _types(names: str) -> tuple[TensorDataType, ...]:
 
 FLOAT32 = _types("FLOAT32")
 INT32 = _types("INT32")
+UINT8 = _types("UINT8")
 UINT32 = _types("UINT32")
 FLOATS = _types("FLOAT32 FLOAT16")
+WORDS = _types("FLOAT32 INT32")
+FLOATS_AND_INT32 = _types("FLOAT32 FLOAT16 INT32")
+INTEGERS = _types("INT32 INT16 INT8 UINT32 UINT16 UINT8")
 BYTES = _types("INT8 UINT8")
 INDICES = _types("INT64 INT32 UINT64 UINT32")
 UNSIGNED_INDICES = _types("UINT64 UINT32")

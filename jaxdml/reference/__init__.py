@@ -7,8 +7,11 @@ The functions take and return NumPy arrays. Their signatures are those of the pu
 from jaxdml.reference._gather import gather
 from jaxdml.reference._gather_elements import gather_elements
 from jaxdml.reference._gather_nd import gather_nd
+from jaxdml.reference._dequantize_linear import dequantize_linear
+from jaxdml.reference._dynamic_quantize_linear import dynamic_quantize_linear
 from jaxdml.reference._matrix_multiply_integer import matrix_multiply_integer
 from jaxdml.reference._matrix_multiply_integer_to_float import matrix_multiply_integer_to_float
+from jaxdml.reference._quantize_linear import quantize_linear
 from jaxdml.reference._quantized_linear_matrix_multiply import quantized_linear_matrix_multiply
 from jaxdml.reference._scatter_elements import scatter_elements
 from jaxdml.reference._scatter_nd import scatter_nd
@@ -19,8 +22,11 @@ __all__ = [
     "gather_elements",
     "gather_nd",
     "matrix_multiply_integer",
+    "dequantize_linear",
+    "dynamic_quantize_linear",
     "matrix_multiply_integer",
     "matrix_multiply_integer_to_float",
+    "quantize_linear",
     "quantized_linear_matrix_multiply",
     "scatter_elements",
     "scatter_nd",

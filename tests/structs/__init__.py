@@ -17,5 +17,11 @@ VALID = {name: struct.valid for name, struct in STRUCTS.items()}
 
 
 def changed(name, **fields):
-    """Return the valid description of a struct with these fields instead."""
-    return dataclasses.replace(VALID[name], **fields)
+    """Return the valid description of a struct with these fields instead; ``field[0]`` is one of several tensors."""
+    whole = {field: value for field, value in fields.items() if "[" not in field}
+    for label in fields.keys() - whole.keys():
+        field, place = label.rstrip("]").split("[")
+        tensors = list(whole.get(field, getattr(VALID[name], field)))
+        tensors[int(place)] = fields[label]
+        whole[field] = tensors
+    return dataclasses.replace(VALID[name], **whole)

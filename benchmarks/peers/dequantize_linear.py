@@ -1,0 +1,46 @@
+"""How the peers dequantize."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from benchmarks.cases import Arguments, Case
+from benchmarks.peers import _quantizing, with_jax, with_numpy, with_torch
+from benchmarks.peers._quantizing import by_row
+from benchmarks.peers.contender import Contender, Peers, each
+from jaxdml import reference
+
+
+def _torch(case: Case, arguments: Arguments, compiled: bool = False) -> Contender:
+    import torch
+
+    x, scale, zero_point = with_torch.tensors(arguments)
+    scale, zero_point = by_row(case, scale), by_row(case, zero_point)
+
+    def start() -> Any:
+        return (x.to(torch.int32) - zero_point.to(torch.int32)).to(scale.dtype) * scale
+
+    return with_torch.contender(start, "exact", compiled)
+
+
+def _numpy(case: Case, arguments: Arguments) -> Contender:
+    x, scale, zero_point = arguments
+    scale, zero = by_row(case, scale), by_row(case, zero_point).astype(np.int32)
+
+    def run() -> Any:
+        return (x.astype(np.int32, copy=False) - zero).astype(scale.dtype) * scale
+
+    return with_numpy.contender(run, "exact")
+
+
+PEERS: Peers = {
+    "lax": with_jax.ready(with_jax.stock),
+    "onnxruntime": each(_quantizing.onnxruntime("DequantizeLinear", lambda arguments: arguments[1].dtype)),
+    "torch": each(_torch),
+    "torch.compile": each(with_torch.compiled(_torch)),
+    "numpy": each(_numpy),
+}
+
+expected = partial(_quantizing.expected, reference.dequantize_linear)
+"""Ask the oracle of ``dequantize_linear`` about some rows."""

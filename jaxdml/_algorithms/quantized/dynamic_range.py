@@ -1,0 +1,63 @@
+"""Choose the scale and the zero point that cover the range of an array, in the same way on every device."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxdml._algorithms.quantized import ieee
+from jaxdml._algorithms.quantized.float_parts import decompose
+from jaxdml._algorithms.quantized.quantizing import quantize
+
+_MANTISSA_BITS = 23
+_INFINITY = 0xFF << _MANTISSA_BITS
+_SIGN = -(2**31)
+
+_STEPS = 255
+"""How many steps an 8-bit range has."""
+
+
+def extremes(x: jax.Array) -> jax.Array:
+    """Return the bits of the greatest ``x`` and of the greatest ``-x``, each at least 0, as int32 ``[2]``.
+
+    The bits of floats that are not negative have their order, and those of negative ones are negative int32. So no
+    device can flush a subnormal. NaNs count as 0.
+
+    Args:
+      x: float32 of any shape.
+    """
+    bits = lax.bitcast_convert_type(x, jnp.int32)
+    numbers = jnp.where((bits & ~_SIGN) > _INFINITY, 0, bits)
+    return jnp.stack([jnp.max(part, initial=0) for part in (numbers, numbers ^ _SIGN)])
+
+
+def scale_and_zero_point(extremes: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return ``fl(fl(max - min) / 255)``, or 1 for a range of 0, and ``clamp(rint(fl(0 - fl(min / scale))))`` in uint8.
+
+    Args:
+      extremes: what ``extremes`` returns.
+    """
+    greatest, least_negated = lax.bitcast_convert_type(extremes, jnp.float32)
+    width = ieee.total(greatest, least_negated)
+    scale = jnp.where(jnp.max(extremes) == 0, jnp.float32(1), _of_steps(width))
+    return scale, quantize(least_negated, scale, None, np.dtype("uint8"))
+
+
+def _of_steps(width: jax.Array) -> jax.Array:
+    """Return float32 ``width / 255``, rounded once, ties to even, for a ``width`` that is above 0."""
+    _, mantissa, exponent = decompose(width)
+    dividend = mantissa << 8
+    quotient = dividend // _STEPS
+    rest = 2 * (dividend - quotient * _STEPS)
+    # Two more bits: the next one of the quotient, and whether anything follows it. It has 26 or 27 bits then.
+    follows = (rest != 0) & (rest != _STEPS)
+    word = quotient << 2 | (rest >= _STEPS).astype(jnp.uint32) << 1 | follows.astype(jnp.uint32)
+    exponent -= 10
+    length = 32 - lax.clz(word).astype(jnp.int32)
+    biased = jnp.maximum(exponent + length + 126, 1)
+    # A subnormal result keeps the bits that are worth 2**-149 and more.
+    shift = jnp.clip(jnp.maximum(length - 24, -149 - exponent), 0, 31).astype(jnp.uint32)
+    rounded = word + ((jnp.uint32(1) << (shift - 1)) - 1) + (word >> shift & 1) >> shift
+    bits = ((biased - 1) << _MANTISSA_BITS) + rounded.astype(jnp.int32)
+    infinite = lax.bitcast_convert_type(width, jnp.int32) == _INFINITY
+    return lax.bitcast_convert_type(jnp.where(infinite, _INFINITY, bits), jnp.float32)

@@ -1,0 +1,101 @@
+"""What the cases of quantizing and dequantizing share."""
+
+import math
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdml._cases.data import any_bits, plain, specials_of, unsigned
+from jaxdml._cases.records import Array, Call
+
+ELEMENTS = tuple(2**power for power in (12, 20, 24))
+"""Sizes that fit the first cache, the last one, and neither."""
+
+_COLUMNS = 1024
+
+
+def dtype_of(name: str) -> np.dtype[Any]:
+    """Return the dtype of this name; NumPy itself has no bfloat16."""
+    return np.dtype(jnp.bfloat16 if name == "bfloat16" else name)
+
+
+def scales(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Draw powers of two and others from all finite floats but 0, subnormal and negative ones among them."""
+    bits = unsigned(dtype)
+    infinity, one = (int(np.array(value, dtype).view(bits)) for value in (np.inf, 1))
+    spacing = infinity & -infinity  # Of the bits of powers of two.
+    positive = rng.integers(1, infinity, shape)
+    drawn = np.where(rng.random(shape) < 0.3, np.maximum(positive // spacing, 1) * spacing, positive)
+    # Most are near 1, so that wide and narrow dtypes meet in range.
+    near = one + rng.integers(-4, 4, shape) * spacing + rng.integers(0, spacing, shape) * (rng.random(shape) < 0.7)
+    drawn = np.where(rng.random(shape) < 0.5, near, drawn)
+    negative = (rng.random(shape) < 0.1).astype(np.int64) << (8 * dtype.itemsize - 1)
+    return (drawn | negative).astype(bits).view(dtype)
+
+
+def near_ties(rng: np.random.Generator, of: Array, dtype: np.dtype[Any], span: int) -> Array:
+    """Draw numbers whose quotients by the scales ``of`` are halves, or up to 2 of the least steps away from one."""
+    small = rng.random(of.shape) < 0.4
+    whole = np.where(small, rng.integers(-4, 4, of.shape), rng.integers(-span, span, of.shape))
+    with np.errstate(all="ignore"):
+        numbers = (whole + 0.5) * of.astype(np.float64)
+        if dtype.kind == "i":
+            return np.clip(np.rint(numbers), -(2**31), 2**31 - 1).astype(dtype)
+        nearest = numbers.astype(dtype)
+    steps = rng.integers(-2, 3, of.shape)
+    return (nearest.view(unsigned(dtype)) + steps.astype(unsigned(dtype))).view(dtype)
+
+
+def special(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Draw from the values that implementations get wrong, and from all bit patterns."""
+    drawn = rng.choice(specials_of(dtype), shape)
+    return np.where(rng.random(shape) < 0.7, drawn, any_bits(rng, shape, dtype))
+
+
+def shape_of(elements: int) -> tuple[int, int]:
+    """Return the shape of an array of so many elements."""
+    return elements // _COLUMNS, _COLUMNS
+
+
+def calls(name: str, dtypes: tuple[tuple[str, str], ...]) -> Iterator[Call]:
+    """Return the grid of an operator with one scale and one zero point, and calls with one for each row."""
+    for elements in ELEMENTS:
+        for given, returned in dtypes:
+            yield call(name, "grid", shape_of(elements), given, returned)
+    given, returned = dtypes[0]
+    origin = "the weights of a layer of Llama 3 8B's MLP, by output channel"
+    yield call(name, "models", (14_336, 4096), given, returned, by_row=True, origin=origin)
+
+
+def call(
+    name: str,
+    group: str,
+    shape: tuple[int, int],
+    given: str,
+    returned: str,
+    *,
+    by_row: bool = False,
+    origin: str = "the grid",
+) -> Call:
+    """Return the call that quantizes or dequantizes an array of this shape."""
+    x_dtype, output = dtype_of(given), dtype_of(returned)
+    quantized = output if output.kind in "iu" else x_dtype
+
+    def draw(rng: np.random.Generator) -> tuple[Array, ...]:
+        of = (shape[0],) if by_row else ()
+        scale = (0.0213 * rng.uniform(0.5, 2, of)).astype(np.float32)
+        zero = np.full(of, 3 if quantized.kind == "i" else 120, quantized)
+        return plain(rng, shape, x_dtype), np.asarray(scale), zero
+
+    return Call(
+        *(name, group, "x".join(map(str, shape)), f"{given} -> {returned}", "random", origin),
+        draw=draw,
+        bytes=math.prod(shape) * (x_dtype.itemsize + output.itemsize),
+        options={"axis": 0} if by_row else {},
+    )
+
+
+small = partial(call, group="overheads", shape=(4, 64), origin="a small call")

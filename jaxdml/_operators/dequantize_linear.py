@@ -1,0 +1,64 @@
+"""Check and run DML_OPERATOR_ELEMENT_WISE_DEQUANTIZE_LINEAR and DML_OPERATOR_DEQUANTIZE."""
+
+from functools import partial
+from typing import Any
+
+import jax
+
+from jaxdml._algorithms.quantized.dequantizing import dequantize
+from jaxdml._operators import _quantizing
+from jaxdml._operators._arguments import Call
+from jaxdml._operators._quantizing import Settled
+
+_INPUTS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
+
+
+def dequantize_linear(
+    x: Any, scale: Any, zero_point: Any = None, *, axis: Any = None, block_size: Any = None
+) -> jax.Array:
+    """Subtract a zero point and multiply by a scale.
+
+    ``fl(float(x - zero_point) * scale)``. ``float`` and ``fl`` round to float32, ties to even. These are the bits of
+    NumPy, on every device, also for subnormals, and whatever the caller adds to the result. The first rounding changes
+    nothing for 8 and 16 bits, and the second one happens once. If the scale is float16 or bfloat16, the product is
+    rounded from float32 to that.
+
+    Without ``axis``, scale and zero point are one value, or broadcast against ``x``. With it they may be vectors: one
+    value for each index of ``axis``. With ``block_size`` too they have the rank of ``x``, and along ``axis`` one value
+    for each block of so many elements; the last block may have fewer.
+
+    Args:
+      x: int8, uint8, int16, uint16, int32 or uint32.
+      scale: float32, float16 or bfloat16. A Python number is float32. It may be negative.
+      zero_point: dtype of ``x``; None means 0. The difference of two int32 wraps around, all others are exact.
+      axis: negative counts from the end. With ``block_size`` it may be a tuple. Static.
+      block_size: the length of a block, or a tuple of one for each axis. Static.
+
+    Returns:
+      An array with the shape of ``x`` and the dtype of ``scale``, differentiable in ``scale``. All NaNs have one
+      pattern of bits.
+
+    Raises:
+      TypeError: an argument is not an array or has a wrong dtype or shape.
+      ValueError: ``axis`` or ``block_size`` is out of range. A scale is a Python number that is 0, subnormal or not
+        finite as float32, or a zero point one that its dtype cannot hold.
+
+    Source:
+      DML_ELEMENT_WISE_DEQUANTIZE_LINEAR_OPERATOR_DESC, DML_DEQUANTIZE_OPERATOR_DESC. The roundings, ``axis`` and
+      ``block_size`` are ours; see docs/departures.md.
+
+    Example:
+      >>> jaxdml.dequantize_linear(jnp.array([0, 128, 255], jnp.uint8), 0.5, 128)
+      Array([-64. ,   0. ,  63.5], dtype=float32)
+    """
+    call = Call("dequantize_linear", x=x, scale=scale, zero_point=zero_point)
+    x = call.array("x")
+    call.dtype("x", _INPUTS)
+    zero = _quantizing.zero_point_of(call, x.dtype)
+    operands, static = _quantizing.settle(call, x, _quantizing.scale_of(call), zero, axis, block_size)
+    return _dequantize(operands, static)
+
+
+@partial(jax.jit, static_argnums=1, inline=True)
+def _dequantize(operands: tuple[jax.Array | None, ...], static: Settled) -> jax.Array:
+    return _quantizing.run(dequantize, operands, static)

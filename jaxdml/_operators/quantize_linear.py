@@ -1,0 +1,96 @@
+"""Check and run DML_OPERATOR_ELEMENT_WISE_QUANTIZE_LINEAR and DML_OPERATOR_QUANTIZE."""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdml._algorithms.quantized.halves import widened
+from jaxdml._algorithms.quantized.quantizing import quantize
+from jaxdml._base.dtypes import SCALES
+from jaxdml._operators import _quantizing
+from jaxdml._operators._arguments import Call
+from jaxdml._operators._quantizing import Settled
+
+_OUTPUTS = ("int8", "uint8", "int16", "uint16")
+
+
+def quantize_linear(
+    x: Any,
+    scale: Any,
+    zero_point: Any = None,
+    *,
+    axis: Any = None,
+    block_size: Any = None,
+    output_dtype: Any = None,
+) -> jax.Array:
+    """Divide by a scale, round to integers, add a zero point and clamp.
+
+    ``clamp(rint(fl(x / scale)) + zero_point)``, where ``fl`` rounds to float32 and ``rint`` to the nearest integer,
+    both ties to even. These are the bits of NumPy, on every device. A quotient that is infinite saturates, and one that
+    is NaN gives the zero point.
+
+    Without ``axis``, scale and zero point are one value, or broadcast against ``x``. With it they may be vectors: one
+    value for each index of ``axis``. With ``block_size`` too they have the rank of ``x``, and along ``axis`` one value
+    for each block of so many elements; the last block may have fewer.
+
+    Args:
+      x: float32, float16, bfloat16 or int32. All are converted to float32 first.
+      scale: float32, float16 or bfloat16, converted to float32 too; a Python number is float32. It may be negative.
+      zero_point: dtype of the output; None means 0.
+      axis: negative counts from the end. With ``block_size`` it may be a tuple. Static.
+      block_size: the length of a block, or a tuple of one for each axis. Static.
+      output_dtype: int8, uint8, int16 or uint16; by default the dtype of ``zero_point``, without one uint8. Static.
+
+    Returns:
+      An array with the shape of ``x``. As it holds integers, its derivatives are zero.
+
+    Raises:
+      TypeError: an argument is not an array or has a wrong dtype or shape.
+      ValueError: ``axis`` or ``block_size`` is out of range. A scale is a Python number that is 0, subnormal or not
+        finite as float32, or a zero point one that its dtype cannot hold.
+
+    Source:
+      DML_ELEMENT_WISE_QUANTIZE_LINEAR_OPERATOR_DESC, DML_QUANTIZE_OPERATOR_DESC. The rounding, NaNs, ``axis`` and
+      ``block_size`` are ours; see docs/departures.md.
+
+    Example:
+      >>> jaxdml.quantize_linear(jnp.array([-3.0, 0.5, 1.5, 100.0]), 1.0, 2)
+      Array([  0,   2,   4, 102], dtype=uint8)
+    """
+    call = Call("quantize_linear", x=x, scale=scale, zero_point=zero_point)
+    x = call.array("x")
+    call.dtype("x", (*SCALES, "int32"))
+    dtype = _output_dtype(call, output_dtype)
+    zero = _quantizing.zero_point_of(call, dtype)
+    operands, static = _quantizing.settle(call, x, _quantizing.scale_of(call), zero, axis, block_size)
+    return _quantize(operands, static, dtype)
+
+
+def _output_dtype(call: Call, requested: Any) -> np.dtype[Any]:
+    inferred: Any = "uint8"
+    if hasattr(call.operands["zero_point"], "dtype"):
+        zero_point = call.array("zero_point")
+        inferred = inferred if jax.typeof(zero_point).weak_type else zero_point.dtype
+    try:
+        dtype = np.dtype(inferred if requested is None else requested)
+    except TypeError:
+        dtype = None
+    if dtype is None or str(dtype) not in _OUTPUTS:
+        shown, advice = repr(requested), "Pass output_dtype='uint8'."
+        if requested is None:
+            shown, advice = str(inferred), "Pass zero_point as int8 or uint8."
+        rule = f"the output's dtype must be one of {', '.join(_OUTPUTS)}; got {shown}."
+        call.fail(TypeError, rule, advice, "zero_point")
+    return dtype
+
+
+@partial(jax.jit, static_argnums=(1, 2), inline=True)
+def _quantize(operands: tuple[jax.Array | None, ...], static: Settled, dtype: np.dtype[Any]) -> jax.Array:
+    def part(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None) -> jax.Array:
+        wide = None if zero_point is None else zero_point.astype(jnp.int32)
+        return quantize(widened(x), widened(scale), wide, dtype)
+
+    return _quantizing.run(part, operands, static)
