@@ -6,6 +6,8 @@ from jaxdml._algorithms.quantized.packed_matrix import PackedMatrix
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._base.version import __version__ as __version__
 from jaxdml._operators._packing import prepack
+from jaxdml._operators.argmax import argmax
+from jaxdml._operators.argmin import argmin
 from jaxdml._operators.matrix_multiply_integer import matrix_multiply_integer
 from jaxdml._operators.quantized_linear_matrix_multiply import quantized_linear_matrix_multiply
 from jaxdml._operators.scatter_elements import scatter_elements
@@ -16,6 +18,8 @@ __all__ = [
     "AxisDirection",
     "PackedMatrix",
     "TopK",
+    "argmax",
+    "argmin",
     "directml",
     "matrix_multiply_integer",
     "prepack",
