@@ -3,6 +3,7 @@
 import importlib
 from collections import Counter
 from contextlib import nullcontext
+from functools import partial
 
 import jax
 import numpy as np
@@ -16,6 +17,7 @@ from tests.laws import assert_same_bits
 
 AT_LEAST = Counter(
     {"TopK": 7, "Scatter": 2, "ScatterElements": 7, "ScatterND": 7, "QLinearMatMul": 8, "MatMulInteger": 1}
+    | {"ArgMax": 16, "ArgMin": 16}
 )
 """How many cases onnx 1.23.2 has for each operator type. 1.17 has fewer, and wrong answers for int8."""
 
@@ -56,6 +58,12 @@ def top_k(operators, x, k, *, largest=1, sorted=1, **axis):
     return values, np.asarray(indices).astype(np.int64)
 
 
+def extreme(name, operators, x, *, axis=0, keepdims=1, select_last_index=0):
+    call = getattr(operators, name)
+    indices = call(x, axis=axis, keepdims=bool(keepdims), select_last_index=bool(select_last_index))
+    return [np.asarray(indices).astype(np.int64)]
+
+
 def scatter_nd(operators, x, indices, updates, *, reduction=b"none"):
     assert reduction == b"none"
     return [operators.scatter_nd(x, indices, updates)]
@@ -83,6 +91,8 @@ CALLS = {
     "ScatterND": scatter_nd,
     "QLinearMatMul": quantized_linear_matrix_multiply,
     "MatMulInteger": matrix_multiply_integer,
+    "ArgMax": partial(extreme, "argmax"),
+    "ArgMin": partial(extreme, "argmin"),
 }
 
 

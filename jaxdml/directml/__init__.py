@@ -10,6 +10,8 @@ from jaxdml.directml._json import from_json, to_json
 from jaxdml.directml._support import TensorSupport
 from jaxdml.directml._tables import SUPPORT, OperatorType
 from jaxdml.directml._tensors import BufferTensorDesc
+from jaxdml.directml.structs.argmax import ArgmaxOperatorDesc
+from jaxdml.directml.structs.argmin import ArgminOperatorDesc
 from jaxdml.directml.structs.matrix_multiply_integer import MatrixMultiplyIntegerOperatorDesc
 from jaxdml.directml.structs.quantized_linear_matrix_multiply import QuantizedLinearMatrixMultiplyOperatorDesc
 from jaxdml.directml.structs.scatter_elements import ScatterElementsOperatorDesc, ScatterOperatorDesc
@@ -18,6 +20,8 @@ from jaxdml.directml.structs.top_k import TopK1OperatorDesc, TopKOperatorDesc
 
 __all__ = [
     "SUPPORT",
+    "ArgmaxOperatorDesc",
+    "ArgminOperatorDesc",
     "AxisDirection",
     "BufferTensorDesc",
     "CompiledOperator",

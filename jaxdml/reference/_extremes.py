@@ -1,6 +1,5 @@
 """Define ``argmax`` and ``argmin``."""
 
-import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -9,11 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 
-def _exceeds(one: Any, other: Any, least: bool) -> bool:
+def _precedes(one: Any, other: Any, least: bool) -> bool:
     """Tell whether ``one`` is chosen before ``other`` because of its value: NaNs are chosen before all numbers."""
-    one_is_nan, other_is_nan = math.isnan(one), math.isnan(other)
-    if one_is_nan or other_is_nan:
-        return one_is_nan and not other_is_nan
+    if math.isnan(one) or math.isnan(other):
+        return math.isnan(one) and not math.isnan(other)
     return bool(one < other if least else one > other)
 
 
@@ -28,18 +26,16 @@ def find(
     """Return the index of the greatest or least element, row-major over the axes."""
     x = np.asarray(x)
     named = [axis] if isinstance(axis, int) else axis
-    axes = sorted(one % x.ndim for one in named)
-    shape = [1 if d in axes else size for d, size in enumerate(x.shape)]
-    indices = np.empty(shape, np.uint32 if index_dtype is None else index_dtype)
-    for place in np.ndindex(*shape):
-        best, chosen = None, 0
-        for index, along in enumerate(itertools.product(*(range(x.shape[d]) for d in axes))):
-            at = list(place)
-            for d, i in zip(axes, along, strict=True):
-                at[d] = i
-            element = x[tuple(at)].item()
-            equal = best is not None and not _exceeds(best, element, least)
-            if best is None or _exceeds(element, best, least) or (equal and select_last_index):
-                best, chosen = element, index
-        indices[place] = chosen
-    return indices if keepdims else indices.squeeze(tuple(axes))
+    axes = tuple(sorted(one % x.ndim for one in named))
+    others = tuple(d for d in range(x.ndim) if d not in axes)
+    sequences = x.transpose(*others, *axes).reshape(*(x.shape[d] for d in others), math.prod(x.shape[d] for d in axes))
+    indices = np.empty(sequences.shape[:-1], np.uint32 if index_dtype is None else index_dtype)
+    for place in np.ndindex(indices.shape):
+        elements = sequences[place].tolist()
+        best = 0
+        for index, element in enumerate(elements):
+            equal = not _precedes(elements[best], element, least)
+            if _precedes(element, elements[best], least) or (equal and select_last_index):
+                best = index
+        indices[place] = best
+    return np.expand_dims(indices, axes) if keepdims else indices
