@@ -13,7 +13,6 @@ from jax.sharding import PartitionSpec as P
 
 import jaxdml
 from jaxdml import reference
-from jaxdml._algorithms.selection.greatest_chunk import CHUNK_OF_ROWS, LANES, SHORT_COLUMNS, SHORT_ROWS
 from jaxdml._cases.data import specials_of
 from jaxdml._lowerings import extremes
 from tests import meshes
@@ -22,7 +21,7 @@ from tests.laws import assert_same_bits
 from tests.strategies import DATA, FLOATS, INTEGERS, WIDE, data, seeds
 
 BOTH = ("argmax", "argmin")
-METHODS = tuple(extremes.METHODS)
+METHODS, CPU = tuple(extremes.METHODS), extremes.CPU
 few_draws = settings(max_examples=settings().max_examples // 12)
 
 
@@ -60,13 +59,14 @@ def agrees(x, axis=-1, index_dtype=None, **ways):
 
 # On both sides of each length at which the form changes: rows, columns, with a rest or none, several rounds.
 PLACES = [
-    ((7, LANES - 1), (1,)),
-    ((7, 2 * LANES + 5), (1,)),
-    ((7, SHORT_ROWS), (1,)),
-    ((7, SHORT_ROWS + 1), (1,)),
-    ((SHORT_COLUMNS + 1, 35), (0,)),
+    ((7, CPU.short_column), (1,)),
+    ((7, CPU.short_column + 1), (1,)),
+    ((7, CPU.short_row), (1,)),
+    ((7, CPU.short_row + 1), (1,)),
+    ((CPU.short_column, CPU.lanes), (0,)),
+    ((CPU.short_column + 1, CPU.lanes), (0,)),
     ((600, 7), (0,)),
-    ((2, 600, 20), (1,)),
+    ((2, 600, 35), (1,)),
     ((7, 3, 200), (1, 2)),
     ((5, 7, 4, 3), (0, 2)),
 ]
@@ -90,14 +90,14 @@ def test_every_dtype_agrees_with_the_oracle(dtype):
 
 @pytest.mark.parametrize(("dtype", "name", "last"), [("bfloat16", "argmin", False), ("int32", "argmax", True)])
 def test_three_rounds_agree_with_the_oracle(dtype, name, last):
-    x = of_every_kind(3, (7, CHUNK_OF_ROWS * SHORT_ROWS + 77), np.dtype(dtype), (1,))
+    x = of_every_kind(3, (4, CPU.chunk_of_rows * CPU.short_row + 77), np.dtype(dtype), (1,))
     agrees(x, names=(name,), lasts=(last,), methods=(None,))
 
 
 @grid(dtype=WIDE, name=[OneOf(*BOTH)], last=[OneOf(False, True)], index_dtype=[OneOf("uint32", "int64", "uint64")])
 def test_64_bit_dtypes_agree_with_the_oracle(dtype, name, last, index_dtype):
     with jax.enable_x64(True):
-        x = of_every_kind(1, (7, SHORT_ROWS + 1), dtype, (1,))
+        x = of_every_kind(1, (7, CPU.short_row + 1), dtype, (1,))
         agrees(x, index_dtype=index_dtype, names=(name,), lasts=(last,))
 
 
@@ -211,10 +211,11 @@ def test_one_method_needs_to_know_the_length():
     x = jax.ShapeDtypeStruct((b, n), np.float32)
     with pytest.raises(NotImplementedError, match="needs to know the length of an axis, which is the symbolic size n"):
         jax.eval_shape(partial(jaxdml.argmax, implementation="greatest_chunk"), x)
-    of_rows = jax.ShapeDtypeStruct((b, 700), np.float32)
-    search = jax.jit(partial(jaxdml.argmax, implementation="greatest_chunk"))
-    given = of_every_kind(2, (7, 700), np.dtype(np.float32), (1,))
-    assert_same_bits(export.export(search)(of_rows).call(given), reference.argmax(given))
+    for shape, given, axis in (((b, 700), (7, 700), 1), ((70, b), (70, 7), 0)):
+        search = jax.jit(partial(jaxdml.argmax, axis=axis, implementation="greatest_chunk"))
+        exported = export.export(search)(jax.ShapeDtypeStruct(shape, np.float32))
+        x = of_every_kind(2, given, np.dtype(np.float32), (axis,))
+        assert_same_bits(exported.call(x), reference.argmax(x, axis=axis))
 
 
 @meshes.needs_devices

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml._algorithms.selection.greatest_chunk import SHORT_COLUMNS, SHORT_ROWS
 from jaxdml._cases.data import TIMED, TRAPS, of_every_trap
 from jaxdml._cases.records import Arguments, Array, Call, Example, Layout, Sharding
+from jaxdml._lowerings.extremes import CPU
 
 DTYPES = ("float32", "float16", "bfloat16", "int32", "int16", "int8", "uint32", "uint16", "uint8")
 
@@ -22,9 +22,9 @@ NINE = np.array([[1, 2, 3], [3, 0, 4], [2, 5, 2]], np.float32)
 _SIZES: tuple[tuple[str, tuple[int, ...], int | tuple[int, ...], int], ...] = (
     ("short rows", (7,), -1, 300),
     ("rows of whole vectors and a rest", (40,), -1, 300),
-    ("rows in chunks", (2 * SHORT_ROWS,), -1, 30),
-    ("rows in chunks and a rest", (SHORT_ROWS + 1,), -1, 60),
-    ("columns in chunks and a rest", (SHORT_COLUMNS + 1, 20), -2, 30),
+    ("rows in chunks", (2 * CPU.short_row,), -1, 30),
+    ("rows in chunks and a rest", (CPU.short_row + 1,), -1, 60),
+    ("columns in chunks and a rest", (CPU.short_column + 1, CPU.lanes), -2, 30),
     ("rows and columns together", (3, 50), (-2, -1), 120),
     ("axes with one between them", (4, 3, 10), (-1, -3), 60),
 )
