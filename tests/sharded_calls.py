@@ -5,7 +5,7 @@ from benchmarks.shardings import TWO
 
 SMALL = (
     argmax("the axis", (2, 512), None, "d"),
-    argmax("the axis and the batch, not the last axis", (64, 6), "d", "e", axis=0, axes=TWO),
+    argmax("the axis and the batch, not the last axis", (64, 8), "d", "e", axis=0, axes=TWO),
     argmax("the batch", (16, 40), "d"),
     top_k("the axis, 1-D", (4096,), 8, "d"),
     top_k("the axis, not the last one", (2, 1024, 3), 4, None, "d", axis=1),

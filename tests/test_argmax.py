@@ -211,10 +211,10 @@ def test_one_method_needs_to_know_the_length():
     x = jax.ShapeDtypeStruct((b, n), np.float32)
     with pytest.raises(NotImplementedError, match="needs to know the length of an axis, which is the symbolic size n"):
         jax.eval_shape(partial(jaxdml.argmax, implementation="greatest_chunk"), x)
-    for shape, given, axis in (((b, 700), (7, 700), 1), ((70, b), (70, 7), 0)):
+    for shape, size, axis in (((b, 700), (7, 700), 1), ((70, b), (70, 7), 0)):
         search = jax.jit(partial(jaxdml.argmax, axis=axis, implementation="greatest_chunk"))
         exported = export.export(search)(jax.ShapeDtypeStruct(shape, np.float32))
-        x = of_every_kind(2, given, np.dtype(np.float32), (axis,))
+        x = of_every_kind(2, size, np.dtype(np.float32), (axis,))
         assert_same_bits(exported.call(x), reference.argmax(x, axis=axis))
 
 
