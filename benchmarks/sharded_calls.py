@@ -43,6 +43,25 @@ def top_k(sharding: str, shape: tuple[int, ...], k: int, *over: Any, axis: int =
     return Sharded(*common, bound, ByName(partial(ours, axis_name=along), gathered), under_auto)
 
 
+def argmax(sharding: str, shape: tuple[int, ...], *over: Any, axis: int = -1, axes: Axes = ONE) -> Sharded:
+    """Return a search along ``axis`` of a float32 array with the dimensions sharded over the mesh axes ``over``."""
+    entries = [*over, *[None] * (len(shape) - len(over))]
+    here, axis = block(axes, shape, tuple(entries)), axis % len(shape)
+    ours, stock = partial(jaxdml.argmax, axis=axis), partial(jnp.argmax, axis=axis)
+    along, spec = entries.pop(axis), P(*entries)
+    common = "argmax", sharding, axes, (Shape(shape, "float32"),), (P(*over),), spec, ours, stock
+    if along is None:
+        return Sharded(*common)
+    sequences = math.prod(here) // here[axis]
+    bound = Bound("2 * shards for each sequence", 2 * shards(axes, along) * sequences, 1)
+
+    def gathered(x: jax.Array) -> jax.Array:
+        return stock(lax.all_gather(x, along, axis=axis, tiled=True))
+
+    under_auto = Bound("2 for each sequence", 2 * sequences, None)
+    return Sharded(*common, bound, ByName(partial(ours, axis_name=along), gathered), under_auto)
+
+
 def scatter_nd(
     sharding: str,
     shape: tuple[int, ...],

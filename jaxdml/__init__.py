@@ -11,6 +11,8 @@ from jaxdml._operators.gather_elements import gather_elements
 from jaxdml._operators.gather_nd import gather_nd
 from jaxdml._operators.dequantize_linear import dequantize_linear
 from jaxdml._operators.dynamic_quantize_linear import DynamicQuantization, dynamic_quantize_linear
+from jaxdml._operators.argmax import argmax
+from jaxdml._operators.argmin import argmin
 from jaxdml._operators.matrix_multiply_integer import matrix_multiply_integer
 from jaxdml._operators.matrix_multiply_integer_to_float import matrix_multiply_integer_to_float
 from jaxdml._operators.quantize_linear import quantize_linear
@@ -25,6 +27,8 @@ __all__ = [
     "PackedMatrix",
     "TopK",
     "dequantize_linear",
+    "argmax",
+    "argmin",
     "directml",
     "gather",
     "gather_elements",

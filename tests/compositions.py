@@ -11,7 +11,7 @@ from jax.sharding import PartitionSpec as P
 
 import jaxdml
 from jaxdml import reference
-from jaxdml._lowerings import indexed_write, integer_product, selection
+from jaxdml._lowerings import extremes, indexed_write, integer_product, selection
 from tests.strategies import data
 
 Arrays = tuple[np.ndarray, ...]
@@ -364,5 +364,24 @@ COMPOSITIONS["matrix_multiply_integer_to_float"] = Composition(
     derivative=_scaled,
     mapped={"scales_and_bias": (1, 4, 6)},
     columns=("jit", "jit_rows_and_columns", "cond", "vmap_scales_and_bias", "vjp", "leak_checks", "x64", "exported"),
+_ARGMAX = Composition(
+    draw=lambda rng, tame: (_floats(rng, tame, (2, 4, 8)),),
+    layouts={
+        "axis": Layout((P("x", None, "y"),), (P("x", None),), "y"),
+        "axis_and_others": Layout((P(None, "y", "x"),), (P(None, "y"),), "x"),
+        "batch": Layout((P("x", "y", None),), (P("x", "y"),), independent=True),
+    },
+    methods=tuple(extremes.METHODS),
+    draw_long=lambda rng, tame: (_floats(rng, tame, (2, 4, 530)),),
+    columns=(
+        *("jit", "jit_axis_and_others", "jit_batch", "cond", "vmap_nested", "vmap_middle", "vmap_several", "vmap_x"),
+        *("linearize", "checkpoint", "implementations", "leak_checks", "x64", "exported"),
+    ),
+)
+COMPOSITIONS["argmax"] = _ARGMAX
+COMPOSITIONS["argmin"] = replace(
+    _ARGMAX,
+    options={"select_last_index": True},
+    columns=("jit", "jit_batch", "vmap_nested", "leak_checks"),
 )
 """By the operator's name, or by that of another way to call it."""

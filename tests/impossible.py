@@ -57,6 +57,12 @@ def _results_are_wider_than_arguments(name):
     assert max(x.itemsize for x in arguments) < min(x.itemsize for x in oracle(name, *arguments))
 
 
+def _results_are_smaller_than_arguments(name):
+    """Prove that every argument takes more memory than any result."""
+    arguments = operands(name)
+    assert min(x.nbytes for x in arguments) > max(x.nbytes for x in oracle(name, *arguments))
+
+
 def impossible(name, column, placement):
     """Return why a cell is impossible, and its proof; None if it is not."""
     if placement == "axis_name" and not layouts_of(name, placement):
@@ -65,6 +71,8 @@ def impossible(name, column, placement):
         return "no result has blocks of the shape of the argument's", _no_result_lies_where_the_argument_lies
     if column == "donation" and name == "matrix_multiply_integer":
         return "a result is wider than the arguments", _results_are_wider_than_arguments
+    if column == "donation" and name in ("argmax", "argmin"):
+        return "a result is smaller than the argument", _results_are_smaller_than_arguments
     if column != "checkify_index" or name == "quantized_linear_matrix_multiply":
         return None
     if placement == "explicit":

@@ -1,9 +1,13 @@
 """Small sharded calls: one for each rule of what may be sent between devices."""
 
 from benchmarks.sharded_calls import gather, product, scatter_elements, scatter_nd, top_k
+from benchmarks.sharded_calls import argmax, product, scatter_elements, scatter_nd, top_k
 from benchmarks.shardings import TWO
 
 SMALL = (
+    argmax("the axis", (2, 512), None, "d"),
+    argmax("the axis and the batch, not the last axis", (64, 8), "d", "e", axis=0, axes=TWO),
+    argmax("the batch", (16, 40), "d"),
     top_k("the axis, 1-D", (4096,), 8, "d"),
     top_k("the axis, not the last one", (2, 1024, 3), 4, None, "d", axis=1),
     top_k("the axis and the batch", (4, 256), 3, "d", "e", axes=TWO),

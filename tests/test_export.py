@@ -71,6 +71,13 @@ CASES = (
         ("n >= 3",),
         alone="bn",
     ),
+    Case(
+        "argmax",
+        (("bfloat16", "b", "n", "c"),),
+        ({"b": 2, "n": 3, "c": 5}, {"b": 9, "n": 40, "c": 1}),
+        {"axis": (0, 1)},
+    ),
+    Case("argmin", (("int8", "b", 600),), ({"b": 2}, {"b": 9}), {"select_last_index": True}),
     Case("scatter_nd", (("bfloat16", "m", "c"), ("uint32", "u", 1), ("bfloat16", "u", "c")), _WRITES, _LAST, alone="m"),
     Case(
         "scatter_nd",

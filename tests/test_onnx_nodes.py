@@ -3,6 +3,7 @@
 import importlib
 from collections import Counter
 from contextlib import nullcontext
+from functools import partial
 
 import jax
 import numpy as np
@@ -28,6 +29,8 @@ AT_LEAST = Counter(
         "QuantizeLinear": 13,
         "DequantizeLinear": 14,
         "DynamicQuantizeLinear": 3,
+        "ArgMax": 16,
+        "ArgMin": 16,
     }
 )
 """How many cases onnx 1.23.2 has for each operator type. 1.17 has fewer, and wrong answers for int8."""
@@ -75,6 +78,12 @@ def top_k(operators, x, k, *, largest=1, sorted=1, **axis):
     assert sorted == 1
     values, indices = operators.top_k(x, int(k.item()), direction=DIRECTIONS[largest], **axis)
     return values, np.asarray(indices).astype(np.int64)
+
+
+def extreme(name, operators, x, *, axis=0, keepdims=1, select_last_index=0):
+    call = getattr(operators, name)
+    indices = call(x, axis=axis, keepdims=bool(keepdims), select_last_index=bool(select_last_index))
+    return [np.asarray(indices).astype(np.int64)]
 
 
 def scatter_nd(operators, x, indices, updates, *, reduction=b"none"):
@@ -141,6 +150,8 @@ CALLS = {
     "Gather": gather,
     "GatherElements": gather_elements,
     "GatherND": gather_nd,
+    "ArgMax": partial(extreme, "argmax"),
+    "ArgMin": partial(extreme, "argmin"),
 }
 
 

@@ -97,6 +97,12 @@ CASES = {
         P("y"),
         "x",
     ),
+    "argmax, both axes sharded": Case(
+        "argmax", (floats(8, 3, 6),), (P("x", None, "y"),), {"axis": (0, 2)}, P(), ("x", "y")
+    ),
+    "argmin, axis and batch sharded": Case(
+        "argmin", (integers("int8", 4, 64),), (P("y", "x"),), {"select_last_index": True}, P("y"), "x"
+    ),
     "scatter_nd, rows and slices sharded": Case(
         "scatter_nd",
         (integers("int8", 8, 4), indices(8, 9, 1), integers("int8", 9, 4)),

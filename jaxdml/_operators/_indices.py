@@ -6,12 +6,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxdml._algorithms.sizes import at_most
 from jaxdml._base.dtypes import INDICES
 from jaxdml._lowerings import indexed_write
 from jaxdml._operators._arguments import Call, native, x64_enabled
 
 MODES = ("drop", "clip", "promise_in_bounds")
 DUPLICATES = ("unspecified", "last", "unique")
+
+_INDEX_DTYPES = ("uint32", "int32", "uint64", "int64")
 
 
 def check_indices(call: Call) -> np.ndarray[Any, Any] | jax.Array:
@@ -63,3 +66,22 @@ def check_updates(
     if updates.shape != shape:
         rule = f"updates must have the shape {list(shape)}, {shape_rule}; got {list(updates.shape)}."
         call.fail(TypeError, rule, advice or f"Pass updates of shape {list(shape)}.")
+
+
+def index_dtype_for(call: Call, requested: Any, n: int) -> np.dtype[Any]:
+    """Return the dtype of indices that are a result, uint32 by default; require it to count ``n`` elements."""
+    allowed = _INDEX_DTYPES if x64_enabled() else _INDEX_DTYPES[:2]
+    try:
+        dtype = np.dtype("uint32" if requested is None else requested)
+    except TypeError:
+        dtype = None
+    if dtype is None or str(dtype) not in allowed:
+        rule = f"index_dtype must be one of {', '.join(allowed)}; got {str(dtype or requested)!r}."
+        wide = dtype is not None and str(dtype) in _INDEX_DTYPES
+        call.fail(
+            TypeError, rule, "Enable jax_enable_x64 for 64-bit indices." if wide else "Pass index_dtype='uint32'."
+        )
+    if at_most(n - 1, np.iinfo(dtype).max) is False:
+        rule = f"index_dtype {dtype} cannot count the {n} elements of the axis."
+        call.fail(TypeError, rule, "Pass a wider index_dtype.")
+    return dtype

@@ -14,12 +14,12 @@ from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._base.dtypes import SELECTABLE
 from jaxdml._base.shapes import is_static
 from jaxdml._lowerings import selection
-from jaxdml._operators._arguments import Call, x64_enabled
+from jaxdml._operators._arguments import Call
+from jaxdml._operators._indices import index_dtype_for
 from jaxdml._sharding.layout import Layout, axis_size, layout, on_shards
 from jaxdml._sharding.selection import select
 
 _DIRECTIONS = {"decreasing": AxisDirection.DECREASING, "increasing": AxisDirection.INCREASING}
-_INDEX_DTYPES = ("uint32", "int32", "uint64", "int64")
 
 
 class TopK(NamedTuple):
@@ -116,7 +116,7 @@ def top_k(
         lambda name: selection.why_not(name, block, of_block, x.dtype.itemsize, rows),
         selection.ONLY_ON,
     )
-    direction, index_dtype = _direction(call, direction), _index_dtype(call, index_dtype, n)
+    direction, index_dtype = _direction(call, direction), index_dtype_for(call, index_dtype, n)
     return _top_k(x, k, axis, direction, index_dtype, implementation, refusal, where)
 
 
@@ -126,24 +126,6 @@ def _direction(call: Call, value: Any) -> AxisDirection:
         return AxisDirection(int(value))
     call.choice("direction", value, _DIRECTIONS)
     return _DIRECTIONS[value]
-
-
-def _index_dtype(call: Call, requested: Any, n: int) -> np.dtype[Any]:
-    allowed = _INDEX_DTYPES if x64_enabled() else _INDEX_DTYPES[:2]
-    try:
-        dtype = np.dtype("uint32" if requested is None else requested)
-    except TypeError:
-        dtype = None
-    if dtype is None or str(dtype) not in allowed:
-        rule = f"index_dtype must be one of {', '.join(allowed)}; got {str(dtype or requested)!r}."
-        wide = dtype is not None and str(dtype) in _INDEX_DTYPES
-        call.fail(
-            TypeError, rule, "Enable jax_enable_x64 for 64-bit indices." if wide else "Pass index_dtype='uint32'."
-        )
-    if at_most(n - 1, np.iinfo(dtype).max) is False:
-        rule = f"index_dtype {dtype} cannot count the {n} elements of the axis."
-        call.fail(TypeError, rule, "Pass a wider index_dtype.")
-    return dtype
 
 
 @partial(jax.jit, static_argnums=(1, 2, 3, 4, 5, 6, 7), inline=True)

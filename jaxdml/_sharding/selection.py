@@ -40,7 +40,7 @@ def select(
     values, places = selection.select(x, min(k, n) if over else k, direction, implementation, refusal)
     if not over:
         return values, places.astype(index_dtype)
-    candidates, places = _from_all_shards(values, places, over)
+    candidates, places = from_all_shards(values, places, over)
     shards = lax.broadcasted_iota(index_dtype, places.shape, places.ndim - 2)
     indices = places.astype(index_dtype) + shards * index_dtype.type(n)
     candidates, indices = (part.reshape(*part.shape[:-2], -1) for part in (candidates, indices))
@@ -48,7 +48,7 @@ def select(
     return values, take_along_last(indices, first)
 
 
-def _from_all_shards(values: jax.Array, places: jax.Array, over: Names) -> tuple[jax.Array, jax.Array]:
+def from_all_shards(values: jax.Array, places: jax.Array, over: Names) -> tuple[jax.Array, jax.Array]:
     """Return the values and places ``[..., k]`` of all shards, ``[..., shards, k]``.
 
     They go together, as words of 32 bits, because a second collective would take as long as the first.

@@ -16,6 +16,8 @@ from jaxdml.directml.structs.gather_nd import GatherNd1OperatorDesc, GatherNdOpe
 from jaxdml.directml.structs._quantization import QuantizationType
 from jaxdml.directml.structs.dequantize_linear import DequantizeOperatorDesc, ElementWiseDequantizeLinearOperatorDesc
 from jaxdml.directml.structs.dynamic_quantize_linear import DynamicQuantizeLinearOperatorDesc
+from jaxdml.directml.structs.argmax import ArgmaxOperatorDesc
+from jaxdml.directml.structs.argmin import ArgminOperatorDesc
 from jaxdml.directml.structs.matrix_multiply_integer import MatrixMultiplyIntegerOperatorDesc
 from jaxdml.directml.structs.matrix_multiply_integer_to_float import MatrixMultiplyIntegerToFloatOperatorDesc
 from jaxdml.directml.structs.quantize_linear import ElementWiseQuantizeLinearOperatorDesc, QuantizeOperatorDesc
@@ -26,6 +28,8 @@ from jaxdml.directml.structs.top_k import TopK1OperatorDesc, TopKOperatorDesc
 
 __all__ = [
     "SUPPORT",
+    "ArgmaxOperatorDesc",
+    "ArgminOperatorDesc",
     "AxisDirection",
     "BufferTensorDesc",
     "CompiledOperator",

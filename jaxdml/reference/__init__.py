@@ -9,6 +9,8 @@ from jaxdml.reference._gather_elements import gather_elements
 from jaxdml.reference._gather_nd import gather_nd
 from jaxdml.reference._dequantize_linear import dequantize_linear
 from jaxdml.reference._dynamic_quantize_linear import dynamic_quantize_linear
+from jaxdml.reference._argmax import argmax
+from jaxdml.reference._argmin import argmin
 from jaxdml.reference._matrix_multiply_integer import matrix_multiply_integer
 from jaxdml.reference._matrix_multiply_integer_to_float import matrix_multiply_integer_to_float
 from jaxdml.reference._quantize_linear import quantize_linear
@@ -27,6 +29,9 @@ __all__ = [
     "matrix_multiply_integer",
     "matrix_multiply_integer_to_float",
     "quantize_linear",
+    "argmax",
+    "argmin",
+    "matrix_multiply_integer",
     "quantized_linear_matrix_multiply",
     "scatter_elements",
     "scatter_nd",

@@ -1,0 +1,39 @@
+"""Define ``argmax``."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
+
+from jaxdml.reference._extremes import find
+
+
+def argmax(
+    x: ArrayLike,
+    *,
+    axis: int | Sequence[int] = -1,
+    keepdims: bool = False,
+    select_last_index: bool = False,
+    index_dtype: DTypeLike | None = None,
+) -> np.ndarray[Any, Any]:
+    """Go through the elements and keep the index of the greatest one, or of the first NaN.
+
+    Args:
+      x: real array.
+      axis: the axis to search, or several.
+      keepdims: whether the result keeps these axes, with length 1.
+      select_last_index: whether the last of equal elements is chosen.
+      index_dtype: dtype of the indices, by default uint32.
+
+    Returns:
+      The indices, row-major over the axes in the order of the array's dimensions.
+
+    Source:
+      DML_ARGMAX_OPERATOR_DESC.
+
+    Example:
+      >>> reference.argmax(np.array([1.0, 3.0, 2.0, 3.0])).tolist()
+      1
+    """
+    return find(x, axis, keepdims, select_last_index, index_dtype, least=False)
