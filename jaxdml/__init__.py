@@ -6,13 +6,13 @@ from jaxdml._algorithms.quantized.packed_matrix import PackedMatrix
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._base.version import __version__ as __version__
 from jaxdml._operators._packing import prepack
+from jaxdml._operators.argmax import argmax
+from jaxdml._operators.argmin import argmin
+from jaxdml._operators.dequantize_linear import dequantize_linear
+from jaxdml._operators.dynamic_quantize_linear import DynamicQuantization, dynamic_quantize_linear
 from jaxdml._operators.gather import gather
 from jaxdml._operators.gather_elements import gather_elements
 from jaxdml._operators.gather_nd import gather_nd
-from jaxdml._operators.dequantize_linear import dequantize_linear
-from jaxdml._operators.dynamic_quantize_linear import DynamicQuantization, dynamic_quantize_linear
-from jaxdml._operators.argmax import argmax
-from jaxdml._operators.argmin import argmin
 from jaxdml._operators.matrix_multiply_integer import matrix_multiply_integer
 from jaxdml._operators.matrix_multiply_integer_to_float import matrix_multiply_integer_to_float
 from jaxdml._operators.quantize_linear import quantize_linear
@@ -26,14 +26,14 @@ __all__ = [
     "DynamicQuantization",
     "PackedMatrix",
     "TopK",
-    "dequantize_linear",
     "argmax",
     "argmin",
+    "dequantize_linear",
     "directml",
+    "dynamic_quantize_linear",
     "gather",
     "gather_elements",
     "gather_nd",
-    "dynamic_quantize_linear",
     "matrix_multiply_integer",
     "matrix_multiply_integer_to_float",
     "prepack",

@@ -244,51 +244,6 @@ COMPOSITIONS["packed_product"] = replace(
         *("implementations", "leak_checks", "x64", "exported"),
     ),
 )
-COMPOSITIONS["quantize_linear"] = Composition(
-    draw=lambda rng, tame: (
-        _floats(rng, tame, (4, 8)), _floats(rng, tame, (8,)), rng.integers(-128, 128, 8).astype(np.int8)
-    ),
-    layouts={
-        "rows_and_columns": Layout((P("x", "y"), P("y"), P("y")), (P("x", "y"),)),
-        "columns": Layout((P(None, "y"), P("y"), P("y")), (P(None, "y"),), independent=True),
-    },
-    options={"axis": -1},
-    differentiable=(0, 1),
-    mapped={"x": (0,), "scales": (1,), "zero_points": (2,)},
-    mapped_on_meshes={"x_and_zero_points": (0, 2)},
-    columns=(
-        *("jit", "jit_columns", "cond", "vmap_nested", "vmap_x", "vmap_scales", "vmap_zero_points"),
-        *("vmap_x_and_zero_points", "leak_checks", "x64", "exported"),
-    ),
-)  # fmt: skip
-COMPOSITIONS["dequantize_linear"] = Composition(
-    draw=lambda rng, tame: (
-        rng.integers(-128, 128, (4, 8)).astype(np.int8),
-        _floats(rng, tame, (4, 3)),
-        rng.integers(9, size=(1, 3)).astype(np.int8),
-    ),
-    layouts={
-        "rows_and_columns": Layout((P("x", "y"), P("x"), P()), (P("x", "y"),)),
-        "rows": Layout((P("x"), P("x"), P()), (P("x"),), independent=True),
-    },
-    options={"axis": -1, "block_size": 3},
-    differentiable=(1,),
-    derivative=lambda tangents, at: oracle("dequantize_linear", *tangents)[0],
-    mapped={"x": (0,), "scales": (1,), "zero_points": (2,)},
-    mapped_on_meshes={"scales": (1,)},
-    columns=(
-        *("jit", "jit_rows", "cond", "vmap_nested", "vmap_x", "vmap_scales", "vmap_zero_points", "jvp", "vjp"),
-        *("leak_checks", "x64", "exported"),
-    ),
-)  # fmt: skip
-COMPOSITIONS["dynamic_quantize_linear"] = Composition(
-    draw=lambda rng, tame: (_floats(rng, tame, (4, 8)),),
-    layouts={
-        "columns": Layout((P(None, "y"),), (P(None, "y"), P(), P()), "y"),
-        "rows_and_columns": Layout((P("x", "y"),), (P("x", "y"), P(), P())),
-        "whole": Layout((P(),), (P(),) * 3, independent=True),
-    },
-    columns=("jit", "jit_rows_and_columns", "cond", "vmap_nested", "vmap_x", "leak_checks", "x64", "exported"),
 
 
 def _gathered(rng, tame, *, shape, indices):
@@ -335,6 +290,9 @@ COMPOSITIONS["gather_nd"] = replace(
         "columns": Layout((P(None, None, "x"), P()), (P(None, None, "x"),), independent=True),
     },
     derivative=partial(_read, "gather_nd"),
+)
+
+
 def _to_floats(rng, tame):
     """Draw the arguments of a product with float results; tame ones have so few bits that nothing is rounded."""
     a, a_scale, a_zero, b, b_scale, b_zero, *_ = _quantized(rng, tame)
@@ -364,6 +322,53 @@ COMPOSITIONS["matrix_multiply_integer_to_float"] = Composition(
     derivative=_scaled,
     mapped={"scales_and_bias": (1, 4, 6)},
     columns=("jit", "jit_rows_and_columns", "cond", "vmap_scales_and_bias", "vjp", "leak_checks", "x64", "exported"),
+)
+COMPOSITIONS["quantize_linear"] = Composition(
+    draw=lambda rng, tame: (
+        _floats(rng, tame, (4, 8)), _floats(rng, tame, (8,)), rng.integers(-128, 128, 8).astype(np.int8)
+    ),
+    layouts={
+        "rows_and_columns": Layout((P("x", "y"), P("y"), P("y")), (P("x", "y"),)),
+        "columns": Layout((P(None, "y"), P("y"), P("y")), (P(None, "y"),), independent=True),
+    },
+    options={"axis": -1},
+    differentiable=(0, 1),
+    mapped={"x": (0,), "scales": (1,), "zero_points": (2,)},
+    mapped_on_meshes={"x_and_zero_points": (0, 2)},
+    columns=(
+        *("jit", "jit_columns", "cond", "vmap_nested", "vmap_x", "vmap_scales", "vmap_zero_points"),
+        *("vmap_x_and_zero_points", "leak_checks", "x64", "exported"),
+    ),
+)  # fmt: skip
+COMPOSITIONS["dequantize_linear"] = Composition(
+    draw=lambda rng, tame: (
+        rng.integers(-128, 128, (4, 8)).astype(np.int8),
+        _floats(rng, tame, (4, 3)),
+        rng.integers(9, size=(1, 3)).astype(np.int8),
+    ),
+    layouts={
+        "rows_and_columns": Layout((P("x", "y"), P("x"), P()), (P("x", "y"),)),
+        "rows": Layout((P("x"), P("x"), P()), (P("x"),), independent=True),
+    },
+    options={"axis": -1, "block_size": 3},
+    differentiable=(1,),
+    derivative=lambda tangents, at: oracle("dequantize_linear", *tangents)[0],
+    mapped={"x": (0,), "scales": (1,), "zero_points": (2,)},
+    mapped_on_meshes={"scales": (1,)},
+    columns=(
+        *("jit", "jit_rows", "cond", "vmap_nested", "vmap_x", "vmap_scales", "vmap_zero_points", "jvp", "vjp"),
+        *("leak_checks", "x64", "exported"),
+    ),
+)  # fmt: skip
+COMPOSITIONS["dynamic_quantize_linear"] = Composition(
+    draw=lambda rng, tame: (_floats(rng, tame, (4, 8)),),
+    layouts={
+        "columns": Layout((P(None, "y"),), (P(None, "y"), P(), P()), "y"),
+        "rows_and_columns": Layout((P("x", "y"),), (P("x", "y"), P(), P())),
+        "whole": Layout((P(),), (P(),) * 3, independent=True),
+    },
+    columns=("jit", "jit_rows_and_columns", "cond", "vmap_nested", "vmap_x", "leak_checks", "x64", "exported"),
+)
 _ARGMAX = Composition(
     draw=lambda rng, tame: (_floats(rng, tame, (2, 4, 8)),),
     layouts={

@@ -1,7 +1,6 @@
 """Small sharded calls: one for each rule of what may be sent between devices."""
 
-from benchmarks.sharded_calls import gather, product, scatter_elements, scatter_nd, top_k
-from benchmarks.sharded_calls import argmax, product, scatter_elements, scatter_nd, top_k
+from benchmarks.sharded_calls import argmax, gather, product, scatter_elements, scatter_nd, top_k
 from benchmarks.shardings import TWO
 
 SMALL = (

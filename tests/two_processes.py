@@ -149,6 +149,22 @@ CASES = {
     "product, K and rows sharded": Case(
         "quantized_linear_matrix_multiply", product(4, 32, 5), product_specs("y", "x", None), {}, P("y"), "x"
     ),
+    "product with float results, K and columns sharded": Case(
+        "matrix_multiply_integer_to_float",
+        (
+            *(integers("int8", 3, 32), np.float32([0.1, 0.2, 0.3]), integers("int8", 3)),
+            *(
+                integers("uint8", 32, 4),
+                np.float32([0.7, 0.8, 0.9, 1.1]),
+                integers("uint8", 4),
+                np.float32([1, 2, 3, 4]),
+            ),
+        ),
+        (P(None, "x"), P(), P(), P("x", "y"), P("y"), P("y"), P("y")),
+        {},
+        P(None, "y"),
+        "x",
+    ),
     "quantizing, by columns, sharded both ways": Case(
         "quantize_linear",
         (floats(4, 6), scales(6), integers("int8", 6)),
@@ -169,21 +185,6 @@ CASES = {
         {},
         jaxdml.DynamicQuantization(P("y", "x"), P(), P()),
         BOTH,
-    "product with float results, K and columns sharded": Case(
-        "matrix_multiply_integer_to_float",
-        (
-            *(integers("int8", 3, 32), np.float32([0.1, 0.2, 0.3]), integers("int8", 3)),
-            *(
-                integers("uint8", 32, 4),
-                np.float32([0.7, 0.8, 0.9, 1.1]),
-                integers("uint8", 4),
-                np.float32([1, 2, 3, 4]),
-            ),
-        ),
-        (P(None, "x"), P(), P(), P("x", "y"), P("y"), P("y"), P("y")),
-        {},
-        P(None, "y"),
-        "x",
     ),
     "product of integers, K and columns sharded": Case(
         "matrix_multiply_integer",

@@ -10,14 +10,14 @@ from jaxdml.directml._json import from_json, to_json
 from jaxdml.directml._support import TensorSupport
 from jaxdml.directml._tables import SUPPORT, OperatorType
 from jaxdml.directml._tensors import BufferTensorDesc
+from jaxdml.directml.structs._quantization import QuantizationType
+from jaxdml.directml.structs.argmax import ArgmaxOperatorDesc
+from jaxdml.directml.structs.argmin import ArgminOperatorDesc
+from jaxdml.directml.structs.dequantize_linear import DequantizeOperatorDesc, ElementWiseDequantizeLinearOperatorDesc
+from jaxdml.directml.structs.dynamic_quantize_linear import DynamicQuantizeLinearOperatorDesc
 from jaxdml.directml.structs.gather import GatherOperatorDesc
 from jaxdml.directml.structs.gather_elements import GatherElementsOperatorDesc
 from jaxdml.directml.structs.gather_nd import GatherNd1OperatorDesc, GatherNdOperatorDesc
-from jaxdml.directml.structs._quantization import QuantizationType
-from jaxdml.directml.structs.dequantize_linear import DequantizeOperatorDesc, ElementWiseDequantizeLinearOperatorDesc
-from jaxdml.directml.structs.dynamic_quantize_linear import DynamicQuantizeLinearOperatorDesc
-from jaxdml.directml.structs.argmax import ArgmaxOperatorDesc
-from jaxdml.directml.structs.argmin import ArgminOperatorDesc
 from jaxdml.directml.structs.matrix_multiply_integer import MatrixMultiplyIntegerOperatorDesc
 from jaxdml.directml.structs.matrix_multiply_integer_to_float import MatrixMultiplyIntegerToFloatOperatorDesc
 from jaxdml.directml.structs.quantize_linear import ElementWiseQuantizeLinearOperatorDesc, QuantizeOperatorDesc

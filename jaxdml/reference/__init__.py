@@ -4,13 +4,13 @@ The functions take and return NumPy arrays. Their signatures are those of the pu
 ``implementation``. They do not check their arguments: they return the answer to a valid call.
 """
 
+from jaxdml.reference._argmax import argmax
+from jaxdml.reference._argmin import argmin
+from jaxdml.reference._dequantize_linear import dequantize_linear
+from jaxdml.reference._dynamic_quantize_linear import dynamic_quantize_linear
 from jaxdml.reference._gather import gather
 from jaxdml.reference._gather_elements import gather_elements
 from jaxdml.reference._gather_nd import gather_nd
-from jaxdml.reference._dequantize_linear import dequantize_linear
-from jaxdml.reference._dynamic_quantize_linear import dynamic_quantize_linear
-from jaxdml.reference._argmax import argmax
-from jaxdml.reference._argmin import argmin
 from jaxdml.reference._matrix_multiply_integer import matrix_multiply_integer
 from jaxdml.reference._matrix_multiply_integer_to_float import matrix_multiply_integer_to_float
 from jaxdml.reference._quantize_linear import quantize_linear
@@ -20,18 +20,16 @@ from jaxdml.reference._scatter_nd import scatter_nd
 from jaxdml.reference._top_k import top_k
 
 __all__ = [
+    "argmax",
+    "argmin",
+    "dequantize_linear",
+    "dynamic_quantize_linear",
     "gather",
     "gather_elements",
     "gather_nd",
     "matrix_multiply_integer",
-    "dequantize_linear",
-    "dynamic_quantize_linear",
-    "matrix_multiply_integer",
     "matrix_multiply_integer_to_float",
     "quantize_linear",
-    "argmax",
-    "argmin",
-    "matrix_multiply_integer",
     "quantized_linear_matrix_multiply",
     "scatter_elements",
     "scatter_nd",
