@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from jax.experimental import checkify
 from jax.sharding import PartitionSpec as P
-from jax.test_util import check_grads
 
 import jaxdml
 from jaxdml import reference
@@ -84,14 +83,12 @@ def test_64_bit_indices_are_never_cut():
     assert jax.jit(lambda x: jaxdml.gather(x, indices))(x).tolist() == clipped
     assert jaxdml.gather(x, indices, mode="fill", fill_value=7).tolist() == [7, 7, 7, 7, 7, 7, 3]
     with jax.enable_x64(True):
-        wide, one, column = jnp.asarray(indices), jnp.asarray(indices[0]), jnp.asarray(indices[:, None])
-    assert jaxdml.gather(x, wide).tolist() == clipped
-    assert jaxdml.gather(x, one) == jaxdml.gather(x, indices[0]) == 4
+        wide, one = jnp.asarray(indices), jnp.asarray(indices[0])
     assert jaxdml.gather_elements(x, wide).tolist() == clipped
-    assert jaxdml.gather_nd(x, column).tolist() == clipped
+    assert jaxdml.gather(x, one) == jaxdml.gather(x, indices[0]) == 4
 
 
-@grid(dtype=[OneOf(*WIDE, np.dtype(np.complex128))], mode=["clip", "fill"], index_dtype=[None, *INDEX_DTYPES])
+@grid(dtype=[OneOf(*WIDE, np.dtype(np.complex128))], mode=[OneOf("clip", "fill")], index_dtype=[None, *INDEX_DTYPES])
 def test_64_bit_values_and_indices_with_x64(dtype, mode, index_dtype):
     with jax.enable_x64(True):
         x = any_values(np.random.default_rng(0), (3, 6), dtype)
@@ -150,14 +147,14 @@ def test_the_gradient_adds_up_what_was_read(mode, expected, dtype):
     assert jax.jit(jax.grad(loss))(np.zeros(4, dtype)).tolist() == expected
 
 
-@pytest.mark.parametrize(("mode", "axis", "derivatives"), [("clip", 0, "rev"), ("fill", 1, "fwd")])
-def test_derivatives_of_every_order(mode, axis, derivatives):
-    @jax.jit
-    def read_and_bend(x):
-        return jnp.sin(jaxdml.gather(x, INDICES, axis=axis, mode=mode))
+@pytest.mark.parametrize(("mode", "reads"), [("clip", [1, 2, 0, 2]), ("fill", [0, 2, 0, 1])])
+def test_second_derivatives_add_up_too(mode, reads):
+    def sum_of_cubes(x):
+        return (jaxdml.gather(x, INDICES, axis=1, mode=mode) ** 3).sum()
 
-    x = np.random.default_rng(0).standard_normal((4, 4), np.float32)
-    check_grads(read_and_bend, (x,), order=2, modes=[derivatives], rtol=0.05, atol=0.05)
+    x = np.array([[1, 2, 3, 4]], np.float32)
+    hessian = jax.jit(jax.hessian(sum_of_cubes))(x)
+    assert hessian[0, :, 0].tolist() == np.diag(6 * x[0] * reads).tolist()
 
 
 def test_differentiating_changes_no_bit_and_integers_have_no_derivative():

@@ -253,6 +253,41 @@ def test_scatter_elements_drops_an_update_for_which_onnxruntime_refuses_them_all
     assert_same_bits(got, theirs_of_scatter("ScatterElements", x, indices, updates, axis=1))
 
 
+# Gather, GatherElements, GatherND
+
+READS = [
+    ("gather", "Gather", (5, 4), (2, 3), 5, {"axis": 0}),
+    ("gather", "Gather", (3, 6, 2), (), 2, {"axis": -1}),
+    ("gather_elements", "GatherElements", (3, 6), (3, 9), 6, {"axis": 1}),
+    ("gather_nd", "GatherND", (4, 4, 3), (5, 2), 4, {}),
+    ("gather_nd", "GatherND", (2, 5, 3), (2, 4, 1), 5, {"batch_dims": 1}),
+]
+"""The operator, the node, the shapes of x and of the indices, the size of what they index, and the attributes."""
+
+
+@grid(read=READS, dtype=MOVED)
+def test_the_gathers_read_what_onnxruntime_reads(read, dtype):
+    ours, theirs, shape, index_shape, size, options = read
+    rng = np.random.default_rng(0)
+    judge = session(theirs, 16, (dtype, np.dtype(np.int64)), (dtype,), **options)
+    for _ in range(20):
+        x, indices = bits_for(rng, shape, dtype), rng.integers(-size, size, index_shape)
+        (want,) = judge(x, np.asarray(indices))
+        assert_same_bits(getattr(jaxdml, ours)(jax.device_put(x), indices, **options), want)
+
+
+@pytest.mark.parametrize("read", READS, ids=lambda read: read[0])
+def test_the_gathers_clip_an_index_that_onnxruntime_refuses(read):
+    ours, theirs, shape, index_shape, size, options = read
+    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    judge = session(theirs, 16, (x.dtype, np.dtype(np.int64)), (x.dtype,), **options)
+    for index, nearest in ((size, size - 1), (-size - 1, 0)):
+        with pytest.raises((errors.InvalidArgument, errors.Fail)):
+            judge(x, np.full(index_shape, index))
+        (want,) = judge(x, np.full(index_shape, nearest))
+        assert_same_bits(getattr(jaxdml, ours)(x, np.full(index_shape, index), **options), want)
+
+
 # QLinearMatMul
 
 MULTIPLIED = [("uint8", "uint8", "uint8"), ("uint8", "int8", "uint8"), ("int8", "int8", "int8")]
