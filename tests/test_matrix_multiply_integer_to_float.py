@@ -118,6 +118,7 @@ def test_large_results_with_usual_scales_and_with_any():
             bias[::2] = -sa[0] * sb[::2] * np.float32(a[0].astype(int) @ (b[:, ::2].astype(int) + 1))
         agrees((a, sa, np.uint8(0), b, sb, np.int8(-1), bias))
     usual = floats(rng, (n,), "usual")
+    agrees((a, np.float32(0.5), None, b, usual, None, None))
     # Nothing is unusual but some bias: a subnormal number is not a zero.
     for unusual in (1e-40, 0.0, -0.0):
         bias = np.where(np.arange(n) % 2, np.float32(unusual), usual).astype(np.float32)
