@@ -144,6 +144,7 @@ CASES = {
         {},
         jaxdml.DynamicQuantization(P("y", "x"), P(), P()),
         BOTH,
+    ),
     "product with float results, K and columns sharded": Case(
         "matrix_multiply_integer_to_float",
         (
