@@ -289,6 +289,7 @@ COMPOSITIONS["dynamic_quantize_linear"] = Composition(
         "whole": Layout((P(),), (P(),) * 3, independent=True),
     },
     columns=("jit", "jit_rows_and_columns", "cond", "vmap_nested", "vmap_x", "leak_checks", "x64", "exported"),
+)
 
 
 def _to_floats(rng, tame):
