@@ -95,6 +95,7 @@ def test_blocks_have_a_scale_each(axis, block_size, scale, zero):
 
 def test_one_element_and_none():
     agrees(np.uint8(3), np.float32(0.5), np.uint8(4))
+    agrees(np.uint32(2**32 - 1), np.float32(0.5))
     agrees(np.zeros((0, 3), np.int8), np.ones((1, 3), np.float16))
 
 

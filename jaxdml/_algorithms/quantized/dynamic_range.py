@@ -27,8 +27,14 @@ def extremes(x: jax.Array) -> jax.Array:
       x: float32 of any shape.
     """
     bits = lax.bitcast_convert_type(x, jnp.int32)
-    numbers = jnp.where((bits & ~_SIGN) > _INFINITY, 0, bits)
-    return jnp.stack([jnp.max(part, initial=0) for part in (numbers, numbers ^ _SIGN)])
+    numbers = jnp.atleast_1d(jnp.where((bits & ~_SIGN) > _INFINITY, 0, bits))
+    zero = np.int32(0)
+    # One reduction of both is several times faster on a CPU than two.
+    return jnp.stack(lax.reduce((numbers, numbers ^ _SIGN), (zero, zero), _greater, range(x.ndim)))
+
+
+def _greater(left: tuple[jax.Array, jax.Array], right: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, ...]:
+    return tuple(map(lax.max, left, right))
 
 
 def scale_and_zero_point(extremes: jax.Array) -> tuple[jax.Array, jax.Array]:
