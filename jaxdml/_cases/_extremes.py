@@ -1,6 +1,5 @@
 """What the cases of ``argmax`` and ``argmin`` share."""
 
-import itertools
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -37,16 +36,17 @@ def _draw(shape: tuple[int, ...], dtype: np.dtype[Any], rng: np.random.Generator
 
 
 def layouts(name: str) -> tuple[Layout, ...]:
-    """Return arrays of every trap, each for the first and for the last of equal elements."""
+    """Return arrays of every trap, in turns for the first and for the last of equal elements."""
+    turn = DTYPES.index(name)
     return tuple(
         Layout(
             trap,
             partial(_draw, shape, np.dtype(name)),
-            {"axis": axis, "select_last_index": last},
+            {"axis": axis, "select_last_index": (turn + place) % 2 == 1},
             cases,
             "all at once",
         )
-        for (trap, shape, axis, cases), last in itertools.product(_SIZES, (False, True))
+        for place, (trap, shape, axis, cases) in enumerate(_SIZES)
     )
 
 
