@@ -215,6 +215,7 @@ def test_an_axis_without_elements_may_be_sharded():
     with jax.set_mesh(mesh):
         x = put(mesh, np.zeros((0, 4), np.float32), "y", "x")
         got = jax.jit(partial(jaxdml.gather, mode="fill", fill_value=3))(x, np.array([1, 2]))
+        assert jax.jit(jaxdml.gather)(put(mesh, np.zeros((4, 0), np.float32), "y"), np.array([-1])).shape == (1, 0)
     assert_same_bits(got, np.full((2, 4), 3, np.float32))
 
 
