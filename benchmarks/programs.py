@@ -77,6 +77,30 @@ def _scatters() -> Iterator[Call]:
             yield name, scatter, (*arguments, Shape(index_shape, dtype))
 
 
+_READS: tuple[tuple[str, str, tuple[int, ...], tuple[int, ...], dict[str, int]], ...] = (
+    *(("gather", "float32", (4096, 64), (512,), {}), ("gather", "bfloat16", (64, 300, 8), (3, 5), {"axis": 1})),
+    *(("gather", "int8", (4096,), (), {}), ("gather", "bool", (7, 9), (20,), {"axis": 1})),
+    *(
+        ("gather_elements", "float16", (300, 5), (40, 5), {}),
+        ("gather_elements", "complex64", (4, 6), (3, 9), {"axis": 1}),
+    ),
+    *(
+        ("gather_nd", "float8_e4m3fn", (64, 32, 8), (5, 2), {}),
+        ("gather_nd", "uint32", (3, 90, 2), (3, 7, 1), {"batch_dims": 1}),
+    ),
+)
+
+
+def _gathers() -> Iterator[Call]:
+    modes = ("clip", "fill", "promise_in_bounds")
+    for mode, index_dtype, (name, dtype, shape, index_shape, options) in itertools.product(
+        modes, ("int32", "uint32", "int8"), _READS
+    ):
+        call = f"{name} {mode} {dtype} {shape} {index_shape} {options} {index_dtype}"
+        read = partial(getattr(jaxdml, name), mode=mode, **options)
+        yield call, read, (Shape(shape, dtype), Shape(index_shape, index_dtype))
+
+
 _PRODUCTS: tuple[tuple[tuple[int, ...], tuple[int, ...], int, int, int], ...] = (
     *(((), (), *size) for size in ((1, 64, 48), (4, 5, 6), (64, 4096, 256), (65, 4096, 256), (64, 1024, 256))),
     *(
@@ -111,6 +135,7 @@ def calls() -> Iterator[Call]:
     """Yield the name, the function and the shapes of every call."""
     yield from _selections()
     yield from _scatters()
+    yield from _gathers()
     yield from _products()
 
 

@@ -42,18 +42,19 @@ def test_gather_agrees_with_the_oracle(of, dtype, mode, seed, index_dtype):
     check("gather", any_values(rng, shape, dtype), indices, axis=axis, mode=mode, fill_value=fill_value)
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float8_e4m3fn", "float8_e5m2"])
-@pytest.mark.parametrize("mode", ["clip", "fill"])
-def test_every_bit_pattern_of_a_narrow_float_is_moved(dtype, mode):
+@grid(
+    dtype=["bfloat16", OneOf("float16", "float8_e4m3fn", "float8_e5m2")],
+    pattern=[None, 0, OneOf(1, -127)],  # Clip; or fill with 0, with a subnormal number or with a signalling NaN.
+)
+def test_every_bit_pattern_of_a_narrow_float_is_moved(dtype, pattern):
     width = np.dtype(dtype).itemsize
     x = np.arange(2 ** (8 * width), dtype=f"uint{8 * width}").view(dtype)
     indices = np.arange(-9, len(x) + 9, dtype=np.int32)
     expected = x[np.clip(np.where(indices < 0, indices + len(x), indices), 0, len(x) - 1)]
-    options = {"mode": mode}
-    if mode == "fill":
-        # With a signalling NaN, or a subnormal number.
-        options["fill_value"] = x[0x7F81 if dtype == "bfloat16" else 1]
-        expected[indices >= len(x)] = options["fill_value"]
+    options = {}
+    if pattern is not None:
+        options = {"mode": "fill", "fill_value": x[pattern]}
+        expected[indices >= len(x)] = x[pattern]
     assert_same_bits(jax.jit(partial(jaxdml.gather, **options))(x, indices), expected)
 
 
@@ -214,6 +215,7 @@ def test_an_axis_without_elements_may_be_sharded():
     with jax.set_mesh(mesh):
         x = put(mesh, np.zeros((0, 4), np.float32), "y", "x")
         got = jax.jit(partial(jaxdml.gather, mode="fill", fill_value=3))(x, np.array([1, 2]))
+        assert jax.jit(jaxdml.gather)(put(mesh, np.zeros((4, 0), np.float32), "y"), np.array([-1])).shape == (1, 0)
     assert_same_bits(got, np.full((2, 4), 3, np.float32))
 
 

@@ -25,7 +25,7 @@ def read(x: jax.Array, indices: jax.Array, how: Reading, over: Mapping[int, Name
       over: for dimensions that indices address, the axes over which they are sharded.
     """
     block = block_of(x, over)
-    if block is None or x.size == 0:
+    if block is None or any(x.shape[d] == 0 for d in over):
         return indexed_read.read(x, indices, how)
     part, inside = indexed_read.read_block(x, indices, how, block)
     combine = _combine_floats if jnp.issubdtype(x.dtype, jnp.inexact) else _combine
