@@ -10,7 +10,7 @@ from jax import lax
 
 from jaxdml._algorithms.quantized.ieee import narrowed
 from jaxdml._algorithms.quantized.raw_product import RawProduct, accumulator
-from jaxdml._algorithms.quantized.scaled_sums import Scaling, is_usual, of_two_words, scaled_sum, usual_scaled_sum
+from jaxdml._algorithms.quantized.scaled_sums import Scaling, is_usual, of_two_words, plain_scaled_sum, scaled_sum
 from jaxdml._lowerings._partitioning import by_partitioning
 from jaxdml._lowerings._platform import Kernel, chain, run
 from jaxdml._lowerings.integer_product import Accumulator, DeepAccumulator, total
@@ -89,7 +89,7 @@ def _usual_or_any(raw: RawProduct, by: Scaling, *, shape: tuple[int, ...], dtype
     # Each branch computes the accumulator from the raw product. Computed before the branch, it would have to be stored.
     def plainly(raw: RawProduct, by: Scaling) -> jax.Array:
         whole = accumulator(raw, shape).astype(jnp.float32)
-        return narrowed(usual_scaled_sum(whole, by), dtype)
+        return narrowed(plain_scaled_sum(whole, by), dtype)
 
     result: jax.Array = lax.cond(is_usual(by), plainly, partial(_exactly, shape=shape, dtype=dtype), raw, by)
     return result

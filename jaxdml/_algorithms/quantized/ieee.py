@@ -88,9 +88,9 @@ def scaled(whole: jax.Array, scale: jax.Array) -> jax.Array:
     return _float(_one_nan(jnp.where(subnormal, _from_units(multiplied), multiplied)))
 
 
-def scaled_by_usual(whole: jax.Array, scale: jax.Array) -> jax.Array:
-    """Return ``whole * scale`` as ``scaled`` does, if no scale and no result is subnormal."""
-    return _float(_one_nan(_int_bits(whole * scale)))
+def one_nan(x: jax.Array) -> jax.Array:
+    """Return ``x`` with ``NAN`` for every NaN. A product ``x`` is then not contracted with a later addition."""
+    return _float(_one_nan(_int_bits(x)))
 
 
 def narrowed(x: jax.Array, dtype: jnp.dtype) -> jax.Array:
