@@ -10,7 +10,7 @@ from jax import lax
 
 from jaxdml._algorithms.quantized.ieee import narrowed
 from jaxdml._algorithms.quantized.raw_product import RawProduct, accumulator
-from jaxdml._algorithms.quantized.scaled_sums import Scaling, is_usual, of_two_words, scaled_sum, usual_scaled_sum
+from jaxdml._algorithms.quantized.scaled_sums import Scaling, is_usual, of_two_words, plain_scaled_sum, scaled_sum
 from jaxdml._lowerings._partitioning import by_partitioning
 from jaxdml._lowerings._platform import Kernel, chain, run
 from jaxdml._lowerings.integer_product import Accumulator, DeepAccumulator, total
@@ -78,18 +78,19 @@ def _exactly(raw: RawProduct, by: Scaling, *, shape: tuple[int, ...], dtype: jnp
     return narrowed(scaled_sum(whole, by), dtype)
 
 
+def _plainly(raw: RawProduct, by: Scaling, *, shape: tuple[int, ...], dtype: jnp.dtype) -> jax.Array:
+    whole = accumulator(raw, shape).astype(jnp.float32)
+    return narrowed(plain_scaled_sum(whole, by), dtype)
+
+
 def _usual_or_any(raw: RawProduct, by: Scaling, *, shape: tuple[int, ...], dtype: jnp.dtype) -> jax.Array:
     """Use plain operations if no result can be subnormal or infinite.
 
     This takes a branch on the data. On a CPU the branch costs nothing; on a GPU it would wait for the host.
     """
+    exactly, plainly = (partial(form, shape=shape, dtype=dtype) for form in (_exactly, _plainly))
     if math.prod(shape) <= FEW_OUTPUTS:
-        return _exactly(raw, by, shape=shape, dtype=dtype)
-
+        return exactly(raw, by)
     # Each branch computes the accumulator from the raw product. Computed before the branch, it would have to be stored.
-    def plainly(raw: RawProduct, by: Scaling) -> jax.Array:
-        whole = accumulator(raw, shape).astype(jnp.float32)
-        return narrowed(usual_scaled_sum(whole, by), dtype)
-
-    result: jax.Array = lax.cond(is_usual(by), plainly, partial(_exactly, shape=shape, dtype=dtype), raw, by)
+    result: jax.Array = lax.cond(is_usual(by), plainly, exactly, raw, by)
     return result

@@ -15,7 +15,6 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxdml._algorithms.bits import bits_of
-from jaxdml._algorithms.quantized.float_parts import decompose
 from jaxdml._algorithms.sizes import at_most
 
 _MANTISSA_BITS = 23
@@ -41,35 +40,36 @@ _SMALL_BITS = 127 - 64 << _MANTISSA_BITS
 
 
 def product(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Return float32 ``a * b``, rounded once, ties to even; it takes some 60 integer operations.
+    """Return float32 ``a * b``, rounded once, ties to even; it takes some 50 integer operations.
 
     If one factor is integral, ``scaled`` takes a dozen.
     """
-    (a_negative, ma, ea), (b_negative, mb, eb) = decompose(a), decompose(b)
+    a_bits, b_bits = _int_bits(a), _int_bits(b)
+    a_wide, b_wide = (_wide(bits & _MAGNITUDE) for bits in (a_bits, b_bits))
+    (a_high, a_low), (b_high, b_low) = (_halves_of_mantissa(wide) for wide in (a_wide, b_wide))
     # The product of the mantissas has 47 or 48 bits. Keep its upper 30 or 31, and set the last if any lower bit is set.
-    (a_high, a_low), (b_high, b_low) = ((m >> 12, m & 0xFFF) for m in (ma, mb))
     low = a_low * b_low
     middle = a_high * b_low + a_low * b_high + (low >> 12)
     lost = (middle & 0x1F) | (low & 0xFFF)
-    word = (a_high * b_high << 7) + (middle >> 5) | (lost != 0).astype(jnp.uint32)
-    # Normalize it to 31 bits. Then it is worth the product times 2**(30 - exponent).
-    short = 1 - (word >> 30)
-    word <<= short
-    exponent = ea + eb + (_MANTISSA_BITS * 2 + 1) - short.astype(jnp.int32)
-    # Round it to 24 bits, or to fewer if the result is subnormal.
-    biased = exponent + 127
-    shift = (7 + jnp.clip(1 - biased, 0, 24)).astype(jnp.uint32)
-    word = jnp.where(biased < -_MANTISSA_BITS, jnp.uint32(0), word)
-    rounded = word + ((jnp.uint32(1) << (shift - 1)) - 1) + (word >> shift & 1) >> shift
+    word = (a_high * b_high << 7) + (middle >> 5) | jnp.minimum(lost, 1)
+    # Normalize it to 31 bits.
+    long = word >> 30
+    word <<= 1 - long
+    exponent = (a_wide >> _MANTISSA_BITS) + (b_wide >> _MANTISSA_BITS) + (long - 127)
+    # Round it to 24 bits, or to fewer if the result is subnormal; from 32 bits dropped on, nothing is left.
+    word = jnp.where(exponent < -_MANTISSA_BITS, 0, word)
+    dropped = jnp.clip(8 - exponent, 7, 31)
+    rounded = word + ((1 << dropped - 1) - 1 + (word >> dropped & 1))
+    rounded = lax.shift_right_logical(rounded, dropped)
     # The leading bit of a normal result adds 1 to the exponent, and a carry adds another.
-    magnitude = rounded + (jnp.clip(biased, 1, 255).astype(jnp.uint32) - 1 << _MANTISSA_BITS)
-    magnitude = jnp.minimum(magnitude, jnp.uint32(_INFINITY)).astype(jnp.int32)
-    magnitudes = [_int_bits(x) & _MAGNITUDE for x in (a, b)]
-    greater, less = jnp.maximum(*magnitudes), jnp.minimum(*magnitudes)
-    magnitude = jnp.where(greater == _INFINITY, _INFINITY, magnitude)
-    bits = magnitude | jnp.where(a_negative ^ b_negative, jnp.int32(_SIGN), 0)
-    undefined = (greater > _INFINITY) | ((greater == _INFINITY) & (less == 0))
-    return _float(jnp.where(undefined, NAN, bits))
+    magnitude = rounded + (jnp.clip(exponent, 1, 254) - 1 << _MANTISSA_BITS)
+    magnitude = jnp.where(exponent > 254, _INFINITY, magnitude)
+    greater = jnp.maximum(a_bits & _MAGNITUDE, b_bits & _MAGNITUDE)
+    # Zeros are told by their exponent. LLVM makes a comparison of floats of one of their bits with 0.
+    zero = jnp.minimum(a_wide, b_wide) < -100 << _MANTISSA_BITS
+    magnitude = jnp.where(zero, 0, jnp.where(greater == _INFINITY, _INFINITY, magnitude))
+    undefined = (greater > _INFINITY) | (zero & (greater == _INFINITY))
+    return _float(jnp.where(undefined, NAN, magnitude | ((a_bits ^ b_bits) & _SIGN)))
 
 
 def scaled(whole: jax.Array, scale: jax.Array) -> jax.Array:
@@ -88,9 +88,9 @@ def scaled(whole: jax.Array, scale: jax.Array) -> jax.Array:
     return _float(_one_nan(jnp.where(subnormal, _from_units(multiplied), multiplied)))
 
 
-def scaled_by_usual(whole: jax.Array, scale: jax.Array) -> jax.Array:
-    """Return ``whole * scale`` as ``scaled`` does, if no scale and no result is subnormal."""
-    return _float(_one_nan(_int_bits(whole * scale)))
+def one_nan(x: jax.Array) -> jax.Array:
+    """Return ``x`` with ``NAN`` for every NaN. A product ``x`` is then not contracted with a later addition."""
+    return _float(_one_nan(_int_bits(x)))
 
 
 def narrowed(x: jax.Array, dtype: jnp.dtype) -> jax.Array:
@@ -116,6 +116,17 @@ def total(a: jax.Array, b: jax.Array) -> jax.Array:
     left, right = (_float(jnp.where(small, _in_units(x), x)) for x in (a_bits, b_bits))
     added = _int_bits(left + right)
     return _float(_one_nan(jnp.where(small, _from_units(added), added)))
+
+
+def _wide(magnitude: jax.Array) -> jax.Array:
+    """Return the bits of a magnitude with an exponent of any size: subnormals are normalized, 0 has -149."""
+    integer = _int_bits(magnitude.astype(jnp.float32))
+    return jnp.where(magnitude < _LEAST_NORMAL, integer - _UNITS, magnitude)
+
+
+def _halves_of_mantissa(wide: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return the upper and the lower 12 bits of the mantissa, the leading bit among them."""
+    return wide >> 12 & 0x7FF | 0x800, wide & 0xFFF
 
 
 def _in_units(bits: jax.Array) -> jax.Array:

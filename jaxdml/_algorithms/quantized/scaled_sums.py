@@ -32,14 +32,17 @@ def scaled_sum(whole: jax.Array, by: Scaling) -> jax.Array:
     return result if by.bias is None else ieee.total(result, by.bias)
 
 
-def usual_scaled_sum(whole: jax.Array, by: Scaling) -> jax.Array:
-    """Return what ``scaled_sum`` does, if ``is_usual(by)``, and ``whole`` is at most 2**31 in magnitude."""
-    result = ieee.scaled_by_usual(whole, by.a_scale * by.b_scale)
-    return result if by.bias is None else result + by.bias
+def plain_scaled_sum(whole: jax.Array, by: Scaling) -> jax.Array:
+    """Return what ``scaled_sum`` does, if ``is_usual(by)``, or on a device that does not take subnormals as zeros.
+
+    ``whole`` is at most 2**31 in magnitude.
+    """
+    result = ieee.one_nan(whole * (by.a_scale * by.b_scale))
+    return result if by.bias is None else ieee.one_nan(result + by.bias)
 
 
 def is_usual(by: Scaling) -> jax.Array:
-    """Tell whether ``usual_scaled_sum`` serves."""
+    """Tell whether ``plain_scaled_sum`` serves on every device."""
     usual = jnp.all(_between(by.a_scale, *_USUAL_SCALES)) & jnp.all(_between(by.b_scale, *_USUAL_SCALES))
     if by.bias is None:
         return usual
