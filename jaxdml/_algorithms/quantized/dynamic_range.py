@@ -30,7 +30,7 @@ def extremes(x: jax.Array) -> jax.Array:
     numbers = jnp.atleast_1d(jnp.where((bits & ~_SIGN) > _INFINITY, 0, bits))
     zero = np.int32(0)
     # One reduction of both is several times faster on a CPU than two.
-    return jnp.stack(lax.reduce((numbers, numbers ^ _SIGN), (zero, zero), _greater, range(x.ndim)))
+    return jnp.stack(lax.reduce((numbers, numbers ^ _SIGN), (zero, zero), _greater, range(numbers.ndim)))
 
 
 def _greater(left: tuple[jax.Array, jax.Array], right: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, ...]:
