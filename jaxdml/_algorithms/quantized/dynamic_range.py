@@ -29,8 +29,9 @@ def extremes(x: jax.Array) -> jax.Array:
     bits = lax.bitcast_convert_type(x, jnp.int32)
     numbers = jnp.atleast_1d(jnp.where((bits & ~_SIGN) > _INFINITY, 0, bits))
     zero = np.int32(0)
-    # One reduction of both is several times faster on a CPU than two.
-    return jnp.stack(lax.reduce((numbers, numbers ^ _SIGN), (zero, zero), _greater, range(x.ndim)))
+    # One reduction of both is several times faster on a CPU than two. If it is over a single element, XLA drops the 0.
+    found = lax.reduce((numbers, numbers ^ _SIGN), (zero, zero), _greater, range(numbers.ndim))
+    return jnp.maximum(jnp.stack(found), zero)
 
 
 def _greater(left: tuple[jax.Array, jax.Array], right: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, ...]:
