@@ -48,6 +48,22 @@ def _selections() -> Iterator[Call]:
         yield f"top_k {method}", forced, (Shape((9, 700), "int16"),)
 
 
+_SEARCHED: tuple[tuple[tuple[int, ...], int | tuple[int, ...]], ...] = (
+    *(((7,), 0), ((3, 32), 1), ((3, 33), 1), ((3, 512), 1), ((3, 513), 1), ((1, 2**20), 1), ((32, 40), 0)),
+    *(((33, 40), 0), ((4096, 64), 0), ((2, 600, 35), 1), ((4, 5, 6, 7), (1, 3)), ((0, 9), 1)),
+)
+
+
+def _searches() -> Iterator[Call]:
+    for (shape, axis), dtype in itertools.product(_SEARCHED, _DTYPES):
+        for name, last in (("argmax", False), ("argmin", True)):
+            search = partial(getattr(jaxdml, name), axis=axis, select_last_index=last)
+            yield f"{name} {shape} axis {axis} {dtype}", search, (Shape(shape, dtype),)
+    for method in ("two_reductions", "pair_reduction", "greatest_chunk"):
+        forced = partial(jaxdml.argmax, implementation=method)
+        yield f"argmax {method}", forced, (Shape((9, 700), "int16"),)
+
+
 _SLICES: tuple[tuple[str, tuple[int, ...], tuple[int, ...]], ...] = (
     *(("float32", (4096, 64), (512, 1)), ("float16", (4096, 64), (512, 1)), ("int8", (4096, 6), (512, 1))),
     *(("uint8", (4096, 1), (1024, 1)), ("float32", (4096,), (1024, 1)), ("bfloat16", (64, 32, 8), (3, 5, 2))),
@@ -133,6 +149,7 @@ def _products() -> Iterator[Call]:
 
 def calls() -> Iterator[Call]:
     """Yield the name, the function and the shapes of every call."""
+    yield from _searches()
     yield from _selections()
     yield from _scatters()
     yield from _gathers()

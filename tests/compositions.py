@@ -377,7 +377,7 @@ _ARGMAX = Composition(
         "batch": Layout((P("x", "y", None),), (P("x", "y"),), independent=True),
     },
     methods=tuple(extremes.METHODS),
-    draw_long=lambda rng, tame: (_floats(rng, tame, (2, 4, 530)),),
+    draw_long=lambda rng, tame: (_floats(rng, tame, (2, 4, 1030)),),
     columns=(
         *("jit", "jit_axis_and_others", "jit_batch", "cond", "vmap_nested", "vmap_middle", "vmap_several", "vmap_x"),
         *("linearize", "checkpoint", "implementations", "leak_checks", "x64", "exported"),

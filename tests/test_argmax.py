@@ -90,7 +90,7 @@ def test_every_dtype_agrees_with_the_oracle(dtype):
 
 @pytest.mark.parametrize(("dtype", "name", "last"), [("bfloat16", "argmin", False), ("int32", "argmax", True)])
 def test_three_rounds_agree_with_the_oracle(dtype, name, last):
-    x = of_every_kind(3, (4, CPU.chunk_of_rows * CPU.short_row + 77), np.dtype(dtype), (1,))
+    x = of_every_kind(3, (4, CPU.chunks_of_rows[1] * CPU.short_row + 77), np.dtype(dtype), (1,))
     agrees(x, names=(name,), lasts=(last,), methods=(None,))
 
 
@@ -211,7 +211,7 @@ def test_one_method_needs_to_know_the_length():
     x = jax.ShapeDtypeStruct((b, n), np.float32)
     with pytest.raises(NotImplementedError, match="needs to know the length of an axis, which is the symbolic size n"):
         jax.eval_shape(partial(jaxdml.argmax, implementation="greatest_chunk"), x)
-    for shape, size, axis in (((b, 700), (7, 700), 1), ((70, b), (70, 7), 0)):
+    for shape, size, axis in (((b, 1700), (7, 1700), 1), ((70, b), (70, 7), 0)):
         search = jax.jit(partial(jaxdml.argmax, axis=axis, implementation="greatest_chunk"))
         exported = export.export(search)(jax.ShapeDtypeStruct(shape, np.float32))
         x = of_every_kind(2, size, np.dtype(np.float32), (axis,))

@@ -11,7 +11,7 @@ from jaxdml._base.shapes import is_static
 from jaxdml._lowerings._partitioning import by_partitioning
 from jaxdml._lowerings._platform import Kernel, run
 
-CPU = Lengths(lanes=32, chunk_of_rows=512, chunk_of_columns=16, short_row=512, short_column=32)
+CPU = Lengths(lanes=32, chunks_of_rows=(64, 512), chunk_of_columns=16, short_row=256, short_column=32)
 """Long chunks need fewer maxima, but more elements are read again. ``python -m benchmarks argmax`` times the result.
 
 A vector has 16 lanes of 32 bits, and twice as many bring no less. Up to 32 elements, comparing one after another takes

@@ -22,14 +22,14 @@ class Lengths(NamedTuple):
     lanes: int
     """How many neighbouring elements are compared at once. Rows are split into so many lanes."""
 
-    chunk_of_rows: int
-    """How many elements of a row make a chunk: a multiple of ``lanes``."""
+    chunks_of_rows: tuple[int, int]
+    """How many elements of a row make a chunk, at least and at most: powers of two. Between them, about ``sqrt(n)``."""
 
     chunk_of_columns: int
     """How many elements of a column make a chunk."""
 
     short_row: int
-    """Up to so many elements, at least a chunk, a row is searched as a whole."""
+    """Up to so many elements, at least the shortest chunk, a row is searched as a whole."""
 
     short_column: int
     """Up to so many elements, at least a chunk and at least ``lanes``, compare one after another."""
@@ -67,8 +67,10 @@ def _find(x: jax.Array, axis: int, rule: Rule, lengths: Lengths) -> tuple[jax.Ar
         return _one_by_one(x, axis, rule)
     if in_rows and n <= lengths.short_row:
         return _by_lanes(x, axis, rule, lengths.lanes)
-    chunk = lengths.chunk_of_rows if in_rows else lengths.chunk_of_columns
-    lanes = lengths.lanes if in_rows else 1
+    chunk, lanes = lengths.chunk_of_columns, 1
+    if in_rows:
+        shortest, longest = lengths.chunks_of_rows
+        chunk, lanes = max(shortest, min(longest, 1 << math.isqrt(n).bit_length())), lengths.lanes
     parts = [_greatest_key(part, axis + 1, rule, lanes) for part in _in_parts(x, axis, chunk)]
     greatest, number = _find(_barrier(jnp.concatenate(parts, axis)), axis, _GREATEST[rule.last], lengths)
     dtype = index_dtype(n)
