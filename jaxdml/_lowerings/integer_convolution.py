@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxdml._algorithms.quantized.channel_convolution import convolve_channels
+from jaxdml._algorithms.quantized.channel_convolution import channel_weights, convolve_channels
 from jaxdml._algorithms.quantized.native_convolution import convolve_natively
 from jaxdml._algorithms.quantized.patch_product import (
     by_group,
@@ -119,10 +119,7 @@ def _of_patches(product: Kernel, windows: Windows, cpu: Form | None = None) -> K
 
 def _by_slices(windows: Windows, x: jax.Array, zx: Zero, w: jax.Array, zw: Zero) -> RawProduct:
     x, zx = as_int8(x, zx)
-    w, zw = as_int8(w, zw)
-    # Without the barrier XLA would pad anew for each slice.
-    x = lax.optimization_barrier(padded(x, zx, windows))  # type: ignore[no-untyped-call]
-    return convolve_channels(x, zx, w, zw, windows)
+    return _channels_of_part(windows, channel_weights(*as_int8(w, zw), windows), zx, x)
 
 
 def _on_cpu(windows: Windows, method: str, x: jax.Array, zx: Zero, w: jax.Array, zw: Zero) -> PerPart:
@@ -132,7 +129,7 @@ def _on_cpu(windows: Windows, method: str, x: jax.Array, zx: Zero, w: jax.Array,
     x, zx = (as_uint8 if mixed and windows.channels_last else as_int8)(x, zx)
     w, zw = (as_uint8 if mixed and not windows.channels_last else as_int8)(w, zw)
     if method == "shifted_slices":
-        compute = _with(partial(_channels_of_part, windows), w, zw, zx)
+        compute = _with(partial(_channels_of_part, windows), channel_weights(w, zw, windows), zx)
     else:
         filters = (filter_columns if windows.channels_last else filter_rows)(w, windows.groups)
         sums = None if zx is None else sums_of_filters(filters, windows)
@@ -154,8 +151,10 @@ def _part(
     return result
 
 
-def _channels_of_part(windows: Windows, w: jax.Array, zw: Zero, zx: Zero, x: jax.Array) -> RawProduct:
-    return _by_slices(windows, x, zx, w, zw)
+def _channels_of_part(windows: Windows, weights: jax.Array, zx: Zero, x: jax.Array) -> RawProduct:
+    # Without the barrier XLA would pad anew for each slice.
+    read = lax.optimization_barrier(padded(x, zx, windows))  # type: ignore[no-untyped-call]
+    return convolve_channels(weights, zx, read, windows)
 
 
 def _images_per_part(images: int, outputs: int) -> int:

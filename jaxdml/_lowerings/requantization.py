@@ -1,6 +1,7 @@
 """Round accumulators with exact residuals, or on a CPU with multipliers if those decide every output."""
 
 import math
+from collections.abc import Callable
 from functools import partial
 
 import jax
@@ -8,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxdml._algorithms.bits import bits_of
 from jaxdml._algorithms.quantized.multiplier import may_be_doubtful, multiplier_of, rounded_products
-from jaxdml._algorithms.quantized.raw_product import Raw, finished
+from jaxdml._algorithms.quantized.raw_product import PerPart, Raw, finished, part_by_part
 from jaxdml._algorithms.quantized.residuals import Scales, by_residuals, clamp
 from jaxdml._lowerings._partitioning import by_partitioning
 from jaxdml._lowerings._platform import Kernel, chain, run
@@ -64,13 +66,16 @@ def _by_residuals(
     shape: tuple[int, ...],
     dtype: jnp.dtype,
 ) -> jax.Array:
-    def rounded(total: jax.Array) -> jax.Array:
-        if bias is None:
-            return by_residuals(total, None, scales, zero_point, dtype)
-        low, high = carried((total & 0xFFFF) + (bias & 0xFFFF), (total >> 16) + (bias >> 16))
-        return by_residuals(low, high, scales, zero_point, dtype)
+    return finished(raw, shape, lambda total: _rounded(total, scales, zero_point, bias, dtype))
 
-    return finished(raw, shape, rounded)
+
+def _rounded(
+    total: jax.Array, scales: Scales, zero_point: jax.Array | None, bias: jax.Array | None, dtype: jnp.dtype
+) -> jax.Array:
+    if bias is None:
+        return by_residuals(total, None, scales, zero_point, dtype)
+    low, high = carried((total & 0xFFFF) + (bias & 0xFFFF), (total >> 16) + (bias >> 16))
+    return by_residuals(low, high, scales, zero_point, dtype)
 
 
 def by_multiplier_or_residuals(
@@ -97,9 +102,35 @@ def by_multiplier_or_residuals(
     if outputs <= FEW_OUTPUTS or distinct * 2 > outputs:
         return exactly(raw)
     multiplier = multiplier_of(scales)
+    no_room = jnp.bool_(False)
+    if bias is not None:
+        room = 2**31 - 1 - greatest
+        no_room = jnp.any((bias > room) | (bias < -room))
 
     def products(total: jax.Array) -> tuple[jax.Array, jax.Array]:
         return rounded_products(total if bias is None else total + bias, multiplier)
+
+    if isinstance(raw, PerPart):
+
+        def likely(total: jax.Array) -> jax.Array:
+            """Round, and write whether a result is doubtful above its 8 bits."""
+            rounded, doubtful = products(total)
+            clamped = bits_of(clamp(rounded, zero_point, dtype)).astype(jnp.uint16)
+            return clamped | doubtful.astype(jnp.uint16) << 8
+
+        def part(total: Callable[[], jax.Array]) -> jax.Array:
+            both = lax.optimization_barrier(likely(total()))  # type: ignore[no-untyped-call]
+            return lax.cond(
+                _any(both >> 8),
+                lambda _: _rounded(total(), scales, zero_point, bias, dtype),
+                lambda both: lax.bitcast_convert_type(both.astype(jnp.uint8), dtype),
+                both,
+            )
+
+        # The branch has a second use: what it refers to is computed once before it. Without the branch, XLA would compute
+        # the multiplier anew for each output. The multiplier is not finite only for scales that have no meaning.
+        unusable = no_room | ~jnp.all(jnp.isfinite(multiplier.estimate))
+        return lax.cond(unusable, exactly, lambda raw: part_by_part(raw, shape, part), raw)
 
     # Each branch computes the accumulator from the raw product. Computed before the branch, it would have to be stored.
     def by_multiplier(raw: Raw) -> jax.Array:
@@ -108,10 +139,12 @@ def by_multiplier_or_residuals(
     if distinct * MIN_OUTPUTS_PER_MULTIPLIER <= outputs:
         doubtful = may_be_doubtful(multiplier)
     else:
-        # Store bytes before the maximum: XLA has a fast maximum of stored bytes, and a slow one of fused values.
-        where = finished(raw, shape, lambda total: products(total)[1].astype(jnp.uint8))
-        doubtful = jnp.max(lax.optimization_barrier(where)) > 0  # type: ignore[no-untyped-call]
-    if bias is not None:
-        room = 2**31 - 1 - greatest
-        doubtful |= jnp.any((bias > room) | (bias < -room))
-    return lax.cond(doubtful, exactly, by_multiplier, raw)
+        doubtful = _any(finished(raw, shape, lambda total: products(total)[1]))
+    return lax.cond(doubtful | no_room, exactly, by_multiplier, raw)
+
+
+def _any(mask: jax.Array) -> jax.Array:
+    # Store bytes before the maximum: XLA has a fast maximum of stored bytes, and a slow one of fused values.
+    stored = lax.optimization_barrier(mask.astype(jnp.uint8))  # type: ignore[no-untyped-call]
+    any_set: jax.Array = jnp.max(stored) > 0
+    return any_set

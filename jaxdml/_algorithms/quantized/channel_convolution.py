@@ -2,33 +2,37 @@
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from jaxdml._algorithms.quantized.raw_product import RawProduct, Zero
 from jaxdml._algorithms.quantized.windows import Windows, shifted_slices
 
 
-def convolve_channels(x: jax.Array, zx: Zero, w: jax.Array, zw: Zero, windows: Windows) -> RawProduct:
-    """Convolve padded int8 ``x`` with int8 filters ``[O, 1, *sizes]``; O is a multiple of the number of channels.
+def channel_weights(w: jax.Array, zw: Zero, windows: Windows) -> jax.Array:
+    """Return int8 filters ``[O, 1, *sizes]`` less their zero points as ``[taps, O]``.
 
-    The zero points are int32, ``[1]`` and ``[1]`` or ``[O]``, or None for 0.
+    The zero points are int32, ``[1]`` or ``[O]``, or None for 0.
     """
-    features = w.shape[0]
-    axis = windows.channel_axis
-    channels = x.shape[axis]
+    by_tap = lax.transpose(w, (*range(1, w.ndim), 0)).reshape(windows.taps, w.shape[0])
     # Two int8 numbers have a product that fits int16, which a CPU multiplies faster.
-    dtype = jnp.int16 if zw is None else jnp.int32
-    taps = w.reshape(features, windows.taps).astype(dtype)
-    if zw is not None:
-        taps -= zw[:, None]
+    weights = by_tap.astype(jnp.int16) if zw is None else by_tap.astype(jnp.int32) - zw
+    return lax.optimization_barrier(weights)  # type: ignore[no-untyped-call, no-any-return]
+
+
+def convolve_channels(weights: jax.Array, zx: Zero, x: jax.Array, windows: Windows) -> RawProduct:
+    """Convolve padded int8 ``x`` with ``channel_weights``; O is a multiple of the number of channels.
+
+    ``zx`` is the int32 zero point ``[1]``, or None for 0.
+    """
+    features, axis = weights.shape[1], windows.channel_axis
+    channels = x.shape[axis]
     total = jnp.int32(0)
-    for tap, read in enumerate(shifted_slices(x, windows)):
-        numbers, weights = read.astype(dtype), taps[:, tap]
-        if features > channels:
-            numbers = jnp.expand_dims(numbers, axis + 1)
-            weights = weights.reshape(channels, features // channels)
-        weights = weights.reshape(*weights.shape, *[1] * (numbers.ndim - axis - weights.ndim))
-        total += (numbers * weights).astype(jnp.int32)
+    by_channel = weights.reshape(-1, channels, features // channels) if features > channels else weights
+    for read, weight in zip(shifted_slices(x, windows), by_channel, strict=True):
+        numbers = jnp.expand_dims(read, axis + 1) if features > channels else read
+        aligned = weight.reshape(*weight.shape, *[1] * (numbers.ndim - axis - weight.ndim))
+        total += (numbers.astype(weights.dtype) * aligned).astype(jnp.int32)
     if features > channels:
         total = total.reshape(*total.shape[:axis], features, *total.shape[axis + 2 :])
-    sums = jnp.sum(taps, axis=1, dtype=jnp.int32)
+    sums = jnp.sum(weights, axis=0, dtype=jnp.int32)
     return RawProduct(total, za=zx, columns=None if zx is None else windows.along_channels(sums))

@@ -114,11 +114,18 @@ def finished(raw: Raw, shape: tuple[int, ...], finish: Callable[[jax.Array], jax
     """
     if isinstance(raw, RawProduct):
         return finish(_accumulator(raw, shape))
+    return part_by_part(raw, shape, lambda total: finish(total()))
+
+
+def part_by_part(
+    raw: PerPart, shape: tuple[int, ...], finish: Callable[[Callable[[], jax.Array]], jax.Array]
+) -> jax.Array:
+    """Return what ``finish`` returns for each part; it gets a function that computes the accumulator of the part."""
     count, size = raw.parts.shape[:2]
     of_part = (size, *shape[1:])
 
     def part(x: jax.Array) -> jax.Array:
-        return finish(_accumulator(raw.compute(x), of_part))
+        return finish(lambda: _accumulator(raw.compute(x), of_part))
 
     results: jax.Array = lax.map(part, raw.parts) if count > 1 else part(raw.parts[0])
     return results.reshape(shape)
