@@ -6,7 +6,9 @@ from jaxdml._algorithms.quantized.packed_matrix import PackedMatrix
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._base.version import __version__ as __version__
 from jaxdml._operators._packing import prepack
+from jaxdml._operators.convolution_integer import convolution_integer
 from jaxdml._operators.matrix_multiply_integer import matrix_multiply_integer
+from jaxdml._operators.quantized_linear_convolution import quantized_linear_convolution
 from jaxdml._operators.quantized_linear_matrix_multiply import quantized_linear_matrix_multiply
 from jaxdml._operators.scatter_elements import scatter_elements
 from jaxdml._operators.scatter_nd import scatter_nd
@@ -16,9 +18,11 @@ __all__ = [
     "AxisDirection",
     "PackedMatrix",
     "TopK",
+    "convolution_integer",
     "directml",
     "matrix_multiply_integer",
     "prepack",
+    "quantized_linear_convolution",
     "quantized_linear_matrix_multiply",
     "reference",
     "scatter_elements",

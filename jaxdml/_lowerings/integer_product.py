@@ -81,6 +81,9 @@ class Accumulator(NamedTuple):
     shape: tuple[int, ...]
     """``[..., M, N]``."""
 
+    greatest: int = 2**31 - 1
+    """No sum is greater than this in magnitude."""
+
 
 class DeepAccumulator(NamedTuple):
     """Hold sums over K that do not fit int32: ``low + 2**16 * high``, int32 ``[..., M, N]``, ``0 <= low < 2**16``."""
@@ -110,7 +113,8 @@ def multiply(
     if isinstance(b[0], PackedMatrix):
         cpu = partial(_packed_on_cpu, methods)
     product = Kernel(cpu=cpu) if only_cpu else Kernel(_shifted(_general(b[0])), cpu, _shifted(_on_gpu))
-    return Accumulator(product, partial(_partitioned, only_cpu), (*a, *b), product_shape(a[0], b[0]))
+    greatest = a[0].shape[-1] * _greatest(*a) * _greatest(*b)
+    return Accumulator(product, partial(_partitioned, only_cpu), (*a, *b), product_shape(a[0], b[0]), greatest)
 
 
 def longest(a: Quantized, b: QuantizedRight) -> int:

@@ -1,0 +1,211 @@
+"""Check the arguments of a convolution, and sum its windows on every shard, before an operator finishes the sums."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxdml._algorithms.quantized.windows import Windows
+from jaxdml._base.shapes import Shape
+from jaxdml._lowerings.integer_convolution import METHODS, ONLY_ON
+from jaxdml._operators import _quantization
+from jaxdml._operators._arguments import Call
+from jaxdml._sharding import integer_convolution
+from jaxdml._sharding.layout import Labels, Layout, Names, layout, on_shards
+
+
+class Given(NamedTuple):
+    """Hold the arrays of a call, and how the windows of ``w`` lie on ``x``."""
+
+    x: jax.Array
+    w: jax.Array
+    windows: Windows
+    order: lax.ConvDimensionNumbers
+    names: Names
+    """The mesh axes that the contracted channels are sharded over in the caller's ``jax.shard_map``."""
+
+
+class Settled(NamedTuple):
+    """Hold what is static of a call; ``convolve`` takes it with the operands."""
+
+    windows: Windows
+    order: lax.ConvDimensionNumbers
+    implementation: str | None
+    refusal: str
+    where: Layout
+
+
+def convolution(call: Call, axis_name: Any, dimension_numbers: Any, options: Mapping[str, Any]) -> Given:
+    """Require ``x`` and ``w`` to be an input and filters that fit each other, and windows to fit the input.
+
+    Args:
+      call: the call.
+      axis_name: as given.
+      dimension_numbers: as given.
+      options: ``strides``, ``dilations``, ``start_padding``, ``end_padding`` and ``group_count`` as given.
+    """
+    names = call.axis_names(axis_name)
+    x, w = (_quantization.quantized(call, name) for name in ("x", "w"))
+    if x.ndim < 3 or w.ndim != x.ndim:
+        rule = f"x and w must have one rank, at least 3; got {x.ndim} and {w.ndim}."
+        call.fail(TypeError, rule, "Give x as [N, C, *spatial] and w as [M, C / group_count, *spatial].", "x", "w")
+    order = _order(call, x, w, dimension_numbers)
+    groups = _at_least(call, "group_count", options["group_count"], 1)
+    channels, (features, depth) = x.shape[order.lhs_spec[1]], (w.shape[d] for d in order.rhs_spec[:2])
+    if channels != depth * groups or features % groups:
+        rule = f"x must have group_count times as many channels as a filter, {depth * groups}; got {channels}."
+        if channels == depth * groups:
+            rule = f"group_count must divide the number of filters, {features}; got {groups}."
+        advice = "Give w [M, C / group_count, *spatial] with M a multiple of group_count."
+        call.fail(TypeError, rule, advice, "x", "w")
+    sizes, spatial = (tuple(a.shape[d] for d in spec[2:]) for a, spec in ((w, order.rhs_spec), (x, order.lhs_spec)))
+    lowest = {"strides": 1, "dilations": 1, "start_padding": 0, "end_padding": 0}
+    each = {name: _spatial(call, name, options[name], len(sizes), least) for name, least in lowest.items()}
+    windows = Windows(sizes, **each, groups=groups)
+    for d, count in enumerate(windows.counts(spatial)):
+        if sizes[d] < 1 or count < 1:
+            inside = spatial[d] + windows.start_padding[d] + windows.end_padding[d]
+            rule = f"a window must have 1 to {inside} elements along spatial dimension {d}; got {windows.reaches[d]}."
+            call.fail(ValueError, rule, "Pad x more with start_padding or end_padding.", "x", "w")
+    return Given(x, w, windows, order, names)
+
+
+def one_value(call: Call, name: str, dtype: Any, given: Given) -> jax.Array | None:
+    """Return a parameter of a whole tensor as ``[1]``; None stays None."""
+    if call.operands[name] is None:
+        return None
+    value = _quantization.of_dtype(call, name, np.dtype(dtype))
+    if value.size != 1 or value.ndim > given.x.ndim:
+        rule = f"{name} must be one value; got {[*value.shape]}."
+        call.fail(TypeError, rule, f"Pass {name} with shape ().", name)
+    return lax.expand_dims(lax.squeeze(value, range(value.ndim)), [0])
+
+
+def by_channel(call: Call, name: str, dtype: Any, given: Given) -> jax.Array | None:
+    """Return a parameter with one value, as ``[1]``, or one for each output channel, ``[O]``; None stays None."""
+    if call.operands[name] is None:
+        return None
+    value = _quantization.of_dtype(call, name, np.dtype(dtype))
+    features = given.w.shape[given.order.rhs_spec[0]]
+    channel = value.ndim - given.x.ndim + given.order.out_spec[1]
+    if value.ndim < 2:
+        value = lax.expand_dims(value, range(1 - value.ndim))
+    elif 0 <= channel < value.ndim <= given.x.ndim and value.size == value.shape[channel]:
+        value = lax.squeeze(value, [d for d in range(value.ndim) if d != channel])
+    if value.ndim != 1 or value.shape[0] not in (1, features):
+        shape = [1] * given.x.ndim
+        shape[given.order.out_spec[1]] = features
+        rule = f"{name} must be one value, or one per output channel, {features}, or broadcast to {shape}"
+        advice = f"Pass {name} with shape () or ({features},)."
+        call.fail(TypeError, f"{rule}; got {[*call.operands[name].shape]}.", advice, "w", name)
+    return value
+
+
+def settled(
+    call: Call, given: Given, implementation: Any, *parameters: jax.Array | None
+) -> tuple[tuple[jax.Array | None, ...], Settled]:
+    """Return the operands of ``convolve`` and what is static.
+
+    Args:
+      call: the call.
+      given: its arrays.
+      implementation: the name of a method to force, or None.
+      parameters: the zero points of ``x`` and of ``w``, and all other parameters, ``[1]`` or ``[O]``.
+    """
+    refusal = call.implementation(implementation, METHODS, only_on=ONLY_ON)
+    windows, order = given.windows, given.order
+    features = given.w.shape[order.rhs_spec[0]]
+    spatial = tuple(f"spatial dimension {d} of" for d in range(len(windows.sizes)))
+    contracted = "features" if windows.groups > 1 else "channels"
+    depth = None if windows.groups > 1 else "channels"
+    of_x = _ordered(("batch", contracted, *(f"{label} x" for label in spatial)), order.lhs_spec)
+    of_w = _ordered(("features", depth, *(f"{label} w" for label in spatial)), order.rhs_spec)
+    rest = [("features" if x is not None and x.size == features > 1 else None,) for x in parameters]
+    operands = (given.x, given.w, *parameters)
+    result = _ordered(("batch", "features", *(None for _ in spatial)), order.out_spec)
+
+    def fail(rule: str) -> Any:
+        call.fail(ValueError, rule, "Reshard x or w with jax.sharding.reshard.", "x", "w")
+
+    where = layout(
+        [*zip(operands, (of_x, of_w, *rest), strict=True)],
+        result=result,
+        combined={"channels": given.names},
+        deciding=2,
+        fail=fail,
+    )
+    for spec, labels in zip(where.operands[:2], (of_x, of_w), strict=False):
+        for axes, label in zip(spec or (), labels, strict=False):
+            if axes is not None and str(label).startswith("spatial"):
+                fail(f"{label} must be whole on every device; it is sharded over {axes!r}.")
+    return operands, Settled(windows, order, implementation, refusal, where)
+
+
+def convolve(operands: tuple[jax.Array | None, ...], static: Settled, finish: Callable[..., Any]) -> Any:
+    """Return ``finish(sums, *parameters)`` of the parameters after the two zero points, on every shard.
+
+    ``finish`` gets the sums as ``[N, groups, M, O / groups]``, where M is the number of windows, and the parameters
+    so that they broadcast against them. What it returns of that shape is put in the order of the result.
+    """
+    order = static.order
+
+    def part(x: Any, w: Any, zx: Any, zw: Any, *rest: Any) -> Any:
+        x = lax.transpose(x, (order.lhs_spec[0], *order.lhs_spec[2:], order.lhs_spec[1]))
+        w = lax.transpose(w, order.rhs_spec)
+        groups = x.shape[-1] // w.shape[1]
+        windows = static.windows._replace(groups=groups)
+        over = static.where.over[0]
+        sums = integer_convolution.convolve((x, zx), (w, zw), windows, static.implementation, static.refusal, over)
+        finished = finish(sums, *(None if p is None else _against_sums(p, groups) for p in rest))
+        counts = windows.counts(x.shape[1:-1])
+        result = jnp.moveaxis(finished, 1, 2).reshape(x.shape[0], *counts, w.shape[0])
+        last = result.ndim - 1
+        return lax.transpose(
+            result, [int(d) for d in np.argsort([order.out_spec[d] for d in (0, *range(2, last + 1), 1)])]
+        )
+
+    return on_shards(part, static.where, *operands)
+
+
+def _against_sums(parameter: jax.Array, groups: int) -> jax.Array:
+    return parameter.reshape(1, groups if parameter.size > 1 else 1, 1, -1)
+
+
+def _order(call: Call, x: jax.Array, w: jax.Array, dimension_numbers: Any) -> lax.ConvDimensionNumbers:
+    """Return which dimensions are which, as ``jax.lax`` understands it."""
+    advice = 'Pass three strings, such as ("NHWC", "HWIO", "NHWC"), or None for channels first.'
+    call.static("dimension_numbers", dimension_numbers)
+    try:
+        order = lax.conv_dimension_numbers(x.shape, w.shape, dimension_numbers)
+        if any(sorted(spec) != [*range(x.ndim)] for spec in order):
+            raise TypeError
+    except (TypeError, ValueError):
+        rule = f"dimension_numbers must say where the {x.ndim} dimensions of x, w and the result are"
+        call.fail(ValueError, f"{rule}; got {dimension_numbers!r}.", advice, "x", "w")
+    return order
+
+
+def _spatial(call: Call, name: str, value: Any, count: int, least: int) -> Shape:
+    """Return an option of the spatial dimensions, one integer for all or one for each, as a tuple."""
+    if isinstance(value, list | tuple | np.ndarray) and np.ndim(value) == 1:
+        if len(value) != count:
+            rule = f"{name} must be one integer, or one for each of the {count} spatial dimensions; got {len(value)}."
+            call.fail(ValueError, rule, f"Pass {name} as one integer if all are equal.", "x", "w")
+        return tuple(_at_least(call, name, one, least) for one in value)
+    return (_at_least(call, name, value, least),) * count
+
+
+def _at_least(call: Call, name: str, value: Any, least: int) -> int:
+    number = call.integer(name, value)
+    if number < least:
+        call.fail(ValueError, f"{name} must be at least {least}; got {number}.", f"Pass {name}={least}.", "x", "w")
+    return number
+
+
+def _ordered(labels: Labels, spec: Sequence[int]) -> Labels:
+    """Return the labels of ``N, C, *spatial`` in the order of the dimensions."""
+    at = dict(zip(spec, labels, strict=True))
+    return tuple(at[d] for d in range(len(spec)))
