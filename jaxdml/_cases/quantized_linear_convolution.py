@@ -105,7 +105,9 @@ def _layout(name: str, geometry: Geometry) -> Layout:
 
 def layouts(name: str) -> tuple[Layout, ...]:
     """Return convolutions of all kinds whose quotients tie, nearly tie and saturate."""
-    return tuple(_layout(name, geometry) for geometry in GEOMETRIES)
+    # The default self-check takes one of each dtype. These start elsewhere than those of the integer convolution.
+    half = len(GEOMETRIES) // 2
+    return tuple(_layout(name, geometry) for geometry in GEOMETRIES[half:] + GEOMETRIES[:half])
 
 
 def shardings(name: str) -> tuple[Sharding, ...]:
@@ -156,7 +158,7 @@ OPERATOR = Operator(
     EXAMPLES,
     dtypes=tuple(_DTYPES),
     layouts=layouts,
-    stride=5,
+    stride=len(GEOMETRIES),
     shardings=shardings,
     sharded_dtypes=("uint8 x int8 -> uint8",),
     calls=tuple(call("models", layer, batch, "uint8", "int8") for batch, layer in sizes()),

@@ -89,13 +89,14 @@ def _filled(sizes: tuple[int, ...]) -> tuple[int, ...]:
 
 def arguments(desc: Any, inputs: tuple[Any, ...]) -> list[Any]:
     """Return the inputs with four dimensions each, as the public functions take them."""
-    given = []
-    for name, part in zip((name for name, role in desc.roles().items() if not role.output), inputs, strict=True):
-        if part is not None and part.ndim < _RANK:
-            tensor = name in ("input_tensor", "filter_tensor")
-            part = part[None] if tensor else part.reshape(1, -1, 1, 1)
-        given.append(part)
-    return given
+    names = [name for name, role in desc.roles().items() if not role.output]
+    return [_with_rank_four(name, part) for name, part in zip(names, inputs, strict=True)]
+
+
+def _with_rank_four(name: str, part: Any) -> Any:
+    if part is None or part.ndim == _RANK:
+        return part
+    return part[None] if name in ("input_tensor", "filter_tensor") else part.reshape(1, -1, 1, 1)
 
 
 def options(desc: Any) -> dict[str, Any]:
