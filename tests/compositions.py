@@ -295,11 +295,6 @@ COMPOSITIONS["quantized_linear_convolution"] = Composition(
     options=_OPTIONS_OF_CONVOLUTIONS,
     methods=COMPOSITIONS["convolution_integer"].methods,
     differentiable=(1, 4, 7),
-    mapped={"scales": (1, 4, 7)},
-    mapped_on_meshes={"w_and_scales": (1, 3, 4, 6, 7)},
-    columns=(
-        *("jit", "jit_images_and_filters", "cond", "vmap_nested", "vmap_scales", "vmap_w_and_scales"),
-        *("leak_checks", "donation", "x64", "exported"),
-    ),
+    columns=(*("jit", "jit_images_and_filters", "vmap_nested", "leak_checks", "donation", "x64", "exported"),),
 )
 """By the operator's name, or by that of another way to call it."""
