@@ -25,8 +25,13 @@ _SUMS = np.array([[[[1, 3, 5, 3], [5, 12, 16, 9], [11, 24, 28, 15], [7, 15, 17, 
 EXAMPLES = (
     # DirectML's page has no numbers. The first two examples are those of ONNX's ConvInteger.
     Example(_NAME, (_X, _ONE, _OF_ONES, None), {}, (_SUMS[..., 1:3, 1:3],)),
-    Example(_NAME, (_X, _ONE, _OF_ONES, None), _PADDED, (_SUMS,)),
-    # This one is from onnxruntime's tests of the same operator: the filter has a zero point too.
+    Example(
+        _NAME,
+        (_X, _ONE, np.concatenate([_OF_ONES, _OF_ONES]), np.array([0, 1], np.uint8)),
+        _PADDED,
+        (np.concatenate([_SUMS, np.zeros_like(_SUMS)], axis=1),),
+    ),
+    # This one is from onnxruntime's tests of the same operator.
     Example(_NAME, (_X, _ONE, _OF_TWOS, _ONE), _PADDED, (_SUMS,)),
 )
 
