@@ -1,34 +1,180 @@
 """Sum the windows of 8-bit arrays times filters exactly; choose the algorithm by platform and shape."""
 
 import math
+from functools import partial
+from typing import Any
 
+import jax
 import jax.numpy as jnp
+from jax import lax
 
-from jaxdml._algorithms.quantized.windows import Windows, filters_as_columns, padded, patches
+from jaxdml._algorithms.quantized.channel_convolution import convolve_channels
+from jaxdml._algorithms.quantized.native_convolution import convolve_natively
+from jaxdml._algorithms.quantized.patch_product import (
+    by_group,
+    filter_columns,
+    filter_rows,
+    in_order,
+    multiply_patches,
+    patch_product,
+    patch_rows,
+    sums_of_filters,
+)
+from jaxdml._algorithms.quantized.raw_product import PerPart, Product, RawProduct, Zero, as_int8, as_uint8
+from jaxdml._algorithms.quantized.windows import Windows, padded
 from jaxdml._lowerings import integer_product
+from jaxdml._lowerings._platform import Form, Kernel
 from jaxdml._lowerings.integer_product import Accumulator, DeepAccumulator, Quantized
 
-METHODS, ONLY_ON = integer_product.METHODS, integer_product.ONLY_ON
+METHODS = "integer_dot", "mixed_dot", "native_convolution", "shifted_slices"
+"""Products of patches, of int8 or of uint8 x int8; XLA's own convolution; sums of slices times one number a channel."""
+
+ONLY_ON = {"mixed_dot": "cpu", "native_convolution": "cpu"}
+"""The platform of each method that only one platform has."""
+
+OUTPUTS_PER_PART = 2**18
+"""On a CPU images are convolved together if they have so few outputs, and one after the other if they have more. The
+int32 sums of a part then stay in the cache."""
+
+MIN_NATIVE_CHANNELS, MIN_NATIVE_FEATURES = 16, 17
+"""On a CPU, XLA's own convolution is faster than a product of patches from so many channels and output channels on."""
 
 
 def convolve(
     x: Quantized, w: Quantized, windows: Windows, implementation: str | None, refusal: str
 ) -> Accumulator | DeepAccumulator:
-    """Return the accumulator ``[N, groups, M, O / groups]``, where M is the number of windows.
+    """Return the accumulator, in the order of dimensions of ``x``.
 
     Args:
-      x: int8 or uint8 ``[N, *spatial, C]``, and its zero point ``[1]``.
+      x: int8 or uint8 ``[N, *spatial, C]`` or ``[N, C, *spatial]``, as ``windows`` tells, and its zero point ``[1]``.
       w: int8 or uint8 ``[O, C / groups, *sizes]``, and its zero point ``[1]`` or ``[O]``.
       windows: where the windows lie.
-      implementation: one of ``METHODS``, or None to choose.
+      implementation: one of ``METHODS`` that ``why_not`` allows, or None to choose.
       refusal: the text of the error if the program is lowered for a platform without the method.
     """
-    batch, groups = x[0].shape[0], windows.groups
-    each = patches(padded(*x, windows), windows)
-    count, depth = math.prod(each.shape[1:-1]), each.shape[-1] // groups
-    parts = each.reshape(batch, count, windows.taps, groups, depth // windows.taps)
-    rows = jnp.moveaxis(parts, 3, 1).reshape(batch, groups, count, depth)
-    zx = None if x[1] is None else x[1].reshape(1, 1, 1, 1)
-    zw = None if w[1] is None else w[1].reshape(1, groups if w[1].size > 1 else 1, 1, -1)
-    columns = filters_as_columns(w[0], groups)[None]
-    return integer_product.multiply((rows, zx), (columns, zw), implementation, refusal)
+    counts, depth = windows.counts(x[0].shape), windows.taps * w[0].shape[1]
+    if depth > integer_product.longest(x, w):
+        return _deep(x, w, windows, counts, implementation, refusal)
+    only_cpu = implementation in ONLY_ON
+    method = implementation or _fastest(x[0], w[0], windows)
+    cpu = partial(_on_cpu, windows, method)
+    if method == "shifted_slices":
+        slices = partial(_by_slices, windows)
+        kernel, partitioned = Kernel(slices, cpu), lambda _: Kernel(slices)
+    else:
+        kernel = Kernel(cpu=cpu) if only_cpu else _of_patches(integer_product.single_product(), windows, cpu)
+
+        def partitioned(devices: int) -> Kernel:
+            return _of_patches(integer_product.partitioned_product(only_cpu, devices), windows)
+
+    shape = windows.with_channels(x[0].shape[0], counts, w[0].shape[0])
+    greatest = depth * integer_product.greatest(*x) * integer_product.greatest(*w)
+    return Accumulator(kernel, partitioned, (*x, *w), shape, greatest)
+
+
+def why_not(method: str, depth: int, windows: Windows, longest: int) -> str | None:
+    """Tell why a method cannot run a convolution, or return None if it can.
+
+    Args:
+      method: one of ``METHODS``.
+      depth: how many channels a filter reads.
+      windows: where the windows lie.
+      longest: the greatest number of products that int32 holds the sum of.
+    """
+    if method == "shifted_slices" and depth != 1:
+        return f"each filter reads {depth} channels, and it serves one"
+    if method == "native_convolution" and not _is_native(windows):
+        return "it serves two spatial dimensions, channels last and one group"
+    if method in ("shifted_slices", "native_convolution") and windows.taps * depth > longest:
+        return f"it serves filters of up to {longest} elements"
+    return None
+
+
+def _fastest(x: jax.Array, w: jax.Array, windows: Windows) -> str:
+    """Return the fastest method on this CPU; on other platforms all but ``shifted_slices`` are one."""
+    features, depth = w.shape[:2]
+    if depth == 1 and windows.groups > 1:
+        return "shifted_slices"
+    if _is_native(windows) and windows.taps > 1 and depth >= MIN_NATIVE_CHANNELS and features >= MIN_NATIVE_FEATURES:
+        return "native_convolution"
+    available = integer_product.methods_on_cpu()
+    # If there are both, the one that need not change the sign of the patches.
+    fitting = "mixed_dot" if windows.channels_last and x.dtype == jnp.uint8 else "integer_dot"
+    return fitting if fitting in available else available[0]
+
+
+def _is_native(windows: Windows) -> bool:
+    return windows.channels_last and len(windows.sizes) == 2 and windows.groups == 1
+
+
+def _of_patches(product: Kernel, windows: Windows, cpu: Form | None = None) -> Kernel:
+    """Return the kernel that convolves by a product of patches; ``cpu`` takes the place of its form for CPUs."""
+
+    def convolution(product: Product | None) -> Form | None:
+        return product and (lambda x, zx, w, zw: patch_product(product, padded(x, zx, windows), zx, w, zw, windows))
+
+    forms = Kernel(*map(convolution, product))
+    return forms._replace(cpu=cpu) if cpu else forms
+
+
+def _by_slices(windows: Windows, x: jax.Array, zx: Zero, w: jax.Array, zw: Zero) -> RawProduct:
+    x, zx = as_int8(x, zx)
+    w, zw = as_int8(w, zw)
+    # Without the barrier XLA would pad anew for each slice.
+    x = lax.optimization_barrier(padded(x, zx, windows))  # type: ignore[no-untyped-call]
+    return convolve_channels(x, zx, w, zw, windows)
+
+
+def _on_cpu(windows: Windows, method: str, x: jax.Array, zx: Zero, w: jax.Array, zw: Zero) -> PerPart:
+    """Convolve a few images at a time."""
+    mixed = method == "mixed_dot"
+    # The left operand is uint8 in a mixed product: the patches if the channels are last, else the filters.
+    x, zx = (as_uint8 if mixed and windows.channels_last else as_int8)(x, zx)
+    w, zw = (as_uint8 if mixed and not windows.channels_last else as_int8)(w, zw)
+    if method == "shifted_slices":
+        compute = _with(partial(_channels_of_part, windows), w, zw, zx)
+    else:
+        filters = (filter_columns if windows.channels_last else filter_rows)(w, windows.groups)
+        sums = None if zx is None else sums_of_filters(filters, windows)
+        convolve_part = convolve_natively if method == "native_convolution" else multiply_patches
+        compute = _with(partial(_part, windows, convolve_part), filters, sums, zx, zw)
+    outputs = math.prod(windows.counts(x.shape)) * w.shape[0]
+    size = _images_per_part(x.shape[0], outputs)
+    return PerPart(compute, x.reshape(max(1, x.shape[0]) // max(1, size), size, *x.shape[1:]))
+
+
+def _with(function: Any, *operands: Any) -> jax.tree_util.Partial:
+    return jax.tree_util.Partial(function, *operands)  # type: ignore[no-untyped-call]
+
+
+def _part(
+    windows: Windows, convolve_part: Any, filters: jax.Array, sums: Zero, zx: Zero, zw: Zero, x: jax.Array
+) -> RawProduct:
+    result: RawProduct = convolve_part(filters, sums, zx, zw, padded(x, zx, windows), windows)
+    return result
+
+
+def _channels_of_part(windows: Windows, w: jax.Array, zw: Zero, zx: Zero, x: jax.Array) -> RawProduct:
+    return _by_slices(windows, x, zx, w, zw)
+
+
+def _images_per_part(images: int, outputs: int) -> int:
+    """Return how many of the images, with so many outputs each, are convolved together: a divisor of their number."""
+    most = max(1, OUTPUTS_PER_PART // max(1, outputs))
+    return next((size for size in range(min(images, most), 0, -1) if images % size == 0), 0)
+
+
+def _deep(
+    x: Quantized,
+    w: Quantized,
+    windows: Windows,
+    counts: tuple[int, ...],
+    implementation: str | None,
+    refusal: str,
+) -> DeepAccumulator:
+    """Multiply the patches in slices along K."""
+    rows = patch_rows(padded(*x, windows), windows)
+    columns = filter_columns(w[0], windows.groups)[None]
+    zx, zw = (None if z is None else by_group(z, windows.groups) for z in (x[1], w[1]))
+    sums: Any = integer_product.multiply((rows, zx), (columns, zw), implementation, refusal)
+    return DeepAccumulator(*(in_order(part, counts, windows) for part in (sums.low, sums.high)))

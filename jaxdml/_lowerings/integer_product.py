@@ -108,18 +108,18 @@ def multiply(
     most = longest(a, b)
     if a[0].shape[-1] > most:
         return _in_slices((*a, *b), most, only_cpu, refusal)
-    methods = _methods_on_cpu() if implementation is None else (implementation,)
+    methods = methods_on_cpu() if implementation is None else (implementation,)
     cpu = _shifted(_on_cpu, as_uint8 if "mixed_dot" in methods else as_int8)
     if isinstance(b[0], PackedMatrix):
         cpu = partial(_packed_on_cpu, methods)
     product = Kernel(cpu=cpu) if only_cpu else Kernel(_shifted(_general(b[0])), cpu, _shifted(_on_gpu))
-    greatest = a[0].shape[-1] * _greatest(*a) * _greatest(*b)
-    return Accumulator(product, partial(_partitioned, only_cpu), (*a, *b), product_shape(a[0], b[0]), greatest)
+    bound = a[0].shape[-1] * greatest(*a) * greatest(*b)
+    return Accumulator(product, partial(partitioned_product, only_cpu), (*a, *b), product_shape(a[0], b[0]), bound)
 
 
 def longest(a: Quantized, b: QuantizedRight) -> int:
     """Return the greatest K for which int32 holds the accumulator."""
-    return longest_exact_sum(_greatest(*a), _greatest(*b))
+    return longest_exact_sum(greatest(*a), greatest(*b))
 
 
 def of_total(total: jax.Array) -> Accumulator:
@@ -177,7 +177,13 @@ def carried(low: jax.Array, high: jax.Array) -> DeepAccumulator:
     return DeepAccumulator(low & 0xFFFF, high + (low >> 16))
 
 
-def _partitioned(only_cpu: bool, devices: int) -> Kernel:
+def single_product() -> Kernel:
+    """Return the product of ``multiply`` for a program on one device, without a form for CPUs."""
+    return Kernel(_shifted(dot_with_ones), gpu=_shifted(_on_gpu))
+
+
+def partitioned_product(only_cpu: bool, devices: int) -> Kernel:
+    """Return the product for a program that XLA partitions over so many devices."""
     if only_cpu:
         return Kernel(cpu=_shifted(unmerged_dot, as_uint8))
     return Kernel(_shifted(unmerged_dot), gpu=_shifted(partial(_on_gpus, devices)))
@@ -196,7 +202,7 @@ def _on_gpus(devices: int, a: jax.Array, za: jax.Array | None, b: Right, zb: jax
     return unmerged_dot(a, za, b, zb)
 
 
-def _greatest(x: Right, zero_point: jax.Array | None) -> int:
+def greatest(x: Right, zero_point: jax.Array | None) -> int:
     """Bound ``|x - zero_point|`` from what is known while tracing."""
     return 128 if x.dtype == jnp.int8 and zero_point is None else 255
 
@@ -218,10 +224,10 @@ def _general(b: Right) -> Product:
 
 def storage(on_cpu: bool) -> Any:
     """Return the dtype of a packed matrix: on a CPU that of the left operand of its fastest product, else int8."""
-    return jnp.uint8 if on_cpu and _methods_on_cpu() == ("mixed_dot",) else jnp.int8
+    return jnp.uint8 if on_cpu and methods_on_cpu() == ("mixed_dot",) else jnp.int8
 
 
-def _methods_on_cpu() -> tuple[str, ...]:
+def methods_on_cpu() -> tuple[str, ...]:
     """Return the methods for which XLA has a fast kernel on this CPU."""
     if "amx_int8" in cpu_features():
         return "integer_dot", "mixed_dot"

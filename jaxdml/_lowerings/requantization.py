@@ -9,7 +9,7 @@ import numpy as np
 from jax import lax
 
 from jaxdml._algorithms.quantized.multiplier import may_be_doubtful, multiplier_of, rounded_products
-from jaxdml._algorithms.quantized.raw_product import RawProduct, accumulator
+from jaxdml._algorithms.quantized.raw_product import Raw, finished
 from jaxdml._algorithms.quantized.residuals import Scales, by_residuals, clamp
 from jaxdml._lowerings._partitioning import by_partitioning
 from jaxdml._lowerings._platform import Kernel, chain, run
@@ -56,7 +56,7 @@ def requantize(
 
 
 def _by_residuals(
-    raw: RawProduct,
+    raw: Raw,
     scales: Scales,
     zero_point: jax.Array | None,
     bias: jax.Array | None = None,
@@ -64,15 +64,17 @@ def _by_residuals(
     shape: tuple[int, ...],
     dtype: jnp.dtype,
 ) -> jax.Array:
-    total = accumulator(raw, shape)
-    if bias is None:
-        return by_residuals(total, None, scales, zero_point, dtype)
-    low, high = carried((total & 0xFFFF) + (bias & 0xFFFF), (total >> 16) + (bias >> 16))
-    return by_residuals(low, high, scales, zero_point, dtype)
+    def rounded(total: jax.Array) -> jax.Array:
+        if bias is None:
+            return by_residuals(total, None, scales, zero_point, dtype)
+        low, high = carried((total & 0xFFFF) + (bias & 0xFFFF), (total >> 16) + (bias >> 16))
+        return by_residuals(low, high, scales, zero_point, dtype)
+
+    return finished(raw, shape, rounded)
 
 
 def by_multiplier_or_residuals(
-    raw: RawProduct,
+    raw: Raw,
     scales: Scales,
     zero_point: jax.Array | None,
     bias: jax.Array | None = None,
@@ -89,28 +91,26 @@ def by_multiplier_or_residuals(
     outputs = math.prod(shape)
     distinct = math.prod(np.broadcast_shapes(*(scale.shape for scale in scales)))
 
-    def exactly(raw: RawProduct) -> jax.Array:
+    def exactly(raw: Raw) -> jax.Array:
         return _by_residuals(raw, scales, zero_point, bias, shape=shape, dtype=dtype)
-
-    def total(raw: RawProduct) -> jax.Array:
-        return accumulator(raw, shape) if bias is None else accumulator(raw, shape) + bias
 
     if outputs <= FEW_OUTPUTS or distinct * 2 > outputs:
         return exactly(raw)
     multiplier = multiplier_of(scales)
 
+    def products(total: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return rounded_products(total if bias is None else total + bias, multiplier)
+
     # Each branch computes the accumulator from the raw product. Computed before the branch, it would have to be stored.
-    def by_multiplier(raw: RawProduct) -> jax.Array:
-        rounded, _ = rounded_products(total(raw), multiplier)
-        return clamp(rounded, zero_point, dtype)
+    def by_multiplier(raw: Raw) -> jax.Array:
+        return finished(raw, shape, lambda total: clamp(products(total)[0], zero_point, dtype))
 
     if distinct * MIN_OUTPUTS_PER_MULTIPLIER <= outputs:
         doubtful = may_be_doubtful(multiplier)
     else:
-        _, where = rounded_products(total(raw), multiplier)
         # Store bytes before the maximum: XLA has a fast maximum of stored bytes, and a slow one of fused values.
-        stored = lax.optimization_barrier(where.astype(jnp.uint8))  # type: ignore[no-untyped-call]
-        doubtful = jnp.max(stored) > 0
+        where = finished(raw, shape, lambda total: products(total)[1].astype(jnp.uint8))
+        doubtful = jnp.max(lax.optimization_barrier(where)) > 0  # type: ignore[no-untyped-call]
     if bias is not None:
         room = 2**31 - 1 - greatest
         doubtful |= jnp.any((bias > room) | (bias < -room))

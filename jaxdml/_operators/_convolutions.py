@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from jaxdml._algorithms.quantized.windows import Windows
 from jaxdml._base.shapes import Shape
-from jaxdml._lowerings.integer_convolution import METHODS, ONLY_ON
+from jaxdml._lowerings import integer_product
+from jaxdml._lowerings.integer_convolution import METHODS, ONLY_ON, why_not
 from jaxdml._operators import _quantization
 from jaxdml._operators._arguments import Call
 from jaxdml._sharding import integer_convolution
@@ -64,8 +64,9 @@ def convolution(call: Call, axis_name: Any, dimension_numbers: Any, options: Map
     sizes, spatial = (tuple(a.shape[d] for d in spec[2:]) for a, spec in ((w, order.rhs_spec), (x, order.lhs_spec)))
     lowest = {"strides": 1, "dilations": 1, "start_padding": 0, "end_padding": 0}
     each = {name: _spatial(call, name, options[name], len(sizes), least) for name, least in lowest.items()}
-    windows = Windows(sizes, **each, groups=groups)
-    for d, count in enumerate(windows.counts(spatial)):
+    last = order.lhs_spec[1] == x.ndim - 1
+    windows = Windows(sizes, **each, groups=groups, channels_last=last)
+    for d, count in enumerate(windows.counts(windows.with_channels(1, spatial, channels))):
         if sizes[d] < 1 or count < 1:
             inside = spatial[d] + windows.start_padding[d] + windows.end_padding[d]
             rule = f"a window must have 1 to {inside} elements along spatial dimension {d}; got {windows.reaches[d]}."
@@ -115,14 +116,17 @@ def settled(
       implementation: the name of a method to force, or None.
       parameters: the zero points of ``x`` and of ``w``, and all other parameters, ``[1]`` or ``[O]``.
     """
-    refusal = call.implementation(implementation, METHODS, only_on=ONLY_ON)
     windows, order = given.windows, given.order
-    features = given.w.shape[order.rhs_spec[0]]
+    features, depth = (given.w.shape[d] for d in order.rhs_spec[:2])
+    longest = integer_product.longest((given.x, parameters[0]), (given.w, parameters[1]))
+    refusal = call.implementation(
+        implementation, METHODS, lambda method: why_not(method, depth, windows, longest), only_on=ONLY_ON
+    )
     spatial = tuple(f"spatial dimension {d} of" for d in range(len(windows.sizes)))
     contracted = "features" if windows.groups > 1 else "channels"
-    depth = None if windows.groups > 1 else "channels"
+    of_depth = None if windows.groups > 1 else "channels"
     of_x = _ordered(("batch", contracted, *(f"{label} x" for label in spatial)), order.lhs_spec)
-    of_w = _ordered(("features", depth, *(f"{label} w" for label in spatial)), order.rhs_spec)
+    of_w = _ordered(("features", of_depth, *(f"{label} w" for label in spatial)), order.rhs_spec)
     rest = [("features" if x is not None and x.size == features > 1 else None,) for x in parameters]
     operands = (given.x, given.w, *parameters)
     result = _ordered(("batch", "features", *(None for _ in spatial)), order.out_spec)
@@ -147,31 +151,25 @@ def settled(
 def convolve(operands: tuple[jax.Array | None, ...], static: Settled, finish: Callable[..., Any]) -> Any:
     """Return ``finish(sums, *parameters)`` of the parameters after the two zero points, on every shard.
 
-    ``finish`` gets the sums as ``[N, groups, M, O / groups]``, where M is the number of windows, and the parameters
-    so that they broadcast against them. What it returns of that shape is put in the order of the result.
+    ``finish`` gets the parameters so that they broadcast against the sums.
     """
-    order = static.order
+    order, windows = static.order, static.windows
 
     def part(x: Any, w: Any, zx: Any, zw: Any, *rest: Any) -> Any:
-        x = lax.transpose(x, (order.lhs_spec[0], *order.lhs_spec[2:], order.lhs_spec[1]))
+        x = lax.transpose(x, _canonical(order.lhs_spec, windows))
         w = lax.transpose(w, order.rhs_spec)
-        groups = x.shape[-1] // w.shape[1]
-        windows = static.windows._replace(groups=groups)
+        of_block = windows._replace(groups=x.shape[windows.channel_axis] // max(1, w.shape[1]))
         over = static.where.over[0]
-        sums = integer_convolution.convolve((x, zx), (w, zw), windows, static.implementation, static.refusal, over)
-        finished = finish(sums, *(None if p is None else _against_sums(p, groups) for p in rest))
-        counts = windows.counts(x.shape[1:-1])
-        result = jnp.moveaxis(finished, 1, 2).reshape(x.shape[0], *counts, w.shape[0])
-        last = result.ndim - 1
-        return lax.transpose(
-            result, [int(d) for d in np.argsort([order.out_spec[d] for d in (0, *range(2, last + 1), 1)])]
-        )
+        sums = integer_convolution.convolve((x, zx), (w, zw), of_block, static.implementation, static.refusal, over)
+        result = finish(sums, *(p if p is None else windows.along_channels(p)[None] for p in rest))
+        return lax.transpose(result, np.argsort(_canonical(order.out_spec, windows)))
 
     return on_shards(part, static.where, *operands)
 
 
-def _against_sums(parameter: jax.Array, groups: int) -> jax.Array:
-    return parameter.reshape(1, groups if parameter.size > 1 else 1, 1, -1)
+def _canonical(spec: Sequence[int], windows: Windows) -> tuple[int, ...]:
+    """Return the dimensions of an array as ``N, *spatial, C`` or ``N, C, *spatial``, as ``windows`` tells."""
+    return (spec[0], *spec[2:], spec[1]) if windows.channels_last else tuple(spec)
 
 
 def _order(call: Call, x: jax.Array, w: jax.Array, dimension_numbers: Any) -> lax.ConvDimensionNumbers:
