@@ -110,17 +110,17 @@ CASES = (
     ),
     Case(
         "convolution_integer",
-        (("uint8", "b", 3, 5), ("uint8",), ("int8", "m", 3, 2), ("int8", "m")),
-        ({"b": 2, "m": 4}, {"b": 1, "m": 9}),
+        (("uint8", "b", 3, 5), ("uint8",), ("int8", 4, 3, 2), ("int8", 4)),
+        ({"b": 2}, {"b": 9}),
         {"start_padding": 2, "strides": 2},
     ),
     Case(
         "quantized_linear_convolution",
         (
-            *(("uint8", "b", 3, 5, 4), ("float32",), ("uint8",), ("int8", "m", 3, 2, 2), ("float32", "m")),
-            *(("int8", "m"), ("int32", "m"), ("float32",), ("int8",)),
+            *(("uint8", "b", 3, 5, 4), ("float32",), ("uint8",), ("int8", 4, 3, 2, 2), ("float32", 4)),
+            *(("int8", 4), ("int32", 4), ("float32",), ("int8",)),
         ),
-        ({"b": 2, "m": 4}, {"b": 1, "m": 9}),
+        ({"b": 2}, {"b": 9}),
         {"dilations": 2},
     ),
 )
