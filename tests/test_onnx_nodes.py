@@ -17,6 +17,8 @@ from tests.laws import assert_same_bits
 AT_LEAST = Counter(
     {"TopK": 7, "Scatter": 2, "ScatterElements": 7, "ScatterND": 7, "QLinearMatMul": 8, "MatMulInteger": 1}
 )
+AT_LEAST["ConvInteger"] = 2
+AT_LEAST["QLinearConv"] = 1
 """How many cases onnx 1.23.2 has for each operator type. 1.17 has fewer, and wrong answers for int8."""
 
 _REDUCES = "asks for a reduction of old and new values, which DirectML's scatters do not have"
@@ -76,6 +78,22 @@ def matrix_multiply_integer(operators, a, b, a_zero_point, b_zero_point):
     return [operators.matrix_multiply_integer(a, a_zero_point, b, b_zero_point)]
 
 
+def convolution_integer(operators, x, w, x_zero_point=None, w_zero_point=None, **attributes):
+    return [operators.convolution_integer(x, x_zero_point, w, w_zero_point, **of_windows(**attributes))]
+
+
+def quantized_linear_convolution(operators, *inputs, **attributes):
+    # In DirectML's order the bias comes before the output's scale.
+    *operands, output_scale, output_zero_point = inputs
+    options = of_windows(**attributes)
+    return [operators.quantized_linear_convolution(*operands, None, output_scale, output_zero_point, **options)]
+
+
+def of_windows(*, pads=()):
+    half = len(pads) // 2
+    return {"start_padding": pads[:half], "end_padding": pads[half:]} if pads else {}
+
+
 CALLS = {
     "TopK": top_k,
     "Scatter": scatter_elements,
@@ -83,6 +101,8 @@ CALLS = {
     "ScatterND": scatter_nd,
     "QLinearMatMul": quantized_linear_matrix_multiply,
     "MatMulInteger": matrix_multiply_integer,
+    "ConvInteger": convolution_integer,
+    "QLinearConv": quantized_linear_convolution,
 }
 
 

@@ -4,10 +4,20 @@ The functions take and return NumPy arrays. Their signatures are those of the pu
 ``implementation``. They do not check their arguments: they return the answer to a valid call.
 """
 
+from jaxdml.reference._convolution_integer import convolution_integer
 from jaxdml.reference._matrix_multiply_integer import matrix_multiply_integer
+from jaxdml.reference._quantized_linear_convolution import quantized_linear_convolution
 from jaxdml.reference._quantized_linear_matrix_multiply import quantized_linear_matrix_multiply
 from jaxdml.reference._scatter_elements import scatter_elements
 from jaxdml.reference._scatter_nd import scatter_nd
 from jaxdml.reference._top_k import top_k
 
-__all__ = ["matrix_multiply_integer", "quantized_linear_matrix_multiply", "scatter_elements", "scatter_nd", "top_k"]
+__all__ = [
+    "convolution_integer",
+    "matrix_multiply_integer",
+    "quantized_linear_convolution",
+    "quantized_linear_matrix_multiply",
+    "scatter_elements",
+    "scatter_nd",
+    "top_k",
+]
