@@ -127,8 +127,8 @@ def by_multiplier_or_residuals(
                 both,
             )
 
-        # The branch has a second use: what it refers to is computed once before it. Without the branch, XLA would compute
-        # the multiplier anew for each output. The multiplier is not finite only for scales that have no meaning.
+        # What a branch refers to is computed once, before it. Without a branch XLA would compute the multiplier anew
+        # for each output. The multiplier is not finite only for scales that have no meaning.
         unusable = no_room | ~jnp.all(jnp.isfinite(multiplier.estimate))
         return lax.cond(unusable, exactly, lambda raw: part_by_part(raw, shape, part), raw)
 

@@ -16,7 +16,7 @@ def channel_weights(w: jax.Array, zw: Zero, windows: Windows) -> jax.Array:
     by_tap = lax.transpose(w, (*range(1, w.ndim), 0)).reshape(windows.taps, w.shape[0])
     # Two int8 numbers have a product that fits int16, which a CPU multiplies faster.
     weights = by_tap.astype(jnp.int16) if zw is None else by_tap.astype(jnp.int32) - zw
-    return lax.optimization_barrier(weights)  # type: ignore[no-untyped-call, no-any-return]
+    return lax.optimization_barrier(weights)  # type: ignore[no-untyped-call]
 
 
 def convolve_channels(weights: jax.Array, zx: Zero, x: jax.Array, windows: Windows) -> RawProduct:
