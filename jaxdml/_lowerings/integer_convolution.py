@@ -9,18 +9,20 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxdml._algorithms.quantized.channel_convolution import channel_weights, convolve_channels
-from jaxdml._algorithms.quantized.native_convolution import convolve_natively
+from jaxdml._algorithms.quantized.native_convolution import native_sums
 from jaxdml._algorithms.quantized.patch_product import (
     by_group,
+    corrected,
     filter_columns,
     filter_rows,
     in_order,
-    multiply_patches,
     patch_product,
     patch_rows,
+    patch_sums,
     sums_of_filters,
 )
 from jaxdml._algorithms.quantized.raw_product import PerPart, Product, RawProduct, Zero, as_int8, as_uint8
+from jaxdml._algorithms.quantized.tensor_core_dot import LONGEST_FLOAT_SUM
 from jaxdml._algorithms.quantized.windows import Windows, padded
 from jaxdml._lowerings import integer_product
 from jaxdml._lowerings._platform import Form, Kernel
@@ -63,6 +65,8 @@ def convolve(
         kernel, partitioned = Kernel(slices, cpu), lambda _: Kernel(slices)
     else:
         kernel = Kernel(cpu=cpu) if only_cpu else _of_patches(integer_product.single_product(), windows, cpu)
+        if implementation is None and _is_native_on_cuda(depth, windows):
+            kernel = kernel._replace(cuda=partial(_natively_on_cuda, windows))
 
         def partitioned(devices: int) -> Kernel:
             return _of_patches(integer_product.partitioned_product(only_cpu, devices), windows)
@@ -107,6 +111,12 @@ def _is_native(windows: Windows) -> bool:
     return windows.channels_last and len(windows.sizes) == 2 and windows.groups == 1
 
 
+def _is_native_on_cuda(depth: int, windows: Windows) -> bool:
+    """Tell whether to convolve natively on CUDA; products of single elements are as fast without patches."""
+    is_small = len(windows.sizes) == 2 and windows.groups == 1 and depth <= LONGEST_FLOAT_SUM
+    return is_small and (windows.taps > 1 or windows.strides != (1, 1))
+
+
 def _of_patches(product: Kernel, windows: Windows, cpu: Form | None = None) -> Kernel:
     """Return the kernel that convolves by a product of patches; ``cpu`` takes the place of its form for CPUs."""
 
@@ -133,8 +143,8 @@ def _on_cpu(windows: Windows, method: str, x: jax.Array, zx: Zero, w: jax.Array,
     else:
         filters = (filter_columns if windows.channels_last else filter_rows)(w, windows.groups)
         sums = None if zx is None else sums_of_filters(filters, windows)
-        convolve_part = convolve_natively if method == "native_convolution" else multiply_patches
-        compute = _with(partial(_part, windows, convolve_part), filters, sums, zx, zw)
+        native = method == "native_convolution"
+        compute = _with(partial(_part, windows, native), w if native else filters, sums, zx, zw)
     outputs = math.prod(windows.counts(x.shape)) * w.shape[0]
     size = _images_per_part(x.shape[0], outputs)
     return PerPart(compute, x.reshape(max(1, x.shape[0]) // max(1, size), size, *x.shape[1:]))
@@ -145,10 +155,33 @@ def _with(function: Any, *operands: Any) -> jax.tree_util.Partial:
 
 
 def _part(
-    windows: Windows, convolve_part: Any, filters: jax.Array, sums: Zero, zx: Zero, zw: Zero, x: jax.Array
+    windows: Windows, native: bool, filters: jax.Array, sums: Zero, zx: Zero, zw: Zero, x: jax.Array
 ) -> RawProduct:
-    result: RawProduct = convolve_part(filters, sums, zx, zw, padded(x, zx, windows), windows)
-    return result
+    def by_patches(x: jax.Array, w: jax.Array) -> jax.Array:
+        return patch_sums(x, filter_columns(w, 1), windows)
+
+    channels = x.shape[windows.channel_axis]
+    x = padded(x, zx, windows)
+    total = native_sums(x, filters, windows, jnp.int32, by_patches) if native else patch_sums(x, filters, windows)
+    return corrected(total, sums, zx, zw, x, windows, windows.taps * channels // windows.groups)
+
+
+def _natively_on_cuda(windows: Windows, x: jax.Array, zx: Zero, w: jax.Array, zw: Zero) -> RawProduct:
+    """Convolve with cuDNN's convolution of int8, which returns float32: it holds these sums.
+
+    cuDNN transforms no int8, as it may floats.
+    """
+    (x, zx), (w, zw) = as_int8(x, zx), as_int8(w, zw)
+    last = windows._replace(channels_last=True)
+
+    def by_patches(x: jax.Array, w: jax.Array) -> jax.Array:
+        return patch_product(integer_product.product_on_gpu, x, None, w, None, last).product
+
+    x = padded(x, zx, windows)
+    total = native_sums(x if windows.channels_last else jnp.moveaxis(x, 1, -1), w, last, jnp.float32, by_patches)
+    sums = None if zx is None else jnp.sum(w, axis=(1, 2, 3), dtype=jnp.int32)
+    in_order = total if windows.channels_last else jnp.moveaxis(total, -1, 1)
+    return corrected(in_order, sums, zx, zw, x, windows, windows.taps * w.shape[1])
 
 
 def _channels_of_part(windows: Windows, weights: jax.Array, zx: Zero, x: jax.Array) -> RawProduct:

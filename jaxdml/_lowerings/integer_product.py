@@ -179,7 +179,12 @@ def carried(low: jax.Array, high: jax.Array) -> DeepAccumulator:
 
 def single_product() -> Kernel:
     """Return the product of ``multiply`` for a program on one device, without a form for CPUs."""
-    return Kernel(_shifted(dot_with_ones), gpu=_shifted(_on_gpu))
+    return Kernel(_shifted(dot_with_ones), gpu=product_on_gpu)
+
+
+def product_on_gpu(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None) -> RawProduct:
+    """Multiply on one GPU; a and b may be uint8."""
+    return _shifted(_on_gpu)(a, za, b, zb)
 
 
 def partitioned_product(only_cpu: bool, devices: int) -> Kernel:

@@ -66,16 +66,7 @@ def _by_residuals(
     shape: tuple[int, ...],
     dtype: jnp.dtype,
 ) -> jax.Array:
-    return finished(raw, shape, lambda total: _rounded(total, scales, zero_point, bias, dtype))
-
-
-def _rounded(
-    total: jax.Array, scales: Scales, zero_point: jax.Array | None, bias: jax.Array | None, dtype: jnp.dtype
-) -> jax.Array:
-    if bias is None:
-        return by_residuals(total, None, scales, zero_point, dtype)
-    low, high = carried((total & 0xFFFF) + (bias & 0xFFFF), (total >> 16) + (bias >> 16))
-    return by_residuals(low, high, scales, zero_point, dtype)
+    return finished(raw, shape, lambda total: by_residuals(total, None, scales, zero_point, dtype, bias))
 
 
 def by_multiplier_or_residuals(
@@ -122,7 +113,7 @@ def by_multiplier_or_residuals(
             both = lax.optimization_barrier(likely(total()))  # type: ignore[no-untyped-call]
             return lax.cond(
                 _any(both >> 8),
-                lambda _: _rounded(total(), scales, zero_point, bias, dtype),
+                lambda _: by_residuals(total(), None, scales, zero_point, dtype, bias),
                 lambda both: lax.bitcast_convert_type(both.astype(jnp.uint8), dtype),
                 both,
             )

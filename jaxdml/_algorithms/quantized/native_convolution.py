@@ -1,51 +1,56 @@
 """Convolve with XLA's own convolution of int8, where that is right and fast."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxdml._algorithms.quantized.patch_product import corrected, multiply_patches
-from jaxdml._algorithms.quantized.raw_product import RawProduct, Zero
 from jaxdml._algorithms.quantized.windows import Windows
 
 
-def convolve_natively(
-    filters: jax.Array, filter_sums: Zero, zx: Zero, zw: Zero, x: jax.Array, windows: Windows
-) -> RawProduct:
-    """Convolve padded int8 ``[N, H, W, C]``; the arguments are those of ``multiply_patches``, in one group.
+def native_sums(
+    x: jax.Array,
+    w: jax.Array,
+    windows: Windows,
+    summed: Any,
+    otherwise: Callable[[jax.Array, jax.Array], jax.Array],
+) -> jax.Array:
+    """Return the int32 sums of products of padded int8 ``[N, H, W, C]`` and filters ``[O, C, *sizes]``, in one group.
 
     If ``jax.vmap`` maps over the filters, JAX makes one convolution of several groups of them, which XLA gets wrong.
-    So those are multiplied by patches.
+    ``otherwise`` takes the place of the convolution then.
+
+    Args:
+      x: padded.
+      w: the filters.
+      windows: where the windows lie.
+      summed: the dtype in which the convolution returns the sums: int32, or float32 if that holds all of them.
+      otherwise: returns the same for ``x`` and ``w``.
     """
-    depth = filters.shape[1]
 
     @jax.custom_batching.custom_vmap
-    def convolve(x: jax.Array, filters: jax.Array) -> jax.Array:
-        channels = x.shape[3]
-        kernel = filters.reshape(*windows.sizes, channels, filters.shape[2])
-        # The barriers keep the padding out of the convolution, for which XLA's CPU backend has no kernel then.
-        x = lax.optimization_barrier(x)  # type: ignore[no-untyped-call]
-        total: jax.Array = lax.conv_general_dilated(
-            x,
-            kernel,
+    def sums(x: jax.Array, w: jax.Array) -> jax.Array:
+        # The barriers keep what comes before and after out of the convolution, which would then have no fast kernel.
+        total = lax.conv_general_dilated(
+            lax.optimization_barrier(x),  # type: ignore[no-untyped-call]
+            lax.transpose(w, (2, 3, 1, 0)),
             windows.strides,
             "VALID",
             rhs_dilation=windows.dilations,
             dimension_numbers=("NHWC", "HWIO", "NHWC"),
-            preferred_element_type=jnp.int32,
+            preferred_element_type=summed,
         )
-        return lax.optimization_barrier(total)  # type: ignore[no-untyped-call]
+        stored: jax.Array = lax.optimization_barrier(total)  # type: ignore[no-untyped-call]
+        return stored.astype(jnp.int32)
 
-    @convolve.def_vmap
-    def _(size: int, batched: Any, x: jax.Array, filters: jax.Array) -> tuple[jax.Array, bool]:
-        def by_patches(x: jax.Array, filters: jax.Array) -> jax.Array:
-            return multiply_patches(filters, None, None, None, x, windows).product
+    @sums.def_vmap
+    def _(size: int, batched: Any, x: jax.Array, w: jax.Array) -> tuple[jax.Array, bool]:
+        if batched[1]:
+            return jax.vmap(otherwise, [0 if each else None for each in batched], axis_size=size)(x, w), True
+        merged = sums(x.reshape(size * x.shape[1], *x.shape[2:]), w)
+        return merged.reshape(size, x.shape[1], *merged.shape[1:]), True
 
-        if not batched[1]:
-            merged = convolve(x.reshape(size * x.shape[1], *x.shape[2:]), filters)
-            return merged.reshape(size, -1, *merged.shape[1:]), True
-        return jax.vmap(by_patches, [0 if each else None for each in batched], axis_size=size)(x, filters), True
-
-    return corrected(convolve(x, filters), filter_sums, zx, zw, x, windows, depth)
+    result: jax.Array = sums(x, w)
+    return result

@@ -44,8 +44,10 @@ def by_group(parameter: jax.Array, groups: int) -> jax.Array:
 
 def patch_rows(x: jax.Array, windows: Windows) -> jax.Array:
     """Return the patches of padded ``x`` as the rows of ``[N, groups, windows, taps * C / groups]``."""
-    grouped = _patches(x, windows)
-    return grouped if windows.channels_last else jnp.swapaxes(grouped, 2, 3)
+    if not windows.channels_last:
+        # Without the barrier XLA would transpose each slice, or the patches.
+        x = lax.optimization_barrier(jnp.moveaxis(x, 1, -1))  # type: ignore[no-untyped-call]
+    return _patches(x, windows._replace(channels_last=True))
 
 
 def in_order(product: jax.Array, counts: tuple[int, ...], windows: Windows) -> jax.Array:
@@ -55,17 +57,12 @@ def in_order(product: jax.Array, counts: tuple[int, ...], windows: Windows) -> j
     return lax.transpose(product, order).reshape(windows.with_channels(batch, counts, groups * features))
 
 
-def multiply_patches(
-    filters: jax.Array, filter_sums: Zero, zx: Zero, zw: Zero, x: jax.Array, windows: Windows
-) -> RawProduct:
-    """Convolve padded ``x`` without a transposition: the patches are the left or the right operand, as they are stored.
+def patch_sums(x: jax.Array, filters: jax.Array, windows: Windows) -> jax.Array:
+    """Sum the products of stored numbers on a CPU, without a transposition: patches are multiplied as they are stored.
 
     Args:
-      filters: ``filter_columns`` if the channels are last, else ``filter_rows``; the left operand may be uint8.
-      filter_sums: int32 ``[O]``, or None if ``zx`` is.
-      zx: the int32 zero point, ``[1]``, or None for 0.
-      zw: the int32 zero points, ``[1]`` or ``[O]``, or None for 0.
       x: padded, int8 or uint8.
+      filters: ``filter_columns`` if the channels are last, else ``filter_rows``; the left operand may be uint8.
       windows: where the windows lie.
     """
     read, counts = _patches(x, windows), _counts(x, windows)
@@ -77,13 +74,14 @@ def multiply_patches(
             read = read.reshape(1, 1, batch * read.shape[2], read.shape[3])
         rows = _with_at_least(MIN_SIZE, read, 2)
         product = dot(rows, columns[None])[:, :, : read.shape[2], :features]
-        total = in_order(product, counts, windows) if groups > 1 else product.reshape(batch, *counts, features)
-    else:
-        features = filters.shape[1]
-        rows = _with_at_least(MIN_SIZE, filters, 1)
-        product = dot(rows[None], _with_at_least(MIN_SIZE, read, 3))[:, :, :features, : read.shape[3]]
-        total = product.reshape(batch, groups * features, *counts)
-    return corrected(total, filter_sums, zx, zw, x, windows, read.shape[-1 if windows.channels_last else -2])
+        if groups > 1:
+            return in_order(product, counts, windows)
+        total: jax.Array = product.reshape(batch, *counts, features)
+        return total
+    features = filters.shape[1]
+    rows = _with_at_least(MIN_SIZE, filters, 1)
+    product = dot(rows[None], _with_at_least(MIN_SIZE, read, 3))[:, :, :features, : read.shape[3]]
+    return product.reshape(batch, groups * features, *counts)
 
 
 def corrected(
@@ -95,9 +93,16 @@ def corrected(
     windows: Windows,
     depth: int,
 ) -> RawProduct:
-    """Return the sums of products of the stored numbers, and what to subtract from them for the zero points.
+    """Return the sums of products of stored numbers, and what to subtract from them for the zero points.
 
-    ``depth`` is the number of products in a sum; the others are those of ``multiply_patches``.
+    Args:
+      total: the sums.
+      filter_sums: the sums of the filters, int32 ``[O]``, or None if ``zx`` is.
+      zx: the int32 zero point, ``[1]``, or None for 0.
+      zw: the int32 zero points, ``[1]`` or ``[O]``, or None for 0.
+      x: padded, int8 or uint8.
+      windows: where the windows lie.
+      depth: the number of products in a sum.
     """
     rows = columns = None
     if zw is not None:
@@ -111,7 +116,7 @@ def corrected(
 
 
 def sums_of_filters(filters: jax.Array, windows: Windows) -> jax.Array:
-    """Sum each of the filters that ``multiply_patches`` takes, as products with ones, which are fast on CPUs."""
+    """Sum each of the filters that ``patch_sums`` takes, as products with ones, which are fast on CPUs."""
     groups, k = filters.shape[0], filters.shape[1 if windows.channels_last else 2]
     if windows.channels_last:
         sums = dot(jnp.ones((groups, MIN_SIZE, k), jnp.int8), _with_at_least(MIN_SIZE, filters, 2))[:, 0]
