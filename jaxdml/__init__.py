@@ -8,6 +8,7 @@ from jaxdml._base.version import __version__ as __version__
 from jaxdml._operators._packing import prepack
 from jaxdml._operators.argmax import argmax
 from jaxdml._operators.argmin import argmin
+from jaxdml._operators.convolution_integer import convolution_integer
 from jaxdml._operators.dequantize_linear import dequantize_linear
 from jaxdml._operators.dynamic_quantize_linear import DynamicQuantization, dynamic_quantize_linear
 from jaxdml._operators.gather import gather
@@ -16,6 +17,7 @@ from jaxdml._operators.gather_nd import gather_nd
 from jaxdml._operators.matrix_multiply_integer import matrix_multiply_integer
 from jaxdml._operators.matrix_multiply_integer_to_float import matrix_multiply_integer_to_float
 from jaxdml._operators.quantize_linear import quantize_linear
+from jaxdml._operators.quantized_linear_convolution import quantized_linear_convolution
 from jaxdml._operators.quantized_linear_matrix_multiply import quantized_linear_matrix_multiply
 from jaxdml._operators.scatter_elements import scatter_elements
 from jaxdml._operators.scatter_nd import scatter_nd
@@ -28,6 +30,7 @@ __all__ = [
     "TopK",
     "argmax",
     "argmin",
+    "convolution_integer",
     "dequantize_linear",
     "directml",
     "dynamic_quantize_linear",
@@ -38,6 +41,7 @@ __all__ = [
     "matrix_multiply_integer_to_float",
     "prepack",
     "quantize_linear",
+    "quantized_linear_convolution",
     "quantized_linear_matrix_multiply",
     "reference",
     "scatter_elements",

@@ -11,7 +11,7 @@ from jax.sharding import PartitionSpec as P
 
 import jaxdml
 from jaxdml import reference
-from jaxdml._lowerings import extremes, indexed_write, integer_product, selection
+from jaxdml._lowerings import extremes, indexed_write, integer_convolution, integer_product, selection
 from tests.strategies import data
 
 Arrays = tuple[np.ndarray, ...]
@@ -388,5 +388,58 @@ COMPOSITIONS["argmin"] = replace(
     _ARGMAX,
     options={"select_last_index": True},
     columns=("jit", "jit_batch", "vmap_nested", "leak_checks"),
+)
+
+
+def _convolved(rng, tame):
+    """Draw the arguments of a convolution of integers; no argument is a float, so all are tame."""
+    x, w = rng.integers(0, 256, (2, 4, 3, 2)).astype(np.uint8), rng.integers(-128, 128, (4, 4, 2, 1)).astype(np.int8)
+    return x, np.uint8(rng.integers(256)), w, rng.integers(-128, 128, 4).astype(np.int8)
+
+
+def _quantized_and_convolved(rng, tame):
+    """Draw the arguments of a quantized convolution, with a bias."""
+    x, x_zero, w, w_zero = _convolved(rng, tame)
+    x_scale, w_scale, output_scale = (
+        (np.exp2(rng.integers(-1, 2, shape)) if tame else rng.uniform(0.5, 2, shape)).astype(np.float32)
+        for shape in ((), (4,), ())
+    )
+    bias = rng.integers(-(2**14), 2**14, 4).astype(np.int32)
+    return x, x_scale, x_zero, w, w_scale, w_zero, bias, np.float32(256) * output_scale, np.uint8(128)
+
+
+# A result has the shape of x.
+_OPTIONS_OF_CONVOLUTIONS = {"start_padding": (1, 0)}
+
+COMPOSITIONS["convolution_integer"] = Composition(
+    draw=_convolved,
+    layouts={
+        "channels": Layout((P("x", "y"), P(), P(None, "y"), P()), (P("x"),), "y"),
+        "images_and_filters": Layout((P("x"), P(), P("y"), P("y")), (P("x", "y"),), independent=True),
+        "images": Layout((P("x"), P(), P(), P()), (P("x"),), independent=True),
+    },
+    options=_OPTIONS_OF_CONVOLUTIONS,
+    methods=tuple(name for name in integer_convolution.METHODS if ON_CPU or name not in integer_convolution.ONLY_ON),
+    differentiable=(),
+    mapped={"x": (0,), "w": (2,), "zero_points": (1, 3)},
+    mapped_on_meshes={"x_and_zero_points": (0, 1, 3), "w": (2,)},
+    columns=(
+        *("jit", "jit_images_and_filters", "cond", "vmap_nested", "vmap_x", "vmap_w", "vmap_zero_points"),
+        *("vmap_x_and_zero_points", "implementations", "leak_checks", "donation", "x64", "exported"),
+    ),
+)
+COMPOSITIONS["quantized_linear_convolution"] = Composition(
+    draw=_quantized_and_convolved,
+    layouts={
+        "channels": Layout((P("x", "y"), P(), P(), P(None, "y"), *[P()] * 5), (P("x"),), "y"),
+        "images_and_filters": Layout(
+            (P("x"), P(), P(), P("y"), P("y"), P("y"), P("y"), P(), P()), (P("x", "y"),), independent=True
+        ),
+        "images": Layout((P("x"), *[P()] * 8), (P("x"),), independent=True),
+    },
+    options=_OPTIONS_OF_CONVOLUTIONS,
+    methods=COMPOSITIONS["convolution_integer"].methods,
+    differentiable=(1, 4, 7),
+    columns=(*("jit", "jit_images_and_filters", "vmap_nested", "leak_checks", "donation", "x64", "exported"),),
 )
 """By the operator's name, or by that of another way to call it."""

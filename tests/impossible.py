@@ -69,6 +69,8 @@ def impossible(name, column, placement):
         return "the operator has no axis_name", _lacks_axis_name
     if placement == "axis_name" and column == "donation" and name != "scatter_nd":
         return "no result has blocks of the shape of the argument's", _no_result_lies_where_the_argument_lies
+    if column == "donation" and name == "convolution_integer":
+        return "a result is wider than the arguments", _results_are_wider_than_arguments
     if column == "donation" and name == "matrix_multiply_integer":
         return "a result is wider than the arguments", _results_are_wider_than_arguments
     if column == "donation" and name in ("argmax", "argmin"):

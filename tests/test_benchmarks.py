@@ -19,7 +19,15 @@ from benchmarks.peers.with_jax import Program
 from benchmarks.roofline import Roofline
 from benchmarks.timing import Timing
 from jaxdml import reference
-from jaxdml._cases import matrix_multiply_integer, matrix_multiply_integer_to_float, scatter_elements, scatter_nd
+from jaxdml._cases import (
+    convolution_integer,
+    matrix_multiply_integer,
+    matrix_multiply_integer_to_float,
+    scatter_elements,
+    scatter_nd,
+)
+from jaxdml._cases import quantized_linear_convolution as quantized_convolution
+from jaxdml._cases._layers import Layer
 from jaxdml._cases.quantized_linear_matrix_multiply import call as multiply
 from jaxdml._cases.top_k import call as top_k
 from jaxdml._lowerings import _selection_cpu, integer_product
@@ -210,6 +218,19 @@ def test_peers_scale_integers_to_floats(by_axis):
         assert (verdict.compared, verdict.accepted) == (4 * 256, True), peer
         assert verdict.different == 0 or peer == "lax", peer
     assert not judge.judge(tuple(answer * np.float32(1.000001) for answer in answers), "close").accepted
+
+
+@pytest.mark.parametrize("operator", [convolution_integer, quantized_convolution], ids=lambda one: one.OPERATOR.name)
+@pytest.mark.parametrize("layer", [Layer("a test", 4, 6, 8, 3, stride=2), Layer("a test", 6, 5, 12, 3, groups=6)])
+def test_peers_convolve_the_same(operator, layer):
+    case = operator.call("test", layer, 2, "uint8", "int8")
+    draws = [case.draw(np.random.default_rng(seed)) for seed in range(2)]
+    judge = Judge(case, draws[0])
+    for peer in ("jaxdml", "lax", "onnxruntime", "onnxruntime prepacked"):
+        contender = prepare(peer, case, draws)
+        verdict = judge.judge(contender.answers(contender.run()), contender.promises)
+        assert (verdict.compared, verdict.accepted) == (4 * math.prod(layer.output[1:]), True)
+        assert verdict.different == 0 or "within" in contender.promises
 
 
 def test_too_many_updates_for_a_loop_are_assigned(monkeypatch):

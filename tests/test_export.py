@@ -54,6 +54,12 @@ def _product(a_batch: tuple[Any, ...], b_batch: tuple[Any, ...], k: Any, a: str,
     return Case("quantized_linear_matrix_multiply", arguments, **rest)
 
 
+_SCALES = {
+    "quantized_linear_matrix_multiply": (1, 4, 6),
+    "quantized_linear_convolution": (1, 4, 7),
+}
+"""The places of the scales among the arguments."""
+
 _WRITES = ({"m": 3, "c": 2, "u": 7}, {"m": 9, "c": 1, "u": 2})
 _LAST = {"duplicates": "last"}
 _READS = ({"b": 2, "m": 3, "c": 2, "u": 7}, {"b": 1, "m": 9, "c": 1, "u": 2})
@@ -133,6 +139,21 @@ CASES = (
         ({"b": 2, "m": 3, "k": 5, "n": 4}, {"b": 1, "m": 1, "k": 1100, "n": 9}),
         constraints=("k <= 33025",),
     ),
+    Case(
+        "convolution_integer",
+        (("uint8", "b", 3, 5), ("uint8",), ("int8", 4, 3, 2), ("int8", 4)),
+        ({"b": 2}, {"b": 9}),
+        {"start_padding": 2, "strides": 2},
+    ),
+    Case(
+        "quantized_linear_convolution",
+        (
+            *(("uint8", "b", 3, 5, 4), ("float32",), ("uint8",), ("int8", 4, 3, 2, 2), ("float32", 4)),
+            *(("int8", 4), ("int32", 4), ("float32",), ("int8",)),
+        ),
+        ({"b": 2}, {"b": 9}),
+        {"dilations": 2},
+    ),
 )
 
 
@@ -176,8 +197,8 @@ def arguments_of(case: Case, sizes: dict[str, int]) -> list[np.ndarray]:
         batch = case.options.get("batch_dims", 0)
         addressed = x[case.options.get("axis", batch)]
         drawn[1] = indices_for(rng, addressed, indices, drawn[1].dtype)
-    elif case.operator == "quantized_linear_matrix_multiply":
-        for place in (1, 4, 6):
+    elif case.operator in _SCALES:
+        for place in _SCALES[case.operator]:
             drawn[place] = rng.uniform(0.01, 0.1, shapes[place]).astype(np.float32)
     return drawn
 
@@ -213,7 +234,8 @@ def check(case: Case, symbolic: str, sizes: tuple[dict[str, int], ...]) -> None:
     texts = refine(loaded, arguments)
     # XLA's GPU backend can compute products with a small K wrongly.
     assert all(k > LONGEST_FLOAT_SUM for platform in ("cuda", "rocm") for k in depths(texts[platform]))
-    assert bool(depths(texts["tpu"])) == ("matrix_multiply" in case.operator)
+    multiplies = any(kind in case.operator for kind in ("matrix_multiply", "convolution"))
+    assert bool(depths(texts["tpu"])) == multiplies
 
 
 def test_every_operator_is_exported():

@@ -31,6 +31,8 @@ AT_LEAST = Counter(
         "DynamicQuantizeLinear": 3,
         "ArgMax": 16,
         "ArgMin": 16,
+        "ConvInteger": 2,
+        "QLinearConv": 1,
     }
 )
 """How many cases onnx 1.23.2 has for each operator type. 1.17 has fewer, and wrong answers for int8."""
@@ -137,6 +139,22 @@ def dynamic_quantize_linear(operators, x):
     return operators.dynamic_quantize_linear(x)
 
 
+def convolution_integer(operators, x, w, x_zero_point=None, w_zero_point=None, **attributes):
+    return [operators.convolution_integer(x, x_zero_point, w, w_zero_point, **of_windows(**attributes))]
+
+
+def quantized_linear_convolution(operators, *inputs, **attributes):
+    # In DirectML's order the bias comes before the output's scale.
+    *operands, output_scale, output_zero_point = inputs
+    options = of_windows(**attributes)
+    return [operators.quantized_linear_convolution(*operands, None, output_scale, output_zero_point, **options)]
+
+
+def of_windows(*, pads=()):
+    half = len(pads) // 2
+    return {"start_padding": pads[:half], "end_padding": pads[half:]} if pads else {}
+
+
 CALLS = {
     "QuantizeLinear": quantize_linear,
     "DequantizeLinear": dequantize_linear,
@@ -152,6 +170,8 @@ CALLS = {
     "GatherND": gather_nd,
     "ArgMax": partial(extreme, "argmax"),
     "ArgMin": partial(extreme, "argmin"),
+    "ConvInteger": convolution_integer,
+    "QLinearConv": quantized_linear_convolution,
 }
 
 

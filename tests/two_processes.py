@@ -194,6 +194,25 @@ CASES = {
         P(None, "y"),
         "x",
     ),
+    "convolution of integers, channels and filters sharded": Case(
+        "convolution_integer",
+        (integers("uint8", 2, 4, 3, 3), integers("uint8"), integers("int8", 4, 4, 2, 1), integers("int8", 4)),
+        (P(None, "x"), P(), P("y", "x"), P("y")),
+        {"start_padding": 1},
+        P(None, "y"),
+        "x",
+    ),
+    "quantized convolution, channels and images sharded": Case(
+        "quantized_linear_convolution",
+        (
+            *(integers("uint8", 2, 4, 5), scales(), integers("uint8"), integers("int8", 3, 4, 2), scales(3)),
+            *(integers("int8", 3), integers("int32", 3) // 2**16, 100 * scales(), integers("uint8")),
+        ),
+        (P("y", "x"), P(), P(), P(None, "x"), *[P()] * 5),
+        {},
+        P("y"),
+        "x",
+    ),
 }
 
 

@@ -73,11 +73,11 @@ def _draw(
             middle = 0 if zero is None else zero.reshape(cases, -1)[:, :1, None].astype(int)
             drawn = middle + rng.integers(-spread, spread + 1, (*shape, cases)).transpose(2, 0, 1)
             operands.append(np.clip(drawn, np.iinfo(dtype).min, np.iinfo(dtype).max).astype(dtype))
-        operands += [_scales(rng, exponent, of_fraction, scale or ()), zero]
+        operands += [scales(rng, exponent, of_fraction, scale or ()), zero]
     return tuple(operands)
 
 
-def _scales(rng: np.random.Generator, exponent: Array, of_fraction: Array, shape: tuple[int, ...]) -> Array:
+def scales(rng: np.random.Generator, exponent: Array, of_fraction: Array, shape: tuple[int, ...]) -> Array:
     """Compose normal float32 numbers of these exponents, some of them negative."""
     whole = (len(exponent), *shape)
     exponent, of_fraction = (part.reshape(-1, *[1] * len(shape)) for part in (exponent, of_fraction))

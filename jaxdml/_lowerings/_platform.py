@@ -31,6 +31,14 @@ class Kernel(NamedTuple):
     gpu: Form | None = None
     """For CUDA and ROCm."""
 
+    cuda: Form | None = None
+    """For CUDA, in place of ``gpu``."""
+
+    def on(self, platform: str) -> Form | None:
+        """Return the form for a field of this record; None if that platform cannot run the kernel."""
+        own: Form | None = getattr(self, platform)
+        return own or (self.gpu if platform == "cuda" else None) or self.default
+
 
 def chain(first: Kernel, second: Kernel) -> Kernel:
     """Return the kernel that calls ``second(first(*operands), *others)``, platform by platform.
@@ -39,7 +47,7 @@ def chain(first: Kernel, second: Kernel) -> Kernel:
     """
 
     def chained(platform: str) -> Form | None:
-        before, after = (getattr(kernel, platform) or kernel.default for kernel in (first, second))
+        before, after = first.on(platform), second.on(platform)
         return before and after and (lambda operands, *others: after(before(*operands), *others))
 
     return Kernel(*map(chained, Kernel._fields))
@@ -50,7 +58,7 @@ def run(kernel: Kernel, *operands: Any, refusal: str = "") -> Any:
 
     If that platform has no form, lowering raises ``NotImplementedError`` with the text ``refusal``.
     """
-    by_name = {"cpu": kernel.cpu, "cuda": kernel.gpu, "rocm": kernel.gpu}
+    by_name = {"cpu": kernel.cpu, "cuda": kernel.cuda or kernel.gpu, "rocm": kernel.gpu}
     forms = {platform: form for platform, form in by_name.items() if form}
     if kernel.default and not forms:
         return kernel.default(*operands)

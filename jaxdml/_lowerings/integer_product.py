@@ -81,6 +81,9 @@ class Accumulator(NamedTuple):
     shape: tuple[int, ...]
     """``[..., M, N]``."""
 
+    greatest: int = 2**31 - 1
+    """No sum is greater than this in magnitude."""
+
 
 class DeepAccumulator(NamedTuple):
     """Hold sums over K that do not fit int32: ``low + 2**16 * high``, int32 ``[..., M, N]``, ``0 <= low < 2**16``."""
@@ -105,17 +108,18 @@ def multiply(
     most = longest(a, b)
     if a[0].shape[-1] > most:
         return _in_slices((*a, *b), most, only_cpu, refusal)
-    methods = _methods_on_cpu() if implementation is None else (implementation,)
+    methods = methods_on_cpu() if implementation is None else (implementation,)
     cpu = _shifted(_on_cpu, as_uint8 if "mixed_dot" in methods else as_int8)
     if isinstance(b[0], PackedMatrix):
         cpu = partial(_packed_on_cpu, methods)
     product = Kernel(cpu=cpu) if only_cpu else Kernel(_shifted(_general(b[0])), cpu, _shifted(_on_gpu))
-    return Accumulator(product, partial(_partitioned, only_cpu), (*a, *b), product_shape(a[0], b[0]))
+    bound = a[0].shape[-1] * greatest(*a) * greatest(*b)
+    return Accumulator(product, partial(partitioned_product, only_cpu), (*a, *b), product_shape(a[0], b[0]), bound)
 
 
 def longest(a: Quantized, b: QuantizedRight) -> int:
     """Return the greatest K for which int32 holds the accumulator."""
-    return longest_exact_sum(_greatest(*a), _greatest(*b))
+    return longest_exact_sum(greatest(*a), greatest(*b))
 
 
 def of_total(total: jax.Array) -> Accumulator:
@@ -173,7 +177,18 @@ def carried(low: jax.Array, high: jax.Array) -> DeepAccumulator:
     return DeepAccumulator(low & 0xFFFF, high + (low >> 16))
 
 
-def _partitioned(only_cpu: bool, devices: int) -> Kernel:
+def single_product() -> Kernel:
+    """Return the product of ``multiply`` for a program on one device, without a form for CPUs."""
+    return Kernel(_shifted(dot_with_ones), gpu=product_on_gpu)
+
+
+def product_on_gpu(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None) -> RawProduct:
+    """Multiply on one GPU; a and b may be uint8."""
+    return _shifted(_on_gpu)(a, za, b, zb)
+
+
+def partitioned_product(only_cpu: bool, devices: int) -> Kernel:
+    """Return the product for a program that XLA partitions over so many devices."""
     if only_cpu:
         return Kernel(cpu=_shifted(unmerged_dot, as_uint8))
     return Kernel(_shifted(unmerged_dot), gpu=_shifted(partial(_on_gpus, devices)))
@@ -192,7 +207,7 @@ def _on_gpus(devices: int, a: jax.Array, za: jax.Array | None, b: Right, zb: jax
     return unmerged_dot(a, za, b, zb)
 
 
-def _greatest(x: Right, zero_point: jax.Array | None) -> int:
+def greatest(x: Right, zero_point: jax.Array | None) -> int:
     """Bound ``|x - zero_point|`` from what is known while tracing."""
     return 128 if x.dtype == jnp.int8 and zero_point is None else 255
 
@@ -214,10 +229,10 @@ def _general(b: Right) -> Product:
 
 def storage(on_cpu: bool) -> Any:
     """Return the dtype of a packed matrix: on a CPU that of the left operand of its fastest product, else int8."""
-    return jnp.uint8 if on_cpu and _methods_on_cpu() == ("mixed_dot",) else jnp.int8
+    return jnp.uint8 if on_cpu and methods_on_cpu() == ("mixed_dot",) else jnp.int8
 
 
-def _methods_on_cpu() -> tuple[str, ...]:
+def methods_on_cpu() -> tuple[str, ...]:
     """Return the methods for which XLA has a fast kernel on this CPU."""
     if "amx_int8" in cpu_features():
         return "integer_dot", "mixed_dot"

@@ -1,6 +1,7 @@
 """Round accumulators with exact residuals, or on a CPU with multipliers if those decide every output."""
 
 import math
+from collections.abc import Callable
 from functools import partial
 
 import jax
@@ -8,12 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxdml._algorithms.bits import bits_of
 from jaxdml._algorithms.quantized.multiplier import may_be_doubtful, multiplier_of, rounded_products
-from jaxdml._algorithms.quantized.raw_product import RawProduct, accumulator
+from jaxdml._algorithms.quantized.raw_product import PerPart, Raw, finished, part_by_part
 from jaxdml._algorithms.quantized.residuals import Scales, by_residuals, clamp
 from jaxdml._lowerings._partitioning import by_partitioning
 from jaxdml._lowerings._platform import Kernel, chain, run
-from jaxdml._lowerings.integer_product import Accumulator, DeepAccumulator
+from jaxdml._lowerings.integer_product import Accumulator, DeepAccumulator, carried
 
 FEW_OUTPUTS = 2**13
 """Up to this size use residuals: testing whether a multiplier leaves doubts already evaluates 2,048 accumulators."""
@@ -28,8 +30,9 @@ def requantize(
     zero_point: jax.Array | None,
     dtype: jnp.dtype,
     refusal: str,
+    bias: jax.Array | None = None,
 ) -> jax.Array:
-    """Return ``clamp(round(sums * a_scale * b_scale / output_scale) + zero_point)``, rounded once and correctly.
+    """Return ``clamp(round((sums + bias) * a_scale * b_scale / output_scale) + zero_point)``, rounded once, correctly.
 
     Args:
       sums: what ``integer_product.multiply`` returns.
@@ -37,53 +40,102 @@ def requantize(
       zero_point: int32 that broadcasts against the accumulator, or None for 0.
       dtype: int8 or uint8.
       refusal: the text of the error if the program is lowered for a platform without the product.
+      bias: int32 that broadcasts against the accumulator, or None for 0. The sum with it need not fit int32.
     """
     if isinstance(sums, DeepAccumulator):
-        return by_residuals(sums.low, sums.high, scales, zero_point, dtype)
+        total = sums if bias is None else carried(sums.low + (bias & 0xFFFF), sums.high + (bias >> 16))
+        return by_residuals(total.low, total.high, scales, zero_point, dtype)
     exactly = Kernel(partial(_by_residuals, shape=sums.shape, dtype=dtype))
-    rounding = exactly._replace(cpu=partial(by_multiplier_or_residuals, shape=sums.shape, dtype=dtype))
+    on_cpu = partial(by_multiplier_or_residuals, shape=sums.shape, dtype=dtype, greatest=sums.greatest)
+    rounding = exactly._replace(cpu=on_cpu)
     # Forms for XLA's partitioning must not refer to the operands, which belong to the trace of the caller.
     product, partitioned = sums.product, sums.partitioned
     return by_partitioning(
         lambda *operands: run(chain(product, rounding), *operands, refusal=refusal),
         lambda devices, *operands: run(chain(partitioned(devices), exactly), *operands, refusal=refusal),
-        *(sums.operands, scales, zero_point),
+        *(sums.operands, scales, zero_point, bias),
     )
 
 
 def _by_residuals(
-    raw: RawProduct, scales: Scales, zero_point: jax.Array | None, *, shape: tuple[int, ...], dtype: jnp.dtype
+    raw: Raw,
+    scales: Scales,
+    zero_point: jax.Array | None,
+    bias: jax.Array | None = None,
+    *,
+    shape: tuple[int, ...],
+    dtype: jnp.dtype,
 ) -> jax.Array:
-    return by_residuals(accumulator(raw, shape), None, scales, zero_point, dtype)
+    return finished(raw, shape, lambda total: by_residuals(total, None, scales, zero_point, dtype, bias))
 
 
 def by_multiplier_or_residuals(
-    raw: RawProduct, scales: Scales, zero_point: jax.Array | None, *, shape: tuple[int, ...], dtype: jnp.dtype
+    raw: Raw,
+    scales: Scales,
+    zero_point: jax.Array | None,
+    bias: jax.Array | None = None,
+    *,
+    shape: tuple[int, ...],
+    dtype: jnp.dtype,
+    greatest: int = 2**31 - 1,
 ) -> jax.Array:
     """Round with multipliers, or with residuals if a multiplier leaves any output doubtful.
 
-    This takes a branch on the data. On a CPU the branch costs nothing; on a GPU it would wait for the host.
+    This takes a branch on the data. On a CPU the branch costs nothing; on a GPU it would wait for the host. A
+    multiplier takes int32, so a bias must leave room for ``greatest``, the greatest sum without it.
     """
     outputs = math.prod(shape)
     distinct = math.prod(np.broadcast_shapes(*(scale.shape for scale in scales)))
 
-    def exactly(raw: RawProduct) -> jax.Array:
-        return _by_residuals(raw, scales, zero_point, shape=shape, dtype=dtype)
+    def exactly(raw: Raw) -> jax.Array:
+        return _by_residuals(raw, scales, zero_point, bias, shape=shape, dtype=dtype)
 
     if outputs <= FEW_OUTPUTS or distinct * 2 > outputs:
         return exactly(raw)
     multiplier = multiplier_of(scales)
+    no_room = jnp.bool_(False)
+    if bias is not None:
+        room = 2**31 - 1 - greatest
+        no_room = jnp.any((bias > room) | (bias < -room))
+
+    def products(total: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return rounded_products(total if bias is None else total + bias, multiplier)
+
+    if isinstance(raw, PerPart):
+
+        def likely(total: jax.Array) -> jax.Array:
+            """Round, and write whether a result is doubtful above its 8 bits."""
+            rounded, doubtful = products(total)
+            clamped = bits_of(clamp(rounded, zero_point, dtype)).astype(jnp.uint16)
+            return clamped | doubtful.astype(jnp.uint16) << 8
+
+        def part(total: Callable[[], jax.Array]) -> jax.Array:
+            both = lax.optimization_barrier(likely(total()))  # type: ignore[no-untyped-call]
+            return lax.cond(
+                _any(both >> 8),
+                lambda _: by_residuals(total(), None, scales, zero_point, dtype, bias),
+                lambda both: lax.bitcast_convert_type(both.astype(jnp.uint8), dtype),
+                both,
+            )
+
+        # What a branch refers to is computed once, before it. Without a branch XLA would compute the multiplier anew
+        # for each output. The multiplier is not finite only for scales that have no meaning.
+        unusable = no_room | ~jnp.all(jnp.isfinite(multiplier.estimate))
+        return lax.cond(unusable, exactly, lambda raw: part_by_part(raw, shape, part), raw)
 
     # Each branch computes the accumulator from the raw product. Computed before the branch, it would have to be stored.
-    def by_multiplier(raw: RawProduct) -> jax.Array:
-        rounded, _ = rounded_products(accumulator(raw, shape), multiplier)
-        return clamp(rounded, zero_point, dtype)
+    def by_multiplier(raw: Raw) -> jax.Array:
+        return finished(raw, shape, lambda total: clamp(products(total)[0], zero_point, dtype))
 
     if distinct * MIN_OUTPUTS_PER_MULTIPLIER <= outputs:
         doubtful = may_be_doubtful(multiplier)
     else:
-        _, where = rounded_products(accumulator(raw, shape), multiplier)
-        # Store bytes before the maximum: XLA has a fast maximum of stored bytes, and a slow one of fused values.
-        stored = lax.optimization_barrier(where.astype(jnp.uint8))  # type: ignore[no-untyped-call]
-        doubtful = jnp.max(stored) > 0
-    return lax.cond(doubtful, exactly, by_multiplier, raw)
+        doubtful = _any(finished(raw, shape, lambda total: products(total)[1]))
+    return lax.cond(doubtful | no_room, exactly, by_multiplier, raw)
+
+
+def _any(mask: jax.Array) -> jax.Array:
+    # Store bytes before the maximum: XLA has a fast maximum of stored bytes, and a slow one of fused values.
+    stored = lax.optimization_barrier(mask.astype(jnp.uint8))  # type: ignore[no-untyped-call]
+    any_set: jax.Array = jnp.max(stored) > 0
+    return any_set

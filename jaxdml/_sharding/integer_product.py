@@ -28,7 +28,13 @@ def multiply(
     one_sum = a[0].shape[-1] * axis_size(over) <= integer_product.longest(a, b)
     if isinstance(b[0], PackedMatrix):
         b = _with_sums_of_block(b[0], over, one_sum), b[1]
-    sums = integer_product.multiply(a, b, implementation, refusal)
+    return added(integer_product.multiply(a, b, implementation, refusal), one_sum, refusal, over)
+
+
+def added(
+    sums: Accumulator | DeepAccumulator, one_sum: bool, refusal: str, over: Names
+) -> Accumulator | DeepAccumulator:
+    """Add accumulators over the axes ``over``; ``one_sum`` tells whether int32 holds what comes out."""
     if isinstance(sums, Accumulator):
         total = integer_product.total(sums, refusal)
         if one_sum:

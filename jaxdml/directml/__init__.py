@@ -13,6 +13,7 @@ from jaxdml.directml._tensors import BufferTensorDesc
 from jaxdml.directml.structs._quantization import QuantizationType
 from jaxdml.directml.structs.argmax import ArgmaxOperatorDesc
 from jaxdml.directml.structs.argmin import ArgminOperatorDesc
+from jaxdml.directml.structs.convolution_integer import ConvolutionIntegerOperatorDesc
 from jaxdml.directml.structs.dequantize_linear import DequantizeOperatorDesc, ElementWiseDequantizeLinearOperatorDesc
 from jaxdml.directml.structs.dynamic_quantize_linear import DynamicQuantizeLinearOperatorDesc
 from jaxdml.directml.structs.gather import GatherOperatorDesc
@@ -21,6 +22,7 @@ from jaxdml.directml.structs.gather_nd import GatherNd1OperatorDesc, GatherNdOpe
 from jaxdml.directml.structs.matrix_multiply_integer import MatrixMultiplyIntegerOperatorDesc
 from jaxdml.directml.structs.matrix_multiply_integer_to_float import MatrixMultiplyIntegerToFloatOperatorDesc
 from jaxdml.directml.structs.quantize_linear import ElementWiseQuantizeLinearOperatorDesc, QuantizeOperatorDesc
+from jaxdml.directml.structs.quantized_linear_convolution import QuantizedLinearConvolutionOperatorDesc
 from jaxdml.directml.structs.quantized_linear_matrix_multiply import QuantizedLinearMatrixMultiplyOperatorDesc
 from jaxdml.directml.structs.scatter_elements import ScatterElementsOperatorDesc, ScatterOperatorDesc
 from jaxdml.directml.structs.scatter_nd import ScatterNdOperatorDesc
@@ -33,6 +35,7 @@ __all__ = [
     "AxisDirection",
     "BufferTensorDesc",
     "CompiledOperator",
+    "ConvolutionIntegerOperatorDesc",
     "DequantizeOperatorDesc",
     "DynamicQuantizeLinearOperatorDesc",
     "ElementWiseDequantizeLinearOperatorDesc",
@@ -50,6 +53,7 @@ __all__ = [
     "OperatorType",
     "QuantizationType",
     "QuantizeOperatorDesc",
+    "QuantizedLinearConvolutionOperatorDesc",
     "QuantizedLinearMatrixMultiplyOperatorDesc",
     "ScatterElementsOperatorDesc",
     "ScatterNdOperatorDesc",

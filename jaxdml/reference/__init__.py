@@ -6,6 +6,7 @@ The functions take and return NumPy arrays. Their signatures are those of the pu
 
 from jaxdml.reference._argmax import argmax
 from jaxdml.reference._argmin import argmin
+from jaxdml.reference._convolution_integer import convolution_integer
 from jaxdml.reference._dequantize_linear import dequantize_linear
 from jaxdml.reference._dynamic_quantize_linear import dynamic_quantize_linear
 from jaxdml.reference._gather import gather
@@ -14,6 +15,7 @@ from jaxdml.reference._gather_nd import gather_nd
 from jaxdml.reference._matrix_multiply_integer import matrix_multiply_integer
 from jaxdml.reference._matrix_multiply_integer_to_float import matrix_multiply_integer_to_float
 from jaxdml.reference._quantize_linear import quantize_linear
+from jaxdml.reference._quantized_linear_convolution import quantized_linear_convolution
 from jaxdml.reference._quantized_linear_matrix_multiply import quantized_linear_matrix_multiply
 from jaxdml.reference._scatter_elements import scatter_elements
 from jaxdml.reference._scatter_nd import scatter_nd
@@ -22,6 +24,7 @@ from jaxdml.reference._top_k import top_k
 __all__ = [
     "argmax",
     "argmin",
+    "convolution_integer",
     "dequantize_linear",
     "dynamic_quantize_linear",
     "gather",
@@ -30,6 +33,7 @@ __all__ = [
     "matrix_multiply_integer",
     "matrix_multiply_integer_to_float",
     "quantize_linear",
+    "quantized_linear_convolution",
     "quantized_linear_matrix_multiply",
     "scatter_elements",
     "scatter_nd",

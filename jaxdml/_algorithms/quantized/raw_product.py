@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from jaxdml._algorithms.bits import with_flipped_sign
 from jaxdml._algorithms.quantized.packed_matrix import Right
@@ -35,6 +36,21 @@ class RawProduct(NamedTuple):
     columns: jax.Array | None = None
     """``[..., 1, N]`` or ``[1, N]``: ``za`` times this is subtracted."""
 
+
+class PerPart(NamedTuple):
+    """Hold a product that is computed part by part along the first dimension, each part where it is used.
+
+    So what is computed of one part, such as its int32 sums, stays in the cache of a CPU.
+    """
+
+    compute: jax.tree_util.Partial
+    """Takes one of ``parts`` and returns its ``RawProduct``."""
+
+    parts: jax.Array
+    """``[parts, size, ...]``."""
+
+
+Raw = RawProduct | PerPart
 
 Product = Callable[[jax.Array, Zero, Any, Zero], RawProduct]
 """Multiplies ``a - za`` by ``b - zb``.
@@ -86,8 +102,36 @@ def row_count(a: jax.Array, matrix: jax.Array) -> int:
     return math.prod(a.shape[:-1]) if math.prod(matrix.shape[:-2]) == 1 else a.shape[-2]
 
 
-def accumulator(raw: RawProduct, shape: tuple[int, ...]) -> jax.Array:
+def accumulator(raw: Raw, shape: tuple[int, ...]) -> jax.Array:
     """Return ``(a - za) @ (b - zb)`` modulo 2**32 as int32 of ``shape``, ``[..., M, N]``."""
+    return finished(raw, shape, lambda total: total)
+
+
+def finished(raw: Raw, shape: tuple[int, ...], finish: Callable[[jax.Array], jax.Array]) -> jax.Array:
+    """Return ``finish(accumulator)``; ``finish`` works on each element by itself.
+
+    What it refers to must broadcast against a part along the first dimension.
+    """
+    if isinstance(raw, RawProduct):
+        return finish(_accumulator(raw, shape))
+    return part_by_part(raw, shape, lambda total: finish(total()))
+
+
+def part_by_part(
+    raw: PerPart, shape: tuple[int, ...], finish: Callable[[Callable[[], jax.Array]], jax.Array]
+) -> jax.Array:
+    """Return what ``finish`` returns for each part; it gets a function that computes the accumulator of the part."""
+    count, size = raw.parts.shape[:2]
+    of_part = (size, *shape[1:])
+
+    def part(x: jax.Array) -> jax.Array:
+        return finish(lambda: _accumulator(raw.compute(x), of_part))
+
+    results: jax.Array = lax.map(part, raw.parts) if count > 1 else part(raw.parts[0])
+    return results.reshape(shape)
+
+
+def _accumulator(raw: RawProduct, shape: tuple[int, ...]) -> jax.Array:
     total = raw.product
     if total.shape != shape:
         height = math.prod(shape[:-1]) if total.ndim == 2 else shape[-2]

@@ -40,7 +40,12 @@ Scales = tuple[jax.Array, jax.Array, jax.Array]
 
 
 def by_residuals(
-    low: jax.Array, high: jax.Array | None, scales: Scales, zero_point: jax.Array | None, dtype: jnp.dtype
+    low: jax.Array,
+    high: jax.Array | None,
+    scales: Scales,
+    zero_point: jax.Array | None,
+    dtype: jnp.dtype,
+    bias: jax.Array | None = None,
 ) -> jax.Array:
     """Return ``clamp(round(acc * a_scale * b_scale / output_scale) + zero_point)``, rounded once and correctly.
 
@@ -50,10 +55,16 @@ def by_residuals(
       scales: of ``a``, of ``b`` and of the output.
       zero_point: int32 that broadcasts against the accumulator, or None for 0.
       dtype: int8 or uint8.
+      bias: int32 to add to the accumulator, or None for 0; only without ``high``. The sum need not fit int32.
     """
     ma, mb, mo, shift = _mantissas_and_shift(scales)
     shift = jnp.clip(shift, _MIN_SHIFT, _MAX_SHIFT if high is None else _MAX_DEEP_SHIFT)
     accumulator = low.astype(jnp.float32)
+    if bias is not None:
+        total = low + bias
+        wrapped = ((low ^ total) & (bias ^ total)) < 0
+        # Numbers of one sign do not cancel, so their sum in float32 has a small relative error.
+        accumulator = jnp.where(wrapped, accumulator + bias.astype(jnp.float32), total.astype(jnp.float32))
     if high is not None:
         accumulator += high.astype(jnp.float32) * 2.0**_HALF_WORD
     a_part, b_part, o_part = (m.astype(jnp.float32) for m in (ma, mb, mo))
@@ -63,7 +74,7 @@ def by_residuals(
     missing = half - estimate
     doubtful = jnp.abs(missing) <= TOLERANCE * jnp.abs(estimate)
     # Both candidates are int32 and negative where the quotient rounds up, so no 64-bit word is compared or selected.
-    exactly = _residual(low, high, ma, mb, mo, shift, lower)
+    exactly = _residual(low, high, bias, ma, mb, mo, shift, lower)
     signed = jnp.where(doubtful, exactly, lax.bitcast_convert_type(missing, jnp.int32))
     return clamp(lower - (signed >> 31), zero_point, dtype)
 
@@ -86,6 +97,7 @@ def _mantissas_and_shift(scales: Scales) -> tuple[jax.Array, jax.Array, jax.Arra
 def _residual(
     low: jax.Array,
     high: jax.Array | None,
+    bias: jax.Array | None,
     ma: jax.Array,
     mb: jax.Array,
     mo: jax.Array,
@@ -96,7 +108,7 @@ def _residual(
 
     The quotient must be within a few tolerances of ``lower + 1/2``. The result is the upper 32 bits of -D, after 1 is
     subtracted from -D where a tie would round up. With N below 2**31, N * ma * mb is below 2**79. D is below 2**-17
-    times that, so below 2**62.
+    times that, so below 2**62. With a bias N is below 2**32, and D below 2**63.
 
     With N below 2**47, D is below 2**78. But a quotient that does not saturate is below 2**10, so D is also below
     2**(18 + shift). Therefore, from a shift of 45 on, both terms are divided by 2**16. The second term is a multiple of
@@ -107,7 +119,8 @@ def _residual(
         ma, mb, mo = (mantissa.astype(jnp.int64) for mantissa in (ma, mb, mo))
         tie_goes_up = lower & 1
         if high is None:
-            numerator = low.astype(jnp.int64) * ma * mb
+            total = low.astype(jnp.int64)
+            numerator = (total if bias is None else total + bias.astype(jnp.int64)) * ma * mb
         else:
             # N * ma is whole * 2**16 + rest; each part is then multiplied by mb.
             of_low = low.astype(jnp.int64) * ma

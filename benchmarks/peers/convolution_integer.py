@@ -1,0 +1,55 @@
+"""How the peers convolve integers."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from benchmarks.cases import Arguments, Case
+from benchmarks.peers import _convolving, with_jax, with_onnxruntime, with_torch
+from benchmarks.peers.contender import Contender, Peers, each
+from benchmarks.peers.with_jax import Program
+from jaxdml import reference
+from jaxdml._cases.convolution_integer import stock
+
+
+def _lax(case: Case) -> Program:
+    # A float32 holds every sum, but a device may transform the operands of a convolution.
+    return Program(stock(case), "within one")
+
+
+def _onnxruntime(case: Case, arguments: Arguments, prepacked: bool) -> Contender:
+    x, x_zero, w, w_zero = arguments
+    operands = {"x": x, "w": w, "x_zero": x_zero, "w_zero": w_zero}
+    # Filters that are a constant get the kernel's layout beforehand.
+    constants = {"x_zero", "w_zero", *(["w"] if prepacked else [])}
+    options = _convolving.of_onnx(case)
+    outputs = {"output": np.int32}
+    return with_onnxruntime.session("ConvInteger", operands, outputs, "exact", constants=constants, **options)
+
+
+def _torch(case: Case, arguments: Arguments, compiled: bool = False) -> Contender:
+    import torch
+
+    operands = with_torch.tensors(arguments)
+
+    def start() -> Any:
+        return torch.round(_convolving.torch_sums(case, *operands)).to(torch.int32)
+
+    return with_torch.contender(start, "within one", compiled)
+
+
+PEERS: Peers = {
+    "lax": with_jax.ready(_lax),
+    "onnxruntime": each(partial(_onnxruntime, prepacked=False)),
+    "onnxruntime prepacked": each(partial(_onnxruntime, prepacked=True)),
+    "torch": each(_torch),
+    "torch.compile": each(with_torch.compiled(_torch)),
+}
+
+
+def expected(case: Case, arguments: Arguments) -> tuple[Any, Arguments]:
+    """Ask the oracle about some filters and the last image."""
+    x, x_zero, w, w_zero = arguments
+    chosen, x, w, options = _convolving.part(case, x, w)
+    return (slice(-1, None), chosen), (reference.convolution_integer(x, x_zero, w, w_zero, **options),)

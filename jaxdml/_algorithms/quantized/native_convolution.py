@@ -1,0 +1,56 @@
+"""Convolve with XLA's own convolution of int8, where that is right and fast."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxdml._algorithms.quantized.windows import Windows
+
+
+def native_sums(
+    x: jax.Array,
+    w: jax.Array,
+    windows: Windows,
+    summed: Any,
+    otherwise: Callable[[jax.Array, jax.Array], jax.Array],
+) -> jax.Array:
+    """Return the int32 sums of products of padded int8 ``[N, H, W, C]`` and filters ``[O, C, *sizes]``, in one group.
+
+    If ``jax.vmap`` maps over the filters, JAX makes one convolution of several groups of them, which XLA gets wrong.
+    ``otherwise`` takes the place of the convolution then.
+
+    Args:
+      x: padded.
+      w: the filters.
+      windows: where the windows lie.
+      summed: the dtype in which the convolution returns the sums: int32, or float32 if that holds all of them.
+      otherwise: returns the same for ``x`` and ``w``.
+    """
+
+    @jax.custom_batching.custom_vmap
+    def sums(x: jax.Array, w: jax.Array) -> jax.Array:
+        # The barriers keep what comes before and after out of the convolution, which would then have no fast kernel.
+        total = lax.conv_general_dilated(
+            lax.optimization_barrier(x),  # type: ignore[no-untyped-call]
+            lax.transpose(w, (2, 3, 1, 0)),
+            windows.strides,
+            "VALID",
+            rhs_dilation=windows.dilations,
+            dimension_numbers=("NHWC", "HWIO", "NHWC"),
+            preferred_element_type=summed,
+        )
+        stored: jax.Array = lax.optimization_barrier(total)  # type: ignore[no-untyped-call]
+        return stored.astype(jnp.int32)
+
+    @sums.def_vmap
+    def _(size: int, batched: Any, x: jax.Array, w: jax.Array) -> tuple[jax.Array, bool]:
+        if batched[1]:
+            return jax.vmap(otherwise, [0 if each else None for each in batched], axis_size=size)(x, w), True
+        merged = sums(x.reshape(size * x.shape[1], *x.shape[2:]), w)
+        return merged.reshape(size, x.shape[1], *merged.shape[1:]), True
+
+    result: jax.Array = sums(x, w)
+    return result

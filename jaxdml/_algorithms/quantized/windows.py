@@ -1,0 +1,100 @@
+"""Place the windows of a convolution, and read what they contain."""
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+
+class Windows(NamedTuple):
+    """Hold where the windows of a convolution lie, one number for each spatial dimension. Static."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    groups: int
+    """Into how many groups the channels fall; each output channel reads those of one group."""
+
+    channels_last: bool
+    """Whether an input is ``[N, *spatial, C]`` rather than ``[N, C, *spatial]``."""
+
+    @property
+    def taps(self) -> int:
+        """The number of elements of a window in one channel."""
+        return math.prod(self.sizes)
+
+    @property
+    def channel_axis(self) -> int:
+        """The dimension of the channels, counted from the front."""
+        return len(self.sizes) + 1 if self.channels_last else 1
+
+    @property
+    def reaches(self) -> tuple[int, ...]:
+        """From the first to the last element of a window."""
+        return tuple((size - 1) * step + 1 for size, step in zip(self.sizes, self.dilations, strict=True))
+
+    def spatial(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the spatial sizes of an array."""
+        return shape[1:-1] if self.channels_last else shape[2:]
+
+    def counts(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the number of windows along each spatial dimension of an input."""
+        edges = zip(self.spatial(shape), self.start_padding, self.end_padding, self.reaches, self.strides, strict=True)
+        return tuple((size + start + end - reach) // stride + 1 for size, start, end, reach, stride in edges)
+
+    def with_channels(self, batch: int, spatial: tuple[int, ...], *channels: int) -> tuple[int, ...]:
+        """Return the shape of an array with these sizes."""
+        return (batch, *spatial, *channels) if self.channels_last else (batch, *channels, *spatial)
+
+    def along_channels(self, x: jax.Array) -> jax.Array:
+        """Give ``[C]``, or a single number, the rank of an array, so that it broadcasts against it."""
+        return x.reshape(self.with_channels(1, (1,) * len(self.sizes), x.size))
+
+
+def padded(x: jax.Array, zero_point: jax.Array | None, windows: Windows) -> jax.Array:
+    """Pad ``x`` with the zero point, which stands for the real number 0."""
+    edges = [(start, end, 0) for start, end in zip(windows.start_padding, windows.end_padding, strict=True)]
+    if not any(map(any, edges)):
+        return x
+    filling = jnp.zeros((), x.dtype) if zero_point is None else zero_point.reshape(()).astype(x.dtype)
+    edges.insert(windows.channel_axis - 1, (0, 0, 0))
+    return lax.pad(x, filling, [(0, 0, 0), *edges])
+
+
+def shifted_slices(x: jax.Array, windows: Windows) -> Iterator[jax.Array]:
+    """Return for each element of a window, in row-major order, what all windows of padded ``x`` have there."""
+    spatial = windows.spatial(x.shape)
+    last = [count - reach for count, reach in zip(spatial, windows.reaches, strict=True)]
+    channel = windows.channel_axis - 1
+    for place in itertools.product(*map(range, windows.sizes)):
+        starts = [at * step for at, step in zip(place, windows.dilations, strict=True)]
+        ends = [start + end + 1 for start, end in zip(starts, last, strict=True)]
+        strides = [*windows.strides]
+        starts.insert(channel, 0)
+        ends.insert(channel, x.shape[windows.channel_axis])
+        strides.insert(channel, 1)
+        yield lax.slice(x, [0, *starts], [x.shape[0], *ends], [1, *strides])
+
+
+def patches(x: jax.Array, windows: Windows) -> jax.Array:
+    """Return all that each window of padded ``x`` contains: its taps times C channels in place of C."""
+    return lax.concatenate([*shifted_slices(x, windows)], windows.channel_axis)
+
+
+def window_sums(x: jax.Array, windows: Windows, features: int) -> jax.Array:
+    """Sum what each window of padded ``x`` has in the channels of each group, as int32.
+
+    There is one channel if there is one group, otherwise one for each of the output's ``features``.
+    """
+    batch, groups, spatial = x.shape[0], windows.groups, windows.spatial(x.shape)
+    axis = windows.channel_axis
+    grouped = x.reshape(windows.with_channels(batch, spatial, groups, x.shape[axis] // groups))
+    of_channels = jnp.sum(grouped, axis=axis + 1, dtype=jnp.int32)
+    total = sum(shifted_slices(of_channels, windows), jnp.int32(0))
+    return total if groups == 1 else jnp.repeat(total, features // groups, axis=axis)

@@ -1,0 +1,134 @@
+"""Check and run DML_OPERATOR_QUANTIZED_LINEAR_CONVOLUTION."""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxdml._lowerings import requantization
+from jaxdml._operators import _convolutions, _quantization
+from jaxdml._operators._arguments import Call
+from jaxdml._operators._convolutions import Settled
+
+
+def quantized_linear_convolution(
+    x: Any,
+    x_scale: Any,
+    x_zero_point: Any,
+    w: Any,
+    w_scale: Any,
+    w_zero_point: Any,
+    bias: Any,
+    output_scale: Any,
+    output_zero_point: Any = None,
+    *,
+    strides: Any = 1,
+    dilations: Any = 1,
+    start_padding: Any = 0,
+    end_padding: Any = 0,
+    group_count: int = 1,
+    dimension_numbers: Any = None,
+    output_dtype: Any = None,
+    axis_name: Any = None,
+    implementation: str | None = None,
+) -> jax.Array:
+    """Convolve quantized arrays and quantize the result, rounding once and correctly.
+
+    ``(sum + bias) * x_scale * w_scale / output_scale`` as if in real numbers, where ``sum`` is what
+    ``convolution_integer`` computes, exact for filters of any size. It is rounded once, ties to even;
+    ``output_zero_point`` is added; the result is clamped. Padding stands for the real number 0.
+
+    The options of spatial dimensions are one integer, or one for each of them. A Python number is converted to the
+    required dtype, also if it is an argument of ``jax.jit``.
+
+    Args:
+      x: int8 or uint8, ``[N, C, *spatial]``.
+      x_scale: float32, one value.
+      x_zero_point: dtype of ``x``, one value; None means 0.
+      w: int8 or uint8, ``[M, C / group_count, *spatial]``. The filters are not reversed.
+      w_scale: float32, one value or one per output channel.
+      w_zero_point: dtype of ``w``, one value or one per output channel; None means 0.
+      bias: int32, one value or one per output channel, in units of ``x_scale * w_scale``; None means 0. The sum with
+        it need not fit int32.
+      output_scale: float32, one value.
+      output_zero_point: dtype of the output, one value; None means 0.
+      strides: as in ``convolution_integer``, like all options up to ``dimension_numbers``. Static.
+      dilations: the distance between neighbouring elements of a window.
+      start_padding: how many elements to add before ``x``.
+      end_padding: how many elements to add after ``x``.
+      group_count: into how many groups the channels fall.
+      dimension_numbers: the order of dimensions; None means channels first.
+      output_dtype: int8 or uint8; None means the dtype of ``output_zero_point``, or that of ``x`` if there is none or
+        it is a Python number. Static.
+      axis_name: inside ``jax.shard_map``, the mesh axis that the channels of each group are sharded over, or a tuple of
+        axes. ``x`` and ``w`` are then blocks, and every shard gets the result for all channels. Static.
+      implementation: the name of a method to force; None lets the library choose. Static.
+
+    Returns:
+      ``[N, M, *spatial]``, or as ``dimension_numbers`` says, of the output's dtype. If a scale in an array is 0,
+      infinite or NaN, the outputs that it scales have no meaning.
+
+    Raises:
+      TypeError: an argument is not an array or has a wrong dtype, rank or shape.
+      ValueError: an option is out of range, or a window is larger than the padded ``x``. ``implementation`` is unknown.
+        A Python number is no zero point of its dtype, or as a scale is 0, subnormal, infinite or NaN. A spatial
+        dimension is sharded over an Explicit axis.
+      NotImplementedError: the program is lowered for a platform without the forced ``implementation``.
+
+    Source:
+      DML_QUANTIZED_LINEAR_CONVOLUTION_OPERATOR_DESC: ``InputTensor``, ``InputScaleTensor``, ``InputZeroPointTensor``,
+      ``FilterTensor``, ``FilterScaleTensor``, ``FilterZeroPointTensor``, ``BiasTensor``, ``OutputScaleTensor``,
+      ``OutputZeroPointTensor``, ``Strides``, ``Dilations``, ``StartPadding``, ``EndPadding``, ``GroupCount``. The
+      rounding and the unit of the bias are ours; see docs/departures.md.
+
+    Example:
+      >>> x, w = jnp.array([[[2, 3, 4, 5]]], jnp.uint8), jnp.array([[[100, -100]]], jnp.int8)
+      >>> jaxdml.quantized_linear_convolution(x, 0.5, 2, w, 0.25, None, 50, 2.0, 100)
+      Array([[[97, 97, 97]]], dtype=uint8)
+    """
+    call = Call(
+        "quantized_linear_convolution",
+        x=x,
+        x_scale=x_scale,
+        x_zero_point=x_zero_point,
+        w=w,
+        w_scale=w_scale,
+        w_zero_point=w_zero_point,
+        bias=bias,
+        output_scale=output_scale,
+        output_zero_point=output_zero_point,
+    )
+    options = {
+        "strides": strides,
+        "dilations": dilations,
+        "start_padding": start_padding,
+        "end_padding": end_padding,
+        "group_count": group_count,
+    }
+    given = _convolutions.convolution(call, axis_name, dimension_numbers, options)
+    dtype = _quantization.output_dtype(call, output_dtype, given.x.dtype)
+    parameters = (
+        _convolutions.one_value(call, "x_zero_point", given.x.dtype, given),
+        _convolutions.by_channel(call, "w_zero_point", given.w.dtype, given),
+        _convolutions.one_value(call, "x_scale", np.float32, given),
+        _convolutions.by_channel(call, "w_scale", np.float32, given),
+        _convolutions.by_channel(call, "bias", np.int32, given),
+        _convolutions.one_value(call, "output_scale", np.float32, given),
+        _convolutions.one_value(call, "output_zero_point", dtype, given),
+    )
+    operands, static = _convolutions.settled(call, given, implementation, *parameters)
+    return _convolve(operands, static, dtype)
+
+
+@partial(jax.jit, static_argnums=(1, 2), inline=True)
+def _convolve(operands: tuple[jax.Array | None, ...], static: Settled, dtype: np.dtype[Any]) -> jax.Array:
+    def rounded(sums: Any, x_scale: Any, w_scale: Any, bias: Any, output_scale: Any, zero_point: Any) -> jax.Array:
+        scales = lax.stop_gradient((x_scale, w_scale, output_scale))
+        wide = None if zero_point is None else zero_point.astype(jnp.int32)
+        return requantization.requantize(sums, scales, wide, dtype, static.refusal, bias)
+
+    result: jax.Array = _convolutions.convolve(operands, static, rounded)
+    return result
