@@ -7,6 +7,8 @@ from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._base.version import __version__ as __version__
 from jaxdml._operators._packing import prepack
 from jaxdml._operators.matrix_multiply_integer import matrix_multiply_integer
+from jaxdml._operators.quantized_linear_add import quantized_linear_add
+from jaxdml._operators.quantized_linear_average_pooling import quantized_linear_average_pooling
 from jaxdml._operators.quantized_linear_matrix_multiply import quantized_linear_matrix_multiply
 from jaxdml._operators.scatter_elements import scatter_elements
 from jaxdml._operators.scatter_nd import scatter_nd
@@ -19,6 +21,8 @@ __all__ = [
     "directml",
     "matrix_multiply_integer",
     "prepack",
+    "quantized_linear_add",
+    "quantized_linear_average_pooling",
     "quantized_linear_matrix_multiply",
     "reference",
     "scatter_elements",

@@ -59,7 +59,7 @@ def parameter(call: Call, name: str, dtype: np.dtype[Any], shape: Shape) -> jax.
       dtype: the dtype that it must have.
       shape: the largest shape that it may have: ``[..., M, 1]`` for one value a row, ``[..., 1, N]`` for one a column.
     """
-    given = _of_dtype(call, name, dtype)
+    given = of_dtype(call, name, dtype)
     per_row = name[0] != "b"
     size = shape[-2] if per_row else shape[-1]
     aligned = (*given.shape, 1) if per_row and given.ndim == 1 else given.shape
@@ -79,7 +79,8 @@ def parameter(call: Call, name: str, dtype: np.dtype[Any], shape: Shape) -> jax.
     return lax.expand_dims(given, (*leading, *trailing))
 
 
-def _of_dtype(call: Call, name: str, dtype: np.dtype[Any]) -> jax.Array:
+def of_dtype(call: Call, name: str, dtype: np.dtype[Any]) -> jax.Array:
+    """Require a scale, zero point or bias to have a dtype; a Python number, also a traced one, is converted to it."""
     value = call.operands[name]
     if _takes_any_dtype(value) and not isinstance(value, jax.core.Tracer) and jnp.ndim(value) == 0:
         value = value.item() if isinstance(value, jax.Array) else value
