@@ -11,6 +11,8 @@ from jaxdml.directml._support import TensorSupport
 from jaxdml.directml._tables import SUPPORT, OperatorType
 from jaxdml.directml._tensors import BufferTensorDesc
 from jaxdml.directml.structs.matrix_multiply_integer import MatrixMultiplyIntegerOperatorDesc
+from jaxdml.directml.structs.quantized_linear_add import ElementWiseQuantizedLinearAddOperatorDesc
+from jaxdml.directml.structs.quantized_linear_average_pooling import QuantizedLinearAveragePoolingOperatorDesc
 from jaxdml.directml.structs.quantized_linear_matrix_multiply import QuantizedLinearMatrixMultiplyOperatorDesc
 from jaxdml.directml.structs.scatter_elements import ScatterElementsOperatorDesc, ScatterOperatorDesc
 from jaxdml.directml.structs.scatter_nd import ScatterNdOperatorDesc
@@ -21,12 +23,14 @@ __all__ = [
     "AxisDirection",
     "BufferTensorDesc",
     "CompiledOperator",
+    "ElementWiseQuantizedLinearAddOperatorDesc",
     "FeatureLevel",
     "InitializedOperator",
     "InvalidDescError",
     "MatrixMultiplyIntegerOperatorDesc",
     "OperatorDesc",
     "OperatorType",
+    "QuantizedLinearAveragePoolingOperatorDesc",
     "QuantizedLinearMatrixMultiplyOperatorDesc",
     "ScatterElementsOperatorDesc",
     "ScatterNdOperatorDesc",
