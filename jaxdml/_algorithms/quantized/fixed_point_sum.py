@@ -86,7 +86,7 @@ def addends(scales: Scales, za: jax.Array | None, zb: jax.Array | None) -> Adden
     hi = jnp.minimum(hi, jnp.maximum(lo, 0) + _STEEPEST)
     down = jnp.maximum(lo - _GREATEST, 0)
     hi, lo = hi - down, lo - down
-    limbs = _limbs(mantissa, mo, jnp.where(exponent == greater, 0, hi - lo))
+    limbs = _limbs(mantissa, mo, jnp.where(exponent == greater[None], 0, (hi - lo)[None]))
     limbs = jnp.where(negative ^ o_negative, -limbs, limbs)
     a, b = limbs[:, 0], limbs[:, 1]
     lowest = jnp.arange(0, _LIMB * _LIMBS, _LIMB, dtype=jnp.int32).reshape(-1, *[1] * hi.ndim)
