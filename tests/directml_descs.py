@@ -38,7 +38,7 @@ class Struct:
     broken: Mapping[str, tuple[Any, ...]]
     """For every constraint: fields that break it, and all that compile_operator says of them."""
     of_ones: Mapping[str, Any] | Callable[[Mapping[str, int]], Mapping[str, Any]]
-    """The fields beside the tensors, for tensors of one element; or what takes the ranks of the tensors, and returns them."""
+    """The fields beside the tensors, for tensors of one element; or what returns them for given ranks of tensors."""
 
     @property
     def name(self):

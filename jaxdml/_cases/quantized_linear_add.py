@@ -18,9 +18,9 @@ EXAMPLES = (
     Example(
         _NAME,
         (
-            *(np.array([130, 140, 126, 255], np.uint8), np.float32(0.5), np.uint8(128)),
-            *(np.array([1, 1, 1, 127], np.int8), np.float32(0.25), np.int8(0)),
-            *(np.float32(0.5), np.uint8(11)),
+            *(np.array([130, 140, 126, 255], np.uint8), np.array(0.5, np.float32), np.array(128, np.uint8)),
+            *(np.array([1, 1, 1, 127], np.int8), np.array(0.25, np.float32), np.array(0, np.int8)),
+            *(np.array(0.5, np.float32), np.array(11, np.uint8)),
         ),
         {},
         (np.array([13, 23, 9, 201], np.uint8),),
@@ -88,9 +88,7 @@ def shardings(name: str) -> tuple[Sharding, ...]:
     return (Sharding("rows", (rows,), (1, None, None, 1, None, None, None, None), 1),)
 
 
-def call(
-    group: str, shape: tuple[int, ...], dtype: str, *, origin: str, of_b: tuple[int, ...] | None = None
-) -> Call:
+def call(group: str, shape: tuple[int, ...], dtype: str, *, origin: str, of_b: tuple[int, ...] | None = None) -> Call:
     """Return the call that adds two arrays with a scale and a zero point each; all have one dtype.
 
     ``of_b`` is the shape of ``b`` if it is broadcast to that of ``a``.

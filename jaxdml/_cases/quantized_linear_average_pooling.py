@@ -22,7 +22,13 @@ EXAMPLES = (
     *(
         Example(
             _NAME,
-            (np.array([[[132, 129, 124]]], np.uint8), np.float32(0.5), np.uint8(128), np.float32(0.5), np.uint8(11)),
+            (
+                np.array([[[132, 129, 124]]], np.uint8),
+                np.array(0.5, np.float32),
+                np.array(128, np.uint8),
+                np.array(0.5, np.float32),
+                np.array(11, np.uint8),
+            ),
             {"window": 2, "start_padding": 1, "end_padding": 1, "include_padding": include_padding},
             (np.array([[expected]], np.uint8),),
         )

@@ -9,11 +9,12 @@ from jax import lax
 
 from jaxdml._algorithms.quantized.fixed_point_sum import Addends, addends, rounded_sum
 from jaxdml._algorithms.quantized.residuals import Scales, clamp
+from jaxdml._algorithms.sizes import at_most
 from jaxdml._lowerings._partitioning import by_partitioning
 from jaxdml._lowerings._platform import Kernel, run
 
 FEW_OUTPUTS = 2**14
-"""Up to this size a CPU uses four limbs at once: asking for two, in a branch, takes as long as they save."""
+"""Up to this size use four limbs: asking whether two suffice, in a branch, takes as long as two more limbs."""
 
 
 def add(
@@ -38,12 +39,13 @@ def add(
       zero_point: int32 or None.
       dtype: int8 or uint8.
     """
+    operands = a, b, scales, za, zb, zero_point
     four = partial(_by_limbs, dtype=dtype)
-    kernel = Kernel(four, cpu=partial(_by_two_or_four_limbs, dtype=dtype))
+    if at_most(math.prod(jnp.broadcast_shapes(a.shape, b.shape)), FEW_OUTPUTS):
+        return four(*operands)
+    kernel = Kernel(four, cpu=partial(four, limbs=None))
     return by_partitioning(
-        lambda *operands: run(kernel, *operands),
-        lambda devices, *operands: four(*operands),
-        *(a, b, scales, za, zb, zero_point),
+        lambda *operands: run(kernel, *operands), lambda devices, *operands: four(*operands), *operands
     )
 
 
@@ -56,31 +58,17 @@ def _by_limbs(
     zero_point: jax.Array | None,
     *,
     dtype: jnp.dtype,
+    limbs: int | None = 4,
 ) -> jax.Array:
-    return clamp(rounded_sum(a, b, _addends(scales, za, zb)), zero_point, dtype)
-
-
-def _by_two_or_four_limbs(
-    a: jax.Array,
-    b: jax.Array,
-    scales: Scales,
-    za: jax.Array | None,
-    zb: jax.Array | None,
-    zero_point: jax.Array | None,
-    *,
-    dtype: jnp.dtype,
-) -> jax.Array:
-    """Add with two limbs if they suffice for all scales, else with four."""
-    by = _addends(scales, za, zb)
-    if math.prod(jnp.broadcast_shapes(a.shape, b.shape)) <= FEW_OUTPUTS:
-        return clamp(rounded_sum(a, b, by), zero_point, dtype)
+    """Add with so many limbs; None means two if they suffice for all scales, else four."""
+    # The limbs come from a kernel of their own: otherwise every thread of a GPU would divide.
+    by: Addends = lax.optimization_barrier(addends(scales))  # type: ignore[no-untyped-call]
 
     def of(limbs: int) -> jax.Array:
-        return clamp(rounded_sum(a, b, by, limbs), zero_point, dtype)
+        p, q = a.astype(jnp.int32), b.astype(jnp.int32)
+        p, q = p if za is None else p - za, q if zb is None else q - zb
+        return clamp(rounded_sum(p, q, by, limbs), zero_point, dtype)
 
+    if limbs is not None:
+        return of(limbs)
     return lax.cond(jnp.all(by.two_suffice), partial(of, 2), partial(of, 4))
-
-
-def _addends(scales: Scales, za: jax.Array | None, zb: jax.Array | None) -> Addends:
-    """Return the limbs of the scales, from a kernel of their own: otherwise every thread of a GPU would divide."""
-    return lax.optimization_barrier(addends(scales, za, zb))  # type: ignore[no-untyped-call]

@@ -35,7 +35,7 @@ def orders(call: Call, x: jax.Array, dimension_numbers: Any) -> tuple[tuple[int,
     except (TypeError, ValueError):
         rule = f"dimension_numbers must say where the {x.ndim} dimensions of x are; got {dimension_numbers!r}."
         call.fail(ValueError, rule, "Pass a string such as 'NHWC', or None for channels first.", "x")
-    return order.lhs_spec, order.out_spec
+    return tuple(order.lhs_spec), tuple(order.out_spec)
 
 
 def pools(call: Call, x: jax.Array, spatial: tuple[int, ...], options: Mapping[str, Any]) -> Pools:

@@ -104,7 +104,7 @@ def _parameter(call: Call, name: str, dtype: np.dtype[Any], shape: Shape) -> jax
     if call.operands[name] is None and not name.endswith("scale"):
         return None
     given = _quantization.of_dtype(call, name, dtype)
-    given = given.reshape(()) if given.shape == (1,) else given
+    given = lax.squeeze(given, range(given.ndim)) if all(size == 1 for size in given.shape) else given
     if not broadcasts_to(given.shape, shape):
         rule = f"{name} must be one value, or broadcast to {list(shape)}; got {list(given.shape)}."
         call.fail(TypeError, rule, f"Pass {name} with shape ().", "a", "b", name)

@@ -12,7 +12,7 @@ from jaxdml._algorithms.quantized.pools import Pools
 from jaxdml._lowerings import average_pooling
 from jaxdml._operators import _pooling, _quantization
 from jaxdml._operators._arguments import Call
-from jaxdml._sharding.layout import Layout, layout, on_shards
+from jaxdml._sharding.layout import Layout, on_shards
 
 
 class _Settled(NamedTuple):
@@ -38,7 +38,7 @@ def quantized_linear_average_pooling(
     dilations: Any = 1,
     start_padding: Any = 0,
     end_padding: Any = 0,
-    include_padding: bool = False,
+    include_padding: Any = False,
     dimension_numbers: Any = None,
     output_dtype: Any = None,
 ) -> jax.Array:
@@ -117,7 +117,8 @@ def quantized_linear_average_pooling(
     channels = tuple(size if d == of_x[1] else 1 for d, size in enumerate(x.shape))
     scales = (_pooling.by_channel(call, f"{name}_scale", np.dtype(np.float32), channels) for name in ("x", "output"))
     zero_points = (
-        _pooling.by_channel(call, f"{name}_zero_point", of, channels) for name, of in (("x", x.dtype), ("output", dtype))
+        _pooling.by_channel(call, f"{name}_zero_point", of, channels)
+        for name, of in (("x", x.dtype), ("output", dtype))
     )
     operands = (x, *scales, *zero_points)
     where = _pooling.layout_of(call, operands, of_x, of_result, pools)

@@ -72,39 +72,38 @@ def quantized_linear_average_pooling(
       >>> reference.quantized_linear_average_pooling(np.int8([[[6, 8, 4]]]), one, None, half, window=2)
       array([[[14, 12]]], dtype=int8)
     """
-    x = np.asarray(x)
+    array = np.asarray(x)
     if output_dtype is None:
-        output_dtype = x.dtype if output_zero_point is None else np.asarray(output_zero_point).dtype
+        output_dtype = array.dtype if output_zero_point is None else np.asarray(output_zero_point).dtype
     bounds = np.iinfo(output_dtype)
-    of_x, of_output = _orders(dimension_numbers, x.ndim)
+    of_x, of_output = _orders(dimension_numbers, array.ndim)
     channel = of_x[1]
 
     def by_channel(value: ArrayLike | None) -> np.ndarray[Any, Any]:
         value = np.asarray(0 if value is None else value)
         if value.ndim > 1:
-            shape = [1] * x.ndim
-            shape[channel] = x.shape[channel]
+            shape = [1] * array.ndim
+            shape[channel] = array.shape[channel]
             value = np.broadcast_to(value, shape).reshape(-1)
-        return np.broadcast_to(value, x.shape[channel])
+        return np.broadcast_to(value, array.shape[channel])
 
     scales, zeros = by_channel(x_scale), by_channel(x_zero_point)
     output_scales, output_zeros = by_channel(output_scale), by_channel(output_zero_point)
-    x = x.transpose(of_x)
-    sizes = _each(window, x.ndim - 2)
+    array = array.transpose(of_x)
+    sizes = _each(window, array.ndim - 2)
     options = (strides, dilations, start_padding, end_padding)
-    stride, step, start, end = (_each(option, x.ndim - 2) for option in options)
+    stride, step, start, end = (_each(option, array.ndim - 2) for option in options)
     counts = [
-        (n + start[d] + end[d] - (sizes[d] - 1) * step[d] - 1) // stride[d] + 1 for d, n in enumerate(x.shape[2:])
+        (n + start[d] + end[d] - (sizes[d] - 1) * step[d] - 1) // stride[d] + 1 for d, n in enumerate(array.shape[2:])
     ]
-    output = np.empty((*x.shape[:2], *counts), output_dtype)
+    output = np.empty((*array.shape[:2], *counts), output_dtype)
     for n, c, *place in np.ndindex(output.shape):
         total = real = 0
         for tap in np.ndindex(*sizes):
             at = [place[d] * stride[d] + tap[d] * step[d] - start[d] for d in range(len(sizes))]
-            if all(0 <= i < size for i, size in zip(at, x.shape[2:], strict=True)):
-                total, real = total + int(x[n, c, *at]) - int(zeros[c]), real + 1
+            if all(0 <= i < size for i, size in zip(at, array.shape[2:], strict=True)):
+                total, real = total + int(array[n, c, *at]) - int(zeros[c]), real + 1
         count = int(np.prod(sizes)) if include_padding else max(real, 1)
         mean = Fraction(total, count) * Fraction(float(scales[c])) / Fraction(float(output_scales[c]))
         output[n, c, *place] = min(max(round(mean) + int(output_zeros[c]), bounds.min), bounds.max)
     return output.transpose(np.argsort(of_output))
-

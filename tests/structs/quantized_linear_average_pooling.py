@@ -64,8 +64,7 @@ BROKEN = {
     ),
     "OutputTensor is N, C and the number of windows, with the reach of a dilated window": (
         {"output_tensor": tensor(INT8, 2, 3, 3, 3)},
-        "OutputTensor.Sizes must be [2, 3, 3, 1], N and C of InputTensor and the number of windows; "
-        "got [2, 3, 3, 3].",
+        "OutputTensor.Sizes must be [2, 3, 3, 1], N and C of InputTensor and the number of windows; got [2, 3, 3, 3].",
     ),
 }
 

@@ -63,8 +63,8 @@ class Addends(NamedTuple):
 
     a: jax.Array
     b: jax.Array
-    constant: jax.Array
-    """The terms of the zero points, and 1/2."""
+    half: jax.Array
+    """1/2."""
     fraction: jax.Array
     """Masks of the bits after the point."""
     exponent: jax.Array
@@ -73,39 +73,33 @@ class Addends(NamedTuple):
     """bool: whether the upper two limbs are enough."""
 
 
-def addends(scales: Scales, za: jax.Array | None, zb: jax.Array | None) -> Addends:
-    """Return the limbs for these scales of a, of b and of the output, and for these int32 zero points."""
+def addends(scales: Scales) -> Addends:
+    """Return the limbs for these scales of a, of b and of the output."""
     a_scale, b_scale, output_scale = jnp.broadcast_arrays(*scales)
     negative, mantissa, exponent = decompose(jnp.stack([a_scale, b_scale]))
     o_negative, mo, eo = decompose(output_scale[None])
-    less = mantissa < mo
-    mantissa, exponent = jnp.where(less, mantissa << 1, mantissa), exponent - eo - less.astype(jnp.int32)
+    less = (mantissa < mo).astype(jnp.uint32)
+    mantissa, exponent = mantissa << less, exponent - eo - less.astype(jnp.int32)
     greater = jnp.maximum(exponent[0], exponent[1])
     hi = jnp.maximum(greater, _LEAST)
     lo = jnp.maximum(jnp.minimum(exponent[0], exponent[1]), jnp.minimum(hi, -1) - _DEEPEST)
     hi = jnp.minimum(hi, jnp.maximum(lo, 0) + _STEEPEST)
     down = jnp.maximum(lo - _GREATEST, 0)
     hi, lo = hi - down, lo - down
-    limbs = _limbs(mantissa, mo, jnp.where(exponent == greater[None], 0, (hi - lo)[None]))
-    limbs = jnp.where(negative ^ o_negative, -limbs, limbs)
-    a, b = limbs[:, 0], limbs[:, 1]
-    lowest = jnp.arange(0, _LIMB * _LIMBS, _LIMB, dtype=jnp.int32).reshape(-1, *[1] * hi.ndim)
-    place = _POINT + _LIMB * (_LIMBS - 1) - hi[None] - lowest
-    constant = jnp.where((place > 0) & (place <= _width(lowest)), 1 << jnp.clip(place - 1, 0, 30), 0)
-    for zero_point, of in ((za, a), (zb, b)):
-        constant = constant if zero_point is None else constant - zero_point[None] * of
-    fraction = (1 << jnp.clip(place, 0, _width(lowest))) - 1
+    limbs = _limbs(mantissa, mo, jnp.where(exponent == greater[None], 0, (hi - lo)[None]), negative ^ o_negative)
     two = (hi <= _GREATEST_OF_TWO) & (hi - jnp.minimum(lo, -1) <= _STEEPEST_OF_TWO)
-    return Addends(a, b, constant, fraction, hi, two)
+    # The point is above bit ``place`` of a limb. All bits of a limb but the sign of the top one may be below it.
+    lowest = jnp.arange(0, _LIMB * _LIMBS, _LIMB, dtype=jnp.int32).reshape(-1, *[1] * hi.ndim)
+    width = jnp.where(lowest < _LIMB * (_LIMBS - 1), _LIMB, 31)
+    place = _POINT + _LIMB * (_LIMBS - 1) - hi[None] - lowest
+    half = jnp.where((place > 0) & (place <= width), 1 << jnp.clip(place - 1, 0, 30), 0)
+    return Addends(limbs[:, 0], limbs[:, 1], half, (1 << jnp.clip(place, 0, width)) - 1, hi, two)
 
 
-def _width(lowest: jax.Array) -> jax.Array:
-    """Return how many bits of a limb may lie after the point: all of them, or in the top limb all but the sign."""
-    return jnp.where(lowest < _LIMB * (_LIMBS - 1), _LIMB, 31)
+def _limbs(mantissa: jax.Array, mo: jax.Array, down: jax.Array, negative: jax.Array) -> jax.Array:
+    """Return ``mantissa / mo * 2**(86 - down)`` as limbs, negated where ``negative``.
 
-
-def _limbs(mantissa: jax.Array, mo: jax.Array, down: jax.Array) -> jax.Array:
-    """Return ``mantissa / mo * 2**(86 - down)`` as limbs, along a leading dimension, the lowest first.
+    The limbs are along a leading dimension, the lowest first.
 
     The long division has no loop in the program: on a GPU each step of one would be a kernel of its own.
 
@@ -113,6 +107,7 @@ def _limbs(mantissa: jax.Array, mo: jax.Array, down: jax.Array) -> jax.Array:
       mantissa: uint32 from ``mo`` to ``2 * mo``.
       mo: uint32 of 24 bits.
       down: int32 from 0 to two limbs.
+      negative: bool.
     """
     with jax.enable_x64(True):
         rest, divisor = mantissa.astype(jnp.int64), mo.astype(jnp.int64)
@@ -129,22 +124,22 @@ def _limbs(mantissa: jax.Array, mo: jax.Array, down: jax.Array) -> jax.Array:
         lower = lower >> down | (upper << 2 * _LIMB - down) & (1 << 2 * _LIMB) - 1
         upper = upper >> down
         limbs = lower & _MASK, lower >> _LIMB, upper & _MASK, upper >> _LIMB
-        return jnp.stack(limbs).astype(jnp.int32)
+        sign = 1 - 2 * negative.astype(jnp.int32)
+        return jnp.stack([limb.astype(jnp.int32) * sign for limb in limbs])
 
 
-def rounded_sum(a: jax.Array, b: jax.Array, by: Addends, limbs: int = _LIMBS) -> jax.Array:
+def rounded_sum(p: jax.Array, q: jax.Array, by: Addends, limbs: int = _LIMBS) -> jax.Array:
     """Return v, rounded with ties to even, as int32; any number beyond 254 where v saturates.
 
     Args:
-      a: int8 or uint8; ``b`` alike. The limbs and what follows from them broadcast against both.
-      b: int8 or uint8.
-      by: what ``addends`` returns for the scales and zero points.
+      p: int32 of at most 255 in magnitude; ``q`` alike. The limbs and what follows from them broadcast against both.
+      q: int32.
+      by: what ``addends`` returns for the scales.
       limbs: 4, or 2 where these suffice.
     """
-    a, b = a.astype(jnp.int32), b.astype(jnp.int32)
 
     def products(i: int) -> jax.Array:
-        return a * by.a[i] + (b * by.b[i] + by.constant[i])
+        return p * by.a[i] + (q * by.b[i] + by.half[i])
 
     lowest, top = _LIMBS - limbs, _LIMBS - 1
     total = products(lowest) + _MARGIN

@@ -82,13 +82,14 @@ def window_sums(x: jax.Array, pools: Pools) -> jax.Array:
 
 def _sums_along(x: jax.Array, d: int, count: int, size: int, stride: int, step: int) -> jax.Array:
     """Sum windows along one dimension. The sums of 2, 4, 8 and more neighbours are made of one another."""
-    total, taken, width = None, 0, 1
+    parts: list[jax.Array] = []
+    taken, width = 0, 1
     while True:
         if size & width:
-            part = lax.slice_in_dim(x, taken * step, taken * step + (count - 1) * stride + 1, stride, d)
-            total, taken = part if total is None else total + part, taken + width
+            parts.append(lax.slice_in_dim(x, taken * step, taken * step + (count - 1) * stride + 1, stride, d))
+            taken += width
         if 2 * width > size:
-            return total
+            return sum(parts[1:], parts[0])
         whole = x.shape[d]
         x = lax.slice_in_dim(x, 0, whole - width * step, 1, d) + lax.slice_in_dim(x, width * step, whole, 1, d)
         width *= 2

@@ -1,8 +1,8 @@
 """Round ``sum * x_scale / (output_scale * count)`` correctly, ties to even, as ``residuals`` rounds a product.
 
 Write the scales as integers of 24 bits times powers of two. With the sum N and the number n of elements, the mean to
-round is ``v = N * ma / (mo * n) * 2**e``. Its magnitude is at most ``255 * 2**(e + 1)``. So v rounds to 0 if e is -11 or
-less, and every N but 0 saturates from an e of 33 on, where n is below 2**23: other exponents need not be kept.
+round is ``v = N * ma / (mo * n) * 2**e``. Its magnitude is below ``255 * 2**(e + 1)``. So v rounds to 0 if e is -11 or
+less. As n is at most 2**23 + 2**15, every N but 0 saturates from an e of 33 on. Other exponents need not be kept.
 
 A float32 estimate of v gives an integer f, so that v rounds to f or to f + 1. Where the estimate is too close to
 ``f + 1/2`` to decide, the sign of ``D = N * ma * 2**(e + 1) - (2 * f + 1) * mo * n`` does, or of both terms times

@@ -61,9 +61,9 @@ class QuantizedLinearAveragePoolingOperatorDesc(OperatorDesc):
     output_scale_tensor: Input
     output_zero_point_tensor: OptionalInput = None
     output_tensor: Output
-    dimension_count: Annotated[
-        int, Counts("strides", ("window_size", "start_padding", "end_padding", "dilations"))
-    ] = field(init=False)
+    dimension_count: Annotated[int, Counts("strides", ("window_size", "start_padding", "end_padding", "dilations"))] = (
+        field(init=False)
+    )
     strides: tuple[int, ...]
     window_size: tuple[int, ...]
     start_padding: tuple[int, ...]
@@ -87,13 +87,19 @@ class QuantizedLinearAveragePoolingOperatorDesc(OperatorDesc):
                 yield Violation(c_field(name), "must not contain a 0", getattr(self, name))
         spatial = len(sizes) - 2
         if self.dimension_count != spatial and spatial in (2, 3):
-            yield Violation("DimensionCount", f"must be {spatial}, the spatial dimensions of InputTensor", self.dimension_count)
+            yield Violation(
+                "DimensionCount", f"must be {spatial}, the spatial dimensions of InputTensor", self.dimension_count
+            )
         elif spatial in (2, 3):
             yield from self._windows(sizes)
 
     def _windows(self, sizes: tuple[int, ...]) -> Violations:
         arrays = self.strides, self.window_size, self.start_padding, self.end_padding, self.dilations
-        if any(len(array) != len(sizes) - 2 for array in arrays) or 0 in (*self.strides, *self.window_size, *self.dilations):
+        if any(len(array) != len(sizes) - 2 for array in arrays) or 0 in (
+            *self.strides,
+            *self.window_size,
+            *self.dilations,
+        ):
             return
         counts = []
         for d, (stride, window, start, end, dilation) in enumerate(zip(*arrays, strict=True)):
@@ -103,7 +109,9 @@ class QuantizedLinearAveragePoolingOperatorDesc(OperatorDesc):
                 yield Violation("WindowSize", rule, reach)
             counts.append((inside - reach) // stride + 1)
         if min(counts) > 0:
-            yield from sized(self, "output_tensor", "N and C of InputTensor and the number of windows", (*sizes[:2], *counts))
+            yield from sized(
+                self, "output_tensor", "N and C of InputTensor and the number of windows", (*sizes[:2], *counts)
+            )
 
     def call(self, *inputs: Any) -> Any:
         """Average, with scales and zero points of the rank of the input or of one dimension."""
