@@ -88,8 +88,8 @@ PEERS: Peers = {
 
 def expected(case: Case, arguments: Arguments) -> tuple[Any, Arguments]:
     """Ask the oracle about some elements."""
-    a, *of_a, b, b_scale, b_zero, output_scale, output_zero = arguments
+    a, a_scale, a_zero, b, b_scale, b_zero, output_scale, output_zero = arguments
     a, b = np.broadcast_arrays(a, b)
     places = np.unravel_index(np.unique(np.linspace(0, a.size - 1, _COMPARED).astype(int)), a.shape)
-    rest = b[places], b_scale, b_zero, output_scale, output_zero
-    return places, (reference.quantized_linear_add(a[places], *of_a, *rest),)
+    part = a[places], a_scale, a_zero, b[places], b_scale, b_zero, output_scale, output_zero
+    return places, (reference.quantized_linear_add(*part),)
