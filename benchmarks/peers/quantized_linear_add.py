@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import environment
 from benchmarks.cases import Arguments, Case
 from benchmarks.peers import with_jax, with_numpy, with_onnxruntime, with_torch
 from benchmarks.peers.contender import Absent, Contender, Peers, each
@@ -48,8 +47,8 @@ def _torch(case: Case, arguments: Arguments, compiled: bool = False) -> Contende
 def _torch_quantized(case: Case, arguments: Arguments) -> Contender:
     import torch
 
-    if environment.platform() != "cpu" or case.dtype != "uint8":
-        raise Absent("quantized.add takes uint8 on CPUs")
+    if case.dtype != "uint8":
+        raise Absent("quantized.add takes uint8")
     a, a_scale, a_zero, b, b_scale, b_zero, output_scale, output_zero = with_torch.tensors(arguments)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # That it is going to be replaced.
