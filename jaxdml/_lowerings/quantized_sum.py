@@ -34,9 +34,9 @@ def add(
       a: int8 or uint8; ``b`` alike.
       b: int8 or uint8.
       scales: of ``a``, of ``b`` and of the output, float32.
-      za: int32, or None for 0; ``zb`` and ``zero_point`` alike.
-      zb: int32 or None.
-      zero_point: int32 or None.
+      za: the zero point of ``a``, or None for 0; ``zb`` and ``zero_point`` alike.
+      zb: that of ``b``.
+      zero_point: that of the output.
       dtype: int8 or uint8.
     """
     operands = a, b, scales, za, zb, zero_point
@@ -65,9 +65,13 @@ def _by_limbs(
     by: Addends = lax.optimization_barrier(addends(scales))  # type: ignore[no-untyped-call]
 
     def of(limbs: int) -> jax.Array:
-        p, q = a.astype(jnp.int32), b.astype(jnp.int32)
-        p, q = p if za is None else p - za, q if zb is None else q - zb
-        return clamp(rounded_sum(p, q, by, limbs), zero_point, dtype)
+        # Convert here: each conversion before the branch would be a kernel.
+        p, q = (
+            x.astype(jnp.int32) if zero is None else x.astype(jnp.int32) - zero.astype(jnp.int32)
+            for x, zero in ((a, za), (b, zb))
+        )
+        zero = None if zero_point is None else zero_point.astype(jnp.int32)
+        return clamp(rounded_sum(p, q, by, limbs), zero, dtype)
 
     if limbs is not None:
         return of(limbs)

@@ -4,7 +4,6 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
@@ -119,9 +118,8 @@ def _labels(x: jax.Array | None, labels: tuple[str, ...], shape: Shape) -> tuple
 
 @partial(jax.jit, static_argnums=(1, 2), inline=True)
 def _add(operands: tuple[jax.Array | None, ...], where: Layout, dtype: np.dtype[Any]) -> jax.Array:
-    def rounded(a: Any, b: Any, a_scale: Any, b_scale: Any, output_scale: Any, *zero_points: Any) -> jax.Array:
+    def rounded(a: Any, b: Any, a_scale: Any, b_scale: Any, output_scale: Any, za: Any, zb: Any, zo: Any) -> jax.Array:
         scales = lax.stop_gradient((a_scale, b_scale, output_scale))
-        za, zb, zo = (None if zero is None else zero.astype(jnp.int32) for zero in zero_points)
         return quantized_sum.add(a, b, scales, za, zb, zo, dtype)
 
     result: jax.Array = on_shards(rounded, where, *operands)

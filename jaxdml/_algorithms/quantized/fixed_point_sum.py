@@ -59,16 +59,19 @@ _STEEPEST_OF_TWO, _GREATEST_OF_TWO = 8, 7
 
 
 class Addends(NamedTuple):
-    """Hold the limbs of A and B and what follows from them, each along a leading dimension, the lowest limb first."""
+    """Hold the limbs of A and B and what follows from them: int32, but for ``two_suffice``.
 
-    a: jax.Array
-    b: jax.Array
+    The first dimension of three of them counts limbs, the lowest first.
+    """
+
+    limbs: jax.Array
+    """``[4, 2, ...]``, of A and of B."""
     half: jax.Array
     """1/2."""
     fraction: jax.Array
     """Masks of the bits after the point."""
     exponent: jax.Array
-    """``hi``. Like all before it, int32."""
+    """``hi``."""
     two_suffice: jax.Array
     """bool: whether the upper two limbs are enough."""
 
@@ -93,7 +96,7 @@ def addends(scales: Scales) -> Addends:
     width = jnp.where(lowest < _LIMB * (_LIMBS - 1), _LIMB, 31)
     place = _POINT + _LIMB * (_LIMBS - 1) - hi[None] - lowest
     half = jnp.where((place > 0) & (place <= width), 1 << jnp.clip(place - 1, 0, 30), 0)
-    return Addends(limbs[:, 0], limbs[:, 1], half, (1 << jnp.clip(place, 0, width)) - 1, hi, two)
+    return Addends(limbs, half, (1 << jnp.clip(place, 0, width)) - 1, hi, two)
 
 
 def _limbs(mantissa: jax.Array, mo: jax.Array, down: jax.Array, negative: jax.Array) -> jax.Array:
@@ -138,16 +141,17 @@ def rounded_sum(p: jax.Array, q: jax.Array, by: Addends, limbs: int = _LIMBS) ->
       limbs: 4, or 2 where these suffice.
     """
 
-    def products(i: int) -> jax.Array:
-        return p * by.a[i] + (q * by.b[i] + by.half[i])
-
     lowest, top = _LIMBS - limbs, _LIMBS - 1
-    total = products(lowest) + _MARGIN
-    fraction = total & by.fraction[lowest] & -2 * _MARGIN
+
+    def products(i: int, half: jax.Array) -> jax.Array:
+        return p * by.limbs[i, 0] + (q * by.limbs[i, 1] + half)
+
+    total = products(lowest, by.half[lowest] + _MARGIN)
+    fraction = total & (by.fraction[lowest] & -2 * _MARGIN)
     for i in range(lowest + 1, top):
-        total = products(i) + (total >> _LIMB)
+        total = products(i, by.half[i]) + (total >> _LIMB)
         fraction |= total & by.fraction[i]
-    below, total = total, products(top) + (total >> _LIMB)
+    below, total = total, products(top, by.half[top]) + (total >> _LIMB)
     if limbs == _LIMBS:
         # With a hi of more than 20 the point is in the limb below. Then the top limb saturates or is small.
         up = jnp.maximum(by.exponent - _POINT, 0)
