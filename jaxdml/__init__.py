@@ -17,6 +17,8 @@ from jaxdml._operators.gather_nd import gather_nd
 from jaxdml._operators.matrix_multiply_integer import matrix_multiply_integer
 from jaxdml._operators.matrix_multiply_integer_to_float import matrix_multiply_integer_to_float
 from jaxdml._operators.quantize_linear import quantize_linear
+from jaxdml._operators.quantized_linear_add import quantized_linear_add
+from jaxdml._operators.quantized_linear_average_pooling import quantized_linear_average_pooling
 from jaxdml._operators.quantized_linear_convolution import quantized_linear_convolution
 from jaxdml._operators.quantized_linear_matrix_multiply import quantized_linear_matrix_multiply
 from jaxdml._operators.scatter_elements import scatter_elements
@@ -41,6 +43,8 @@ __all__ = [
     "matrix_multiply_integer_to_float",
     "prepack",
     "quantize_linear",
+    "quantized_linear_add",
+    "quantized_linear_average_pooling",
     "quantized_linear_convolution",
     "quantized_linear_matrix_multiply",
     "reference",

@@ -115,6 +115,19 @@ def _integers(rng, tame):
     return a, a_zero, b, rng.integers(-128, 128, 8).astype(np.int8)
 
 
+def _added(rng, tame):
+    """Draw the arguments of a sum: ``b`` is broadcast, and each column has a scale and a zero point of its own."""
+    a, a_scale, _, b, b_scale, _, _, output_zero = _quantized(rng, tame)
+    of_columns = rng.integers(0, 256, 8).astype(np.uint8)
+    return a, np.resize(a_scale, 8), of_columns, b[0, :4], b_scale[:1], np.int8(3), np.float32(1.5), output_zero
+
+
+def _averaged(rng, tame):
+    """Draw the arguments of a pooling of four channels."""
+    x, x_scale, x_zero, *_, output_zero = _quantized(rng, tame)
+    return x.reshape(2, 4, 2, 4), x_scale, x_zero, np.float32(0.75), output_zero
+
+
 def _packed(rng, tame):
     """Draw the arguments of a product, with the two arrays of a packed matrix that is stored as uint8."""
     *of_a, b, b_scale, b_zero, output_scale, output_zero = _quantized(rng, tame)
@@ -441,5 +454,41 @@ COMPOSITIONS["quantized_linear_convolution"] = Composition(
     methods=COMPOSITIONS["convolution_integer"].methods,
     differentiable=(1, 4, 7),
     columns=(*("jit", "jit_images_and_filters", "vmap_nested", "leak_checks", "donation", "x64", "exported"),),
+COMPOSITIONS["quantized_linear_add"] = Composition(
+    draw=_added,
+    layouts={
+        "batch": Layout(
+            (P("x", "y", None), P(), P(), P("y", None), *[P()] * 4), (P("x", "y", None),), independent=True
+        ),
+        "columns": Layout(
+            (P("x", None, "y"), P("y"), P("y"), P(None, "y"), *[P()] * 4), (P("x", None, "y"),), independent=True
+        ),
+    },
+    differentiable=(1, 4, 6),
+    mapped={"a_and_scales": (0, 1, 4, 6), "b_and_zero_points": (2, 3, 5, 7)},
+    mapped_on_meshes={"a_and_scales": (0, 1, 4, 6)},
+    columns=(
+        *("jit", "cond", "vmap_nested", "vmap_a_and_scales", "vmap_b_and_zero_points"),
+        *("leak_checks", "x64", "exported"),
+    ),
+)
+COMPOSITIONS["quantized_linear_average_pooling"] = Composition(
+    draw=_averaged,
+    layouts={
+        "batch_and_channels": Layout(
+            (P("x", "y", None, None), P("y"), P("y"), P(), P()), (P("x", "y", None, None),), independent=True
+        ),
+        "rows": Layout(
+            (P(None, "y", "x", None), P("y"), P("y"), P(), P()), (P(None, "y", "x", None),), independent=True
+        ),
+    },
+    options={"window": (1, 2), "start_padding": (0, 1)},
+    differentiable=(1, 3),
+    mapped={"x_and_scales": (0, 1, 3), "zero_points": (2, 4)},
+    mapped_on_meshes={"x_and_scales": (0, 1, 3)},
+    columns=(
+        *("jit", "jit_rows", "cond", "vmap_nested", "vmap_x_and_scales", "vmap_zero_points"),
+        *("leak_checks", "x64", "exported"),
+    ),
 )
 """By the operator's name, or by that of another way to call it."""

@@ -37,8 +37,8 @@ class Struct:
     """DimensionCount or DataType, and the tensors that have the same one; the first one decides."""
     broken: Mapping[str, tuple[Any, ...]]
     """For every constraint: fields that break it, and all that compile_operator says of them."""
-    of_ones: Mapping[str, int]
-    """The fields beside the tensors, for tensors of one element."""
+    of_ones: Mapping[str, Any] | Callable[[Mapping[str, int]], Mapping[str, Any]]
+    """The fields beside the tensors, for tensors of one element; or what returns them for given ranks of tensors."""
     together: Callable[[Mapping[str, Any]], bool] = lambda kinds: True
     """Take the data type of every tensor; tell whether they go together, where that is more than being alike."""
 

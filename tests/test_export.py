@@ -154,6 +154,20 @@ CASES = (
         ({"b": 2}, {"b": 9}),
         {"dilations": 2},
     ),
+    Case(
+        "quantized_linear_add",
+        (
+            *(("uint8", "b", "m", "n"), ("float32",), ("uint8",), ("int8", "m", 1), ("float32", "n"), ("int8", "n")),
+            *(("float32",), ("int8",)),
+        ),
+        ({"b": 2, "m": 3, "n": 5}, {"b": 1, "m": 1, "n": 20_000}),
+    ),
+    Case(
+        "quantized_linear_average_pooling",
+        (("int8", "b", 4, 5, "c"), ("float32",), ("int8", "c"), ("float32", "c"), ("uint8",)),
+        ({"b": 2, "c": 3}, {"b": 1, "c": 1}),
+        {"window": 2, "end_padding": 1, "dimension_numbers": "NHWC"},
+    ),
 )
 
 
@@ -200,6 +214,10 @@ def arguments_of(case: Case, sizes: dict[str, int]) -> list[np.ndarray]:
     elif case.operator in _SCALES:
         for place in _SCALES[case.operator]:
             drawn[place] = rng.uniform(0.01, 0.1, shapes[place]).astype(np.float32)
+    elif case.operator.startswith("quantized_linear_a"):
+        for place, (kind, *_) in enumerate(case.arguments):
+            if kind == "float32":
+                drawn[place] = rng.uniform(0.01, 0.1, shapes[place]).astype(np.float32)
     return drawn
 
 

@@ -213,6 +213,28 @@ CASES = {
         P("y"),
         "x",
     ),
+    "sum, rows and columns sharded": Case(
+        "quantized_linear_add",
+        (
+            integers("int8", 4, 6),
+            scales(),
+            integers("int8"),
+            integers("uint8", 6),
+            scales(6),
+            integers("uint8"),
+            scales(),
+        ),
+        (P("x", "y"), P(), P(), P("y"), P("y"), P(), P()),
+        {},
+        P("x", "y"),
+    ),
+    "pooling, batch and channels sharded": Case(
+        "quantized_linear_average_pooling",
+        (integers("uint8", 2, 4, 5), scales(4), integers("uint8", 4), scales()),
+        (P("x", "y"), P("y"), P("y"), P()),
+        {"window": 2},
+        P("x", "y"),
+    ),
 }
 
 

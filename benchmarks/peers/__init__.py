@@ -18,11 +18,11 @@ OURS = "jaxdml"
 
 NAMES = (
     *(OURS, "jaxdml prepacked", "lax", "lax unstable", "onnxruntime", "onnxruntime prepacked"),
-    *("torch", "torch prepacked", "torch.compile", "cupy", "numpy"),
+    *("torch", "torch prepacked", "torch quantized", "torch.compile", "cupy", "numpy"),
 )
 """Every peer; tables show them in this order."""
 
-ONLY_ON_CPUS = frozenset({"onnxruntime", "onnxruntime prepacked", "torch prepacked", "numpy"})
+ONLY_ON_CPUS = frozenset({"onnxruntime", "onnxruntime prepacked", "torch prepacked", "torch quantized", "numpy"})
 
 _MODULES = {operator: import_module(f"{__name__}.{operator}") for operator in OPERATORS}
 

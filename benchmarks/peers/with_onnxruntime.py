@@ -18,6 +18,7 @@ def session(
     promises: str,
     *,
     constants: Collection[str] = (),
+    domain: str = "",
     **attributes: Any,
 ) -> Contender:
     """Make a model of one node, whose operands are inputs but for those that are constants of the model.
@@ -28,20 +29,21 @@ def session(
       outputs: the dtype of each output, by a name of our own.
       promises: see ``Contender``.
       constants: which of the operands onnxruntime gets beforehand.
-      attributes: the node's attributes, and its ``domain`` if that is ``com.microsoft``.
+      domain: the domain of the operator.
+      attributes: the node's attributes.
     """
     import onnx
     import onnxruntime as ort
 
     graph = onnx.helper.make_graph(
-        [onnx.helper.make_node(node, list(operands), list(outputs), **attributes)],
+        [onnx.helper.make_node(node, list(operands), list(outputs), domain=domain, **attributes)],
         node,
         [_info(name, value.dtype) for name, value in operands.items() if name not in constants],
         [_info(name, dtype) for name, dtype in outputs.items()],
         [onnx.numpy_helper.from_array(value, name) for name, value in operands.items() if name in constants],
     )
     versions = {"": 24, "com.microsoft": 1}
-    opsets = [onnx.helper.make_opsetid(domain, version) for domain, version in versions.items()]
+    opsets = [onnx.helper.make_opsetid(*pair) for pair in versions.items()]
     model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=11)
     options = ort.SessionOptions()
     options.intra_op_num_threads = environment.THREADS

@@ -22,6 +22,8 @@ from jaxdml.directml.structs.gather_nd import GatherNd1OperatorDesc, GatherNdOpe
 from jaxdml.directml.structs.matrix_multiply_integer import MatrixMultiplyIntegerOperatorDesc
 from jaxdml.directml.structs.matrix_multiply_integer_to_float import MatrixMultiplyIntegerToFloatOperatorDesc
 from jaxdml.directml.structs.quantize_linear import ElementWiseQuantizeLinearOperatorDesc, QuantizeOperatorDesc
+from jaxdml.directml.structs.quantized_linear_add import ElementWiseQuantizedLinearAddOperatorDesc
+from jaxdml.directml.structs.quantized_linear_average_pooling import QuantizedLinearAveragePoolingOperatorDesc
 from jaxdml.directml.structs.quantized_linear_convolution import QuantizedLinearConvolutionOperatorDesc
 from jaxdml.directml.structs.quantized_linear_matrix_multiply import QuantizedLinearMatrixMultiplyOperatorDesc
 from jaxdml.directml.structs.scatter_elements import ScatterElementsOperatorDesc, ScatterOperatorDesc
@@ -40,6 +42,7 @@ __all__ = [
     "DynamicQuantizeLinearOperatorDesc",
     "ElementWiseDequantizeLinearOperatorDesc",
     "ElementWiseQuantizeLinearOperatorDesc",
+    "ElementWiseQuantizedLinearAddOperatorDesc",
     "FeatureLevel",
     "GatherElementsOperatorDesc",
     "GatherNd1OperatorDesc",
@@ -53,6 +56,7 @@ __all__ = [
     "OperatorType",
     "QuantizationType",
     "QuantizeOperatorDesc",
+    "QuantizedLinearAveragePoolingOperatorDesc",
     "QuantizedLinearConvolutionOperatorDesc",
     "QuantizedLinearMatrixMultiplyOperatorDesc",
     "ScatterElementsOperatorDesc",

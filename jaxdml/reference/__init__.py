@@ -15,6 +15,8 @@ from jaxdml.reference._gather_nd import gather_nd
 from jaxdml.reference._matrix_multiply_integer import matrix_multiply_integer
 from jaxdml.reference._matrix_multiply_integer_to_float import matrix_multiply_integer_to_float
 from jaxdml.reference._quantize_linear import quantize_linear
+from jaxdml.reference._quantized_linear_add import quantized_linear_add
+from jaxdml.reference._quantized_linear_average_pooling import quantized_linear_average_pooling
 from jaxdml.reference._quantized_linear_convolution import quantized_linear_convolution
 from jaxdml.reference._quantized_linear_matrix_multiply import quantized_linear_matrix_multiply
 from jaxdml.reference._scatter_elements import scatter_elements
@@ -33,6 +35,8 @@ __all__ = [
     "matrix_multiply_integer",
     "matrix_multiply_integer_to_float",
     "quantize_linear",
+    "quantized_linear_add",
+    "quantized_linear_average_pooling",
     "quantized_linear_convolution",
     "quantized_linear_matrix_multiply",
     "scatter_elements",

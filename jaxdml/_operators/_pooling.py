@@ -1,0 +1,146 @@
+"""Check the arguments of a pooling: where its windows lie, and what has one value per channel."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+import jax
+import numpy as np
+from jax import lax
+
+from jaxdml._algorithms.quantized.pools import LARGEST_WINDOW, Pools
+from jaxdml._base.shapes import Shape, broadcasts_to, is_static
+from jaxdml._operators import _quantization
+from jaxdml._operators._arguments import Call
+from jaxdml._sharding.layout import Labels, Layout, layout
+
+_LEAST = {"window": 1, "strides": 1, "dilations": 1, "start_padding": 0, "end_padding": 0}
+"""The options of the spatial dimensions, in the order of ``Pools``, and the least value of each."""
+
+
+def orders(call: Call, x: jax.Array, dimension_numbers: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return where N, C and the spatial dimensions are, in ``x`` and in the result."""
+    call.static("dimension_numbers", dimension_numbers)
+    if x.ndim < 3:
+        rule = f"x must have at least three dimensions; got {x.ndim}."
+        call.fail(TypeError, rule, "Give x as [N, C, *spatial].", "x")
+    given = dimension_numbers
+    if isinstance(given, str):
+        given = given, given
+    if isinstance(given, list | tuple) and len(given) == 2 and isinstance(given[0], str):
+        given = given[0], given[0].replace("N", "O").replace("C", "I"), given[1]
+    try:
+        order = lax.conv_dimension_numbers(x.shape, x.shape, given)
+        if any(sorted(spec) != [*range(x.ndim)] for spec in order):
+            raise TypeError
+    except (TypeError, ValueError):
+        rule = f"dimension_numbers must say where the {x.ndim} dimensions of x are; got {dimension_numbers!r}."
+        call.fail(ValueError, rule, "Pass a string such as 'NHWC', or None for channels first.", "x")
+    return tuple(order.lhs_spec), tuple(order.out_spec)
+
+
+def pools(call: Call, x: jax.Array, spatial: tuple[int, ...], options: Mapping[str, Any]) -> Pools:
+    """Require windows that fit the padded ``x``.
+
+    Args:
+      call: the call.
+      x: its array.
+      spatial: the places of the spatial dimensions.
+      options: those of the spatial dimensions, as given.
+    """
+    given = Pools(spatial, *(_each(call, name, options[name], len(spatial), least) for name, least in _LEAST.items()))
+    sizes = tuple(x.shape[d] for d in spatial)
+    if not is_static(*sizes):
+        rule = f"the spatial dimensions must be known numbers; got {list(sizes)}."
+        call.fail(ValueError, rule, "Leave only N and C symbolic.", "x")
+    for i, count in enumerate(given.counts(x.shape)):
+        if count < 1:
+            inside = sizes[i] + given.start_padding[i] + given.end_padding[i]
+            rule = f"a window must have at most {inside} elements along spatial dimension {i}; got {given.reaches[i]}."
+            call.fail(ValueError, rule, "Pad x more with start_padding or end_padding.", "x")
+    if given.elements > LARGEST_WINDOW:
+        rule = f"a window must have at most {LARGEST_WINDOW} elements; got {given.elements}."
+        call.fail(ValueError, rule, "Average parts of it first.", "x")
+    return given
+
+
+def by_channel(call: Call, name: str, dtype: np.dtype[Any], shape: Shape) -> jax.Array | None:
+    """Return a scale or zero point that broadcasts against ``shape``, in which only the channels are not 1; or None."""
+    if call.operands[name] is None and not name.endswith("scale"):
+        return None
+    value = _quantization.of_dtype(call, name, dtype)
+    channels = max(range(len(shape)), key=lambda d: shape[d] != 1)
+    given = value
+    if value.ndim == 1:
+        given = lax.expand_dims(value, [d for d in range(len(shape)) if d != channels])
+    if not broadcasts_to(given.shape, shape):
+        rule = f"{name} must be one value, or one per channel, {shape[channels]}, or broadcast to {list(shape)}"
+        advice = f"Pass {name} with shape () or ({shape[channels]},)."
+        call.fail(TypeError, f"{rule}; got {list(value.shape)}.", advice, "x", name)
+    return lax.expand_dims(given, range(len(shape) - given.ndim))
+
+
+def layout_of(
+    call: Call,
+    operands: Sequence[jax.Array | None],
+    of_x: tuple[int, ...],
+    of_result: tuple[int, ...],
+    windows: Pools,
+) -> Layout:
+    """Return how the operands and the result lie on a mesh.
+
+    Args:
+      call: the call.
+      operands: the array, and what has one value per channel.
+      of_x: where N, C and the spatial dimensions are in ``x``.
+      of_result: the same in the result.
+      windows: the windows.
+    """
+    spatial = tuple(f"spatial dimension {i}" for i in range(len(of_x) - 2))
+    labels: Labels = ("N", "C", *spatial)
+    # A window of one element needs no other shard.
+    alone = [part == (1, 1, 0, 0) for part in zip(windows.sizes, windows.strides, *windows[4:], strict=True)]
+    kept: Labels = ("N", "C", *(label if free else None for label, free in zip(spatial, alone, strict=True)))
+    in_x = _ordered(labels, of_x)
+
+    def fail(rule: str) -> NoReturn:
+        call.fail(ValueError, rule, "Reshard x with jax.sharding.reshard.", "x")
+
+    x, *parameters = operands
+    channels = of_x[1]
+    of_parameters = [
+        () if p is None else tuple("C" if d == channels and p.shape[d] != 1 else None for d in range(p.ndim))
+        for p in parameters
+    ]
+    where = layout(
+        [(x, in_x), *zip(parameters, of_parameters, strict=True)],
+        result=_ordered(kept, of_result),
+        combined={},
+        deciding=1,
+        fail=fail,
+    )
+    for axes, label in zip(where.operands[0] or () if where.operands else (), in_x, strict=False):
+        if axes is not None and label not in kept:
+            fail(f"{label} must be whole on every device; it is sharded over {axes!r}.")
+    return where
+
+
+def _ordered(labels: Labels, places: tuple[int, ...]) -> Labels:
+    """Return the labels of N, C and the spatial dimensions in the order of the dimensions."""
+    at = dict(zip(places, labels, strict=True))
+    return tuple(at[d] for d in range(len(places)))
+
+
+def _each(call: Call, name: str, value: Any, count: int, least: int) -> tuple[int, ...]:
+    """Return an option of the spatial dimensions, one integer for all or one for each, as a tuple."""
+    values = value
+    if isinstance(value, list | tuple | np.ndarray) and np.ndim(value) == 1:
+        if len(value) != count:
+            rule = f"{name} must be one integer, or one for each of the {count} spatial dimensions; got {len(value)}."
+            call.fail(ValueError, rule, f"Pass {name} as one integer if all are equal.", "x")
+    else:
+        values = (value,) * count
+    numbers = tuple(call.integer(name, one) for one in values)
+    if min(numbers) < least:
+        rule = f"{name} must be at least {least}; got {min(numbers)}."
+        call.fail(ValueError, rule, f"Pass {name}={least}.", "x")
+    return numbers

@@ -1,0 +1,126 @@
+"""Check and run DML_OPERATOR_ELEMENT_WISE_QUANTIZED_LINEAR_ADD."""
+
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+from jax import lax
+
+from jaxdml._base.shapes import Shape, broadcast, broadcasts_to
+from jaxdml._lowerings import quantized_sum
+from jaxdml._operators import _quantization
+from jaxdml._operators._arguments import Call
+from jaxdml._sharding.layout import Layout, layout, on_shards
+
+
+def quantized_linear_add(
+    a: Any,
+    a_scale: Any,
+    a_zero_point: Any,
+    b: Any,
+    b_scale: Any,
+    b_zero_point: Any,
+    output_scale: Any,
+    output_zero_point: Any = None,
+    *,
+    output_dtype: Any = None,
+) -> jax.Array:
+    """Add two quantized arrays and quantize the sum, rounding once and correctly.
+
+    ``((a - a_zero_point) * a_scale + (b - b_zero_point) * b_scale) / output_scale`` as if in real numbers, rounded
+    once, ties to even. Then ``output_zero_point`` is added, and the result is clamped. That holds for all finite
+    nonzero scales, however far apart.
+
+    Args:
+      a: int8 or uint8. ``a`` and ``b`` broadcast as in ``jnp.add``.
+      a_scale: float32, one value, or an array that broadcasts to the result's shape, like all that follow. A Python
+        number is converted to the required dtype, also if it is an argument of ``jax.jit``.
+      a_zero_point: dtype of ``a``; None means 0.
+      b: int8 or uint8.
+      b_scale: float32.
+      b_zero_point: dtype of ``b``; None means 0.
+      output_scale: float32.
+      output_zero_point: dtype of the output; None means 0.
+      output_dtype: int8 or uint8; None means the dtype of ``output_zero_point``, or that of ``a`` if there is none or
+        it is a Python number. Static.
+
+    Returns:
+      The sum, of the output's dtype. If a scale in an array is 0, infinite or NaN, the outputs that it scales have no
+      meaning.
+
+    Raises:
+      TypeError: an argument is not an array or has a wrong dtype or shape.
+      ValueError: a Python number is no zero point of its dtype, or as a scale is 0, subnormal, infinite or NaN. ``a``
+        and ``b`` are sharded over different Explicit axes.
+
+    Source:
+      DML_ELEMENT_WISE_QUANTIZED_LINEAR_ADD_OPERATOR_DESC: ``ATensor``, ``AScaleTensor``, ``AZeroPointTensor``,
+      ``BTensor``, ``BScaleTensor``, ``BZeroPointTensor``, ``OutputScaleTensor``, ``OutputZeroPointTensor``. The
+      rounding and the broadcasting are ours; see docs/departures.md.
+
+    Example:
+      >>> a, b = jnp.array([130, 140], jnp.uint8), jnp.array([3, 4], jnp.int8)
+      >>> jaxdml.quantized_linear_add(a, 0.5, 128, b, 0.25, None, 0.5, 10)
+      Array([14, 24], dtype=uint8)
+    """
+    call = Call(
+        "quantized_linear_add",
+        a=a,
+        a_scale=a_scale,
+        a_zero_point=a_zero_point,
+        b=b,
+        b_scale=b_scale,
+        b_zero_point=b_zero_point,
+        output_scale=output_scale,
+        output_zero_point=output_zero_point,
+    )
+    a, b = _quantization.quantized(call, "a"), _quantization.quantized(call, "b")
+    shape = broadcast(a.shape, b.shape)
+    if shape is None:
+        rule = f"a and b must broadcast; got {list(a.shape)} and {list(b.shape)}."
+        call.fail(TypeError, rule, "Give a and b equal shapes.", "a", "b")
+    dtype = _quantization.output_dtype(call, output_dtype, a.dtype)
+    dtypes = {"a": a.dtype, "b": b.dtype, "output": dtype}
+    scales = (_parameter(call, f"{name}_scale", np.dtype(np.float32), shape) for name in dtypes)
+    zero_points = (_parameter(call, f"{name}_zero_point", of, shape) for name, of in dtypes.items())
+    operands = [
+        None if x is None else lax.expand_dims(x, range(len(shape) - x.ndim)) for x in (a, b, *scales, *zero_points)
+    ]
+    labels = tuple(f"dimension {d}" for d in range(len(shape)))
+    where = layout(
+        [(x, _labels(x, labels, shape)) for x in operands],
+        result=labels,
+        combined={},
+        deciding=2,
+        fail=lambda rule: call.fail(ValueError, rule, "Reshard a or b with jax.sharding.reshard.", "a", "b"),
+    )
+    return _add(tuple(operands), where, dtype)
+
+
+def _parameter(call: Call, name: str, dtype: np.dtype[Any], shape: Shape) -> jax.Array | None:
+    """Return a scale or zero point that broadcasts to the result's shape, or None."""
+    if call.operands[name] is None and not name.endswith("scale"):
+        return None
+    given = _quantization.of_dtype(call, name, dtype)
+    given = lax.squeeze(given, range(given.ndim)) if all(size == 1 for size in given.shape) else given
+    if not broadcasts_to(given.shape, shape):
+        rule = f"{name} must be one value, or broadcast to {list(shape)}; got {list(given.shape)}."
+        call.fail(TypeError, rule, f"Pass {name} with shape ().", "a", "b", name)
+    return given
+
+
+def _labels(x: jax.Array | None, labels: tuple[str, ...], shape: Shape) -> tuple[str | None, ...]:
+    """Return the labels of an operand; None for a dimension that is broadcast to the result."""
+    sizes = () if x is None else x.shape
+    return tuple(label if size == whole else None for label, size, whole in zip(labels, sizes, shape, strict=False))
+
+
+@partial(jax.jit, static_argnums=(1, 2), inline=True)
+def _add(operands: tuple[jax.Array | None, ...], where: Layout, dtype: np.dtype[Any]) -> jax.Array:
+    def rounded(a: Any, b: Any, a_scale: Any, b_scale: Any, output_scale: Any, za: Any, zb: Any, zo: Any) -> jax.Array:
+        scales = lax.stop_gradient((a_scale, b_scale, output_scale))
+        return quantized_sum.add(a, b, scales, za, zb, zo, dtype)
+
+    result: jax.Array = on_shards(rounded, where, *operands)
+    return result

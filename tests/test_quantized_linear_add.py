@@ -1,0 +1,226 @@
+"""The laws of quantized_linear_add, against the oracle, in rational numbers, and by themselves."""
+
+import math
+from fractions import Fraction
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxdml
+from jaxdml import reference
+from jaxdml._algorithms.quantized.fixed_point_sum import addends, rounded_sum
+from jaxdml._lowerings.quantized_sum import FEW_OUTPUTS
+from tests.laws import assert_same_bits
+from tests.test_quantized_linear_matrix_multiply import integers
+
+add = jaxdml.quantized_linear_add
+BYTES = np.arange(256)
+
+
+@jax.jit
+def of_all_pairs(scales, zero_points):
+    """Round the sums of all pairs of bytes, with four limbs and with two, and tell whether two suffice."""
+    p, q = (jnp.arange(256, dtype=jnp.int32) - zero for zero in zero_points)
+    by = addends(scales)
+    rounded = (jnp.clip(rounded_sum(p[:, None], q[None], by, limbs), -255, 255) for limbs in (4, 2))
+    return *rounded, by.two_suffice
+
+
+def exactly(scales, zero_points):
+    """Do the same in whole numbers of any size, in units of the common denominator."""
+    a, b, o = (Fraction(float(scale)) for scale in scales)
+    unit = math.lcm((a / o).denominator, (b / o).denominator)
+    p, q = (
+        (BYTES - zero).astype(object) * int(ratio * unit)
+        for zero, ratio in zip(zero_points, (a / o, b / o), strict=True)
+    )
+    twice = 2 * (p[:, None] + q[None]) + unit
+    above, rest = twice // (2 * unit), twice % (2 * unit)
+    return np.clip(above - ((rest == 0) & (above % 2 == 1)), -255, 255).astype(np.int32), (rest == 0).sum()
+
+
+def scale(mantissa, exponent):
+    return np.float32(np.ldexp(mantissa, int(np.clip(exponent, -126, 127))))
+
+
+def drawn_scales(rng, number):
+    """Draw scales of any exponents, or of such that sums have halves, nearly cancel, or tie but for a tiny scale."""
+    o = int(rng.integers(-126, 128))
+    a, b = [
+        rng.integers(-126, 128, 2),
+        o + rng.integers(-13, 13, 2),
+        o + rng.integers(6, 70) + rng.integers(-10, 11, 2),
+        o + np.array([rng.integers(-9, 10), rng.integers(-60, -10)]),
+        o + np.array([rng.integers(8, 22), rng.integers(-12, 24)]),
+    ][number % 5]
+    a, b = (a, b) if rng.random() < 0.5 else (b, a)
+    few = [1.0, 1.5, 1 + 2.0**-23, 2 - 2.0**-23, *rng.uniform(1, 2, 3).astype(np.float32).tolist()]
+    mantissas = np.ones(3) if number % 7 == 0 else rng.choice(few, 3)
+    if number % 3 == 0:
+        mantissas[1], b = -mantissas[0], a
+    return tuple(scale(m, e) for m, e in zip(mantissas * rng.choice([1, 1, -1]), (a, b, o), strict=True))
+
+
+def test_every_pair_of_bytes_is_rounded_correctly():
+    rng = np.random.default_rng(0)
+    ties = sufficed = 0
+    for number in range(20):
+        scales, zero_points = drawn_scales(rng, number), rng.integers(0, 256, 2).astype(np.int32)
+        four, two, suffice = of_all_pairs(scales, tuple(zero_points))
+        want, count = exactly(scales, zero_points)
+        np.testing.assert_array_equal(four, want, err_msg=f"{scales=} {zero_points=}")
+        if suffice:
+            np.testing.assert_array_equal(two, want, err_msg=f"{scales=} {zero_points=}")
+        ties, sufficed = ties + count, sufficed + bool(suffice)
+    assert ties > 1000
+    assert sufficed > 3
+
+
+def next_to_ties(rng, side):
+    """Draw differences and scales with a sum that is as close to a half as it can be, or a half if ``side`` is 0."""
+    while True:
+        gap, shift = (int(n) for n in rng.integers((0, -9), (36, 9)))
+        p, q = (int(n) for n in rng.integers(1, 256, 2) * rng.choice([-1, 1], 2))
+        mo, ma, mb = (int(n) for n in rng.integers(2**23, 2**24, 3))
+        # In units of 2**(shift - gap) the sum is p * ma * 2**gap + q * mb over mo.
+        if gap <= shift:
+            continue
+        whole = mo << gap - shift - 1
+        half = (p * ma * 2**gap + q * mb) // whole | 1
+        for ma in range((half * whole - q * mb) // (p << gap) - 20, (half * whole - q * mb) // (p << gap) + 20):
+            mb, rest = divmod(half * whole + side - (p * ma << gap), q)
+            if not rest and abs(half) < 500 and all(2**23 <= m < 2**24 for m in (ma, mb)):
+                e = int(rng.integers(-60, 60))
+                yield p, q, (scale(ma, shift + e), scale(mb, shift - gap + e), scale(mo, e))
+                break
+
+
+@pytest.mark.parametrize("side", [0, 1, -1])
+def test_sums_next_to_ties_are_no_ties(side):
+    rng, source = np.random.default_rng(3), next_to_ties(np.random.default_rng(2), side)
+    cases = [next(source) for _ in range(128)]
+    p, q, (a, b, o) = columns(cases)
+    swapped = rng.random(len(p)) < 0.5
+    p, q, a, b = (np.where(swapped, one, other) for one, other in ((q, p), (p, q), (b, a), (a, b)))
+    two, four, suffice = near(p, q, (a, b, o))
+    for i in range(len(p)):
+        ratio_a, ratio_b = (Fraction(float(x[i])) / Fraction(float(o[i])) for x in (a, b))
+        exact = int(p[i]) * ratio_a + int(q[i]) * ratio_b
+        missed = abs(exact - math.floor(exact) - Fraction(1, 2))
+        assert missed == 0 if side == 0 else 0 < missed < Fraction(1, 2**20)
+        assert four[i] == round(exact)
+        assert two[i] == round(exact) or not suffice[i]
+    assert 10 < suffice.sum() < len(p) - 10
+
+
+def columns(cases):
+    p, q = (np.array([case[i] for case in cases], np.int32) for i in range(2))
+    return p, q, tuple(np.array([case[2][i] for case in cases]) for i in range(3))
+
+
+@jax.jit
+def near(p, q, scales):
+    by = addends(scales)
+    return rounded_sum(p, q, by, 2), rounded_sum(p, q, by), by.two_suffice
+
+
+@pytest.mark.parametrize(("dtypes", "wide"), [(("int8", "uint8", "int8"), False), (("uint8", "uint8", "uint8"), True)])
+def test_agrees_with_the_oracle(dtypes, wide):
+    rng = np.random.default_rng(wide)
+    size = FEW_OUTPUTS // 64 + 1 if wide else 3
+    jitted = jax.jit(partial(add, output_dtype=dtypes[2]))
+    a, b = integers(rng, dtypes[0], (64, size)), integers(rng, dtypes[1], (size,))
+    rows = slice(None, None, 16)
+    for number in range(5):
+        scales = drawn_scales(rng, number)
+        zeros = [None if number == 4 else integers(rng, dtype, ()) for dtype in dtypes]
+        given = a, scales[0], zeros[0], b, scales[1], zeros[1], scales[2], zeros[2]
+        want = reference.quantized_linear_add(a[rows], *given[1:], output_dtype=dtypes[2])
+        assert_same_bits(jitted(*given)[rows], want)
+
+
+def test_parameters_broadcast():
+    rng = np.random.default_rng(0)
+    a, b = integers(rng, np.uint8, (2, 3, 1)), integers(rng, np.int8, (3, 4))
+    of_rows, of_all = (rng.uniform(0.1, 1, shape).astype(np.float32) for shape in ((3, 1), (2, 3, 4)))
+    given = a, of_rows, integers(rng, np.uint8, (1,)), b, of_all, integers(rng, np.int8, (4,)), of_rows[0], np.int8(3)
+    got = add(*given)
+    assert_same_bits(got, reference.quantized_linear_add(*given))
+    assert got.dtype == np.int8
+    # One value may have any rank.
+    ones = tuple(x.reshape(1, 1, 1, 1) if x.ndim == 0 else x for x in (np.float32(0.5), np.uint8(3)))
+    assert_same_bits(add(b[0], 0.25, 1, b[1], *ones[:1], None, 0.5, 3), add(b[0], 0.25, 1, b[1], 0.5, None, 0.5, 3))
+
+
+@pytest.mark.parametrize("shape", [(2, 0), ()])
+def test_empty_and_scalar_arrays(shape):
+    a, b = np.full(shape, 5, np.int8), np.full(shape, 4, np.int8)
+    assert_same_bits(add(a, 0.5, None, b, 1.0, None, 0.5), np.full(shape, 13, np.int8))
+
+
+def test_nothing_flows_back_from_a_result():
+    a = np.ones(3, np.int8)
+
+    def loss(scale):
+        return (scale * add(a, scale, None, a, 1.0, None, 1.0).astype(jnp.float32)).sum()
+
+    # Only the factor that is a float has a derivative.
+    assert jax.jit(jax.grad(loss))(jnp.float32(2)) == 9
+
+
+S, I8 = np.float32(1), np.zeros((2, 3), np.int8)
+CALL = "jaxdml.quantized_linear_add: "
+
+
+def refused(**given):
+    names = ("a", "a_scale", "a_zero_point", "b", "b_scale", "b_zero_point", "output_scale", "output_zero_point")
+    defaults = dict(zip(names, (I8, S, None, I8, S, None, S, None), strict=True))
+    options = {name: given.pop(name) for name in ("output_dtype",) if name in given}
+    with pytest.raises((TypeError, ValueError)) as caught:
+        add(**{**defaults, **given}, **options)
+    return f"{caught.type.__name__}: {caught.value}".split("\n  ")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"b": np.zeros((2, 2), np.int8)}, [
+            "TypeError: " + CALL + "a and b must broadcast; got [2, 3] and [2, 2].", "a: int8[2, 3], b: int8[2, 2]",
+            "Give a and b equal shapes."]),
+        ({"a": I8.astype(np.int16)}, [
+            "TypeError: " + CALL + "a must be one of int8, uint8; got int16.", "a: int16[2, 3]",
+            "Convert a with .astype first."]),
+        ({"b_scale": np.ones(2, np.float32)}, [
+            "TypeError: " + CALL + "b_scale must be one value, or broadcast to [2, 3]; got [2].",
+            "a: int8[2, 3], b: int8[2, 3], b_scale: float32[2]", "Pass b_scale with shape ()."]),
+        ({"a_zero_point": np.zeros((2, 2, 3), np.int8)}, [
+            "TypeError: " + CALL + "a_zero_point must be one value, or broadcast to [2, 3]; got [2, 2, 3].",
+            "a: int8[2, 3], b: int8[2, 3], a_zero_point: int8[2, 2, 3]", "Pass a_zero_point with shape ()."]),
+        ({"output_scale": None}, [
+            "TypeError: " + CALL + "output_scale must be an array.", "output_scale: None",
+            "Pass an array of numbers."]),
+        ({"b_zero_point": np.uint8(1)}, [
+            "TypeError: " + CALL + "b_zero_point must be int8; got uint8.", "b_zero_point: uint8[]",
+            "Pass b_zero_point as int8."]),
+        ({"a_scale": 0.0}, [
+            "ValueError: " + CALL + "a_scale must be a finite float32, not 0 and not subnormal; got 0.0.",
+            "a_scale: float", "Pass a scale from 1.1754943508222875e-38 to 3.4028234663852886e+38 in magnitude."]),
+        ({"output_dtype": "int32"}, [
+            "TypeError: " + CALL + "the output's dtype must be one of int8, uint8; got 'int32'.",
+            "output_zero_point: None", "Pass output_dtype='int8' or 'uint8'."]),
+    ],
+)  # fmt: skip
+def test_refusals(given, said):
+    assert refused(**given) == said
+
+
+def test_different_shardings_are_refused():
+    mesh = jax.make_mesh((1, 1), ("x", "y"))
+    a, b = (jax.device_put(np.zeros((2, 2), np.int8), jax.NamedSharding(mesh, jax.P(axis))) for axis in "xy")
+    assert refused(a=a, b=b) == [
+        "ValueError: " + CALL + "dimension 0 is sharded over 'x' and over 'y'.", "a: int8[2, 2], b: int8[2, 2]",
+        "Reshard a or b with jax.sharding.reshard.",
+    ]  # fmt: skip
