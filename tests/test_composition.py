@@ -16,7 +16,8 @@ from tests.compositions import COMPOSITIONS
 from tests.impossible import impossible
 from tests.laws import assert_same_bits
 from tests.operators import OPERATORS
-from tests.placements import CASES, compiled, layouts_of, placed_program, put
+from tests.placements import CASES, layouts_of, placed_program, put
+from tests.quick import compiled
 from tests.transformations import transformations_of
 
 

@@ -13,6 +13,9 @@ from onnx.backend.test.case import node
 import jaxdml
 from jaxdml import reference
 from tests.laws import assert_same_bits
+from tests.quick import quick
+
+pytestmark = quick
 
 AT_LEAST = Counter(
     {"TopK": 7, "Scatter": 2, "ScatterElements": 7, "ScatterND": 7, "QLinearMatMul": 8, "MatMulInteger": 1}

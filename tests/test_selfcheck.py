@@ -23,6 +23,9 @@ from jaxdml._selfcheck.planning import CHECKS, EXAMPLES, Check, Race
 from jaxdml._selfcheck.sharding import sharded_checks
 from tests.laws import bits
 from tests.meshes import COUNT, needs_devices
+from tests.quick import quick
+
+pytestmark = quick
 
 RECORDS = {record.name: record for record in OPERATORS}
 ROW_KEYS = {"operator", "dtype", "size", "cases", "outputs", "digest", "agrees", "failure", "timing", "placement"}
@@ -52,15 +55,6 @@ def sharded_check_of(operator, dimension, means, dtype="int8", devices=COUNT):
         for check in sharded_checks(True, devices)
     }
     return found[operator, dtype, dimension, means]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _quickly_compiled():
-    """Have XLA optimize little: the tests of each operator have it compiled as users do."""
-    before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
 
 
 @pytest.fixture
