@@ -96,7 +96,7 @@ CELLS = [
     for name in dict.fromkeys((*OPERATORS, *COMPOSITIONS))
     for case in CASES
     for column in (*transformations_of(name, case.values[0], layouts_of(name, case.values[0])), *CALLS)
-    if column in (COMPOSITIONS[name].columns or (column,))
+    if COMPOSITIONS[name].has(column)
 ]
 
 
