@@ -29,7 +29,7 @@ class Check:
         return f"{self.operator} {self.dtype}"
 
     def layouts(self, thorough: bool) -> list[tuple[int, Layout]]:
-        """Return the layouts to run and their numbers: all, or by default a share of those that are not ``thorough``."""
+        """Return the layouts to run and their numbers: all, or by default a share of those that are not thorough."""
         stride = 1 if thorough else self.record.stride
         start = self.record.dtypes.index(self.dtype) % stride
         every = enumerate(self.record.layouts(self.dtype))
