@@ -13,7 +13,8 @@ from tests.compositions import COMPOSITIONS, operands, oracle
 from tests.grids import THOROUGH
 from tests.impossible import impossible
 from tests.laws import assert_same_bits
-from tests.placements import compiled, layouts_of, mesh_of, placed_operator, put
+from tests.placements import layouts_of, mesh_of, placed_operator, put
+from tests.quick import compiled
 
 
 class Placed(NamedTuple):

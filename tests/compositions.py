@@ -12,6 +12,7 @@ from jax.sharding import PartitionSpec as P
 import jaxdml
 from jaxdml import reference
 from jaxdml._lowerings import extremes, indexed_write, integer_convolution, integer_product, selection
+from tests.grids import THOROUGH
 from tests.strategies import data
 
 Arrays = tuple[np.ndarray, ...]
@@ -37,6 +38,14 @@ class Layout:
             for part in (self.specs, self.results)
         )
         return replace(self, specs=specs, results=results)
+
+
+FEW = (
+    *("jit", "cond", "vmap_nested", "linearize", "checkpoint", "implementations"),
+    *("leak_checks", "donation", "x64", "exported"),
+)
+"""What is tested of every operator. Those that stand for a kernel have all there is, and so has the thorough profile
+of those that share the kernel."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +77,16 @@ class Composition:
     function: Callable[[Any], Callable[..., Any]] | None = None
     """Takes ``jaxdml`` or the oracle, and returns what to call; by default the operator of that name."""
     columns: tuple[str, ...] | None = None
-    """The transformations and calls to test; all if None."""
+    """The transformations and calls to test. If None, those of ``FEW``, each other layout and what is mapped alone."""
+    every_column: bool = False
+    """Whether to test all transformations and calls if ``columns`` is None: where the operator stands for a kernel."""
+
+    def has(self, column: str) -> bool:
+        """Return whether to test a transformation or call."""
+        if self.columns is not None or self.every_column:
+            return column in (self.columns or (column,))
+        mapped = {f"vmap_{group}" for group in (*self.mapped, *self.mapped_on_meshes)}
+        return column in FEW or column.startswith("jit_") or column in mapped
 
 
 def call(module: Any, name: str, *arguments: Any, **more: Any) -> tuple[Any, ...]:
@@ -169,6 +187,7 @@ _SCATTERS = Composition(
     mapped={"x": (0,), "indices": (1,), "updates": (2,)},
     index=1,
     methods=indexed_write.METHODS,
+    every_column=True,
 )
 
 COMPOSITIONS = {
@@ -183,6 +202,7 @@ COMPOSITIONS = {
         draw_long=lambda rng, tame: (_floats(rng, tame, (2, 4, 48)),),
         derivative=_taken,
         donated={"k": 8},
+        every_column=True,
     ),
     "scatter_nd": replace(_SCATTERS, derivative=partial(_written, "scatter_nd")),
     "scatter_elements": replace(
@@ -194,6 +214,7 @@ COMPOSITIONS = {
             "columns": Layout((P(None, "y"),) * 3, (P(None, "y"),), independent=True),
         },
         derivative=partial(_written, "scatter_elements"),
+        every_column=THOROUGH,
     ),
     "quantized_linear_matrix_multiply": Composition(
         draw=_quantized,
@@ -212,6 +233,7 @@ COMPOSITIONS = {
         differentiable=(1, 4, 6),
         mapped={"a": (0,), "b": (3,), "scales": (1, 4, 6), "zero_points": (2, 5, 7)},
         mapped_on_meshes={"a_and_zero_points": (0, 2, 5, 7), "b_and_scales": (1, 3, 4, 6)},
+        every_column=True,
     ),
 }
 COMPOSITIONS["matrix_multiply_integer"] = Composition(
@@ -454,6 +476,7 @@ COMPOSITIONS["quantized_linear_convolution"] = Composition(
     methods=COMPOSITIONS["convolution_integer"].methods,
     differentiable=(1, 4, 7),
     columns=(*("jit", "jit_images_and_filters", "vmap_nested", "leak_checks", "donation", "x64", "exported"),),
+)
 COMPOSITIONS["quantized_linear_add"] = Composition(
     draw=_added,
     layouts={

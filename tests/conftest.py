@@ -3,12 +3,14 @@
 import gc
 import itertools
 import os
+from contextlib import nullcontext
 
 import hypothesis
 import jax
 import pytest
 
 from tests import memory_maps
+from tests.quick import quickly
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -41,6 +43,14 @@ def pytest_collection_finish():
     """Leave out of garbage collections what was imported: to go through it takes longer than through the rest."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def _quickly(request):
+    """Compile quickly what the tests that are marked so compile."""
+    mark = request.node.get_closest_marker("quick")
+    with quickly() if mark and False not in mark.args else nullcontext():
+        yield
 
 
 _finished = itertools.count(1)

@@ -1,6 +1,6 @@
 """Where the programs of tests/test_composition.py run: on one device, or on a mesh in four ways."""
 
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import jax
@@ -64,30 +64,3 @@ def put(placement: str, inputs: tuple[Any, ...], specs: tuple[Any, ...]) -> tupl
         return jax.device_put(inputs)
     mesh = mesh_of(placement)
     return tuple(meshes.put(mesh, np.asarray(x), *spec) for x, spec in zip(inputs, specs, strict=True))
-
-
-QUICK = {
-    "xla_backend_optimization_level": 0,
-    "xla_cpu_parallel_codegen_split_count": 1,
-    "xla_cpu_use_fusion_emitters": False,
-}
-
-
-@cache
-def quick_options():
-    """Return options with which XLA takes a quarter of the time: they concern how CPU code is made of a program.
-
-    Transformations and meshes change the program itself. The tests of each operator have it compiled as users do.
-    """
-    if jax.default_backend() != "cpu":
-        return None
-    try:
-        jax.jit(lambda x: x, compiler_options=QUICK)(0)
-    except jax.errors.JaxRuntimeError:  # Another XLA has other options.
-        return None
-    return QUICK
-
-
-def compiled(function, **options):
-    """Return ``jax.jit`` of the function, with these options."""
-    return jax.jit(function, compiler_options=quick_options(), **options)

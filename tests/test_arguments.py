@@ -12,6 +12,9 @@ import jaxdml
 from jaxdml import AxisDirection, reference
 from tests.grids import OneOf, grid
 from tests.laws import assert_same_bits
+from tests.quick import quick
+
+pytestmark = quick
 
 A, B = np.array([[100, 28], [7, 255]], np.uint8), np.array([[3, -7], [-4, 90]], np.int8)
 NUMBERS = (0.5, 128, 0.25, 2, 2.0, 10)

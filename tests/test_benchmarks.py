@@ -31,6 +31,9 @@ from jaxdml._cases._layers import Layer
 from jaxdml._cases.quantized_linear_matrix_multiply import call as multiply
 from jaxdml._cases.top_k import call as top_k
 from jaxdml._lowerings import _selection_cpu, integer_product
+from tests.quick import quick
+
+pytestmark = quick
 
 TINY = (
     top_k("grid", 2, 40, 3, "float32", "decreasing", data="with NaN"),

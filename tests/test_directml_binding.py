@@ -10,11 +10,15 @@ from jax import export
 
 import jaxdml
 from jaxdml import directml as dml
+from jaxdml import reference
 from jaxdml.directml._c import c_field
 from tests.directml_descs import FLOAT32, INT8, INT64, UINT8, tensor
 from tests.laws import assert_same_bits
+from tests.quick import quick
 from tests.structs import VALID, changed
 from tests.test_directml_operators import PACKED, drawn
+
+pytestmark = quick
 
 OWNED = dml.TensorFlags.OWNED_BY_DML
 QLMM = "QUANTIZED_LINEAR_MATRIX_MULTIPLY"
@@ -77,7 +81,7 @@ def test_options_are_kept():
 
 PRODUCT = owning(VALID[QLMM], "b_tensor")
 INPUTS = drawn(PRODUCT, np.random.default_rng(3))
-WANT = jaxdml.quantized_linear_matrix_multiply(*INPUTS, output_dtype=np.uint8)
+WANT = reference.quantized_linear_matrix_multiply(*INPUTS, output_dtype=np.uint8)
 BOUND, OTHERS = split(PRODUCT, ["b_tensor"], INPUTS)
 B = BOUND["BTensor"]
 MULTIPLY = "jaxdml.directml.QuantizedLinearMatrixMultiplyOperatorDesc: "

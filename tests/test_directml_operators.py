@@ -13,8 +13,11 @@ import jaxdml
 from jaxdml import directml as dml
 from tests.directml_descs import FLOAT32, INT8, INT64, UINT8, UINT32, CopyOperatorDesc, tensor
 from tests.laws import assert_same_bits
+from tests.quick import quick
 from tests.strategies import data, kinds, seeds
 from tests.structs import STRUCTS, VALID, changed
+
+pytestmark = quick
 
 INCREASING, DECREASING = dml.AxisDirection
 INT32, UINT64, FLOAT64 = (dml.TensorDataType[name] for name in ("INT32", "UINT64", "FLOAT64"))

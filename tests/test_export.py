@@ -18,7 +18,10 @@ from jaxdml._cases.data import indices_for
 from tests.grids import THOROUGH
 from tests.laws import assert_same_bits
 from tests.operators import OPERATORS
+from tests.quick import quick
 from tests.strategies import data
+
+pytestmark = quick
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 

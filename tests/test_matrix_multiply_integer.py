@@ -12,6 +12,7 @@ import jaxdml
 from jaxdml import reference
 from tests.grids import OneOf, grid
 from tests.laws import assert_same_bits
+from tests.quick import quick
 from tests.strategies import seeds
 from tests.test_quantized_linear_matrix_multiply import (
     BATCHES,
@@ -62,6 +63,7 @@ def test_agrees_with_the_oracle(method, m, k, n, batches, a, b, za, zb, packed, 
 
 
 # The longest sums pass the modulus itself, and not only the greatest int32.
+@quick
 @grid(
     method=DISTINCT_METHODS, k=[33_025, OneOf(33_026, 66_052, 140_000)], m=[1, 9], a=QUANTIZED, b=QUANTIZED,
     packed=[False, True], negative=[False, True],
@@ -80,6 +82,7 @@ def test_sums_wrap_around(method, k, m, a, b, packed, negative):
     assert (int(got[0, 0]) == greatest) == (k == 33_025)
 
 
+@quick
 @grid(
     shapes=[
         *(((2, 0), (0, 3)), ((9, 0), (0, 9)), ((1, 0), (0, 3))),
@@ -93,6 +96,7 @@ def test_empty_dimensions(shapes, packed):
     assert_same_bits(got, np.zeros((*shapes[0][:-1], shapes[1][-1]), np.int32))
 
 
+@quick
 @grid(
     axes=[(0, None, None, None), (None, 0, None, None), (2, None, 0, 0), (1, 0, 1, None)],
     packed=[OneOf(False, True)],
@@ -108,6 +112,7 @@ def test_vmap_over_any_argument_is_a_loop(axes, packed):
         assert_same_bits(got[i], reference.matrix_multiply_integer(*one))
 
 
+@quick
 @pytest.mark.parametrize("x64", [False, True])
 def test_python_numbers_are_zero_points_of_the_dtype_of_their_matrix(x64):
     a, b = np.uint8([[9, 255]]), np.int8([[-7], [127]])
@@ -117,6 +122,7 @@ def test_python_numbers_are_zero_points_of_the_dtype_of_their_matrix(x64):
     assert got.tolist() == [[(9 - 200) * (-7 + 3) + (255 - 200) * (127 + 3)]]
 
 
+@quick
 def test_nothing_flows_back_from_a_result():
     a, b = np.ones((2, 3), np.int8), np.ones((3, 2), np.int8)
 

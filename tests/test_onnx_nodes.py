@@ -14,6 +14,9 @@ from onnx.backend.test.case import node
 import jaxdml
 from jaxdml import reference
 from tests.laws import assert_same_bits
+from tests.quick import quick
+
+pytestmark = quick
 
 AT_LEAST = Counter(
     {

@@ -14,6 +14,7 @@ from jaxdml import reference
 from jaxdml._lowerings import selection as lowering
 from tests.grids import OneOf, grid, pairwise
 from tests.laws import assert_same_bits
+from tests.quick import quick
 from tests.strategies import data, is_float
 
 DIRECTIONS = {"decreasing": 1, "increasing": 0}
@@ -83,6 +84,7 @@ def without_nans(x):
     return np.where(np.isnan(x), np.zeros((), x.dtype), x) if is_float(x.dtype) else x
 
 
+@quick
 @grid(selection=[OneOf(*SELECTIONS[:3]), *SELECTIONS[3:]], dtype=ORDERED, direction=DIRECTIONS)
 def test_without_nans_values_and_indices_are_those_of_onnxruntime(selection, dtype, direction):
     shape, axis, k = selection
@@ -94,6 +96,7 @@ def test_without_nans_values_and_indices_are_those_of_onnxruntime(selection, dty
             assert_same_bits(got, want)
 
 
+@quick
 @grid(
     method=list(lowering.METHODS),
     selection=[OneOf(((70, 50), 0, 3), ((4, 3000), -1, 20))],
@@ -114,6 +117,7 @@ def test_every_method_answers_as_onnxruntime(method, selection, dtype, direction
 every_selection_of_floats = grid(k=[1, 7, 33], dtype=dtypes("float32", "float16", "float64"), direction=[*DIRECTIONS])
 
 
+@quick
 @every_selection_of_floats
 def test_zeros_of_both_signs_tie_as_in_onnxruntime(k, dtype, direction):
     x = np.random.default_rng(0).choice(np.array([-0.0, 0.0], dtype), (300, 33))
@@ -124,6 +128,7 @@ def test_zeros_of_both_signs_tie_as_in_onnxruntime(k, dtype, direction):
         assert_same_bits(got, want)
 
 
+@quick
 @every_selection_of_floats
 def test_we_keep_the_order_of_nans_as_newer_versions_of_onnxruntime_do(k, dtype, direction):
     rng = np.random.default_rng(k)
@@ -142,6 +147,7 @@ def test_we_keep_the_order_of_nans_as_newer_versions_of_onnxruntime_do(k, dtype,
     assert not differs[~has_nan].any()
 
 
+@quick
 @pytest.mark.parametrize("dtype", NOT_ORDERED, ids=str)
 def test_onnxruntime_cannot_order_the_dtypes_left_out_above(dtype):
     with pytest.raises(errors.NotImplemented):
@@ -203,6 +209,7 @@ def bits_for(rng, shape, dtype):
     return rng.random(shape) < 0.5 if dtype.kind == "b" else data("any bits", int(rng.integers(2**32)), shape, dtype)
 
 
+@quick
 @grid(shapes=ND_SHAPES, dtype=MOVED)
 def test_scatter_nd_writes_what_onnxruntime_writes(shapes, dtype):
     shape, leading, t = shapes
@@ -216,6 +223,7 @@ def test_scatter_nd_writes_what_onnxruntime_writes(shapes, dtype):
         assert_same_bits(jaxdml.scatter_nd(x, indices, updates), want)
 
 
+@quick
 @grid(shapes=ELEMENTS_SHAPES, dtype=MOVED)
 def test_scatter_elements_writes_what_onnxruntime_writes(shapes, dtype):
     shape, axis, index_shape = shapes
@@ -228,6 +236,7 @@ def test_scatter_elements_writes_what_onnxruntime_writes(shapes, dtype):
         assert_same_bits(jaxdml.scatter_elements(x, indices, updates, axis=axis), want)
 
 
+@quick
 @pytest.mark.parametrize("index", OUTSIDE)
 def test_scatter_nd_drops_an_update_for_which_onnxruntime_refuses_them_all(index):
     x, updates = np.arange(14, dtype=np.float32).reshape(7, 2), -1 - np.arange(6, dtype=np.float32).reshape(3, 2)
@@ -239,6 +248,7 @@ def test_scatter_nd_drops_an_update_for_which_onnxruntime_refuses_them_all(index
     assert_same_bits(got, theirs_of_scatter("ScatterND", x, indices[::2], updates[::2]))
 
 
+@quick
 @pytest.mark.parametrize("index", OUTSIDE)
 def test_scatter_elements_drops_an_update_for_which_onnxruntime_refuses_them_all(index):
     x, updates = np.arange(14, dtype=np.float32).reshape(2, 7), -1 - np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -401,6 +411,7 @@ def test_where_the_multiplier_is_exact_so_is_onnxruntime(types, shapes, per_colu
         assert_same_bits(ours, theirs_of_multiply(given))
 
 
+@quick
 @pytest.mark.parametrize("types", NOT_MULTIPLIED, ids=str)
 def test_onnxruntime_cannot_multiply_the_dtypes_moved_above(types):
     float32, a, b, output = dtypes("float32", *types)

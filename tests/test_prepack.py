@@ -18,7 +18,7 @@ from jaxdml._algorithms.quantized.packed_matrix import pack
 from jaxdml._lowerings import integer_product as lowering
 from tests.grids import OneOf, grid
 from tests.laws import assert_same_bits
-from tests.placements import compiled
+from tests.quick import as_shipped, compiled, quick
 from tests.strategies import seeds
 from tests.test_lowerings import array, lowered
 from tests.test_quantized_linear_matrix_multiply import (
@@ -33,6 +33,8 @@ from tests.test_quantized_linear_matrix_multiply import (
     jitted_multiply,
     problem,
 )
+
+pytestmark = quick
 
 multiply = jaxdml.quantized_linear_matrix_multiply
 FEW = lowering.MAX_ROWS_RIGHT_OF_INT8
@@ -61,6 +63,7 @@ def agrees(given, packed, method=None, **options):
     assert_same_bits(got, reference.quantized_linear_matrix_multiply(*given, **options))
 
 
+@as_shipped
 @grid(
     method=DISTINCT_METHODS, m=[1, OneOf(0, 7, 8, 9), OneOf(FEW, FEW + 1), OneOf(MANY - 1, MANY)],
     k=[OneOf(0, 1, 40), OneOf(1024, 1025, 1040, 1041)],

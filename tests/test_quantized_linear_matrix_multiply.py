@@ -22,6 +22,7 @@ from jaxdml._lowerings.requantization import by_multiplier_or_residuals
 from tests.exact_rounding import begins, one_multiply, rounded_quotients, scale_triples
 from tests.grids import OneOf, grid
 from tests.laws import assert_same_bits
+from tests.quick import quick
 from tests.strategies import seeds
 
 multiply = jaxdml.quantized_linear_matrix_multiply
@@ -106,6 +107,7 @@ def test_agrees_with_the_oracle(method, m, k, n, batches, a, b, output, inferred
     agrees(given, method, jitted, **({} if inferred else {"output_dtype": output}))
 
 
+@quick
 @grid(
     method=DISTINCT_METHODS, k=[33_025, 33_026, OneOf(65_794, 131_071), 131_072, 200_000],
     a=QUANTIZED, b=QUANTIZED, za=[None, OneOf("", "m")], zb=[None, OneOf("", "n")], m=[1, 3],
@@ -350,6 +352,7 @@ def test_a_larger_product_agrees_with_the_oracle(scale):
     assert_same_bits(multiply(*given), reference.quantized_linear_matrix_multiply(*given))
 
 
+@quick
 @grid(
     depth=[1, 7, 8, 9, 31, 32, 33, 100, 1000], zero_points=[OneOf((None, None), (-128, None), (None, 127), (127, -128))]
 )
@@ -396,6 +399,7 @@ def skip_if_known_wrong(multiply_by):
         pytest.skip("XLA's GPU backend gets plain int8 products of some sizes wrong")
 
 
+@quick
 @grid(
     product=[OneOf(*itertools.product([product], depths)) for product, depths in PRODUCTS],
     batches=BROADCAST,
@@ -412,6 +416,7 @@ def test_products_broadcast_as_matmul_does(product, batches, zero_points):
     np.testing.assert_array_equal(got, want)
 
 
+@quick
 @pytest.mark.parametrize("rows", [16, 17])
 @pytest.mark.parametrize("depth", [DEEPEST + 16, DEEPEST + 17])
 def test_a_transposed_product_is_exact_whether_sizes_are_aligned_or_not(rows, depth):
@@ -422,6 +427,7 @@ def test_a_transposed_product_is_exact_whether_sizes_are_aligned_or_not(rows, de
     np.testing.assert_array_equal(got, (a.astype(np.int64) + 7) @ (b.astype(np.int64) - 100))
 
 
+@quick
 @pytest.mark.parametrize(
     ("multiply_by", "depth"), [(product, depth) for product, depths in PRODUCTS for depth in (min(depths), max(depths))]
 )
@@ -468,6 +474,7 @@ def test_clamping_is_last():
     assert got.tolist() == [[255, 0]]
 
 
+@quick
 @pytest.mark.parametrize(
     "shapes",
     [((2, 0), (0, 3)), ((9, 0), (0, 9)), ((1, 0), (0, 3)), ((0, 4), (4, 3)), ((2, 4), (4, 0)), ((0, 2, 4), (4, 3))],
@@ -478,6 +485,7 @@ def test_empty_dimensions(shapes):
     assert_same_bits(got, np.full((*shapes[0][:-1], shapes[1][-1]), 7, np.uint8))
 
 
+@quick
 @pytest.mark.parametrize("name", ["a_scale", "b_scale", "output_scale"])
 @pytest.mark.parametrize("value", [0.0, -0.0, np.inf, -np.inf, np.nan])
 @pytest.mark.parametrize("dtype", QUANTIZED)
@@ -505,6 +513,7 @@ def test_subnormal_scales_count_too(name, bits):
     assert_same_bits(multiply(*given), reference.quantized_linear_matrix_multiply(*given))
 
 
+@quick
 @pytest.mark.parametrize("axes", [(0, None, None), (None, 0, None), (None, None, 0), (1, 1, 0), (2, 0, None)])
 def test_vmap_over_any_argument_is_a_loop(axes):
     rng = np.random.default_rng(0)
@@ -542,6 +551,7 @@ def test_ragged_sizes_in_any_layout(sizes, dtype, layout):
     assert_same_bits(got, reference.quantized_linear_matrix_multiply(a, scale, zero, b, ONE, None, ONE))
 
 
+@quick
 @pytest.mark.parametrize("x64", [False, True])
 def test_python_numbers_take_the_dtype_that_is_wanted(x64):
     with jax.enable_x64(x64):
@@ -552,6 +562,7 @@ def test_python_numbers_take_the_dtype_that_is_wanted(x64):
     assert_same_bits(got, want)
 
 
+@quick
 def test_one_row_is_differentiated_too():
     a, b = np.ones((1, 3), np.int8), np.ones((3, 2), np.int8)
     assert jax.grad(lambda s: multiply(a, s, None, b, s, None, s).astype(jnp.float32).sum())(ONE) == 0

@@ -11,6 +11,7 @@ import jaxdml
 from jaxdml import reference
 from tests.grids import grid
 from tests.laws import assert_same_bits
+from tests.quick import quick
 from tests.scattering import MODES, VALUES, any_values, few_draws, held_by_jax, index_dtypes
 from tests.strategies import indices_for, seeds
 
@@ -35,6 +36,7 @@ def along_problem(seed, of, dtype, index_dtype, out_of_range=True):
     return held_by_jax(any_values(rng, shape, dtype), indices, any_values(rng, sizes, dtype))
 
 
+@quick
 @pytest.mark.parametrize("operator", [jaxdml.scatter_elements, reference.scatter_elements], ids=["jax", "oracle"])
 def test_the_elements_page_has_the_last_of_two_win(operator):
     x = np.array([8, 2, 7, 4], np.float32)
@@ -65,6 +67,7 @@ def test_writing_twice_is_writing_once(of, dtype, mode, seed, index_dtype):
     assert_same_bits(twice, once)
 
 
+@quick
 @pytest.mark.parametrize("in_axes", [(0, 0, 0), (1, 2, 0), (None, 0, 0), (0, None, None)])
 def test_vmap_of_elements_is_a_loop(in_axes):
     rng = np.random.default_rng(0)

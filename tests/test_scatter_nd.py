@@ -16,6 +16,7 @@ from jaxdml._algorithms.indexing.canonical_indices import wrap
 from jaxdml._algorithms.indexing.scatter import Writing, of_slices, write
 from tests.grids import OneOf, grid
 from tests.laws import assert_same_bits, bits
+from tests.quick import quick
 from tests.scattering import (
     DUPLICATES,
     MODES,
@@ -109,6 +110,7 @@ def test_places_that_look_for_their_last_update_find_it(mode, dtype):
     assert_same_bits(by_place(x, indices, updates, mode), expected)
 
 
+@quick
 @pytest.mark.parametrize("dtype", [np.float32, jnp.bfloat16, np.uint32])
 def test_places_look_in_their_own_batch(dtype):
     x, indices, updates = word_problem((5, 2), (), np.dtype(dtype), "drop", "last")
@@ -118,6 +120,7 @@ def test_places_look_in_their_own_batch(dtype):
         assert_same_bits(one, reference.scatter_nd(x, indices, its_updates))
 
 
+@quick
 def test_the_gradient_goes_to_the_last_update_of_a_place():
     x, indices, updates = np.zeros(4, np.float32), np.array([[1], [1], [-1], [7]], np.int32), np.ones(4, np.float32)
     weights = np.array([1, 2, 4, 8], np.float32)
@@ -130,6 +133,7 @@ def test_the_gradient_goes_to_the_last_update_of_a_place():
     assert to_updates.tolist() == [0, 2, 8, 0]
 
 
+@quick
 @grid(slices=SLICES, width=[1, 2], which=[0, 2])
 def test_words_of_elements_are_written_as_elements_are(slices, width, which):
     leading, window = slices
@@ -138,11 +142,13 @@ def test_words_of_elements_are_written_as_elements_are(slices, width, which):
         check_words(*problem, mode="drop", duplicates="last")
 
 
+@quick
 @pytest.mark.parametrize("dtype", [*NARROW[1], *NARROW[2]])
 def test_words_are_made_of_every_narrow_dtype(dtype):
     check_words(*word_problem((5,), (4,), np.dtype(dtype), "drop", "last"), mode="drop", duplicates="last")
 
 
+@quick
 @grid(
     slices=[((5,), (4, 3)), ((5,), (3,)), ((5, 2), (2, 2))],
     mode=MODES,
@@ -154,17 +160,20 @@ def test_words_obey_every_mode_and_rule(slices, mode, duplicates, dtype):
     check_words(*problem, mode=mode, duplicates=duplicates)
 
 
+@quick
 def test_what_is_wider_than_a_word_moves_by_itself():
     with jax.enable_x64(True):
         check_words(*word_problem((5,), (3,), np.dtype(np.float64), "drop", "last"), mode="drop", duplicates="last")
 
 
+@quick
 @grid(mode=MODES, duplicates=DUPLICATES, shape=[(5, 4), (0, 4), (5, 0)])
 def test_no_word_may_be_written(mode, duplicates, shape):
     x = data("any bits", 1, shape, np.dtype(np.float16))
     check_words(x, np.zeros((0, 1), np.int32), x[:0], mode=mode, duplicates=duplicates)
 
 
+@quick
 @grid(window=[(4,), (2, 3), (3,)], mode=MODES, duplicates=DUPLICATES)
 def test_the_gradient_of_slices_goes_to_the_elements_that_won(window, mode, duplicates):
     x, indices, updates = word_problem((5,), window, np.dtype(np.float16), mode, duplicates, "few distinct")
@@ -183,6 +192,7 @@ def test_the_gradient_of_slices_goes_to_the_elements_that_won(window, mode, dupl
     assert_same_bits(to_updates, won)
 
 
+@quick
 @pytest.mark.parametrize("dtype", ["int4", "uint4", "float4_e2m1fn"])
 @pytest.mark.parametrize("duplicates", DUPLICATES)
 def test_half_bytes_are_written_too(dtype, duplicates):
@@ -196,6 +206,7 @@ def test_half_bytes_are_written_too(dtype, duplicates):
     assert_same_bits(np.asarray(got).astype(np.float32), want.astype(np.float32))
 
 
+@quick
 @grid(of=SLICED, mode=["drop", "clip"], dtype=[OneOf(*(np.dtype(name) for name in ("float32", "bfloat16", "int8")))])
 @few_draws
 @given(seed=seeds, index_dtype=index_dtypes)
@@ -215,6 +226,7 @@ def test_unspecified_duplicates_leave_one_of_the_written_values(of, mode, dtype,
         assert int(got[place]) in (allowed or {int(bits(x).ravel()[place])})
 
 
+@quick
 @grid(dtype=[OneOf(*WIDE, np.dtype(np.complex128))], mode=[OneOf("drop", "clip")], index_dtype=[None, *INDEX_DTYPES])
 def test_64_bit_values_and_indices_with_x64(dtype, mode, index_dtype):
     with jax.enable_x64(True):
@@ -236,6 +248,7 @@ NAMEABLE = [
 ]
 
 
+@quick
 @pytest.mark.parametrize(("index_dtype", "size"), NAMEABLE)
 def test_narrow_index_dtypes_reach_every_place_they_can_name(index_dtype, size):
     info = np.iinfo(index_dtype)
@@ -250,6 +263,7 @@ def test_narrow_index_dtypes_reach_every_place_they_can_name(index_dtype, size):
     assert_same_bits(got, reference.scatter_nd(x, indices, updates))
 
 
+@quick
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32, np.uint64])
 @pytest.mark.parametrize("mode", ["drop", "clip"])
 def test_unsigned_indices_are_never_negative(dtype, mode):
@@ -259,6 +273,7 @@ def test_unsigned_indices_are_never_negative(dtype, mode):
     assert got.tolist() == [0, 3, 0, 0, 2 if mode == "clip" else 0]
 
 
+@quick
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize("value", [2**32 + 1, -(2**32) + 1, 2**63 - 1, -(2**63), 2**31, -(2**31) - 1])
 def test_64_bit_indices_from_numpy_are_never_cut(jit, value):
@@ -289,6 +304,7 @@ def test_nothing_is_written_outside_the_addressed_elements(duplicates, mode):
             assert len(changed) <= 1
 
 
+@quick
 @pytest.mark.parametrize("operator", ["scatter_nd", "scatter_elements"])
 @pytest.mark.parametrize("duplicates", DUPLICATES)
 def test_no_update_returns_x(operator, duplicates):
@@ -298,12 +314,14 @@ def test_no_update_returns_x(operator, duplicates):
     assert_same_bits(getattr(jaxdml, operator)(x, indices, updates, duplicates=duplicates), x)
 
 
+@quick
 @pytest.mark.parametrize("mode", ["drop", "clip"])
 def test_an_empty_x_takes_no_update(mode):
     got = jaxdml.scatter_nd(jnp.zeros((0, 2)), jnp.array([[0], [-1]]), jnp.ones((2, 2)), mode=mode)
     assert got.shape == (0, 2)
 
 
+@quick
 def test_an_empty_tuple_addresses_the_whole():
     updates = np.arange(12, dtype=np.float32).reshape(2, 2, 3)
     got = jaxdml.scatter_nd(jnp.zeros((2, 3)), jnp.zeros((2, 0), jnp.int32), updates, duplicates="last")
@@ -311,6 +329,7 @@ def test_an_empty_tuple_addresses_the_whole():
     assert jaxdml.scatter_nd(jnp.float32(1), jnp.zeros((0,), jnp.int32), jnp.float32(2)) == 2
 
 
+@quick
 @pytest.mark.parametrize("axes", [(0, 0, 0), (1, 0, 2), (None, 1, 0), (2, None, 1), (0, 1, None), (None, 0, None)])
 @pytest.mark.parametrize("duplicates", ["last", "unspecified"])
 def test_vmap_over_any_argument_is_a_loop(axes, duplicates):
@@ -329,6 +348,7 @@ def test_vmap_over_any_argument_is_a_loop(axes, duplicates):
         assert_same_bits(got[i], reference.scatter_nd(*one))
 
 
+@quick
 @grid(of=[SLICED[3], SLICED[7]], index_dtype=[d for d in INDEX_DTYPES if d.itemsize < 8], mode=["drop", "clip"])
 def test_traced_indices_write_as_those_of_numpy_do(of, index_dtype, mode):
     problem = sliced_problem(1, of, np.dtype(np.float32), index_dtype)
@@ -336,6 +356,7 @@ def test_traced_indices_write_as_those_of_numpy_do(of, index_dtype, mode):
     assert_same_bits(call(*problem), reference.scatter_nd(*problem, mode=mode))
 
 
+@quick
 @pytest.mark.parametrize("duplicates", DUPLICATES)
 def test_nothing_depends_on_being_compiled(duplicates):
     x, indices, updates = np.zeros(5, np.float32), np.array([[3], [-5], [9]], np.int32), np.ones(3, np.float32)
@@ -355,6 +376,7 @@ def test_donation_writes_in_place():
     assert not [line for line in compiled.as_text().splitlines() if "f32[64,8]" in line and " copy(" in line]
 
 
+@quick
 @pytest.mark.parametrize("duplicates", DUPLICATES)
 @pytest.mark.parametrize("mode", ["drop", "clip"])
 def test_checkify_reports_an_index_out_of_range_and_nothing_else(duplicates, mode):
@@ -373,6 +395,7 @@ def test_checkify_reports_an_index_out_of_range_and_nothing_else(duplicates, mod
 
 
 # Differentiated, "unspecified" is "last": test_a_derivative_settles_who_wins_as_last_does.
+@quick
 @grid(duplicates=["last", "unique"], mode=[OneOf("drop", "clip")], derivatives=[OneOf("fwd", "rev")])
 def test_derivatives_of_every_order(duplicates, mode, derivatives):
     rng = np.random.default_rng(0)
@@ -386,6 +409,7 @@ def test_derivatives_of_every_order(duplicates, mode, derivatives):
     check_grads(write_and_bend, (x, updates), order=2, modes=[derivatives], rtol=0.05, atol=0.05)
 
 
+@quick
 @grid(duplicates=["last", "unspecified"], dtype=[np.float32, OneOf(np.float16, jnp.bfloat16)])
 def test_the_gradient_goes_to_the_winner(duplicates, dtype):
     indices = np.array([[1], [1], [-1], [7], [1]], np.int32)
@@ -406,6 +430,7 @@ def test_the_gradient_goes_to_the_winner(duplicates, dtype):
     assert elements.tolist() == [0, 0, 8, 0, 2]
 
 
+@quick
 def test_differentiating_changes_no_bit_of_the_value():
     x = np.array([-0.0, 1, 2], np.float32)
     updates = np.array([-0.0, np.nan], np.float32)
@@ -414,6 +439,7 @@ def test_differentiating_changes_no_bit_of_the_value():
     assert_same_bits(value, reference.scatter_nd(x, indices, updates))
 
 
+@quick
 def test_complex_and_integer_derivatives():
     x = np.zeros(3, np.complex64)
     _, tangent = jax.jvp(
@@ -430,6 +456,7 @@ def test_complex_and_integer_derivatives():
     assert tangent.dtype == jax.dtypes.float0
 
 
+@quick
 def test_dimensions_too_long_for_int32_are_indexed_in_int64():
     long = jax.ShapeDtypeStruct((2**31 + 5,), np.int8)
     update = jax.ShapeDtypeStruct((1,), np.int8)
@@ -440,6 +467,7 @@ def test_dimensions_too_long_for_int32_are_indexed_in_int64():
             assert "i8[2147483653]" in program
 
 
+@quick
 @pytest.mark.parametrize("index", [5, -6])
 def test_the_oracle_holds_the_caller_to_a_promise(index):
     with pytest.raises(IndexError, match="promise"):

@@ -24,6 +24,9 @@ from jaxdml._selfcheck.planning import CHECKS, EXAMPLES, Check, Race
 from jaxdml._selfcheck.sharding import sharded_checks
 from tests.laws import bits
 from tests.meshes import COUNT, needs_devices
+from tests.quick import quick
+
+pytestmark = quick
 
 RECORDS = {record.name: record for record in OPERATORS}
 ROW_KEYS = {"operator", "dtype", "size", "cases", "outputs", "digest", "agrees", "failure", "timing", "placement"}
@@ -53,15 +56,6 @@ def sharded_check_of(operator, dimension, means, dtype="int8", devices=COUNT):
         for check in sharded_checks(True, devices)
     }
     return found[operator, dtype, dimension, means]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _quickly_compiled():
-    """Have XLA optimize little: the tests of each operator have it compiled as users do."""
-    before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
 
 
 @pytest.fixture
@@ -165,7 +159,19 @@ def test_the_default_runs_every_layout_with_some_dtype_and_every_choice_with_eac
         assert len(every) == len(record.layouts(dtype))
         assert 0 < len(shared) < len(every)
         ran |= {number for number, _ in shared}
-    assert ran == {number for number, _ in every}
+    assert ran == {number for number, layout in every if not layout.thorough}
+
+
+@pytest.mark.parametrize("record", OPERATORS, ids=lambda record: record.name)
+def test_what_only_a_thorough_run_has_differs_from_another_layout_in_one_option(record):
+    def shapes(layout):
+        return [None if x is None else x.shape for x in layout.draw(np.random.default_rng(0), 1)]
+
+    layouts = record.layouts(record.dtypes[0])
+    of_default = [(layout.trap, shapes(layout), layout.options.items()) for layout in layouts if not layout.thorough]
+    for one in (layout for layout in layouts if layout.thorough):
+        others = [options for trap, of, options in of_default if (trap, of) == (one.trap, shapes(one))]
+        assert 1 in [len(one.options.items() - options) for options in others]
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.label)

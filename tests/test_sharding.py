@@ -18,9 +18,9 @@ from jaxdml._lowerings import integer_product
 from tests.grids import grid
 from tests.laws import assert_same_bits
 from tests.meshes import COUNT, mesh_of, needs_devices, put
-from tests.placements import compiled
+from tests.quick import compiled, quick
 
-pytestmark = needs_devices
+pytestmark = [needs_devices, quick]
 
 X = np.arange(64, dtype=np.float32).reshape(8, 8)
 A, B = np.ones((8, 8), np.int8), np.ones((8, 8), np.int8)

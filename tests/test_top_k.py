@@ -19,6 +19,7 @@ from jaxdml._lowerings import selection as lowering
 from jaxdml._lowerings._selection_cpu import CPU
 from tests.grids import OneOf, cases, grid, name
 from tests.laws import assert_same_bits, bits
+from tests.quick import quick
 from tests.strategies import DATA, FLOATS, HALVES, INTEGERS, WIDE, data, is_float, seeds
 
 DIRECTIONS = ["decreasing", "increasing"]
@@ -112,6 +113,7 @@ def test_agrees_with_the_oracle(method, size, dtype, direction, seed):
     check(x, k, direction=direction, implementation=method)
 
 
+@quick
 @grid(
     method=[m for m in FORCED if m != "chunk_maxima"],
     size=[OneOf(*WHOLE[:-1]), WHOLE[-1]],
@@ -132,6 +134,7 @@ START = CPU.pruning_of_few_rows.min_length
 LONG = [(MANY_KINDS, 15, 3), (MANY_KINDS, START + 1, 60), (CPU.many_rows, 300, 5)]
 
 
+@quick
 @grid(method=[m for m in METHODS if not cannot_serve(m, 12, 3, np.int64)], size=LONG, dtype=WIDE, direction=DIRECTIONS)
 def test_64_bit_dtypes_agree_with_the_oracle(method, size, dtype, direction):
     rows, n, k = size
@@ -186,6 +189,7 @@ ROUNDS = [(1, 40, 3), (1, 5000, 50), (2, 4097, 9), (3, 30_001, 70), (17, 2049, 6
 
 
 # 16-bit floats may be read in pairs: both dtypes have rows of even and of odd lengths.
+@quick
 @grid(size=ROUNDS, dtype=[OneOf(*HALVES), OneOf(*DTYPES[0], *DTYPES[2], np.dtype(np.int16))], direction=DIRECTIONS)
 def test_rounds_of_every_number_agree_with_the_oracle(size, dtype, direction):
     rows, n, k = size
@@ -193,6 +197,7 @@ def test_rounds_of_every_number_agree_with_the_oracle(size, dtype, direction):
         check(x, k, direction=direction, implementation="tournament")
 
 
+@quick
 @grid(stored=[1, 4, 32], n=[64, 1000, 1025], take=[OneOf(*TAKES)])
 def test_it_does_not_matter_which_maxima_a_tournament_stores(stored, n, take):
     x = data("few distinct", 3, (3, n), np.float32)
@@ -204,6 +209,7 @@ def test_it_does_not_matter_which_maxima_a_tournament_stores(stored, n, take):
 
 
 # With 11 and 67 numbers a row is padded with zeros of no meaning.
+@quick
 @grid(take=TAKES, dtype=[np.uint32, np.uint64], m=[1, 2, 11, 64, 67], all_of_them=[False, True])
 def test_zero_is_a_number_to_take_too(take, dtype, m, all_of_them):
     with jax.enable_x64(True):
@@ -215,6 +221,7 @@ def test_zero_is_a_number_to_take_too(take, dtype, m, all_of_them):
         assert_same_bits(got, np.sort(numbers)[None, ::-1][:, :k])
 
 
+@quick
 @grid(take=TAKES, n=[1, 2, 256, 1 << 16, 1 << 17, 1 << 25, 1 << 30], dtype=["uint8", "uint16", "uint32"])
 def test_the_least_key_has_every_place_there_is(take, n, dtype):
     # What loses its top bit comes after the 7.
@@ -237,6 +244,7 @@ LAST_PLACES = [
 """Method, n, dtype, and whether all of them are selected."""
 
 
+@quick
 @grid(where=LAST_PLACES, direction=EITHER)
 def test_the_least_key_at_the_last_place_is_taken_last(where, direction):
     method, n, dtype, all_of_them = where
@@ -255,6 +263,7 @@ def halves_of_many_kinds(n, dtype):
     return np.concatenate([few, -few, *(data(kind, 3, (1, n), dtype) for kind in DATA)])
 
 
+@quick
 @grid(n=[OneOf(576, 578), 577], storing=[((1, 4, 32), 4), ((1, 9, 36), 9)], dtype=HALVES, direction=EITHER)
 def test_it_does_not_matter_whether_16_bit_floats_are_read_in_pairs(n, storing, dtype, direction):
     lengths, stored = storing
@@ -281,6 +290,7 @@ def test_gpus_hold_rounds_where_they_are_short(rows, n, k, pays):
 AXES = [(shape, axis) for shape in ((5,), (3, 4), (2, 5, 3), (1, 4, 2, 3)) for axis in range(len(shape))]
 
 
+@quick
 @grid(place=AXES, all_of_them=[False, True], dtype=[OneOf(*FLOATS, *INTEGERS)], direction=DIRECTIONS)
 @few_draws
 @given(seed=seeds)
@@ -292,6 +302,7 @@ def test_every_axis_of_every_rank(place, all_of_them, dtype, direction, seed):
         check(x, shape[axis] if all_of_them else 1, axis=counted, direction=direction)
 
 
+@quick
 @pytest.mark.parametrize("shape", [(0, 4), (3, 0, 4), (4, 0)])
 def test_empty_batches_give_empty_answers(shape):
     axis = shape.index(4)
@@ -321,6 +332,7 @@ def test_zeros_of_both_signs_tie(direction):
     assert np.signbit(got.values).tolist() == [True, False, True, False, True]
 
 
+@quick
 @grid(n=[7, 3000], dtype=DTYPES, direction=DIRECTIONS)
 def test_equal_entries_keep_their_order_in_both_directions(n, dtype, direction):
     got = jaxdml.top_k(jax.device_put(np.full(n, 3, dtype)), 7, direction=direction)
@@ -335,6 +347,7 @@ def test_the_smallest_integer_is_the_smallest(dtype):
     assert jaxdml.top_k(x, 4).values.tolist() == [high, 0, low + 1, low]
 
 
+@quick
 @grid(n=[1, 9, 200], dtype=DTYPES)
 @few_draws
 @given(seed=seeds)
@@ -348,6 +361,7 @@ def test_sorting_the_whole_axis_permutes_it(n, dtype, seed):
 
 
 # The keys of every integer obey this law: test_order_keys.py.
+@quick
 @grid(dtype=[OneOf(*(dtype for dtype in INTEGERS if dtype.itemsize == width)) for width in (1, 2, 4)])
 @few_draws
 @given(seed=seeds)
@@ -358,6 +372,7 @@ def test_increasing_is_decreasing_of_the_complement(dtype, seed):
     assert_same_bits(up.values, ~np.asarray(down.values))
 
 
+@quick
 @pytest.mark.parametrize(("in_axis", "n", "k"), [(0, 12, 5), (1, 2048, 9), (2, 12, 5), (-1, 12, 5)])
 def test_vmap_over_any_axis_is_a_batch(in_axis, n, k):
     x = np.moveaxis(data("few distinct", 1, (3, 4, n), np.float32), 0, in_axis)
@@ -383,12 +398,14 @@ def test_within_a_larger_program_the_answer_is_the_same(method):
     assert_same_bits(program(x), reference.top_k(-x, 11)[1].T[::-1] + np.uint32(1))
 
 
+@quick
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_nothing_depends_on_being_compiled(direction):
     with jax.disable_jit():
         check(np.array([[3, 1, 3], [-0.0, np.nan, 0.0]], np.float32), 2, direction=direction)
 
 
+@quick
 def test_traces_without_data_and_exports_for_every_platform():
     shape = jax.ShapeDtypeStruct((4, 2048), jnp.float16)
     out = jax.eval_shape(lambda x: jaxdml.top_k(x, 3), shape)
@@ -403,12 +420,14 @@ def test_traces_without_data_and_exports_for_every_platform():
         assert_same_bits(got, want)
 
 
+@quick
 @pytest.mark.parametrize("index_dtype", [np.uint32, np.int32, "uint32", jnp.int32])
 def test_index_dtype_is_as_asked(index_dtype):
     got = check(np.array([3, 1, 2], np.int32), 2, index_dtype=np.dtype(index_dtype))
     assert got.indices.dtype == np.dtype(index_dtype)
 
 
+@quick
 @pytest.mark.parametrize("index_dtype", [np.uint64, np.int64])
 def test_64_bit_indices_need_x64(index_dtype):
     x = np.array([3, 1, 2], np.int32)
@@ -418,6 +437,7 @@ def test_64_bit_indices_need_x64(index_dtype):
         assert jaxdml.top_k(x, 2, index_dtype=index_dtype).indices.dtype == index_dtype
 
 
+@quick
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, jnp.bfloat16])
 @pytest.mark.parametrize("n", [6, 2000])
 def test_the_tangent_is_gathered(dtype, n):
@@ -429,6 +449,7 @@ def test_the_tangent_is_gathered(dtype, n):
     assert index_tangent.dtype == jax.dtypes.float0
 
 
+@quick
 def test_the_gradient_goes_to_what_was_taken():
     x = np.array([[1.0, 5.0, 5.0, 2.0]], np.float32)
     gradient = jax.jit(jax.grad(lambda x: (jaxdml.top_k(x, 2).values * jnp.array([[10.0, 20.0]])).sum()))(x)
@@ -437,6 +458,7 @@ def test_the_gradient_goes_to_what_was_taken():
     assert hessian.tolist() == [[0, 0, 0, 0], [0, 30, 0, 0], [0, 0, 30, 0], [0, 0, 0, 0]]
 
 
+@quick
 @pytest.mark.parametrize(("axis", "derivatives"), [(0, "fwd"), (1, "rev")])
 def test_derivatives_of_every_order(axis, derivatives):
     x = np.random.default_rng(0).permutation(24).reshape(4, 6).astype(np.float32)
@@ -444,6 +466,7 @@ def test_derivatives_of_every_order(axis, derivatives):
     check_grads(bent, (x,), order=2, modes=[derivatives], rtol=0.05)
 
 
+@quick
 def test_integers_have_zero_derivatives():
     _, (tangent, _) = jax.jvp(
         lambda x: jaxdml.top_k(x, 2), (np.arange(4, dtype=np.int32),), (np.zeros(4, jax.dtypes.float0),)

@@ -14,7 +14,10 @@ from benchmarks import compiling
 from benchmarks.collectives import Collective, collectives
 from benchmarks.sharded_calls import CALLS
 from benchmarks.shardings import DEVICES, NOTHING, ONE, Bound, block, mesh_of, same, shards
+from tests.quick import quick
 from tests.sharded_calls import SMALL, WAYS, named
+
+pytestmark = quick
 
 HERE = jax.devices("cpu")
 eight = pytest.mark.skipif(len(HERE) < DEVICES, reason=f"{DEVICES} CPU devices are needed; JAX sees {len(HERE)}")

@@ -388,4 +388,4 @@ def transformations_of(name: str, placement: str, labels: Iterable[str]) -> dict
     mapped = {f"vmap_{group}": vmap_of(places) for group, places in groups.items()}
     other_layouts = {f"jit_{label}": jit_of(label) for label in list(labels)[1:]}
     columns = {**{function.__name__: function for function in every}, **mapped, **other_layouts}
-    return {column: make for column, make in columns.items() if column in (composition.columns or columns)}
+    return {column: make for column, make in columns.items() if composition.has(column)}

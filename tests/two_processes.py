@@ -22,6 +22,7 @@ import jaxdml
 from jaxdml import reference
 from tests.grids import THOROUGH
 from tests.laws import assert_same_bits
+from tests.quick import quickly
 
 COUNT = 2
 """How many processes there are."""
@@ -326,8 +327,6 @@ def main(process: int, port: int, report: str, lost: int | None = None) -> None:
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.config.update("jax_numpy_dtype_promotion", "strict")
     jax.config.update("jax_numpy_rank_promotion", "raise")
-    # What crosses processes is the same, and compiles in less time.
-    jax.config.update("jax_disable_most_optimizations", True)
     address = f"127.0.0.1:{port}"
     jax.distributed.initialize(
         address,
@@ -337,7 +336,8 @@ def main(process: int, port: int, report: str, lost: int | None = None) -> None:
         coordinator_bind_address=address,
         **({} if lost is None else {"heartbeat_timeout_seconds": GIVEN_UP, "shutdown_timeout_seconds": GIVEN_UP}),
     )
-    with open(report, "a", encoding="utf-8") as file:
+    # What crosses processes is the same, and compiles in less time.
+    with open(report, "a", encoding="utf-8") as file, quickly():
         for outcome in compare() if lost is None else lose(process, lost):
             print(json.dumps(outcome), file=file, flush=True)
 

@@ -42,6 +42,8 @@ class Layout:
     way: Way = "vmap"
     """How the operator is called: with the stacked cases as one batch (``all at once``), in a loop of one program
     (``one after another``), under ``vmap``, or without ``jit``, case by case (``eager``)."""
+    thorough: bool = False
+    """Whether only a thorough run has it: where another layout differs in nothing but an option of little weight."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,8 @@ class Operator:
     layouts: Callable[[str], tuple[Layout, ...]]
     """Returns what to compare with the oracle, for one of ``dtypes``."""
     stride: int
-    """The default self-check runs every ``stride``-th layout of a dtype, from another start for each dtype.
+    """The default self-check runs every ``stride``-th layout of a dtype, from another start for each dtype, and none
+    that is ``thorough``.
 
     Where layouts come in pairs, one for each direction or mode, an odd stride gives every dtype both. README's first
     command has to stay under a minute, so the layouts that are left may take about 3 s for the operator."""

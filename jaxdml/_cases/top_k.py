@@ -85,13 +85,18 @@ def layouts(name: str) -> tuple[Layout, ...]:
     for (n, k), direction in itertools.product(_PLAIN_SIZES, DIRECTIONS):
         options = {"k": k, "direction": direction}
         found.append(Layout("short rows", partial(_draw, n, dtype), options, 300, "all at once"))
-    for (pruning, n, k), direction in itertools.product(SIZES, DIRECTIONS):
+    for (number, (pruning, n, k)), (way, direction) in itertools.product(enumerate(SIZES), enumerate(DIRECTIONS)):
         options = {"k": k, "direction": direction}
+        # Only the keys know the direction: the default takes one for each of these sizes.
+        thorough = bool((number + way) % 2)
         if pruning is PRUNING_OF_FEW_ROWS:
             draw, cases = partial(_draw_few_rows, n, dtype), 9
-            found.append(Layout("few rows on the edge of a method", draw, options, cases, "one after another"))
+            found.append(
+                Layout("few rows on the edge of a method", draw, options, cases, "one after another", thorough)
+            )
         else:
-            found.append(Layout("rows on the edge of a method", partial(_draw, n, dtype), options, 60, "all at once"))
+            draw = partial(_draw, n, dtype)
+            found.append(Layout("rows on the edge of a method", draw, options, 60, "all at once", thorough))
     return tuple(found)
 
 

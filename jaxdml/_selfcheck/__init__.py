@@ -83,7 +83,7 @@ def run(*, thorough: bool = False, seed: int = 0, show: Display | None = None) -
 
     Args:
       thorough: run every layout with every dtype, every sharding, and every race. The default shares the layouts out
-        among the dtypes, so that it compiles a fifth of the programs.
+        among the dtypes, so that it compiles a sixth of the programs.
       seed: what all data is drawn from; the same seed gives every device the same data.
       show: where to show it; None chooses.
     """

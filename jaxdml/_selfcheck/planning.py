@@ -29,10 +29,11 @@ class Check:
         return f"{self.operator} {self.dtype}"
 
     def layouts(self, thorough: bool) -> list[tuple[int, Layout]]:
-        """Return the layouts to run and their numbers: all, or without ``thorough`` every ``stride``-th."""
+        """Return the layouts to run and their numbers: all, or by default a share of those that are not thorough."""
         stride = 1 if thorough else self.record.stride
         start = self.record.dtypes.index(self.dtype) % stride
-        return list(enumerate(self.record.layouts(self.dtype)))[start::stride]
+        every = enumerate(self.record.layouts(self.dtype))
+        return [(number, layout) for number, layout in every if thorough or not layout.thorough][start::stride]
 
     def batches(self, seed: int, share: float, thorough: bool) -> Iterator[Batch]:
         """Draw this share of the cases of every layout to run."""
