@@ -53,13 +53,13 @@ def argmax(sharding: str, shape: tuple[int, ...], *over: Any, axis: int = -1, ax
     if along is None:
         return Sharded(*common)
     sequences = math.prod(here) // here[axis]
-    bound = Bound("2 * shards for each sequence", 2 * shards(axes, along) * sequences, 1)
+    rule, most = "2 * shards for each sequence", 2 * shards(axes, along) * sequences
 
     def gathered(x: jax.Array) -> jax.Array:
         return stock(lax.all_gather(x, along, axis=axis, tiled=True))
 
-    under_auto = Bound("2 for each sequence", 2 * sequences, None)
-    return Sharded(*common, bound, ByName(partial(ours, axis_name=along), gathered), under_auto)
+    by_name = ByName(partial(ours, axis_name=along), gathered)
+    return Sharded(*common, Bound(rule, most, 1), by_name, Bound(rule, most, None))
 
 
 def scatter_nd(
