@@ -109,16 +109,21 @@ def test_python_numbers_are_float32_scales(x64):
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_the_derivative_is_the_difference(dtype):
-    x, scale = np.uint8([[7, 250, 128], [0, 3, 130]]), jnp.asarray([[0.5], [2]], dtype)
+    x, scale = np.uint8([[7, 250, 128], [0, 3, 130]]), np.asarray([[0.5], [2]], dtype_of(dtype))
 
     def weighted(scale):
-        return (jaxdml.dequantize_linear(x, scale, 128) * jnp.asarray([[1, 2, 4]], dtype)).sum()
+        return (jaxdml.dequantize_linear(x, scale, 128) * np.asarray([[1, 2, 4]], scale.dtype)).sum()
 
-    difference = (np.float32(x) - 128) @ np.float32([1, 2, 4])
-    assert_same_bits(jax.grad(weighted)(scale), jnp.asarray(difference, dtype)[:, None])
-    assert jax.hessian(weighted)(scale).sum() == 0
-    tangent = jax.jvp(lambda s: jaxdml.dequantize_linear(x, s, 128), (scale,), (jnp.ones_like(scale),))[1]
-    assert_same_bits(tangent, jnp.asarray(np.float32(x) - 128, dtype))
+    @jax.jit
+    def derivatives(scale):
+        tangent = jax.jvp(lambda s: jaxdml.dequantize_linear(x, s, 128), (scale,), (jnp.ones_like(scale),))[1]
+        return jax.grad(weighted)(scale), jax.hessian(weighted)(scale), tangent
+
+    gradient, hessian, tangent = map(np.asarray, derivatives(scale))
+    difference = np.float32(x) - 128
+    assert_same_bits(gradient, (difference @ np.float32([[1], [2], [4]])).astype(gradient.dtype))
+    assert not hessian.any()
+    assert_same_bits(tangent, difference.astype(tangent.dtype))
 
 
 D = "jaxdml.dequantize_linear: "
