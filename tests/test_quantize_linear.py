@@ -91,7 +91,7 @@ SHAPES = (5, 7, 6)
 
 
 @grid(
-    axis=[0, 1, OneOf(2, -1)], scale=[OneOf("one", "of one"), "vector"], zero=[None, OneOf("one", "vector")],
+    axis=[0, OneOf(1, 2, -1)], scale=[OneOf("one", "of one"), "vector"], zero=[None, OneOf("one", "vector")],
 )  # fmt: skip
 def test_vectors_belong_to_an_axis(axis, scale, zero):
     rng = np.random.default_rng(4)
@@ -103,10 +103,8 @@ def test_vectors_belong_to_an_axis(axis, scale, zero):
 
 BLOCKS = {
     "one axis": (1, 3, (5, 3, 6), (5, 3, 6)),
-    "the last axis": (-1, 4, (5, 1, 2), (1, 1, 1)),
     "a single block": (0, 99, (1, 7, 6), (1, 7, 1)),
-    "blocks of one": (1, 1, (5, 7, 6), (5, 7, 1)),
-    "two axes": ((0, 1), (2, 3), (3, 3, 6), (3, 1, 1)),
+    "two axes": ((0, -1), (1, 4), (5, 1, 2), (1, 1, 1)),
     "two axes with one size": ((0, 2), 5, (1, 7, 2), (1, 1, 2)),
 }
 
@@ -128,18 +126,19 @@ def test_one_element_and_none():
 def test_the_dtype_of_the_output():
     x = np.float32([300, -300])
     assert quantize(x, 1.0).tolist() == [255, 0]
-    assert quantize(x, 1.0, np.int8(0)).dtype == np.int8
-    assert quantize(x, 1.0, 5).dtype == np.uint8
     assert quantize(x, 1.0, output_dtype="int16").tolist() == [300, -300]
-    assert jaxdml.quantize_linear(x, 1.0, -3, output_dtype=np.int8).tolist() == [127, -128]
+    for zero_point, output_dtype, dtype in (
+        *((np.int8(0), None, np.int8), (5, None, np.uint8), (-3, np.int8, np.int8), (None, "uint16", np.uint16)),
+    ):
+        assert jax.eval_shape(partial(quantize, output_dtype=output_dtype), x, 1.0, zero_point).dtype == dtype
 
 
 @pytest.mark.parametrize("x64", [False, True])
 def test_python_numbers_are_float32_scales(x64):
     x = np.float32([0.35, -1.25, 8])
     with jax.enable_x64(x64):
-        for got in (jaxdml.quantize_linear(x, 0.1, 3), quantize(x, 0.1, 3)):
-            assert_same_bits(got, reference.quantize_linear(x, np.float32(0.1), np.uint8(3)))
+        call = quantize if x64 else jaxdml.quantize_linear
+        assert_same_bits(call(x, 0.1, 3), reference.quantize_linear(x, np.float32(0.1), np.uint8(3)))
 
 
 def test_what_the_caller_has_rounded_stays_rounded():
@@ -173,7 +172,7 @@ def test_derivatives_are_zero():
     def loss(x, scale):
         return (x * jaxdml.quantize_linear(x, scale).astype(jnp.float32)).sum()
 
-    of_x, of_scale = jax.grad(loss, (0, 1))(x, np.float32(0.5))
+    of_x, of_scale = jax.jit(jax.grad(loss, (0, 1)))(x, np.float32(0.5))
     assert_same_bits(of_x, np.float32([3, 5]))
     assert_same_bits(of_scale, np.float32(0))
 
@@ -183,9 +182,11 @@ def test_straight_through_with_the_inverse():
         rounded = jaxdml.dequantize_linear(jaxdml.quantize_linear(x, 0.5), 0.5)
         return x + jax.lax.stop_gradient(rounded - x)
 
-    x = np.float32([1.4, 2.6])
-    assert_same_bits(both(x), np.float32([1.5, 2.5]))
-    assert_same_bits(jax.grad(lambda x: (both(x) * np.float32([2, 3])).sum())(x), np.float32([2, 3]))
+    value, back = jax.jit(lambda x: (both(x), jax.grad(lambda x: (both(x) * np.float32([2, 3])).sum())(x)))(
+        np.float32([1.4, 2.6])
+    )
+    assert_same_bits(value, np.float32([1.5, 2.5]))
+    assert_same_bits(back, np.float32([2, 3]))
 
 
 Q = "jaxdml.quantize_linear: "
