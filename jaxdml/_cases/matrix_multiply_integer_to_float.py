@@ -47,9 +47,8 @@ _LAYOUTS: tuple[tuple[str, tuple[int, int, int], int, _Shapes], ...] = (
 
 _DTYPES = {
     "uint8 x int8 -> float32": ("uint8", "int8", "float32"),
-    "int8 x int8 -> float32": ("int8", "int8", "float32"),
-    "uint8 x uint8 -> float16": ("uint8", "uint8", "float16"),
-    "int8 x uint8 -> bfloat16": ("int8", "uint8", "bfloat16"),
+    "int8 x uint8 -> float16": ("int8", "uint8", "float16"),
+    "int8 x int8 -> bfloat16": ("int8", "int8", "bfloat16"),
 }
 
 
