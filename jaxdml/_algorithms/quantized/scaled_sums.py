@@ -43,10 +43,11 @@ def plain_scaled_sum(whole: jax.Array, by: Scaling) -> jax.Array:
 
 def is_usual(by: Scaling) -> jax.Array:
     """Tell whether ``plain_scaled_sum`` serves on every device."""
-    usual = jnp.all(_between(by.a_scale, *_USUAL_SCALES)) & jnp.all(_between(by.b_scale, *_USUAL_SCALES))
-    if by.bias is None:
-        return usual
-    return usual & jnp.all(_between(by.bias, *_USUAL_BIASES, or_zero=True))
+    of_b = _between(by.b_scale, *_USUAL_SCALES)
+    if by.bias is not None:
+        # Mostly both have one value a column. Then it takes one reduction.
+        of_b &= _between(by.bias, *_USUAL_BIASES, or_zero=True)
+    return jnp.all(_between(by.a_scale, *_USUAL_SCALES)) & jnp.all(of_b)
 
 
 def of_two_words(low: jax.Array, high: jax.Array) -> jax.Array:
