@@ -6,6 +6,7 @@ axes the types of the results must say how they are sharded.
 
 import functools
 import traceback
+from collections import defaultdict
 
 import jax
 import pytest
@@ -18,7 +19,7 @@ from tests.laws import assert_same_bits
 from tests.operators import OPERATORS
 from tests.placements import CASES, layouts_of, placed_program, put
 from tests.quick import compiled
-from tests.transformations import transformations_of
+from tests.transformations import takes_part, transformations_of
 
 
 def assert_all_same(got, want):
@@ -41,7 +42,7 @@ def cells_of(name, placement):
     return {
         column: make(name, next(iter(layouts.values())))
         for column, make in makers.items()
-        if impossible(name, column, placement) is None
+        if takes_part(name, column, placement) and impossible(name, column, placement) is None
     }
 
 
@@ -91,13 +92,14 @@ def assert_sharded(types, specs):
     jax.tree.map(check, specs, types, is_leaf=lambda x: isinstance(x, PartitionSpec))
 
 
-CELLS = [
+EVERY = [
     pytest.param(name, column, case.values[0], id=f"{name}-{column}-{case.id}", marks=case.marks)
     for name in dict.fromkeys((*OPERATORS, *COMPOSITIONS))
     for case in CASES
     for column in (*transformations_of(name, case.values[0], layouts_of(name, case.values[0])), *CALLS)
     if COMPOSITIONS[name].has(column)
 ]
+CELLS = [cell for cell in EVERY if takes_part(*cell.values)]
 
 
 @pytest.mark.parametrize(("name", "column", "placement"), CELLS)
@@ -116,3 +118,12 @@ def test_composition(name, column, placement):
     assert_all_same(cell.judged(result), cell.expected)
     if placement == "explicit" and cell.results is not None and not column.startswith("checkify"):
         assert_sharded(types, cell.results)
+
+
+def test_what_several_operators_have_at_a_placement_one_of_them_has_there():
+    turns = {name: number % 2 for number, name in enumerate(COMPOSITIONS)}
+    possible, tested = defaultdict(set), defaultdict(set)
+    for every, cells in ((possible, EVERY), (tested, CELLS)):
+        for name, column, placement in (cell.values for cell in cells):
+            every[column, placement].add(turns[name])
+    assert {both for both, of in possible.items() if len(of) == 2} <= set(tested)
