@@ -1,4 +1,7 @@
-"""Scale accumulators to floats, with the roundings of IEEE 754; on a CPU with plain operations if those suffice."""
+"""Scale accumulators to floats, with the roundings of IEEE 754.
+
+GPUs do that with plain operations, CPUs do if no result is subnormal, and what else there is uses integers.
+"""
 
 import math
 from functools import partial
@@ -50,7 +53,10 @@ def _(dtype: jnp.dtype, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Arr
 
 
 def _of_one_word(sums: Accumulator, by: Scaling, dtype: jnp.dtype, refusal: str) -> jax.Array:
-    exactly = Kernel(partial(_exactly, shape=sums.shape, dtype=dtype))
+    # A GPU does not take subnormals as zeros, and the plain form keeps its product and its sum apart. On an H200 it has
+    # the bits of the exact form, subnormals, infinities and NaNs included.
+    plainly = partial(_plainly, shape=sums.shape, dtype=dtype)
+    exactly = Kernel(partial(_exactly, shape=sums.shape, dtype=dtype), gpu=plainly)
     scaling = exactly._replace(cpu=partial(_usual_or_any, shape=sums.shape, dtype=dtype))
     # Forms for XLA's partitioning must not refer to the operands, which belong to the trace of the caller.
     product, partitioned = sums.product, sums.partitioned
