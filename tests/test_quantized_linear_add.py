@@ -76,7 +76,7 @@ def test_every_pair_of_bytes_is_rounded_correctly():
             np.testing.assert_array_equal(two, want, err_msg=f"{scales=} {zero_points=}")
         ties, sufficed = ties + count, sufficed + bool(suffice)
     assert ties > 1000
-    assert sufficed > 3
+    assert sufficed >= 3
 
 
 def next_to_ties(rng, side):

@@ -140,7 +140,6 @@ def rounded_sum(p: jax.Array, q: jax.Array, by: Addends, limbs: int = _LIMBS) ->
       by: what ``addends`` returns for the scales.
       limbs: 4, or 2 where these suffice.
     """
-
     lowest, top = _LIMBS - limbs, _LIMBS - 1
 
     def products(i: int, half: jax.Array) -> jax.Array:
