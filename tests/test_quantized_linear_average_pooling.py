@@ -89,7 +89,7 @@ OPTIONS = (
     {"window": 3, "start_padding": 1, "end_padding": (0, 2)},
     {"window": 3, "start_padding": 1, "end_padding": (0, 2), "include_padding": True},
     {"window": (1, 3), "dilations": 2, "strides": (3, 1)},
-    {"window": (6, 5)},
+    {"window": (6, 5), "output_dtype": "int8"},
     # Each window has only padding at the start and at the end.
     {"window": 2, "start_padding": 3, "end_padding": 2, "strides": (1, 4)},
     {"window": (13, 2), "start_padding": 9, "end_padding": (8, 1), "dilations": (1, 3)},
@@ -204,9 +204,9 @@ def refused(x=X, x_scale=S, x_zero_point=None, output_scale=S, output_zero_point
         ({"dimension_numbers": "NHW"}, [
             "ValueError: " + CALL + "dimension_numbers must say where the 4 dimensions of x are; got 'NHW'.", SHOWN,
             "Pass a string such as 'NHWC', or None for channels first."]),
-        ({"dimension_numbers": ((0, 1, 2, 2),) * 3}, [
+        ({"dimension_numbers": jax.lax.ConvDimensionNumbers(*((0, 1, 2, 2),) * 3)}, [
             "ValueError: " + CALL + "dimension_numbers must say where the 4 dimensions of x are; got "
-            "((0, 1, 2, 2), (0, 1, 2, 2), (0, 1, 2, 2)).", SHOWN,
+            "ConvDimensionNumbers(lhs_spec=(0, 1, 2, 2), rhs_spec=(0, 1, 2, 2), out_spec=(0, 1, 2, 2)).", SHOWN,
             "Pass a string such as 'NHWC', or None for channels first."]),
         ({"x_scale": np.ones(4, np.float32)}, [
             "TypeError: " + CALL + "x_scale must be one value, or one per channel, 3, or broadcast to [1, 3, 1, 1]; "
