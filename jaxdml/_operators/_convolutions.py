@@ -161,7 +161,7 @@ def convolve(operands: tuple[jax.Array | None, ...], static: Settled, finish: Ca
         of_block = windows._replace(groups=x.shape[windows.channel_axis] // max(1, w.shape[1]))
         over = static.where.over[0]
         sums = integer_convolution.convolve((x, zx), (w, zw), of_block, static.implementation, static.refusal, over)
-        result = finish(sums, *(p if p is None else windows.along_channels(p)[None] for p in rest))
+        result = finish(sums, *(p if p is None else windows.along_channels(p) for p in rest))
         return lax.transpose(result, np.argsort(_canonical(order.out_spec, windows)))
 
     return on_shards(part, static.where, *operands)

@@ -15,7 +15,7 @@ def channel_weights(w: jax.Array, zw: Zero, windows: Windows) -> jax.Array:
     """
     by_tap = lax.transpose(w, (*range(1, w.ndim), 0)).reshape(windows.taps, w.shape[0])
     # Two int8 numbers have a product that fits int16, which a CPU multiplies faster.
-    weights = by_tap.astype(jnp.int16) if zw is None else by_tap.astype(jnp.int32) - zw
+    weights = by_tap.astype(jnp.int16) if zw is None else by_tap.astype(jnp.int32) - zw[None]
     return lax.optimization_barrier(weights)  # type: ignore[no-untyped-call]
 
 
@@ -30,9 +30,11 @@ def convolve_channels(weights: jax.Array, zx: Zero, x: jax.Array, windows: Windo
     by_channel = weights.reshape(-1, channels, features // channels) if features > channels else weights
     for read, weight in zip(shifted_slices(x, windows), by_channel, strict=True):
         numbers = jnp.expand_dims(read, axis + 1) if features > channels else read
-        aligned = weight.reshape(*weight.shape, *[1] * (numbers.ndim - axis - weight.ndim))
+        aligned = weight.reshape(*[1] * axis, *weight.shape, *[1] * (numbers.ndim - axis - weight.ndim))
         total += (numbers.astype(weights.dtype) * aligned).astype(jnp.int32)
     if features > channels:
         total = total.reshape(*total.shape[:axis], features, *total.shape[axis + 2 :])
     sums = jnp.sum(weights, axis=0, dtype=jnp.int32)
-    return RawProduct(total, za=zx, columns=None if zx is None else windows.along_channels(sums))
+    if zx is None:
+        return RawProduct(total)
+    return RawProduct(total, za=windows.along_channels(zx), columns=windows.along_channels(sums))

@@ -105,6 +105,7 @@ def corrected(
       depth: the number of products in a sum.
     """
     rows = columns = None
+    zx = None if zx is None else windows.along_channels(zx)
     if zw is not None:
         rows = window_sums(x, windows, total.shape[windows.channel_axis])
         if zx is not None:

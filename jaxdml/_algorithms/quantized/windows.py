@@ -54,7 +54,7 @@ class Windows(NamedTuple):
 
     def along_channels(self, x: jax.Array) -> jax.Array:
         """Give ``[C]`` dimensions of size 1, so that it broadcasts against an array."""
-        return x if self.channels_last else x.reshape(*x.shape, *[1] * len(self.sizes))
+        return x.reshape(self.with_channels(1, (1,) * len(self.sizes), x.shape[0]))
 
 
 def padded(x: jax.Array, zero_point: jax.Array | None, windows: Windows) -> jax.Array:
