@@ -15,7 +15,7 @@ from jaxdml._cases._convolving import CHANNELS_LAST
 from tests.grids import OneOf, grid
 from tests.laws import assert_same_bits
 from tests.strategies import seeds
-from tests.test_quantized_linear_matrix_multiply import METHODS, QUANTIZED, integers
+from tests.test_quantized_linear_matrix_multiply import METHODS, ON_CPU, QUANTIZED, integers
 
 convolve = jaxdml.convolution_integer
 few_draws = settings(max_examples=settings().max_examples // 5)
@@ -81,6 +81,19 @@ def test_agrees_with_the_oracle(kind, x, w, method, zx, zw, seed):
     of_x, of_w = (None if form is None else of_channels(shapes, form) for form in (zx, zw))
     given = drawn(rng, x, shapes[0]), drawn(rng, x, of_x), drawn(rng, w, shapes[1]), drawn(rng, w, of_w)
     agrees(given, shapes[2], method)
+
+
+@pytest.mark.parametrize(("kind", "method"), [("depthwise", "shifted_slices"), ("channels last", "native_convolution")])
+def test_a_method_for_some_shapes_agrees_with_the_oracle(kind, method):
+    if not ON_CPU and method == "native_convolution":
+        pytest.skip("only CPUs have it")
+    (of_x, of_w, options), rng = SHAPES[kind], np.random.default_rng(0)
+    for _ in range(5):
+        given = (
+            *(integers(rng, np.uint8, of_x), integers(rng, np.uint8, ())),
+            *(integers(rng, np.int8, of_w), integers(rng, np.int8, of_channels(SHAPES[kind], "each"))),
+        )
+        agrees(given, options, method)
 
 
 @pytest.mark.parametrize("kind", SHAPES)

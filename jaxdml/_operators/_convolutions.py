@@ -75,8 +75,8 @@ def convolution(call: Call, axis_name: Any, dimension_numbers: Any, options: Map
 
 
 def one_value(call: Call, name: str, dtype: Any, given: Given) -> jax.Array | None:
-    """Return a parameter of a whole tensor as ``[1]``; None stays None."""
-    if call.operands[name] is None:
+    """Return a parameter of a whole tensor as ``[1]``; None stays None, but for a scale."""
+    if call.operands[name] is None and not name.endswith("scale"):
         return None
     value = _quantization.of_dtype(call, name, np.dtype(dtype))
     if value.size != 1 or value.ndim > given.x.ndim:
@@ -87,7 +87,7 @@ def one_value(call: Call, name: str, dtype: Any, given: Given) -> jax.Array | No
 
 def by_channel(call: Call, name: str, dtype: Any, given: Given) -> jax.Array | None:
     """Return a parameter with one value, as ``[1]``, or one for each output channel, ``[O]``; None stays None."""
-    if call.operands[name] is None:
+    if call.operands[name] is None and not name.endswith("scale"):
         return None
     value = _quantization.of_dtype(call, name, np.dtype(dtype))
     features = given.w.shape[given.order.rhs_spec[0]]
@@ -158,7 +158,8 @@ def convolve(operands: tuple[jax.Array | None, ...], static: Settled, finish: Ca
     def part(x: Any, w: Any, zx: Any, zw: Any, *rest: Any) -> Any:
         x = lax.transpose(x, _canonical(order.lhs_spec, windows))
         w = lax.transpose(w, order.rhs_spec)
-        of_block = windows._replace(groups=x.shape[windows.channel_axis] // max(1, w.shape[1]))
+        depth = w.shape[1]
+        of_block = windows._replace(groups=x.shape[windows.channel_axis] // depth) if depth else windows
         over = static.where.over[0]
         sums = integer_convolution.convolve((x, zx), (w, zw), of_block, static.implementation, static.refusal, over)
         result = finish(sums, *(p if p is None else windows.along_channels(p) for p in rest))
@@ -188,7 +189,7 @@ def _order(call: Call, x: jax.Array, w: jax.Array, dimension_numbers: Any) -> la
 
 def _spatial(call: Call, name: str, value: Any, count: int, least: int) -> Shape:
     """Return an option of the spatial dimensions, one integer for all or one for each, as a tuple."""
-    if isinstance(value, list | tuple | np.ndarray) and np.ndim(value) == 1:
+    if isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim == 1):
         if len(value) != count:
             rule = f"{name} must be one integer, or one for each of the {count} spatial dimensions; got {len(value)}."
             call.fail(ValueError, rule, f"Pass {name} as one integer if all are equal.", "x", "w")

@@ -15,7 +15,7 @@ def channel_weights(w: jax.Array, zw: Zero, windows: Windows) -> jax.Array:
     """
     by_tap = lax.transpose(w, (*range(1, w.ndim), 0)).reshape(windows.taps, w.shape[0])
     # Two int8 numbers have a product that fits int16, which a CPU multiplies faster.
-    weights = by_tap.astype(jnp.int16) if zw is None else by_tap.astype(jnp.int32) - zw[None]
+    weights = by_tap.astype(jnp.int16) if zw is None else by_tap.astype(jnp.int32) - zw.reshape(1, zw.size)
     return lax.optimization_barrier(weights)  # type: ignore[no-untyped-call]
 
 

@@ -16,7 +16,7 @@ def filter_columns(w: jax.Array, groups: int) -> jax.Array:
     features, depth, *sizes = w.shape
     # One transposition, which cancels that of filters which were given in this order.
     columns = lax.transpose(w, (*range(2, w.ndim), 1, 0)).reshape(math.prod(sizes) * depth, groups, features // groups)
-    return jnp.swapaxes(columns, 0, 1) if groups > 1 else columns.reshape(1, -1, features)
+    return jnp.swapaxes(columns, 0, 1) if groups > 1 else columns.reshape(1, columns.shape[0], features)
 
 
 def filter_rows(w: jax.Array, groups: int) -> jax.Array:

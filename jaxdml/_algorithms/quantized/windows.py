@@ -53,8 +53,8 @@ class Windows(NamedTuple):
         return (batch, *spatial, *channels) if self.channels_last else (batch, *channels, *spatial)
 
     def along_channels(self, x: jax.Array) -> jax.Array:
-        """Give ``[C]`` dimensions of size 1, so that it broadcasts against an array."""
-        return x.reshape(self.with_channels(1, (1,) * len(self.sizes), x.shape[0]))
+        """Give ``[C]``, or a single number, the rank of an array, so that it broadcasts against it."""
+        return x.reshape(self.with_channels(1, (1,) * len(self.sizes), x.size))
 
 
 def padded(x: jax.Array, zero_point: jax.Array | None, windows: Windows) -> jax.Array:
