@@ -144,7 +144,7 @@ def stock(call: Call) -> Callable[..., jax.Array]:
     def convolve(*operands: jax.Array) -> jax.Array:
         x, x_scale, x_zero, w, w_scale, w_zero, bias, output_scale, output_zero = operands
         bounds = jnp.iinfo(output_zero.dtype)
-        of_filters = (-1, *[1] * (x.ndim - 2))
+        of_filters = (1, -1, *[1] * (x.ndim - 2))
         total = stock_sums(options, x, x_zero, w, w_zero) + bias.astype(jnp.float32).reshape(of_filters)
         real = total * (x_scale * w_scale / output_scale).reshape(of_filters)
         wide = jnp.round(real).astype(jnp.int32) + output_zero.astype(jnp.int32)

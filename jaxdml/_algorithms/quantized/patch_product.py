@@ -1,4 +1,8 @@
-"""Convolve by a product of filters and patches. A patch is all that a window contains, taps by channels."""
+"""Convolve by a product of filters and patches. A patch is all that a window contains, taps by channels.
+
+Where another dimension is sharded, JAX accepts a reshape only if it splits one dimension or merges neighbours into one.
+So no reshape here does both.
+"""
 
 import math
 
@@ -15,15 +19,15 @@ def filter_columns(w: jax.Array, groups: int) -> jax.Array:
     """Return filters ``[O, I, *sizes]`` as the columns of ``[groups, taps * I, O / groups]``."""
     features, depth, *sizes = w.shape
     # One transposition, which cancels that of filters which were given in this order.
-    columns = lax.transpose(w, (*range(2, w.ndim), 1, 0)).reshape(math.prod(sizes) * depth, groups, features // groups)
-    return jnp.swapaxes(columns, 0, 1) if groups > 1 else columns.reshape(1, columns.shape[0], features)
+    columns = lax.transpose(w, (*range(2, w.ndim), 1, 0)).reshape(math.prod(sizes) * depth, features)
+    return jnp.swapaxes(columns.reshape(columns.shape[0], groups, features // groups), 0, 1)
 
 
 def filter_rows(w: jax.Array, groups: int) -> jax.Array:
     """Return filters ``[O, I, *sizes]`` as the rows of ``[groups, O / groups, taps * I]``."""
     features, depth, *sizes = w.shape
-    by_tap = lax.transpose(w, (0, *range(2, w.ndim), 1))
-    return by_tap.reshape(groups, features // groups, math.prod(sizes) * depth)
+    rows = lax.transpose(w, (0, *range(2, w.ndim), 1)).reshape(features, math.prod(sizes) * depth)
+    return rows.reshape(groups, features // groups, rows.shape[1])
 
 
 def patch_product(product: Product, x: jax.Array, zx: Zero, w: jax.Array, zw: Zero, windows: Windows) -> RawProduct:
@@ -52,9 +56,16 @@ def patch_rows(x: jax.Array, windows: Windows) -> jax.Array:
 
 def in_order(product: jax.Array, counts: tuple[int, ...], windows: Windows) -> jax.Array:
     """Return a product ``[N, groups, windows, O / groups]`` in the order of the output."""
-    batch, groups, _, features = product.shape
     order = (0, 2, 1, 3) if windows.channels_last else (0, 1, 3, 2)
-    return lax.transpose(product, order).reshape(windows.with_channels(batch, counts, groups * features))
+    return _with_spatial(lax.transpose(product, order), counts, windows)
+
+
+def _with_spatial(product: jax.Array, counts: tuple[int, ...], windows: Windows) -> jax.Array:
+    """Merge the groups of ``[N, windows, groups, C]`` or ``[N, groups, C, windows]``, and split the windows."""
+    batch, one, two, three = product.shape
+    if windows.channels_last:
+        return product.reshape(batch, one, two * three).reshape(batch, *counts, two * three)
+    return product.reshape(batch, one * two, three).reshape(batch, one * two, *counts)
 
 
 def patch_sums(x: jax.Array, filters: jax.Array, windows: Windows) -> jax.Array:
@@ -71,17 +82,16 @@ def patch_sums(x: jax.Array, filters: jax.Array, windows: Windows) -> jax.Array:
         features = filters.shape[2]
         columns = _with_at_least(MIN_SIZE, filters, 2)
         if groups == 1:
-            read = read.reshape(1, 1, batch * read.shape[2], read.shape[3])
+            count, k = read.shape[2:]
+            rows = _with_at_least(MIN_SIZE, read.reshape(batch * count, k), 0)
+            total: jax.Array = dot(rows, columns)[: batch * count, :features].reshape(batch, *counts, features)
+            return total
         rows = _with_at_least(MIN_SIZE, read, 2)
-        product = dot(rows, columns[None])[:, :, : read.shape[2], :features]
-        if groups > 1:
-            return in_order(product, counts, windows)
-        total: jax.Array = product.reshape(batch, *counts, features)
-        return total
+        return in_order(dot(rows, columns[None])[:, :, : read.shape[2], :features], counts, windows)
     features = filters.shape[1]
     rows = _with_at_least(MIN_SIZE, filters, 1)
     product = dot(rows[None], _with_at_least(MIN_SIZE, read, 3))[:, :, :features, : read.shape[3]]
-    return product.reshape(batch, groups * features, *counts)
+    return _with_spatial(product, counts, windows)
 
 
 def corrected(
@@ -140,9 +150,9 @@ def _patches(x: jax.Array, windows: Windows) -> jax.Array:
     depth = x.shape[axis] // groups
     read = lax.concatenate(slices, axis) if taps > 1 else slices[0]
     if windows.channels_last:
-        parts = read.reshape(batch, count, taps, groups, depth)
+        parts = read.reshape(batch, count, read.shape[-1]).reshape(batch, count, taps, groups, depth)
         return jnp.moveaxis(parts, 3, 1).reshape(batch, groups, count, taps * depth)
-    parts = read.reshape(batch, taps, groups, depth, count)
+    parts = read.reshape(batch, read.shape[1], count).reshape(batch, taps, groups, depth, count)
     return jnp.swapaxes(parts, 1, 2).reshape(batch, groups, taps * depth, count)
 
 
