@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from jax import lax
 
 import jaxdml
+from jaxdml import directml as dml
 from jaxdml import reference
 from jaxdml._cases._convolving import CHANNELS_LAST
+from tests.directml_descs import INT8, UINT8, tensor
 from tests.grids import OneOf, grid
 from tests.laws import assert_same_bits
 from tests.strategies import seeds
@@ -200,3 +202,19 @@ def test_nothing_flows_back_from_a_result():
 
     # Only the factor that is a float has a derivative.
     np.testing.assert_array_equal(jax.jit(jax.grad(loss))(np.ones((1, 2, 4), np.float32)), np.full((1, 2, 4), 24.0))
+
+
+def test_a_description_of_three_dimensions_is_of_one_image_and_one_filter():
+    x, w = integers(np.random.default_rng(0), np.uint8, (3, 5, 4)), np.ones((3, 2, 3), np.int8)
+    desc = dml.ConvolutionIntegerOperatorDesc(
+        input_tensor=tensor(UINT8, 3, 5, 4),
+        input_zero_point_tensor=tensor(UINT8, 1),
+        filter_tensor=tensor(INT8, 3, 2, 3),
+        filter_zero_point_tensor=tensor(INT8, 1),
+        output_tensor=tensor(dml.TensorDataType.INT32, 1, 4, 2),
+        **dict.fromkeys(("strides", "dilations"), (1, 1)),
+        **dict.fromkeys(("start_padding", "end_padding"), (0, 0)),
+        group_count=1,
+    )
+    got = dml.compile_operator(desc)(x, np.uint8([9]), w, np.int8([-2]))
+    assert_same_bits(got, reference.convolution_integer(x[None], np.uint8(9), w[None], np.int8(-2))[0])
