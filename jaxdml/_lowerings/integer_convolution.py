@@ -112,9 +112,9 @@ def _is_native(windows: Windows) -> bool:
 
 
 def _is_native_on_cuda(depth: int, windows: Windows) -> bool:
-    """Tell whether to convolve natively on CUDA; products of single elements are as fast without patches."""
+    """Tell whether to convolve natively on CUDA; without patches and transposition a product is as fast."""
     is_small = len(windows.sizes) == 2 and windows.groups == 1 and depth <= LONGEST_FLOAT_SUM
-    return is_small and (windows.taps > 1 or windows.strides != (1, 1))
+    return is_small and (windows.taps > 1 or windows.strides != (1, 1) or not windows.channels_last)
 
 
 def _of_patches(product: Kernel, windows: Windows, cpu: Form | None = None) -> Kernel:
