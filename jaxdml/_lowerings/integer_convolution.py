@@ -112,9 +112,9 @@ def _is_native(windows: Windows) -> bool:
 
 
 def _is_native_on_cuda(depth: int, windows: Windows) -> bool:
-    """Tell whether to convolve natively on CUDA; products of single elements are as fast without patches."""
+    """Tell whether to convolve natively on CUDA; without patches and transposition a product is as fast."""
     is_small = len(windows.sizes) == 2 and windows.groups == 1 and depth <= LONGEST_FLOAT_SUM
-    return is_small and (windows.taps > 1 or windows.strides != (1, 1))
+    return is_small and (windows.taps > 1 or windows.strides != (1, 1) or not windows.channels_last)
 
 
 def _of_patches(product: Kernel, windows: Windows, cpu: Form | None = None) -> Kernel:
@@ -144,7 +144,7 @@ def _on_cpu(windows: Windows, method: str, x: jax.Array, zx: Zero, w: jax.Array,
         filters = (filter_columns if windows.channels_last else filter_rows)(w, windows.groups)
         sums = None if zx is None else sums_of_filters(filters, windows)
         native = method == "native_convolution"
-        compute = _with(partial(_part, windows, native), w if native else filters, sums, zx, zw)
+        compute = _with(partial(_part, windows, native), filters, sums, zx, zw)
     outputs = math.prod(windows.counts(x.shape)) * w.shape[0]
     size = _images_per_part(x.shape[0], outputs)
     return PerPart(compute, x.reshape(max(1, x.shape[0]) // max(1, size), size, *x.shape[1:]))
@@ -158,11 +158,16 @@ def _part(
     windows: Windows, native: bool, filters: jax.Array, sums: Zero, zx: Zero, zw: Zero, x: jax.Array
 ) -> RawProduct:
     def by_patches(x: jax.Array, w: jax.Array) -> jax.Array:
-        return patch_sums(x, filter_columns(w, 1), windows)
+        return patch_sums(x, w.reshape(1, windows.taps * channels, w.shape[3]), windows)
 
     channels = x.shape[windows.channel_axis]
     x = padded(x, zx, windows)
-    total = native_sums(x, filters, windows, jnp.int32, by_patches) if native else patch_sums(x, filters, windows)
+    if native:
+        # Transposed here, in a loop or a branch, the filters would become a convolution without a fast kernel.
+        w = filters.reshape(*windows.sizes, channels, filters.shape[2])
+        total = native_sums(x, w, windows, jnp.int32, by_patches)
+    else:
+        total = patch_sums(x, filters, windows)
     return corrected(total, sums, zx, zw, x, windows, windows.taps * channels // windows.groups)
 
 
@@ -175,10 +180,13 @@ def _natively_on_cuda(windows: Windows, x: jax.Array, zx: Zero, w: jax.Array, zw
     last = windows._replace(channels_last=True)
 
     def by_patches(x: jax.Array, w: jax.Array) -> jax.Array:
-        return patch_product(integer_product.product_on_gpu, x, None, w, None, last).product
+        return patch_product(
+            integer_product.product_on_gpu, x, None, jnp.transpose(w, (3, 2, 0, 1)), None, last
+        ).product
 
     x = padded(x, zx, windows)
-    total = native_sums(x if windows.channels_last else jnp.moveaxis(x, 1, -1), w, last, jnp.float32, by_patches)
+    kernel = jnp.transpose(w, (2, 3, 1, 0))
+    total = native_sums(x if windows.channels_last else jnp.moveaxis(x, 1, -1), kernel, last, jnp.float32, by_patches)
     sums = None if zx is None else jnp.sum(w, axis=(1, 2, 3), dtype=jnp.int32)
     in_order = total if windows.channels_last else jnp.moveaxis(total, -1, 1)
     return corrected(in_order, sums, zx, zw, x, windows, windows.taps * w.shape[1])

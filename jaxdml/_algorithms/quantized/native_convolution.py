@@ -17,7 +17,7 @@ def native_sums(
     summed: Any,
     otherwise: Callable[[jax.Array, jax.Array], jax.Array],
 ) -> jax.Array:
-    """Return the int32 sums of products of padded int8 ``[N, H, W, C]`` and filters ``[O, C, *sizes]``, in one group.
+    """Return the int32 sums of products of padded int8 ``[N, H, W, C]`` and filters ``[H, W, C, O]``, in one group.
 
     If ``jax.vmap`` maps over the filters, JAX makes one convolution of several groups of them, which XLA gets wrong.
     ``otherwise`` takes the place of the convolution then.
@@ -35,7 +35,7 @@ def native_sums(
         # The barriers keep what comes before and after out of the convolution, which would then have no fast kernel.
         total = lax.conv_general_dilated(
             lax.optimization_barrier(x),  # type: ignore[no-untyped-call]
-            lax.transpose(w, (2, 3, 1, 0)),
+            w,
             windows.strides,
             "VALID",
             rhs_dilation=windows.dilations,
