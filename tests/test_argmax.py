@@ -189,20 +189,29 @@ def test_an_index_dtype_has_to_count_the_elements():
             assert got.dtype == np.uint64
 
 
-def lowered(platform, **options):
-    shape = jax.ShapeDtypeStruct((4, 3000), np.float32)
-    return jax.jit(partial(jaxdml.argmax, **options)).trace(shape).lower(lowering_platforms=(platform,)).as_text()
+def lowered(platform, shape=(4, 3000), dtype="float32", **options):
+    x = jax.ShapeDtypeStruct(shape, dtype)
+    return jax.jit(partial(jaxdml.argmax, **options)).trace(x).lower(lowering_platforms=(platform,)).as_text()
 
 
 @pytest.mark.parametrize(
-    ("platform", "method"), [("cpu", "greatest_chunk"), ("cuda", "pair_reduction"), ("tpu", "two_reductions")]
+    ("platform", "shape", "dtype", "method"),
+    [
+        ("cuda", (9, 64, 9), "float32", "pair_reduction"),
+        *(("cpu", (4, 3000), "float32", "greatest_chunk"), ("tpu", (4, 3000), "float32", "two_reductions")),
+        *(("cuda", (4, 3000), "float32", "pair_reduction"), ("cuda", (4, 128), "float32", "two_reductions")),
+        *(("cuda", (4, 129), "float32", "pair_reduction"), ("cuda", (4, 512), "int8", "two_reductions")),
+        *(("cuda", (2**15, 2**10), "float16", "greatest_chunk"), ("cuda", (2**14, 2**10), "int8", "pair_reduction")),
+        ("cuda", (2**15, 2**10), "float32", "pair_reduction"),
+    ],
 )
-def test_each_platform_has_its_method(platform, method):
+def test_each_platform_has_its_method(platform, shape, dtype, method):
     def counts(text):
         return [text.count(word) for word in ("stablehlo.reduce", "stablehlo.gather", "optimization_barrier")]
 
-    found = {name: counts(lowered(platform, implementation=name)) for name in METHODS}
-    assert counts(lowered(platform)) == found[method]
+    axis = 1 if len(shape) == 3 else -1
+    found = {name: counts(lowered(platform, shape, dtype, axis=axis, implementation=name)) for name in METHODS}
+    assert counts(lowered(platform, shape, dtype, axis=axis)) == found[method]
     assert len(set(map(tuple, found.values()))) == len(METHODS)
 
 

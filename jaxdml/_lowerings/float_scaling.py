@@ -58,8 +58,8 @@ def _of_one_word(sums: Accumulator, by: Scaling, dtype: jnp.dtype, refusal: str)
     plainly = partial(_plainly, shape=sums.shape, dtype=dtype)
     exactly = Kernel(partial(_exactly, shape=sums.shape, dtype=dtype), gpu=plainly)
     scaling = exactly._replace(cpu=partial(_usual_or_any, shape=sums.shape, dtype=dtype))
-    # Forms for XLA's partitioning must not refer to the operands, which belong to the trace of the caller.
-    product, partitioned = sums.product, sums.partitioned
+    # Forms for XLA's partitioning and derivatives must not refer to operands, which belong to the trace of the caller.
+    product, partitioned, without_operands = sums.product, sums.partitioned, sums._replace(operands=())
 
     @jax.custom_jvp
     def scaled(operands: Any, by: Scaling) -> Any:
@@ -72,7 +72,7 @@ def _of_one_word(sums: Accumulator, by: Scaling, dtype: jnp.dtype, refusal: str)
     @scaled.defjvp
     def _(primals: Any, tangents: Any) -> Any:
         (operands, by), (_, of) = primals, tangents
-        whole = total(sums._replace(operands=operands), refusal).astype(jnp.float32)
+        whole = total(without_operands._replace(operands=operands), refusal).astype(jnp.float32)
         return jax.jvp(lambda by: _of_whole(whole, by, dtype), (by,), (of,))
 
     result: jax.Array = scaled(sums.operands, by)

@@ -164,7 +164,7 @@ def _in_slices(operands: Operands, longest: int, only_cpu: bool, refusal: str) -
         return in_slices(product, operands)
 
     def partitioned(devices: int, *operands: Any) -> tuple[jax.Array, jax.Array]:
-        product = Kernel(cpu=unmerged_dot) if only_cpu else Kernel(unmerged_dot, gpu=partial(_on_gpus, 1))
+        product = Kernel(cpu=unmerged_dot) if only_cpu else Kernel(unmerged_dot, gpu=partial(_on_gpus, 1, devices))
         a, za, b, zb = operands
         parts = split_along_k(a, za, b, zb, math.gcd(a.shape[-1], devices))
         return carried(*(part.sum(axis=-3) for part in in_slices(product, parts)))
@@ -191,19 +191,25 @@ def partitioned_product(only_cpu: bool, devices: int) -> Kernel:
     """Return the product for a program that XLA partitions over so many devices."""
     if only_cpu:
         return Kernel(cpu=_shifted(unmerged_dot, as_uint8))
-    return Kernel(_shifted(unmerged_dot), gpu=_shifted(partial(_on_gpus, devices)))
+    return Kernel(_shifted(unmerged_dot), gpu=_shifted(partial(_on_gpus, devices, devices)))
 
 
-def _on_gpus(devices: int, a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None) -> RawProduct:
-    """Avoid the int8 products with a small K, as ``_on_gpu`` does, on each of several devices that may share K."""
+def _on_gpus(
+    shards: int, devices: int, a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None
+) -> RawProduct:
+    """Avoid the int8 products with a small K, as ``_on_gpu`` does, on each of several devices.
+
+    K may be divided into so many ``shards``, and the matrices between so many ``devices``.
+    """
     k = a.shape[-1]
     if not is_static(k):
         return unmerged_dot(a, za, b, zb, deep_dot)
-    segments = math.gcd(k, devices)
+    segments = math.gcd(k, shards)
+    multiply = partial(float_dot, devices=devices)
     if k <= LONGEST_FLOAT_SUM:
-        return unmerged_dot(a, za, b, zb, float_dot)
+        return unmerged_dot(a, za, b, zb, multiply)
     if k <= segments * LONGEST_FLOAT_SUM:
-        return sum_of_segments(a, za, b, zb, float_dot, segments)
+        return sum_of_segments(a, za, b, zb, multiply, segments)
     return unmerged_dot(a, za, b, zb)
 
 

@@ -14,6 +14,7 @@ from jax import lax
 from jaxdml._algorithms.bits import bits_of
 from jaxdml._algorithms.quantized.packed_matrix import PackedMatrix, Right, column_sums, matrix_of
 from jaxdml._algorithms.quantized.raw_product import RawProduct, with_corrections, with_merged_rows
+from jaxdml._base.shapes import is_static
 
 LONGEST_FLOAT_SUM = 2**24 // 128**2
 """The greatest K whose sums of int8 products are at most 2**24: float32 holds every integer up to that."""
@@ -22,13 +23,25 @@ _ALIGNMENT = 16
 """Every size is padded to a multiple of so many bytes, one load of a tensor core's operand."""
 
 
-def float_dot(a: jax.Array, b: jax.Array, by_columns: bool = False) -> jax.Array:
+_LEAST_OF_BFLOAT16 = 256
+"""How many elements ``a`` and ``b`` must have together, without batch dimensions, to be multiplied as bfloat16.
+
+XLA's GPU backend multiplies less than ``xla_gpu_gemm_rewrite_size_threshold`` elements, 100, one by one, and for some
+orders of their dimensions it rounds each product to bfloat16. The rest is a margin, which costs no time."""
+
+
+def float_dot(a: jax.Array, b: jax.Array, by_columns: bool = False, devices: int = 1) -> jax.Array:
     """Multiply as bfloat16, which holds every int8 number, summed in float32, which holds every sum: nothing rounds.
 
-    K must be at most ``LONGEST_FLOAT_SUM``.
+    Small matrices are multiplied as float32, which holds every product too. ``devices`` is how many may divide the
+    matrices between them. K must be at most ``LONGEST_FLOAT_SUM``.
     """
+    sizes = *a.shape[-2:], b.shape[-2 if by_columns else -1]
+    rows, depth, columns = (size if is_static(size) else 1 for size in sizes)
+    small = (rows + columns) * depth < devices * _LEAST_OF_BFLOAT16
+    precision, dtype = ("highest", jnp.float32) if small else (None, jnp.bfloat16)
     multiply = partial(jnp.einsum, "...mk,...nk->...mn") if by_columns else jnp.matmul
-    product = multiply(a.astype(jnp.bfloat16), b.astype(jnp.bfloat16), preferred_element_type=jnp.float32)
+    product = multiply(a.astype(dtype), b.astype(dtype), precision=precision, preferred_element_type=jnp.float32)
     return product.astype(jnp.int32)
 
 

@@ -77,9 +77,22 @@ def _find(x: jax.Array, axis: int, rule: Rule, lengths: Lengths) -> tuple[jax.Ar
     start = jnp.minimum(number.astype(dtype) * dtype.type(chunk), dtype.type(n - chunk))
     start = jnp.expand_dims(start, axis)
     places = start + lax.broadcasted_iota(dtype, (*x.shape[:axis], chunk, *x.shape[axis + 1 :]), axis)
-    inside = jnp.take_along_axis(x, places, axis, mode="promise_in_bounds")
+    inside = _taken(x, places, axis)
     equal = extreme_keys(_barrier(inside), rule) == jnp.expand_dims(greatest, axis)
     return greatest, first_or_last(equal, places, (axis,), rule)
+
+
+def _taken(x: jax.Array, places: jax.Array, axis: int) -> jax.Array:
+    """Take the elements at ``places`` along an axis, which may have more elements than int32 counts."""
+    others = tuple(d for d in range(x.ndim) if d != axis)
+    numbers = lax.GatherDimensionNumbers(
+        offset_dims=(),
+        collapsed_slice_dims=(axis,),
+        start_index_map=(axis,),
+        operand_batching_dims=others,
+        start_indices_batching_dims=others,
+    )
+    return lax.gather(x, places[..., None], numbers, (1,) * x.ndim, mode="promise_in_bounds")
 
 
 def _greatest_key(x: jax.Array, axis: int, rule: Rule, lanes: int) -> jax.Array:
