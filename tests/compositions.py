@@ -45,7 +45,7 @@ FEW = (
     *("leak_checks", "donation", "x64", "exported"),
 )
 """What is tested of every operator. Those that stand for a kernel have all there is, and so has the thorough profile
-of those that share the kernel."""
+of those that share the kernel. Where each is tested, tests/turns.py says."""
 
 
 @dataclass(frozen=True)
@@ -275,9 +275,11 @@ COMPOSITIONS["packed_product"] = replace(
     mapped={"b": (3, 4), "zero_points": (2, 6, 8)},
     mapped_on_meshes={"b": (3, 4)},
     columns=(
-        *("jit", "jit_rows_and_columns", "jit_rows", "cond", "vmap_nested", "vmap_b", "vmap_zero_points", "checkpoint"),
-        *("implementations", "leak_checks", "x64", "exported"),
+        *("jit", "jit_rows_and_columns", "jit_rows", "vmap_nested", "vmap_b", "vmap_zero_points"),
+        *("implementations", "leak_checks", "exported"),
+        *(("cond", "checkpoint", "x64") if THOROUGH else ()),
     ),
+    every_column=False,
 )
 
 
@@ -305,6 +307,9 @@ COMPOSITIONS["gather"] = Composition(
         *("linearize", "checkpoint", "checkify_index", "leak_checks", "donation", "x64", "exported"),
     ),
 )
+_GATHERS = "jit", "jit_indices", "vmap_nested", "vmap_x", "vmap_indices", "checkpoint", "leak_checks", "exported"
+"""What is tested of the others, which share the kernel."""
+
 COMPOSITIONS["gather_elements"] = replace(
     COMPOSITIONS["gather"],
     draw=partial(_gathered, shape=(4, 4), indices=(4, 4)),
@@ -314,6 +319,7 @@ COMPOSITIONS["gather_elements"] = replace(
         "columns": Layout((P(None, "y"), P(None, "y")), (P(None, "y"),), independent=True),
     },
     derivative=partial(_read, "gather_elements"),
+    columns=COMPOSITIONS["gather"].columns if THOROUGH else _GATHERS,
 )
 COMPOSITIONS["gather_nd"] = replace(
     COMPOSITIONS["gather"],
@@ -325,6 +331,7 @@ COMPOSITIONS["gather_nd"] = replace(
         "columns": Layout((P(None, None, "x"), P()), (P(None, None, "x"),), independent=True),
     },
     derivative=partial(_read, "gather_nd"),
+    columns=COMPOSITIONS["gather"].columns if THOROUGH else ("jit_both", *_GATHERS),
 )
 
 
@@ -356,7 +363,10 @@ COMPOSITIONS["matrix_multiply_integer_to_float"] = Composition(
     differentiable=(1, 4, 6),
     derivative=_scaled,
     mapped={"scales_and_bias": (1, 4, 6)},
-    columns=("jit", "jit_rows_and_columns", "cond", "vmap_scales_and_bias", "vjp", "leak_checks", "x64", "exported"),
+    columns=(
+        *("jit", "jit_rows_and_columns", "vmap_scales_and_bias", "vjp", "leak_checks", "exported"),
+        *(("cond", "x64") if THOROUGH else ()),
+    ),
 )
 COMPOSITIONS["quantize_linear"] = Composition(
     draw=lambda rng, tame: (
@@ -391,8 +401,8 @@ COMPOSITIONS["dequantize_linear"] = Composition(
     mapped={"x": (0,), "scales": (1,), "zero_points": (2,)},
     mapped_on_meshes={"scales": (1,)},
     columns=(
-        *("jit", "jit_rows", "cond", "vmap_nested", "vmap_x", "vmap_scales", "vmap_zero_points", "jvp", "vjp"),
-        *("leak_checks", "x64", "exported"),
+        *("jit", "jit_rows", "vmap_nested", "vmap_scales", "vmap_zero_points", "vjp", "leak_checks", "exported"),
+        *(("cond", "vmap_x", "jvp", "x64") if THOROUGH else ()),
     ),
 )  # fmt: skip
 COMPOSITIONS["dynamic_quantize_linear"] = Composition(
@@ -454,7 +464,10 @@ COMPOSITIONS["convolution_integer"] = Composition(
         "images": Layout((P("x"), P(), P(), P()), (P("x"),), independent=True),
     },
     options=_OPTIONS_OF_CONVOLUTIONS,
-    methods=tuple(name for name in integer_convolution.METHODS if ON_CPU or name not in integer_convolution.ONLY_ON),
+    # The other methods need channels last, or filters of one channel: tests/test_convolutions.py.
+    methods=tuple(
+        name for name in integer_convolution.METHODS if name in COMPOSITIONS["quantized_linear_matrix_multiply"].methods
+    ),
     differentiable=(),
     mapped={"x": (0,), "w": (2,), "zero_points": (1, 3)},
     mapped_on_meshes={"x_and_zero_points": (0, 1, 3), "w": (2,)},
@@ -475,7 +488,10 @@ COMPOSITIONS["quantized_linear_convolution"] = Composition(
     options=_OPTIONS_OF_CONVOLUTIONS,
     methods=COMPOSITIONS["convolution_integer"].methods,
     differentiable=(1, 4, 7),
-    columns=(*("jit", "jit_images_and_filters", "vmap_nested", "leak_checks", "donation", "x64", "exported"),),
+    columns=(
+        *("jit", "jit_images_and_filters", "vmap_nested", "leak_checks", "exported"),
+        *(("donation", "x64") if THOROUGH else ()),
+    ),
 )
 COMPOSITIONS["quantized_linear_add"] = Composition(
     draw=_added,
@@ -510,8 +526,8 @@ COMPOSITIONS["quantized_linear_average_pooling"] = Composition(
     mapped={"x_and_scales": (0, 1, 3), "zero_points": (2, 4)},
     mapped_on_meshes={"x_and_scales": (0, 1, 3)},
     columns=(
-        *("jit", "jit_rows", "cond", "vmap_nested", "vmap_x_and_scales", "vmap_zero_points"),
-        *("leak_checks", "x64", "exported"),
+        *("jit", "jit_rows", "vmap_nested", "vmap_x_and_scales", "vmap_zero_points", "leak_checks", "exported"),
+        *(("cond", "x64") if THOROUGH else ()),
     ),
 )
 """By the operator's name, or by that of another way to call it."""

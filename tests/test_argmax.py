@@ -18,6 +18,7 @@ from jaxdml._lowerings import extremes
 from tests import meshes
 from tests.grids import OneOf, grid
 from tests.laws import assert_same_bits
+from tests.quick import quick
 from tests.strategies import DATA, FLOATS, INTEGERS, WIDE, data, seeds
 
 BOTH = ("argmax", "argmin")
@@ -94,6 +95,7 @@ def test_three_rounds_agree_with_the_oracle(dtype, name, last):
     agrees(x, names=(name,), lasts=(last,), methods=(None,))
 
 
+@quick
 @grid(dtype=WIDE, name=[OneOf(*BOTH)], last=[OneOf(False, True)], index_dtype=[OneOf("uint32", "int64", "uint64")])
 def test_64_bit_dtypes_agree_with_the_oracle(dtype, name, last, index_dtype):
     with jax.enable_x64(True):
@@ -101,6 +103,7 @@ def test_64_bit_dtypes_agree_with_the_oracle(dtype, name, last, index_dtype):
         agrees(x, index_dtype=index_dtype, names=(name,), lasts=(last,))
 
 
+@quick
 def test_every_axis_of_every_rank():
     x = data("few distinct", 3, (2, 5, 3), np.float32)
     axes = [0, 1, 2, -1, -3, (1,), (0, 1), (1, 0), (-1, 0), (2, 1), (0, 1, 2), (2, 0, 1)]
@@ -141,6 +144,7 @@ def test_nans_come_first_zeros_tie_and_subnormals_do_not(dtype):
         assert got.tolist() == [39 if of_last else 3] * len(nans) + (last if of_last else first)[name], (name, method)
 
 
+@quick
 @pytest.mark.parametrize("name", BOTH)
 def test_empty_batches_give_empty_answers(name):
     for shape, axis in (((0, 4), -1), ((3, 0, 4), (0, 2)), ((4, 0), 0)):
@@ -149,11 +153,13 @@ def test_empty_batches_give_empty_answers(name):
         assert got.size == 0
 
 
+@quick
 def test_no_axis_gives_zeros():
     assert_same_bits(jaxdml.argmax(np.ones((2, 3), np.int8), axis=()), np.zeros((2, 3), np.uint32))
     assert_same_bits(jaxdml.argmin(np.float32(3), axis=(), index_dtype="int32"), np.zeros((), np.int32))
 
 
+@quick
 def test_the_derivative_is_zero():
     x = data("few distinct", 1, (3, 5), np.float32)
 
@@ -166,6 +172,7 @@ def test_the_derivative_is_zero():
     assert jax.jvp(jaxdml.argmax, (x,), (x,))[1].dtype == jax.dtypes.float0
 
 
+@quick
 def test_vmap_is_a_loop():
     x = data("few distinct", 4, (5, 33, 18), np.float32)
     got = jax.jit(jax.vmap(partial(jaxdml.argmin, axis=0), in_axes=2))(x)
@@ -173,6 +180,7 @@ def test_vmap_is_a_loop():
         assert_same_bits(one, reference.argmin(of, axis=0))
 
 
+@quick
 def test_an_index_dtype_has_to_count_the_elements():
     long = jax.ShapeDtypeStruct((2**16, 2**15 + 1), np.int8)
     whole = partial(jaxdml.argmax, axis=(0, 1))
@@ -194,6 +202,7 @@ def lowered(platform, shape=(4, 3000), dtype="float32", **options):
     return jax.jit(partial(jaxdml.argmax, **options)).trace(x).lower(lowering_platforms=(platform,)).as_text()
 
 
+@quick
 @pytest.mark.parametrize(
     ("platform", "shape", "dtype", "method"),
     [
@@ -227,6 +236,7 @@ def test_one_method_needs_to_know_the_length():
         assert_same_bits(exported.call(x), reference.argmax(x, axis=axis))
 
 
+@quick
 @meshes.needs_devices
 @pytest.mark.parametrize(
     ("name", "last", "keepdims", "axis"), [("argmax", False, True, (2, 0)), ("argmin", True, False, (0, 2))]
@@ -284,6 +294,7 @@ ERRORS = {
 }  # fmt: skip
 
 
+@quick
 @pytest.mark.parametrize("name", ERRORS)
 def test_bad_options_are_refused(name):
     thunk, error, rule, advice = ERRORS[name]
@@ -292,6 +303,7 @@ def test_bad_options_are_refused(name):
     assert str(caught.value) == f"jaxdml.argmax: {rule}\n  x: float32[2, 5]\n  {advice}"
 
 
+@quick
 @pytest.mark.parametrize(
     ("x", "axis", "error", "message"),
     [

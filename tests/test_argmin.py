@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import jaxdml
+from tests.quick import quick
 
 
 def test_a_nan_is_chosen_where_top_k_takes_the_least_number():
@@ -18,6 +19,7 @@ def test_the_smallest_integer_is_the_least():
     assert (int(jaxdml.argmin(x)), int(jaxdml.argmax(x))) == (2, 1)
 
 
+@quick
 def test_an_error_names_the_operator():
     with pytest.raises(ValueError, match=r"^jaxdml.argmin: axis 0 must have elements to choose from"):
         jaxdml.argmin(np.zeros(0, np.float32))

@@ -19,7 +19,7 @@ from tests.laws import assert_same_bits
 from tests.operators import OPERATORS
 from tests.placements import CASES, layouts_of, placed_program, put
 from tests.quick import compiled
-from tests.transformations import takes_part, transformations_of
+from tests.turns import programs_of, takes_part, turn
 
 
 def assert_all_same(got, want):
@@ -37,11 +37,10 @@ def errors_of(function, *arguments):
 
 def cells_of(name, placement):
     """Return the transformations of an operator there, as they are compiled in one program."""
-    layouts = layouts_of(name, placement)
-    makers = transformations_of(name, placement, layouts)
+    main = next(iter(layouts_of(name, placement).values()), None)
     return {
-        column: make(name, next(iter(layouts.values())))
-        for column, make in makers.items()
+        column: make(name, main)
+        for column, make in programs_of(name, placement).items()
         if takes_part(name, column, placement) and impossible(name, column, placement) is None
     }
 
@@ -96,7 +95,7 @@ EVERY = [
     pytest.param(name, column, case.values[0], id=f"{name}-{column}-{case.id}", marks=case.marks)
     for name in dict.fromkeys((*OPERATORS, *COMPOSITIONS))
     for case in CASES
-    for column in (*transformations_of(name, case.values[0], layouts_of(name, case.values[0])), *CALLS)
+    for column in (*programs_of(name, case.values[0]), *CALLS)
     if COMPOSITIONS[name].has(column)
 ]
 CELLS = [cell for cell in EVERY if takes_part(*cell.values)]
@@ -121,9 +120,14 @@ def test_composition(name, column, placement):
 
 
 def test_what_several_operators_have_at_a_placement_one_of_them_has_there():
-    turns = {name: number % 2 for number, name in enumerate(COMPOSITIONS)}
     possible, tested = defaultdict(set), defaultdict(set)
     for every, cells in ((possible, EVERY), (tested, CELLS)):
         for name, column, placement in (cell.values for cell in cells):
-            every[column, placement].add(turns[name])
+            if COMPOSITIONS[name].every_column:
+                every[column, placement].add(turn(name, "") % 2)
     assert {both for both, of in possible.items() if len(of) == 2} <= set(tested)
+
+
+def test_an_operator_that_shares_a_kernel_has_each_of_its_columns_somewhere():
+    every, tested = ({cell.values[:2] for cell in cells} for cells in (EVERY, CELLS))
+    assert every == tested

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import jaxdml
+from tests.quick import quick
 
 X, W = np.zeros((2, 4, 5, 6), np.uint8), np.zeros((6, 4, 3, 2), np.int8)
 ONE = np.float32(1)
@@ -127,6 +128,7 @@ REFUSALS = {
 }  # fmt: skip
 
 
+@quick
 @pytest.mark.parametrize("name", REFUSALS)
 def test_refuses_with_the_whole_text(name):
     call, error, rule, operands, advice = REFUSALS[name]
@@ -138,6 +140,7 @@ def test_refuses_with_the_whole_text(name):
     assert re.fullmatch(r"jaxdml\.\w+: [^\n]+\.\n  [^\n]+\n  [^\n]+\.", text)  # Three lines, two of them sentences.
 
 
+@quick
 def test_a_window_that_does_not_fit_is_refused():
     for options in ({"dilations": (1, 9)}, {"w": W[:, :, :0]}):
         with pytest.raises(ValueError, match=r"must have 1 to|must reach"):

@@ -16,6 +16,7 @@ from jaxdml._cases._convolving import CHANNELS_LAST
 from tests.directml_descs import INT8, UINT8, tensor
 from tests.grids import OneOf, grid
 from tests.laws import assert_same_bits
+from tests.quick import quick
 from tests.strategies import seeds
 from tests.test_quantized_linear_matrix_multiply import METHODS, ON_CPU, QUANTIZED, integers
 
@@ -124,6 +125,7 @@ def test_the_oracle_is_what_stock_jax_computes_in_floats(kind):
 
 
 # 33,025 is the greatest number of products of 255 * 255 that int32 holds.
+@quick
 @grid(
     method=[OneOf(*METHODS)], x=[OneOf(*QUANTIZED)], w=[OneOf(*QUANTIZED)], channels=[6_605, OneOf(6_606, 14_000)],
 )  # fmt: skip
@@ -157,6 +159,7 @@ EMPTY = {
 }
 
 
+@quick
 @pytest.mark.parametrize("kind", EMPTY)
 def test_empty_dimensions_and_single_windows(kind):
     of_x, of_w, options, shape = EMPTY[kind]
@@ -166,6 +169,7 @@ def test_empty_dimensions_and_single_windows(kind):
     assert_same_bits(got, reference.convolution_integer(*given, **options))
 
 
+@quick
 @grid(axes=[(0, None, None, 0), (None, None, 4, None), (3, 0, 1, 1)])
 def test_vmap_over_any_argument_is_a_loop(axes):
     rng = np.random.default_rng(0)
@@ -179,6 +183,7 @@ def test_vmap_over_any_argument_is_a_loop(axes):
         assert_same_bits(got[i], reference.convolution_integer(*one, **options))
 
 
+@quick
 @pytest.mark.parametrize("x64", [False, True])
 def test_python_numbers_are_zero_points_of_the_dtype_of_their_array(x64):
     x, w = np.uint8([[[9, 255]]]), np.int8([[[-7, 127]]])
@@ -188,12 +193,14 @@ def test_python_numbers_are_zero_points_of_the_dtype_of_their_array(x64):
     assert got.tolist() == [[[(9 - 200) * (-7 + 3) + (255 - 200) * (127 + 3)]]]
 
 
+@quick
 def test_options_may_be_numpy_integers_and_lists():
     x, w = np.ones((1, 2, 5, 5), np.int8), np.ones((2, 2, 2, 2), np.int8)
     got = convolve(x, None, w, None, strides=[np.int64(2), 1], start_padding=np.array([1, 0]), group_count=np.int8(1))
     assert_same_bits(got, reference.convolution_integer(x, None, w, None, strides=(2, 1), start_padding=(1, 0)))
 
 
+@quick
 def test_nothing_flows_back_from_a_result():
     w = np.ones((2, 2, 2), np.int8)
 

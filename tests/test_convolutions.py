@@ -16,6 +16,7 @@ from jaxdml._lowerings import integer_convolution as kernel
 from jaxdml._lowerings import integer_product
 from jaxdml._lowerings.requantization import FEW_OUTPUTS
 from tests.laws import assert_same_bits
+from tests.quick import quick
 
 PLATFORMS = ["cpu", "cuda", "rocm", "tpu"]
 LAST = {"dimension_numbers": CHANNELS_LAST}
@@ -103,6 +104,7 @@ def test_doubtful_outputs_are_rounded_exactly_part_by_part(bias):
     assert_same_bits(got, want)
 
 
+@quick
 def test_mapping_over_filters_makes_no_convolution_of_groups():
     x, w = bytes_of(0, "int8", 2, 5, 5, 16), bytes_of(1, "int8", 3, 2, 2, 16, 17)
     convolve = partial(jaxdml.convolution_integer, **LAST)
@@ -117,6 +119,7 @@ def test_mapping_over_filters_makes_no_convolution_of_groups():
     assert_same_bits(jax.jit(over_images)(images), np.stack([want[0], want[0][::-1]]))
 
 
+@quick
 @pytest.mark.parametrize("platform", PLATFORMS)
 def test_platforms_convolve_natively_only_where_that_is_exact(platform):
     def text(shape, filters, **options):

@@ -10,6 +10,7 @@ from jaxdml import reference
 from jaxdml._cases._quantizing import dtype_of, scales, special
 from tests.grids import OneOf, grid
 from tests.laws import assert_same_bits
+from tests.quick import quick
 from tests.strategies import data
 
 dequantize = jax.jit(jaxdml.dequantize_linear, static_argnames=("axis", "block_size"))
@@ -99,6 +100,7 @@ def test_one_element_and_none():
     agrees(np.zeros((0, 3), np.int8), np.ones((1, 3), np.float16))
 
 
+@quick
 @pytest.mark.parametrize("x64", [False, True])
 def test_python_numbers_are_float32_scales(x64):
     x = np.int8([35, -125, 8])
@@ -107,6 +109,7 @@ def test_python_numbers_are_float32_scales(x64):
         assert_same_bits(call(x, 0.1, 3), reference.dequantize_linear(x, np.float32(0.1), np.int8(3)))
 
 
+@quick
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_the_derivative_is_the_difference(dtype):
     x, scale = np.uint8([[7, 250, 128], [0, 3, 130]]), np.asarray([[0.5], [2]], dtype_of(dtype))
@@ -130,6 +133,7 @@ D = "jaxdml.dequantize_linear: "
 X = np.zeros((2, 5), np.int8)
 
 
+@quick
 @pytest.mark.parametrize(
     ("given", "rule", "shown", "advice"),
     [

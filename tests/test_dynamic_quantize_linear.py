@@ -14,6 +14,7 @@ from jaxdml._cases._quantizing import dtype_of
 from jaxdml._cases.dynamic_quantize_linear import _MAKERS
 from tests import meshes
 from tests.laws import assert_same_bits
+from tests.quick import quick
 
 quantize = jax.jit(jaxdml.dynamic_quantize_linear, static_argnames="output_dtype")
 
@@ -59,6 +60,7 @@ def test_a_range_has_this_scale_and_zero_point(which):
     assert got.output[: len(values)].tolist() == output
 
 
+@quick
 def test_an_empty_array_has_the_range_of_0():
     got = quantize(np.zeros((0, 3), np.float32), output_dtype="int8")
     assert (got.scale, got.zero_point, got.output.shape) == (1, -128, (0, 3))
@@ -92,6 +94,7 @@ def test_the_range_is_that_of_all_shards(names):
     assert_agrees(lowered.compile()(meshes.put(meshes.mesh_of("explicit"), x, None, names)), x)
 
 
+@quick
 def test_an_axis_of_vmap_can_be_a_part_of_the_array():
     x = np.float32([[-3, 1], [2, 9]])
     got = jax.vmap(lambda x: jaxdml.dynamic_quantize_linear(x, axis_name="i"), axis_name="i")(x)
@@ -100,6 +103,7 @@ def test_an_axis_of_vmap_can_be_a_part_of_the_array():
     assert_same_bits(got.scale, np.stack([want[1]] * 2))
 
 
+@quick
 def test_derivatives_are_zero():
     def loss(x):
         output, scale, _ = jaxdml.dynamic_quantize_linear(x)
@@ -108,6 +112,7 @@ def test_derivatives_are_zero():
     assert_same_bits(jax.jit(jax.grad(loss))(np.float32([51, 255])), np.float32([51, 255]))
 
 
+@quick
 @pytest.mark.parametrize(
     ("error", "options", "x", "rule", "shown", "advice"),
     [

@@ -16,6 +16,7 @@ from tests.gathering import MODES, check, fill_of, mapped, refuse
 from tests.grids import OneOf, grid
 from tests.laws import assert_same_bits
 from tests.meshes import mesh_of, needs_devices, put
+from tests.quick import quick
 from tests.scattering import VALUES, any_values, few_draws, index_dtypes
 from tests.strategies import INDEX_DTYPES, WIDE, indices_for, seeds
 
@@ -76,6 +77,7 @@ def test_unsigned_indices_are_never_negative(dtype):
     assert jaxdml.gather(x, indices, mode="fill", fill_value=9).tolist() == [9, 9, 1]
 
 
+@quick
 def test_64_bit_indices_are_never_cut():
     x = np.arange(5, dtype=np.float32)
     indices = np.array([2**32 + 1, -(2**32) + 1, 2**63 - 1, -(2**63), 2**31, -(2**31) - 1, -2])
@@ -89,6 +91,7 @@ def test_64_bit_indices_are_never_cut():
     assert jaxdml.gather(x, one) == jaxdml.gather(x, indices[0]) == 4
 
 
+@quick
 @grid(dtype=[OneOf(*WIDE, np.dtype(np.complex128))], mode=[OneOf("clip", "fill")], index_dtype=[None, *INDEX_DTYPES])
 def test_64_bit_values_and_indices_with_x64(dtype, mode, index_dtype):
     with jax.enable_x64(True):
@@ -125,6 +128,7 @@ def test_half_bytes_are_read_too(dtype):
         assert_same_bits(np.asarray(got).astype(np.float32), expected.astype(np.float32))
 
 
+@quick
 @pytest.mark.parametrize("in_axes", [(0, 0), (1, None), (None, 1), (2, 1)])
 def test_vmap_is_a_loop(in_axes):
     rng = np.random.default_rng(0)
@@ -137,6 +141,7 @@ def test_vmap_is_a_loop(in_axes):
 INDICES = np.array([1, 7, -1, 1, -9], np.int32)
 
 
+@quick
 @pytest.mark.parametrize("dtype", [np.float32, jnp.bfloat16, np.complex64])
 @pytest.mark.parametrize(("mode", "expected"), [("clip", [16, 9, 0, 6]), ("fill", [0, 9, 0, 4])])
 def test_the_gradient_adds_up_what_was_read(mode, expected, dtype):
@@ -148,6 +153,7 @@ def test_the_gradient_adds_up_what_was_read(mode, expected, dtype):
     assert jax.jit(jax.grad(loss))(np.zeros(4, dtype)).tolist() == expected
 
 
+@quick
 @pytest.mark.parametrize(("mode", "reads"), [("clip", [1, 2, 0, 2]), ("fill", [0, 2, 0, 1])])
 def test_second_derivatives_add_up_too(mode, reads):
     def sum_of_cubes(x):
@@ -158,6 +164,7 @@ def test_second_derivatives_add_up_too(mode, reads):
     assert hessian[0, :, 0].tolist() == np.diag(6 * x[0] * reads).tolist()
 
 
+@quick
 def test_differentiating_changes_no_bit_and_integers_have_no_derivative():
     x = np.array([-0.0, np.nan, 1e-42], np.float32)
     value, _ = jax.jvp(partial(jaxdml.gather, indices=INDICES % 3), (x,), (x,))
@@ -200,6 +207,7 @@ def test_every_dtype_is_read_from_other_shards(dtype, columns, mode):
     assert_same_bits(got, expected)
 
 
+@quick
 @needs_devices
 def test_64_bit_values_are_read_from_other_shards():
     with jax.enable_x64(True):
@@ -209,6 +217,7 @@ def test_64_bit_values_are_read_from_other_shards():
         assert_same_bits(got, reference.gather(x, INDICES, **options))
 
 
+@quick
 @needs_devices
 def test_an_axis_without_elements_may_be_sharded():
     mesh = mesh_of("explicit")
@@ -219,12 +228,14 @@ def test_an_axis_without_elements_may_be_sharded():
     assert_same_bits(got, np.full((2, 4), 3, np.float32))
 
 
+@quick
 def test_an_axis_of_vmap_is_an_axis_too():
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     got = jax.vmap(lambda x: jaxdml.gather(x, np.array([4, -1, 0, 9]), axis_name="i"), axis_name="i")(x)
     assert got.tolist() == [[4, 5, 0, 5]] * 2
 
 
+@quick
 @needs_devices
 def test_gradients_flow_to_the_shard_that_was_read():
     mesh, weights = mesh_of("explicit"), np.float32([1, 2, 4, 8, 16])
@@ -309,6 +320,7 @@ def test_what_is_wrong_is_said_in_three_lines(why):
     refuse(wrong, error, G + rule, *lines)
 
 
+@quick
 @needs_devices
 def test_what_no_mesh_can_serve_is_refused():
     mesh = mesh_of("explicit")

@@ -15,6 +15,7 @@ from tests.gathering import MODES, check, fill_of, mapped, refuse
 from tests.grids import grid
 from tests.laws import assert_same_bits
 from tests.meshes import mesh_of, needs_devices, put
+from tests.quick import quick
 from tests.scattering import VALUES, any_values, few_draws, index_dtypes
 from tests.strategies import indices_for, seeds
 
@@ -53,6 +54,7 @@ def test_an_axis_without_elements_can_be_filled():
     assert_same_bits(got, np.full((1, 3), -5, np.int8))
 
 
+@quick
 @pytest.mark.parametrize("in_axes", [(0, 0), (1, None), (None, 2)])
 def test_vmap_is_a_loop(in_axes):
     rng = np.random.default_rng(0)
@@ -60,6 +62,7 @@ def test_vmap_is_a_loop(in_axes):
     mapped(jaxdml.gather_elements, reference.gather_elements, in_axes, x, indices)
 
 
+@quick
 @pytest.mark.parametrize(("mode", "first"), [("clip", 9), ("fill", 1)])
 def test_the_gradient_adds_up_what_was_read(mode, first):
     indices = np.array([[0, 2], [1, 0], [-9, 1]], np.int32)
@@ -71,6 +74,7 @@ def test_the_gradient_adds_up_what_was_read(mode, first):
     assert jax.jit(jax.grad(loss))(np.zeros((3, 2), np.float32)).tolist() == [[first, 4], [2, 16], [0, 8]]
 
 
+@quick
 @needs_devices
 @pytest.mark.parametrize("kind", ["auto", "explicit"])
 def test_indices_may_be_smaller_than_a_sharded_x(kind):
@@ -123,6 +127,7 @@ def test_what_does_not_fit_is_said_in_three_lines(why):
     refuse(call, TypeError, f"jaxdml.gather_elements: {rule}", *lines)
 
 
+@quick
 def test_symbolic_sizes_have_to_fit():
     n, u = jax.export.symbolic_shape("n, u")
     x, indices = jax.ShapeDtypeStruct((n, 2), np.float32), jax.ShapeDtypeStruct((u, 2), np.int32)

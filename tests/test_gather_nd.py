@@ -13,6 +13,7 @@ from tests.gathering import MODES, check, fill_of, mapped, refuse
 from tests.grids import grid
 from tests.laws import assert_same_bits
 from tests.meshes import mesh_of, needs_devices, put
+from tests.quick import quick
 from tests.scattering import VALUES, any_values, few_draws, index_dtypes
 from tests.strategies import indices_for, seeds
 
@@ -42,6 +43,7 @@ def test_gather_nd_agrees_with_the_oracle(of, dtype, mode, seed, index_dtype):
     check("gather_nd", any_values(rng, shape, dtype), indices, **options)
 
 
+@quick
 def test_an_empty_tuple_reads_the_whole():
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     assert_same_bits(jaxdml.gather_nd(x, np.zeros((4, 0), np.int32)), np.stack([x] * 4))
@@ -61,6 +63,7 @@ def test_gather_nd_reads_what_scatter_nd_wrote():
     assert_same_bits(jaxdml.gather_nd(jaxdml.scatter_nd(x, indices, updates), indices), updates)
 
 
+@quick
 @pytest.mark.parametrize("in_axes", [(0, 0), (2, None), (None, 1)])
 @pytest.mark.parametrize("batch_dims", [0, 1])
 def test_vmap_is_a_loop(in_axes, batch_dims):
@@ -71,6 +74,7 @@ def test_vmap_is_a_loop(in_axes, batch_dims):
     mapped(partial(jaxdml.gather_nd, **options), partial(reference.gather_nd, **options), in_axes, x, indices)
 
 
+@quick
 @pytest.mark.parametrize(("mode", "expected"), [("clip", [[1, 0], [4, 10]]), ("fill", [[1, 0], [0, 2]])])
 def test_the_gradient_adds_up_what_was_read(mode, expected):
     indices, weights = np.array([[0, 0], [1, 1], [1, -3], [9, 1]], np.int32), np.float32([1, 2, 4, 8])
@@ -81,6 +85,7 @@ def test_the_gradient_adds_up_what_was_read(mode, expected):
     assert jax.jit(jax.grad(loss))(np.zeros((2, 2), np.float32)).tolist() == expected
 
 
+@quick
 @needs_devices
 def test_every_indexed_dimension_and_the_batch_may_be_sharded():
     rng = np.random.default_rng(0)
@@ -130,6 +135,7 @@ def test_what_does_not_fit_is_said_in_three_lines(why):
     refuse(call, error, f"jaxdml.gather_nd: {rule}", *lines)
 
 
+@quick
 def test_empty_tuples_address_no_dimension_that_is_sharded():
     def read(x):
         return jaxdml.gather_nd(x, np.zeros((1, 0), np.int32), axis_name="i")

@@ -16,6 +16,7 @@ from jaxdml._lowerings.float_scaling import FEW_OUTPUTS
 from tests.directml_descs import FLOAT16, INT8, UINT8, tensor
 from tests.grids import OneOf, grid
 from tests.laws import assert_same_bits
+from tests.quick import quick
 from tests.strategies import data, seeds
 from tests.test_quantized_linear_matrix_multiply import (
     BATCHES,
@@ -130,6 +131,7 @@ def expected_derivatives(a, b, sa, sb, along):
     return (along * total * sb).sum(-1), (along * total * sa[:, None]).sum(-2), along.sum(-2)
 
 
+@quick
 @pytest.mark.parametrize("k", [5, 131_072])
 def test_scales_and_bias_have_the_derivatives_of_the_formula(k):
     rng = np.random.default_rng(0)
@@ -147,6 +149,7 @@ def test_scales_and_bias_have_the_derivatives_of_the_formula(k):
         np.testing.assert_array_equal(got, want)
 
 
+@quick
 def test_derivatives_of_derivatives_and_of_integers():
     a, b = np.int8([[1, 2], [3, -4]]), np.int8([[5, -6], [7, 8]])
 
@@ -164,6 +167,7 @@ def test_derivatives_of_derivatives_and_of_integers():
     np.testing.assert_array_equal(jax.jit(jax.grad(of_integers))(a.astype(np.float32)), want)
 
 
+@quick
 def test_python_numbers_become_float32():
     a, b = np.uint8([[9, 255]]), np.int8([[-7], [127]])
     with jax.enable_x64(True):
@@ -223,6 +227,7 @@ REFUSED = {
 }  # fmt: skip
 
 
+@quick
 @pytest.mark.parametrize("name", REFUSED)
 def test_refuses_with_the_whole_text(name):
     more, options, rule, shown, advice = REFUSED[name]

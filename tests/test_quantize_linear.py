@@ -12,6 +12,7 @@ from jaxdml import reference
 from jaxdml._cases._quantizing import dtype_of, near_ties, scales, special
 from tests.grids import OneOf, grid
 from tests.laws import assert_same_bits
+from tests.quick import quick
 from tests.strategies import data
 
 quantize = jax.jit(jaxdml.quantize_linear, static_argnames=("axis", "block_size", "output_dtype"))
@@ -133,6 +134,7 @@ def test_the_dtype_of_the_output():
         assert jax.eval_shape(partial(quantize, output_dtype=output_dtype), x, 1.0, zero_point).dtype == dtype
 
 
+@quick
 @pytest.mark.parametrize("x64", [False, True])
 def test_python_numbers_are_float32_scales(x64):
     x = np.float32([0.35, -1.25, 8])
@@ -155,6 +157,7 @@ def test_no_quotient_of_an_element_is_computed():
     assert not any("77" in line for line in divisions)
 
 
+@quick
 @grid(axes=[(0, None, None), (None, 0, 0), (1, 0, None)])
 def test_vmap_over_any_argument_is_a_loop(axes):
     rng = np.random.default_rng(6)
@@ -166,6 +169,7 @@ def test_vmap_over_any_argument_is_a_loop(axes):
         assert_same_bits(got[i], reference.quantize_linear(*one))
 
 
+@quick
 def test_derivatives_are_zero():
     x = np.float32([1.4, 2.6])
 
@@ -261,6 +265,7 @@ REFUSALS = {
 }  # fmt: skip
 
 
+@quick
 @pytest.mark.parametrize("why", REFUSALS)
 def test_a_refusal_says_what_to_write_instead(why):
     refused, error, rule, shown, advice = REFUSALS[why]

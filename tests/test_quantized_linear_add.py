@@ -15,6 +15,7 @@ from jaxdml import reference
 from jaxdml._algorithms.quantized.fixed_point_sum import addends, rounded_sum
 from jaxdml._lowerings.quantized_sum import FEW_OUTPUTS
 from tests.laws import assert_same_bits
+from tests.quick import quick
 from tests.test_quantized_linear_matrix_multiply import integers
 
 add = jaxdml.quantized_linear_add
@@ -143,6 +144,7 @@ def test_agrees_with_the_oracle(dtypes, wide):
         assert_same_bits(jitted(*given)[rows], want)
 
 
+@quick
 def test_parameters_broadcast():
     rng = np.random.default_rng(0)
     a, b = integers(rng, np.uint8, (2, 3, 1)), integers(rng, np.int8, (3, 4))
@@ -156,6 +158,7 @@ def test_parameters_broadcast():
     assert_same_bits(add(b[0], 0.25, 1, b[1], *ones[:1], None, 0.5, 3), add(b[0], 0.25, 1, b[1], 0.5, None, 0.5, 3))
 
 
+@quick
 @pytest.mark.parametrize("shape", [(2, 0), ()])
 def test_empty_and_scalar_arrays(shape):
     a, b = np.full(shape, 5, np.int8), np.full(shape, 4, np.int8)
@@ -171,6 +174,7 @@ def test_a_description_without_zero_points():
     assert dml.compile_operator(desc)(five, half, None, five, half, None, half, None).tolist() == [10]
 
 
+@quick
 def test_nothing_flows_back_from_a_result():
     a = np.ones(3, np.int8)
 
@@ -194,6 +198,7 @@ def refused(**given):
     return f"{caught.type.__name__}: {caught.value}".split("\n  ")
 
 
+@quick
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -227,6 +232,7 @@ def test_refusals(given, said):
     assert refused(**given) == said
 
 
+@quick
 def test_different_shardings_are_refused():
     mesh = jax.make_mesh((1, 1), ("x", "y"))
     a, b = (jax.device_put(np.zeros((2, 2), np.int8), jax.NamedSharding(mesh, jax.P(axis))) for axis in "xy")

@@ -12,6 +12,7 @@ from jaxdml import reference
 from jaxdml._algorithms.quantized.pools import LARGEST_WINDOW, Pools, window_sums
 from jaxdml._algorithms.quantized.rounded_mean import rounded_mean
 from tests.laws import assert_same_bits
+from tests.quick import quick
 from tests.test_quantized_linear_matrix_multiply import integers
 
 pool = jaxdml.quantized_linear_average_pooling
@@ -139,6 +140,7 @@ def test_one_dimension_with_the_longest_windows():
     assert window_sums(jnp.asarray(x), whole).tolist() == [[[255 * 70_000]]]
 
 
+@quick
 @pytest.mark.parametrize("shape", [(0, 2, 3), (2, 0, 3), (1, 2, 0)])
 def test_empty_arrays(shape):
     got = pool(np.zeros(shape, np.int8), 1.0, None, 1.0, 7, window=2, start_padding=2)
@@ -152,6 +154,7 @@ def test_the_mean_of_padding_alone_is_the_zero_point():
     assert pool(*given, **options, include_padding=True).tolist() == [[[9, 102]]]
 
 
+@quick
 def test_nothing_flows_back_from_a_result():
     x = np.full((1, 1, 2), 3, np.int8)
 
@@ -179,6 +182,7 @@ def refused(x=X, x_scale=S, x_zero_point=None, output_scale=S, output_zero_point
     return f"{caught.type.__name__}: {caught.value}".split("\n  ")
 
 
+@quick
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -221,6 +225,7 @@ def test_refusals(given, said):
     assert refused(**given) == said
 
 
+@quick
 def test_a_sharded_spatial_dimension_is_refused():
     mesh = jax.make_mesh((1,), ("x",))
     x = jax.device_put(X, jax.NamedSharding(mesh, jax.P(None, None, "x")))
@@ -230,6 +235,7 @@ def test_a_sharded_spatial_dimension_is_refused():
     ]  # fmt: skip
 
 
+@quick
 def test_symbolic_spatial_dimensions_are_refused():
     (n,) = jax.export.symbolic_shape("n")
     x = jax.ShapeDtypeStruct((1, 3, n, 5), "uint8")

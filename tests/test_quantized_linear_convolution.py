@@ -13,6 +13,7 @@ from jaxdml import reference
 from tests.exact_rounding import begins, one_multiply, rounded_quotients, scale_triples
 from tests.grids import OneOf, grid
 from tests.laws import assert_same_bits
+from tests.quick import quick
 from tests.strategies import seeds
 from tests.test_convolution_integer import FORMS, SHAPES, drawn, of_channels
 from tests.test_quantized_linear_matrix_multiply import METHODS, ONE, QUANTIZED, STYLES, integers, scales
@@ -118,6 +119,7 @@ def test_a_bias_may_take_the_sum_beyond_int32(sign):
     assert got[0, :, 0].tolist() == ([125, 126, 127] if sign > 0 else [-125, -126, -128])
 
 
+@quick
 @grid(method=[OneOf(*METHODS)], x=[OneOf(*QUANTIZED)], w=QUANTIZED)
 def test_no_depth_overflows(method, x, w):
     rng = np.random.default_rng(0)
@@ -158,6 +160,7 @@ def scaled(x_scale=ONE, w_scale=ONE, output_scale=ONE):
     return SMALL_X, np.float32(x_scale), None, SMALL_W, np.float32(w_scale), None, None, np.float32(output_scale), None
 
 
+@quick
 @pytest.mark.parametrize("name", ["x_scale", "w_scale", "output_scale"])
 def test_meaningless_scales_do_no_harm(name):
     for value in (0.0, -0.0, np.inf, -np.inf, np.nan):
@@ -175,6 +178,7 @@ def test_subnormal_scales_count_too(name):
         agrees(scaled(**{name: tiny, other: np.abs(tiny) * np.float32(32)}))
 
 
+@quick
 @pytest.mark.parametrize("x64", [False, True])
 def test_python_numbers_take_the_dtype_that_is_wanted(x64):
     with jax.enable_x64(x64):
@@ -186,6 +190,7 @@ def test_python_numbers_take_the_dtype_that_is_wanted(x64):
     assert_same_bits(got, want)
 
 
+@quick
 def test_vmap_over_the_parameters_is_a_loop():
     rng = np.random.default_rng(0)
     x, w = integers(rng, np.uint8, (1, 2, 5, 3)), integers(rng, np.int8, (3, 6, 2, 2))
@@ -201,6 +206,7 @@ def test_vmap_over_the_parameters_is_a_loop():
         assert_same_bits(got[i], reference.quantized_linear_convolution(*one))
 
 
+@quick
 def test_scales_have_no_derivative():
     def loss(scale):
         return convolve(SMALL_X, scale, None, SMALL_W, scale, None, None, scale).astype(jnp.float32).sum()
@@ -208,6 +214,7 @@ def test_scales_have_no_derivative():
     assert jax.jit(jax.grad(loss))(ONE) == 0
 
 
+@quick
 def test_the_oracle_refuses_meaningless_scales():
     for bad in (0, np.inf, np.nan):
         with pytest.raises((ArithmeticError, ValueError)):

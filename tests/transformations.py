@@ -7,7 +7,6 @@ and what it must return according to NumPy.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
-from zlib import crc32
 
 import jax
 import jax.numpy as jnp
@@ -360,31 +359,6 @@ def checkify_index(name, layout):
 
 def checkify_float(name, layout):
     return _checked(_tame(name, layout), checkify.float_checks, "nothing is reported")
-
-
-CALLED_EVERYWHERE = (
-    "ahead_of_time",
-    "donation",
-    "eval_shape",
-    "implementations",
-    "leak_checks",
-    "strict_promotion",
-    "x64",
-)
-"""What takes no turns: it is made of one program, is only traced, or is possible at few placements."""
-
-
-def takes_part(name: str, column: str, placement: str) -> bool:
-    """Return whether an operator that can be tested with a transformation or call there is.
-
-    On meshes most of them take turns: an operator has each on whole arrays and on blocks, with Auto axes and
-    ``axis_name`` or with Explicit ones and ``shard_map``. Another operator has the other two. The thorough profile
-    tests all.
-    """
-    if THOROUGH or placement == "one" or column in CALLED_EVERYWHERE or column.startswith(("jit", "checkify")):
-        return True
-    turn = (list(COMPOSITIONS).index(name) + crc32(column.encode())) % 2
-    return placement in (("auto", "axis_name"), ("explicit", "shard_map"))[turn]
 
 
 PARTS_OF_OTHERS = (vmap_spmd_axis_name, jvp, vjp, jacfwd, jacrev)
