@@ -200,8 +200,9 @@ def _time(ours: Callable[..., Any], stock: Callable[..., Any], arguments: Any) -
             part.block_until_ready()
         return time.perf_counter() - start
 
-    # Both are compiled. Their first run here warms up, and its time decides how many follow.
-    repeats = SLOW_REPEATS if max(seconds(ours), seconds(stock)) > SLOW_SECONDS else REPEATS
+    # The first run compiles where this thread has other settings, the second warms up and decides how many follow.
+    warm = [(seconds(ours), seconds(stock)) for _ in range(2)][-1]
+    repeats = SLOW_REPEATS if max(warm) > SLOW_SECONDS else REPEATS
     runs = [(seconds(ours), seconds(stock)) for _ in range(repeats)]
     our, their = (_spread(side) for side in zip(*runs, strict=True))
     return Timing(our, their, their.median_ms / our.median_ms, repeats)
