@@ -13,8 +13,8 @@ DTYPES = ("float32", "bfloat16", "int8")
 
 MODES = ("clip", "fill")
 
-CASES = 375
-"""How many cases of one shape a full run of the self-check draws."""
+CASES, EAGER_CASES = 375, 90
+"""How many cases of one shape a full run of the self-check draws; fewer where each is a call of its own."""
 
 
 def options_of(mode: str, name: str, **others: Any) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def options_of(mode: str, name: str, **others: Any) -> dict[str, Any]:
 def layouts(name: str, of: Sequence[tuple[str, Callable[..., Arguments], dict[str, Any], Way]]) -> tuple[Layout, ...]:
     """Return layouts in both modes, from traps, what draws them, the options beside the mode, and ways to call."""
     return tuple(
-        Layout(trap, draw, options_of(mode, name, **options), CASES, way)
+        Layout(trap, draw, options_of(mode, name, **options), EAGER_CASES if way == "eager" else CASES, way)
         for (trap, draw, options, way), mode in itertools.product(of, MODES)
     )
 

@@ -59,7 +59,7 @@ def _draw(
 def _layout(
     dtypes: tuple[str, str], trap: str, shape: tuple[int, ...], scale: _Shape, zero: _Shape, options: dict[str, Any]
 ) -> Layout:
-    return Layout(trap, partial(_draw, dtypes, (shape, scale, zero), "infinite" in trap), options, 600)
+    return Layout(trap, partial(_draw, dtypes, (shape, scale, zero), "infinite" in trap), options, 300)
 
 
 def layouts(name: str) -> tuple[Layout, ...]:

@@ -97,7 +97,7 @@ OPERATOR = Operator(
     shardings=shardings,
     sharded_dtypes=("float32",),
     calls=tuple(_calls()),
-    races=(call("races", (2048, 2048), (256, 2048), "float32"),),
+    races=(call("races", (1024, 1024), (128, 1024), "float32"),),
     small=call("overheads", (64, 16), (8, 16), "float32", origin="a small call"),
     stock=stock,
 )

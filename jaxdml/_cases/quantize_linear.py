@@ -70,7 +70,7 @@ def _layout(
     dtypes: tuple[str, str], trap: str, shape: tuple[int, ...], scale: _Shape, zero: _Shape, options: dict[str, Any]
 ) -> Layout:
     draw = partial(_draw, dtypes, (shape, scale, zero), options, "ties" in trap)
-    return Layout(trap, draw, {**options, "output_dtype": dtypes[1]}, 600)
+    return Layout(trap, draw, {**options, "output_dtype": dtypes[1]}, 300)
 
 
 def layouts(name: str) -> tuple[Layout, ...]:

@@ -43,7 +43,7 @@ def _exponents(rng: np.random.Generator, cases: int) -> tuple[Array, Array]:
     return np.where(way == 2, huge, near), np.choose(way, [other, tiny, huge + rng.integers(-2, 3, cases)])
 
 
-def _draw(dtypes: tuple[str, str, str], shape: tuple[int, ...], rng: np.random.Generator, cases: int) -> Arguments:
+def _draw(dtypes: tuple[str, str, str], shape: tuple[int, int], rng: np.random.Generator, cases: int) -> Arguments:
     """Draw sums of which many are ties.
 
     In every third case all scales are powers of two, and in another third ``a`` and ``b`` have equal mantissas. The
@@ -74,11 +74,25 @@ def _draw(dtypes: tuple[str, str, str], shape: tuple[int, ...], rng: np.random.G
     return tuple(operands)
 
 
+def _draw_broadcast(
+    dtypes: tuple[str, str, str], shape: tuple[int, int], rng: np.random.Generator, cases: int
+) -> Arguments:
+    """Draw the same sums with one row of ``b``, a scale for each row of ``a``, and no zero points of b and output."""
+    a, a_scale, a_zero, b, b_scale, _, output_scale, _ = _draw(dtypes, shape, rng, cases)
+    assert b is not None
+    assert a_scale is not None
+    signs = rng.choice(np.array([-1, 1], np.float32), (cases, shape[0], 1))
+    return a, signs * a_scale[:, None, None], a_zero, b[:, 0], b_scale, None, output_scale, None
+
+
 def layouts(name: str) -> tuple[Layout, ...]:
     """Return sums that tie, nearly tie, saturate and cancel."""
     dtypes = _DTYPES[name]
-    trap = "ties, scales that are near, far apart or huge"
-    return (Layout(trap, partial(_draw, dtypes, (4, 8)), {"output_dtype": dtypes[2]}, 2400),)
+    traps = (
+        ("ties, scales that are near, far apart or huge", _draw),
+        ("ties, a row and scales that broadcast, some zero points absent", _draw_broadcast),
+    )
+    return tuple(Layout(trap, partial(draw, dtypes, (4, 8)), {"output_dtype": dtypes[2]}, 600) for trap, draw in traps)
 
 
 def shardings(name: str) -> tuple[Sharding, ...]:
@@ -117,6 +131,7 @@ def stock(call: Call) -> Callable[..., jax.Array]:
     def add(*operands: jax.Array) -> jax.Array:
         a, a_scale, a_zero, b, b_scale, b_zero, output_scale, output_zero = operands
         bounds = jnp.iinfo(output_zero.dtype)
+        b = b.reshape(*[1] * (a.ndim - b.ndim), *b.shape)
         a, a_zero, b, b_zero, zero = (part.astype(jnp.float32) for part in (a, a_zero, b, b_zero, output_zero))
         real = ((a - a_zero) * a_scale + (b - b_zero) * b_scale) / output_scale
         return jnp.clip(jnp.round(real) + zero, bounds.min, bounds.max).astype(output_zero.dtype)
@@ -132,7 +147,7 @@ OPERATOR = Operator(
     EXAMPLES,
     dtypes=tuple(_DTYPES),
     layouts=layouts,
-    stride=1,
+    stride=2,
     shardings=shardings,
     sharded_dtypes=("uint8 + int8 -> int8",),
     calls=(

@@ -87,7 +87,7 @@ def layouts(name: str) -> tuple[Layout, ...]:
     """Return means that tie, nearly tie and saturate, with and without padding."""
     dtypes = _DTYPES[name]
     return tuple(
-        Layout(trap, partial(_draw, dtypes, shape, by_channel), {**options, "output_dtype": dtypes[1]}, 900)
+        Layout(trap, partial(_draw, dtypes, shape, by_channel), {**options, "output_dtype": dtypes[1]}, 300)
         for trap, shape, by_channel, options in _LAYOUTS
     )
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml._cases._scattering import DTYPES, MODES, grid, scatter
+from jaxdml._cases._scattering import CASES, DTYPES, EAGER_CASES, MODES, grid, scatter
 from jaxdml._cases.data import indices_for, mixed
 from jaxdml._cases.records import Arguments, Call, Example, Layout, Operator, Sharding, Way
 
@@ -66,10 +66,11 @@ def layouts(name: str) -> tuple[Layout, ...]:
             trap,
             partial(_draw, np.dtype(name), np.dtype(index_dtype), shape, index_shape, axis),
             {"mode": mode, "duplicates": "last", "axis": axis},
-            375,
+            EAGER_CASES if way == "eager" else CASES,
             way,
         )
-        for (trap, index_dtype, shape, index_shape, axis, way), mode in itertools.product(_LAYOUTS, MODES)
+        # All shapes in one mode, then in the other: a stride of as many gives every dtype both.
+        for mode, (trap, index_dtype, shape, index_shape, axis, way) in itertools.product(MODES, _LAYOUTS)
     )
 
 
@@ -77,7 +78,7 @@ def shardings(name: str) -> tuple[Sharding, ...]:
     """Return updates along one axis, with that axis of x sharded and with the other axis of all arrays sharded."""
     options = {"mode": MODES[DTYPES.index(name) % len(MODES)], "duplicates": "last", "axis": 0}
     of_axis, of_other = (
-        Layout(trap, partial(_draw, np.dtype(name), np.dtype("int32"), shape, index_shape, 0), options, 375)
+        Layout(trap, partial(_draw, np.dtype(name), np.dtype("int32"), shape, index_shape, 0), options, CASES)
         for trap, shape, index_shape in (
             ("elements on other shards", (16, 4), (20, 3)),
             ("columns on other shards", (5, 16), (7, 16)),
@@ -102,11 +103,11 @@ OPERATOR = Operator(
     EXAMPLES,
     dtypes=DTYPES,
     layouts=layouts,
-    stride=3,
+    stride=len(_LAYOUTS),
     shardings=shardings,
     sharded_dtypes=("float32", "int8"),
     calls=grid("scatter_elements"),
-    races=(call("races", (2048, 2048), 256, "float32", memory="copied"),),
+    races=(call("races", (1024, 1024), 128, "float32", memory="copied"),),
     small=call("overheads", (64, 16), 8, "float32", memory="copied", origin="a small call"),
     stock=stock,
 )

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxdml._cases._scattering import DTYPES, MODES, grid, scatter
+from jaxdml._cases._scattering import CASES, DTYPES, EAGER_CASES, MODES, grid, scatter
 from jaxdml._cases.data import indices_for, mixed
 from jaxdml._cases.records import Arguments, Call, Example, Layout, Operator, Sharding, Way
 
@@ -65,10 +65,11 @@ def layouts(name: str) -> tuple[Layout, ...]:
             trap,
             partial(_draw, np.dtype(name), np.dtype(index_dtype), shape, index_shape),
             {"mode": mode, "duplicates": "last"},
-            375,
+            EAGER_CASES if way == "eager" else CASES,
             way,
         )
-        for (trap, index_dtype, shape, index_shape, way), mode in itertools.product(_LAYOUTS, MODES)
+        # All shapes in one mode, then in the other: a stride of as many gives every dtype both.
+        for mode, (trap, index_dtype, shape, index_shape, way) in itertools.product(MODES, _LAYOUTS)
     )
 
 
@@ -76,7 +77,7 @@ def shardings(name: str) -> tuple[Sharding, ...]:
     """Return updates of rows, with the rows of x sharded."""
     options = {"mode": MODES[DTYPES.index(name) % len(MODES)], "duplicates": "last"}
     draw = partial(_draw, np.dtype(name), np.dtype("int32"), (16, 3), (20, 1))
-    of_rows = Layout("rows on other shards", draw, options, 375)
+    of_rows = Layout("rows on other shards", draw, options, CASES)
     return (Sharding("rows", (of_rows,), (1, None, None), 1, axis_name=True),)
 
 
@@ -110,7 +111,7 @@ OPERATOR = Operator(
     EXAMPLES,
     dtypes=DTYPES,
     layouts=layouts,
-    stride=3,
+    stride=len(_LAYOUTS),
     shardings=shardings,
     sharded_dtypes=("float32", "int8"),
     calls=(*grid("scatter_nd"), *_models(), *_accelerators()),

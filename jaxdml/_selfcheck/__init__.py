@@ -6,7 +6,7 @@ import platform
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from importlib import metadata
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from jaxdml._base.version import __version__
 from jaxdml._display import Display, Side, display
 from jaxdml._selfcheck.judging import Row, check, judge_example, race
-from jaxdml._selfcheck.planning import CHECKS, EXAMPLES, Check, Race, races
+from jaxdml._selfcheck.planning import CHECKS, EXAMPLES, races
 from jaxdml._selfcheck.sharding import sharded_checks
 
 SHARE = 1.0
@@ -94,21 +94,23 @@ def run(*, thorough: bool = False, seed: int = 0, show: Display | None = None) -
         show.line("Device: {count} x {platform}, {kind}".format(**device))
     show.line(", ".join(f"{name} {number}" for name, number in report["versions"].items()))
 
-    report["examples"] = list(map(judge_example, EXAMPLES))
+    with ThreadPoolExecutor(_THREADS) as pool:
+        report["examples"] = list(pool.map(judge_example, EXAMPLES))
     wrong = [example for example in report["examples"] if not example["agrees"]]
     show.line(f"{len(EXAMPLES) - len(wrong)} of {len(EXAMPLES)} worked examples of DirectML's pages agree.")
     for example in wrong:
         show.line("  {call}\n    {difference}".format(**example))
 
     checks = [*CHECKS, *sharded_checks(thorough, jax.local_device_count())]
-    jobs: list[Check | Race] = [*checks, *races(thorough)]
+    raced = races(thorough)
     with ThreadPoolExecutor(_THREADS) as pool:
-        checked = iter([pool.submit(check, job, seed, SHARE, thorough) for job in checks])
-        # The races come after all checks, so that nothing else runs while they are timed.
-        rows = [
-            next(checked).result() if isinstance(job, Check) else race(job, seed)
-            for job in show.follow(jobs, lambda job: job.label)
-        ]
+        checked = [pool.submit(check, job, seed, SHARE, thorough) for job in checks]
+        judged = [pool.submit(race, job, seed) for job in raced]
+        following = show.follow([*checks, *raced], lambda job: job.label)
+        rows = [future.result() for future, _ in zip(checked, following, strict=False)]
+        # Nothing else may run while races are timed.
+        wait(judged)
+        rows += [future.result().timed() for future, _ in zip(judged, following, strict=True)]
     operators = list(dict.fromkeys(row.operator for row in rows))
     rows.sort(key=lambda row: operators.index(row.operator))
     whole = [row for row in rows if not row.placement]

@@ -6,7 +6,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -155,24 +155,40 @@ def check(plan: Check, seed: int, share: float, thorough: bool) -> Row:
     return Row(plan.operator, plan.dtype, size, *compared, placement=placement)
 
 
-def race(plan: Race, seed: int) -> Row:
-    """Compare the first rows of one large answer with the oracle, and its time with the stock form's."""
+@dataclass(frozen=True)
+class Judged:
+    """A race whose answer is judged and whose programs are compiled. What is left is to time it."""
+
+    row: Row
+    ours: Callable[..., Any]
+    stock: Callable[..., Any]
+    arguments: Any
+
+    def timed(self) -> Row:
+        """Return the row with its times, if the answer is right."""
+        return replace(self.row, timing=_time(self.ours, self.stock, self.arguments)) if self.row.agrees else self.row
+
+
+def race(plan: Race, seed: int) -> Judged:
+    """Compare the first rows of one large answer with the oracle, and make ready to time it."""
     call, options, rows = plan.call, plan.call.keywords, plan.record.judged_rows
     arguments = call.draw(generator(seed, plan.label))
     on_device = jax.device_put(arguments)
     ours = jax.jit(partial(getattr(jaxdml, plan.operator), **options))
     first, *others = arguments
     expected = answers(getattr(reference, plan.operator)(first[:rows], *others, **options))
-    digest, failure, timing = hashlib.sha256(), None, None
+    digest, failure = hashlib.sha256(), None
     difference = _judge(partial(ours, *on_device), expected, digest, rows)
     if difference:
         case = f"row {difference[0]} of the {len(expected[0])} compared"
         failure = _failure(plan.operator, arguments, options, case, difference[1])
-    else:
-        timing = _time(ours, jax.jit(plan.record.stock(call)), on_device)
     outputs = sum(answer.size for answer in expected)
     compared = 1, outputs, digest.hexdigest(), failure is None, failure
-    return Row(plan.operator, call.dtype, call.size, *compared, timing)
+    row = Row(plan.operator, call.dtype, call.size, *compared)
+    stock = jax.jit(plan.record.stock(call))
+    if not difference:
+        jax.block_until_ready(stock(*on_device))
+    return Judged(row, ours, stock, on_device)
 
 
 def _time(ours: Callable[..., Any], stock: Callable[..., Any], arguments: Any) -> Timing:
@@ -184,7 +200,7 @@ def _time(ours: Callable[..., Any], stock: Callable[..., Any], arguments: Any) -
             part.block_until_ready()
         return time.perf_counter() - start
 
-    # The first run compiles, the second warms up. Its time decides how many follow.
+    # The first run compiles where this thread has other settings, the second warms up and decides how many follow.
     warm = [(seconds(ours), seconds(stock)) for _ in range(2)][-1]
     repeats = SLOW_REPEATS if max(warm) > SLOW_SECONDS else REPEATS
     runs = [(seconds(ours), seconds(stock)) for _ in range(repeats)]
