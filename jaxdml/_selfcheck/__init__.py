@@ -16,7 +16,7 @@ import numpy as np
 from jaxdml._base.version import __version__
 from jaxdml._display import Display, Side, display
 from jaxdml._selfcheck.judging import Row, check, judge_example, race
-from jaxdml._selfcheck.planning import CHECKS, EXAMPLES, races
+from jaxdml._selfcheck.planning import CHECKS, EXAMPLES, Check, Race, races
 from jaxdml._selfcheck.sharding import sharded_checks
 
 SHARE = 1.0
@@ -106,7 +106,8 @@ def run(*, thorough: bool = False, seed: int = 0, show: Display | None = None) -
     with ThreadPoolExecutor(_THREADS) as pool:
         checked = [pool.submit(check, job, seed, SHARE, thorough) for job in checks]
         judged = [pool.submit(race, job, seed) for job in raced]
-        following = show.follow([*checks, *raced], lambda job: job.label)
+        jobs: list[Check | Race] = [*checks, *raced]
+        following = show.follow(jobs, lambda job: job.label)
         rows = [future.result() for future, _ in zip(checked, following, strict=False)]
         # Nothing else may run while races are timed.
         wait(judged)
