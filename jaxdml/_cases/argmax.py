@@ -47,7 +47,6 @@ OPERATOR = Operator(
     _extremes.examples("argmax", _BY_AXES, [3, 2, 1, 2, 3], 0, 4),
     dtypes=DTYPES,
     layouts=layouts,
-    stride=7,
     shardings=shardings,
     sharded_dtypes=SHARDED_DTYPES,
     calls=(*_grid(), *_models(), *_accelerators()),

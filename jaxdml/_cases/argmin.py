@@ -31,7 +31,6 @@ OPERATOR = Operator(
     _extremes.examples("argmin", _BY_AXES, [1, 2, 3, 2, 1], 0, 4),
     dtypes=DTYPES[::2],
     layouts=layouts,
-    stride=5,
     shardings=shardings,
     sharded_dtypes=SHARDED_DTYPES[:1],
     calls=(*_grid(), *_models()),

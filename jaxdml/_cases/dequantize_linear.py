@@ -97,7 +97,6 @@ OPERATOR = Operator(
     EXAMPLES,
     dtypes=tuple(_DTYPES),
     layouts=layouts,
-    stride=4,
     shardings=shardings,
     sharded_dtypes=("uint8 -> float32",),
     calls=tuple(calls(_NAME, _MEASURED)),

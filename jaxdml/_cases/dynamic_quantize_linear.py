@@ -116,7 +116,6 @@ OPERATOR = Operator(
     EXAMPLES,
     dtypes=tuple(_DTYPES),
     layouts=layouts,
-    stride=3,
     shardings=shardings,
     sharded_dtypes=("float32 -> uint8",),
     calls=(*(call("grid", shape_of(elements)) for elements in ELEMENTS), call("models", (128, 768), origin=_HIDDEN)),

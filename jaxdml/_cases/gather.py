@@ -104,7 +104,6 @@ OPERATOR = Operator(
     EXAMPLES,
     dtypes=DTYPES,
     layouts=layouts,
-    stride=3,
     shardings=shardings,
     sharded_dtypes=("float32",),
     calls=tuple(_calls()),

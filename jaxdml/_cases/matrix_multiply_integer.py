@@ -165,7 +165,6 @@ OPERATOR = Operator(
     EXAMPLES,
     dtypes=tuple(_DTYPES),
     layouts=layouts,
-    stride=4,
     shardings=shardings,
     sharded_dtypes=("uint8 x int8",),
     calls=(*_grid(), call("models", (), 128, 768, 3072, "uint8", "int8", origin=_MODEL)),

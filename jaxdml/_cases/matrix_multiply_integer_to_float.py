@@ -174,7 +174,6 @@ OPERATOR = Operator(
     EXAMPLES,
     dtypes=tuple(_DTYPES),
     layouts=layouts,
-    stride=3,
     shardings=shardings,
     sharded_dtypes=("uint8 x int8 -> float32",),
     calls=(

@@ -110,7 +110,6 @@ OPERATOR = Operator(
     EXAMPLES,
     dtypes=tuple(_DTYPES),
     layouts=layouts,
-    stride=4,
     shardings=shardings,
     sharded_dtypes=("float32 -> uint8",),
     calls=tuple(calls(_NAME, _MEASURED)),

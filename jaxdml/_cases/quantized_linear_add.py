@@ -147,7 +147,6 @@ OPERATOR = Operator(
     EXAMPLES,
     dtypes=tuple(_DTYPES),
     layouts=layouts,
-    stride=2,
     shardings=shardings,
     sharded_dtypes=("uint8 + int8 -> int8",),
     calls=(

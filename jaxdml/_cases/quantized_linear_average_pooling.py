@@ -164,7 +164,6 @@ OPERATOR = Operator(
     EXAMPLES,
     dtypes=tuple(_DTYPES),
     layouts=layouts,
-    stride=3,
     shardings=shardings,
     sharded_dtypes=("uint8 -> int8",),
     calls=(

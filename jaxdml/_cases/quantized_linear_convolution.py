@@ -158,7 +158,6 @@ OPERATOR = Operator(
     EXAMPLES,
     dtypes=tuple(_DTYPES),
     layouts=layouts,
-    stride=4,
     shardings=shardings,
     sharded_dtypes=("uint8 x int8 -> uint8",),
     calls=tuple(call("models", layer, batch, "uint8", "int8") for batch, layer in sizes()),

@@ -204,9 +204,9 @@ OPERATOR = Operator(
     EXAMPLES,
     dtypes=tuple(_DTYPES),
     layouts=layouts,
-    stride=4,
     shardings=shardings,
     sharded_dtypes=("uint8 x int8 -> uint8",),
+    programs=4,
     calls=(*_grid(), *_models(), *_accelerators()),
     races=(
         call("races", (), 512, 512, 512, "uint8", "int8"),

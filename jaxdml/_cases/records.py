@@ -42,8 +42,6 @@ class Layout:
     way: Way = "vmap"
     """How the operator is called: with the stacked cases as one batch (``all at once``), in a loop of one program
     (``one after another``), under ``vmap``, or without ``jit``, case by case (``eager``)."""
-    thorough: bool = False
-    """Whether only a thorough run has it: where another layout differs in nothing but an option of little weight."""
 
 
 @dataclass(frozen=True)
@@ -107,12 +105,6 @@ class Operator:
     """The dtypes that the self-check runs, one row of its table for each."""
     layouts: Callable[[str], tuple[Layout, ...]]
     """Returns what to compare with the oracle, for one of ``dtypes``."""
-    stride: int
-    """The default self-check runs every ``stride``-th layout of a dtype, from another start for each dtype, and none
-    that is ``thorough``.
-
-    Where layouts come in pairs, one for each direction or mode, an odd stride gives every dtype both. README's first
-    command has to stay under a minute, so the layouts that are left may take about 3 s for the operator."""
     shardings: Callable[[str], tuple[Sharding, ...]]
     """Returns what to compare with the oracle where there are several devices, for one of ``dtypes``."""
     sharded_dtypes: tuple[str, ...]
@@ -127,3 +119,7 @@ class Operator:
     """Returns the usual way to write a call in stock JAX."""
     judged_rows: int | None = None
     """How many leading rows of the first argument the oracle's loops can answer in a race; None means all."""
+    programs: int = 2
+    """How many pairs of a dtype and a layout the default self-check runs; ``--thorough`` runs all.
+
+    README's first command has to stay under a minute, and compiling takes most of it."""

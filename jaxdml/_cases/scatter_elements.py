@@ -103,7 +103,6 @@ OPERATOR = Operator(
     EXAMPLES,
     dtypes=DTYPES,
     layouts=layouts,
-    stride=len(_LAYOUTS),
     shardings=shardings,
     sharded_dtypes=("float32", "int8"),
     calls=grid("scatter_elements"),

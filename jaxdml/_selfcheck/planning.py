@@ -29,11 +29,16 @@ class Check:
         return f"{self.operator} {self.dtype}"
 
     def layouts(self, thorough: bool) -> list[tuple[int, Layout]]:
-        """Return the layouts to run and their numbers: all, or by default a share of those that are not thorough."""
-        stride = 1 if thorough else self.record.stride
-        start = self.record.dtypes.index(self.dtype) % stride
-        every = enumerate(self.record.layouts(self.dtype))
-        return [(number, layout) for number, layout in every if thorough or not layout.thorough][start::stride]
+        """Return the layouts to run and their numbers: all, or by default those of a few pairs of a dtype and a layout.
+
+        The pairs are spread evenly over the dtypes and over the layouts.
+        """
+        every = list(enumerate(self.record.layouts(self.dtype)))
+        dtypes, count = self.record.dtypes, self.record.programs
+        if thorough or count >= len(dtypes) * len(every):
+            return every
+        pairs = ((i * len(dtypes) // count, i * len(every) // count) for i in range(count))
+        return [every[number] for number in sorted({n for d, n in pairs if dtypes[d] == self.dtype})]
 
     def batches(self, seed: int, share: float, thorough: bool) -> Iterator[Batch]:
         """Draw this share of the cases of every layout to run."""
