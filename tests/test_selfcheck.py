@@ -137,11 +137,11 @@ def test_every_operator_and_every_example_is_run():
     assert {example.operator for example in EXAMPLES} == public
     for thorough in (False, True):
         races = planning.races(thorough)
-        assert {race.operator for race in races} == public
+        assert {race.operator for race in races} == {name for name in public if thorough or RECORDS[name].raced}
         assert all(race.call in race.record.races for race in races)
         for race in races:
             assert any(dtype.startswith(race.call.dtype) for dtype in race.record.dtypes)
-    assert len(planning.races(False)) == len(public) < len(planning.races(True))
+    assert 0 < len(planning.races(False)) < len(public) < len(planning.races(True))
 
 
 @pytest.mark.parametrize("record", OPERATORS, ids=lambda record: record.name)

@@ -29,14 +29,15 @@ CALLED_EVERYWHERE = (
 def takes_part(name: str, column: str, placement: str) -> bool:
     """Return whether an operator that can be tested with a transformation or call there is.
 
-    ``jit`` is tested everywhere, with every layout. Of an operator that stands for a kernel, the rest is tested on one
-    device, and on whole arrays and on blocks: with Auto axes and ``axis_name`` or with Explicit ones and ``shard_map``.
-    Another operator has the other two. Of an operator that shares a kernel, each transformation is tested at one
+    An operator that stands for a kernel has ``jit`` everywhere, with every layout. The rest is tested on one device,
+    and on whole arrays and on blocks: with Auto axes and ``axis_name`` or with Explicit ones and ``shard_map``. Another
+    operator has the other two. An operator that shares a kernel has ``jit`` like that, and each transformation at one
     placement. The thorough profile tests all.
     """
-    if THOROUGH or column.startswith("jit"):
+    stands_for_a_kernel, jitted = COMPOSITIONS[name].every_column, column.startswith("jit")
+    if THOROUGH or (stands_for_a_kernel and jitted):
         return True
-    if not COMPOSITIONS[name].every_column:
+    if not (stands_for_a_kernel or jitted):
         places = _possible(name, column)
         return placement == places[turn(name, column) % len(places)]
     if placement == "one" or column in CALLED_EVERYWHERE or column.startswith("checkify"):

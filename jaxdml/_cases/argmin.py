@@ -35,6 +35,7 @@ OPERATOR = Operator(
     sharded_dtypes=SHARDED_DTYPES[:1],
     calls=(*_grid(), *_models()),
     races=(call("races", (16, 128_256), "float32"),),
+    raced=False,
     small=call("overheads", (1, 1024), "float32", origin="a small call"),
     stock=partial(_extremes.stock, lax.argmin),
     judged_rows=2,

@@ -95,6 +95,7 @@ OPERATOR = Operator(
     sharded_dtypes=("uint8 x int8",),
     calls=tuple(call("models", layer, batch, "uint8", "int8") for batch, layer in sizes()),
     races=(call("races", RACE, 16, "uint8", "int8"),),
+    raced=False,
     small=call("overheads", SMALL, 1, "uint8", "int8"),
     stock=stock,
     judged_rows=1,

@@ -97,6 +97,7 @@ OPERATOR = Operator(
     sharded_dtypes=("float32",),
     calls=tuple(_calls()),
     races=(call("races", (1024, 1024), (128, 1024), "float32"),),
+    raced=False,
     small=call("overheads", (64, 16), (8, 16), "float32", origin="a small call"),
     stock=stock,
 )

@@ -114,6 +114,7 @@ OPERATOR = Operator(
     sharded_dtypes=("float32",),
     calls=tuple(_calls()),
     races=(call("races", (65_536, 128), (16_384, 1), "float32"),),
+    raced=False,
     small=call("overheads", (64, 16), (8, 1), "float32", origin="a small call"),
     stock=stock,
 )

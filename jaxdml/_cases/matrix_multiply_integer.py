@@ -169,6 +169,7 @@ OPERATOR = Operator(
     sharded_dtypes=("uint8 x int8",),
     calls=(*_grid(), call("models", (), 128, 768, 3072, "uint8", "int8", origin=_MODEL)),
     races=(call("races", (), 512, 512, 512, "uint8", "int8"),),
+    raced=False,
     small=call("overheads", (), 16, 64, 16, "uint8", "int8", origin="a small call"),
     stock=stock,
     judged_rows=4,

@@ -183,6 +183,7 @@ OPERATOR = Operator(
         call("accelerators", 1024, 4096, 4096, "int8", "int8", by_axis=True, origin="a scale of each token"),
     ),
     races=(call("races", 512, 512, 512, "uint8", "int8"),),
+    raced=False,
     small=call("overheads", 16, 64, 16, "uint8", "int8", origin="a small call"),
     stock=stock,
     judged_rows=4,

@@ -112,13 +112,15 @@ class Operator:
     calls: tuple[Call, ...]
     """The named sizes."""
     races: tuple[Call, ...]
-    """What the self-check times; the default runs only the first."""
+    """What the self-check times; the default runs only the first, if ``raced``."""
     small: Call
     """A call so small that its overhead is most of it."""
     stock: Callable[[Call], Callable[..., Any]]
     """Returns the usual way to write a call in stock JAX."""
     judged_rows: int | None = None
     """How many leading rows of the first argument the oracle's loops can answer in a race; None means all."""
+    raced: bool = True
+    """Whether the default self-check times it. Of operators that share a kernel, one is enough."""
     programs: int = 2
     """How many pairs of a dtype and a layout the default self-check runs; ``--thorough`` runs all.
 

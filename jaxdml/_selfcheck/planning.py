@@ -79,5 +79,6 @@ CHECKS = tuple(Check(record, dtype) for record in OPERATORS for dtype in record.
 
 
 def races(thorough: bool) -> tuple[Race, ...]:
-    """Return the calls to time: one of each operator, or with ``thorough`` all."""
-    return tuple(Race(record, call) for record in OPERATORS for call in record.races[: None if thorough else 1])
+    """Return the calls to time: one for each kernel, or with ``thorough`` all of every operator."""
+    raced = [record for record in OPERATORS if thorough or record.raced]
+    return tuple(Race(record, call) for record in raced for call in record.races[: None if thorough else 1])
