@@ -82,11 +82,6 @@ def shifted_slices(x: jax.Array, windows: Windows) -> Iterator[jax.Array]:
         yield lax.slice(x, [0, *starts], [x.shape[0], *ends], [1, *strides])
 
 
-def patches(x: jax.Array, windows: Windows) -> jax.Array:
-    """Return all that each window of padded ``x`` contains: its taps times C channels in place of C."""
-    return lax.concatenate([*shifted_slices(x, windows)], windows.channel_axis)
-
-
 def window_sums(x: jax.Array, windows: Windows, features: int) -> jax.Array:
     """Sum what each window of padded ``x`` has in the channels of each group, as int32.
 
