@@ -5,6 +5,7 @@ import re
 import jax
 import numpy as np
 import pytest
+from jax import lax
 
 import jaxdml
 from tests.quick import quick
@@ -28,6 +29,17 @@ def integers(x=X, zx=None, w=W, zw=None, **options):
 
 def traced(option, value=lambda number: number):
     return lambda: jax.jit(lambda number: integers(**{option: value(number)})())(1)
+
+
+def sharded(name, *spec):
+    """Return a call on arrays of which one is sharded over an Explicit axis."""
+
+    def call():
+        array = {"x": X, "w": W}[name]
+        placed = jax.device_put(array, jax.NamedSharding(jax.make_mesh((1,), ("d",)), jax.P(*spec)))
+        return integers(**{name: placed})()
+
+    return call
 
 
 def quantized(x=X, sx=ONE, zx=None, w=W, sw=ONE, zw=None, bias=None, so=ONE, zo=None, **options):
@@ -82,6 +94,9 @@ REFUSALS = {
         CI + WHERE + "('NCW', 'OIW', 'NCW').", BOTH, ORDER),
     "dimension_numbers with a letter twice": (integers(dimension_numbers=("NCHH", "OIHW", "NCHW")), ValueError,
         CI + WHERE + "('NCHH', 'OIHW', 'NCHW').", BOTH, ORDER),
+    "a dimension twice": (integers(dimension_numbers=lax.ConvDimensionNumbers((0, 1, 2, 2), *((0, 1, 2, 3),) * 2)),
+        ValueError, CI + WHERE + "ConvDimensionNumbers(lhs_spec=(0, 1, 2, 2), rhs_spec=(0, 1, 2, 3), "
+        "out_spec=(0, 1, 2, 3)).", BOTH, ORDER),
     "a zero point of x for each channel": (integers(zx=np.zeros(4, np.uint8)), TypeError,
         CI + "x_zero_point must be one value; got [4].", "x_zero_point: uint8[4]",
         "Pass x_zero_point with shape ()."),
@@ -98,6 +113,12 @@ REFUSALS = {
     "axis_name not bound": (integers(axis_name="d"), ValueError,
         CI + "axis_name must name mesh axes that are bound here; got 'd'.", ALL,
         "Call it inside jax.shard_map over these axes, or leave axis_name out for an array that is whole."),
+    "a spatial dimension of x sharded": (sharded("x", None, None, "d"), ValueError,
+        CI + "spatial dimension 0 of x must be whole on every device; it is sharded over 'd'.", BOTH,
+        "Reshard x or w with jax.sharding.reshard."),
+    "a spatial dimension of w sharded": (sharded("w", None, None, None, "d"), ValueError,
+        CI + "spatial dimension 1 of w must be whole on every device; it is sharded over 'd'.", BOTH,
+        "Reshard x or w with jax.sharding.reshard."),
     "a scale missing": (quantized(sw=None), TypeError, QL + "w_scale must be an array.", "w_scale: None",
         "Pass an array of numbers."),
     "a scale of x for each channel": (quantized(sx=np.ones(4, np.float32)), TypeError,
