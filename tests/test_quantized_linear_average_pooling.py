@@ -9,8 +9,9 @@ import pytest
 
 import jaxdml
 from jaxdml import reference
-from jaxdml._algorithms.quantized.pools import LARGEST_WINDOW, Pools, window_sums
+from jaxdml._algorithms.quantized.pools import LARGEST_WINDOW, window_sums
 from jaxdml._algorithms.quantized.rounded_mean import rounded_mean
+from jaxdml._algorithms.quantized.windows import Windows
 from tests.laws import assert_same_bits
 from tests.quick import quick
 from tests.test_quantized_linear_matrix_multiply import integers
@@ -136,7 +137,7 @@ def test_one_dimension_with_the_longest_windows():
     x = np.full((1, 1, 70_000), 255, np.uint8)
     got = pool(x, 1.0, 0, 1.0, window=69_998, dimension_numbers="NCW")
     assert_same_bits(got, np.full((1, 1, 3), 255, np.uint8))
-    whole = Pools((2,), (70_000,), (1,), (1,), (0,), (0,))
+    whole = Windows((2,), (70_000,), (1,), (1,), (0,), (0,), 1)
     assert window_sums(jnp.asarray(x), whole).tolist() == [[[255 * 70_000]]]
 
 
@@ -223,6 +224,12 @@ def refused(x=X, x_scale=S, x_zero_point=None, output_scale=S, output_zero_point
 )  # fmt: skip
 def test_refusals(given, said):
     assert refused(**given) == said
+
+
+@quick
+def test_a_traced_stride_is_refused():
+    with pytest.raises(TypeError, match="strides must be static; got a traced value"):
+        jax.eval_shape(lambda stride: pool(X, S, None, S, window=2, strides=(1, stride)), 1)
 
 
 @quick

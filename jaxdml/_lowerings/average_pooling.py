@@ -4,14 +4,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml._algorithms.quantized.pools import Pools, window_sums
+from jaxdml._algorithms.quantized.pools import real_elements, window_sums
 from jaxdml._algorithms.quantized.residuals import clamp
 from jaxdml._algorithms.quantized.rounded_mean import rounded_mean
+from jaxdml._algorithms.quantized.windows import Windows
 
 
 def average(
     x: jax.Array,
-    pools: Pools,
+    windows: Windows,
     scales: tuple[jax.Array, jax.Array],
     zx: jax.Array | None,
     zero_point: jax.Array | None,
@@ -22,15 +23,15 @@ def average(
 
     Args:
       x: int8 or uint8.
-      pools: the windows; padding stands for the real number 0.
+      windows: where they lie; padding stands for the real number 0.
       scales: of ``x`` and of the output, float32 that broadcast against the result, as the zero points.
       zx: int32, or None for 0.
       zero_point: int32, or None for 0.
       include_padding: whether the mean counts the padding. If not, the mean of padding alone is 0.
       dtype: int8 or uint8.
     """
-    total, real = window_sums(x, pools), pools.real_elements(x.shape)
+    total, real = window_sums(x, windows), real_elements(windows, x.shape)
     if zx is not None:
         total -= zx * real
-    count = np.full_like(real, pools.elements) if include_padding else np.maximum(real, 1)
+    count = np.full_like(real, windows.taps) if include_padding else np.maximum(real, 1)
     return clamp(rounded_mean(total, jnp.asarray(count), *scales), zero_point, dtype)

@@ -177,7 +177,7 @@ def _natively_on_cuda(windows: Windows, x: jax.Array, zx: Zero, w: jax.Array, zw
     cuDNN transforms no int8, as it may floats.
     """
     (x, zx), (w, zw) = as_int8(x, zx), as_int8(w, zw)
-    last = windows._replace(channels_last=True)
+    last = windows.with_channels_last()
 
     def by_patches(x: jax.Array, w: jax.Array) -> jax.Array:
         return patch_product(

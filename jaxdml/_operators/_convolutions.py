@@ -8,13 +8,12 @@ import numpy as np
 from jax import lax
 
 from jaxdml._algorithms.quantized.windows import Windows
-from jaxdml._base.shapes import Shape
 from jaxdml._lowerings import integer_product
 from jaxdml._lowerings.integer_convolution import METHODS, ONLY_ON, why_not
-from jaxdml._operators import _quantization
+from jaxdml._operators import _quantization, _windows
 from jaxdml._operators._arguments import Call
 from jaxdml._sharding import integer_convolution
-from jaxdml._sharding.layout import Labels, Layout, Names, layout, on_shards
+from jaxdml._sharding.layout import Layout, Names, layout, on_shards
 
 
 class Given(NamedTuple):
@@ -53,7 +52,7 @@ def convolution(call: Call, axis_name: Any, dimension_numbers: Any, options: Map
         rule = f"x and w must have one rank, at least 3; got {x.ndim} and {w.ndim}."
         call.fail(TypeError, rule, "Give x as [N, C, *spatial] and w as [M, C / group_count, *spatial].", "x", "w")
     order = _order(call, x, w, dimension_numbers)
-    groups = _at_least(call, "group_count", options["group_count"], 1)
+    groups = _windows.at_least(call, "group_count", options["group_count"], 1, "x", "w")
     channels, (features, depth) = x.shape[order.lhs_spec[1]], (w.shape[d] for d in order.rhs_spec[:2])
     if channels != depth * groups or features % groups:
         rule = f"x must have group_count times as many channels as a filter, {depth * groups}; got {channels}."
@@ -62,10 +61,9 @@ def convolution(call: Call, axis_name: Any, dimension_numbers: Any, options: Map
         advice = "Give w [M, C / group_count, *spatial] with M a multiple of group_count."
         call.fail(TypeError, rule, advice, "x", "w")
     sizes, spatial = (tuple(a.shape[d] for d in spec[2:]) for a, spec in ((w, order.rhs_spec), (x, order.lhs_spec)))
-    lowest = {"strides": 1, "dilations": 1, "start_padding": 0, "end_padding": 0}
-    each = {name: _spatial(call, name, options[name], len(sizes), least) for name, least in lowest.items()}
-    last = order.lhs_spec[1] == x.ndim - 1
-    windows = Windows(sizes, **each, groups=groups, channels_last=last)
+    each = _windows.of_each(call, options, len(sizes), "x", "w")
+    first = 1 if order.lhs_spec[1] == x.ndim - 1 else 2
+    windows = Windows(tuple(range(first, first + len(sizes))), sizes, **each, groups=groups)
     for d, count in enumerate(windows.counts(windows.with_channels(1, spatial, channels))):
         if sizes[d] < 1 or count < 1:
             inside = spatial[d] + windows.start_padding[d] + windows.end_padding[d]
@@ -125,11 +123,11 @@ def settled(
     spatial = tuple(f"spatial dimension {d} of" for d in range(len(windows.sizes)))
     contracted = "features" if windows.groups > 1 else "channels"
     of_depth = None if windows.groups > 1 else "channels"
-    of_x = _ordered(("batch", contracted, *(f"{label} x" for label in spatial)), order.lhs_spec)
-    of_w = _ordered(("features", of_depth, *(f"{label} w" for label in spatial)), order.rhs_spec)
+    of_x = _windows.ordered(("batch", contracted, *(f"{label} x" for label in spatial)), order.lhs_spec)
+    of_w = _windows.ordered(("features", of_depth, *(f"{label} w" for label in spatial)), order.rhs_spec)
     rest = [("features" if x is not None and x.size == features > 1 else None,) for x in parameters]
     operands = (given.x, given.w, *parameters)
-    result = _ordered(("batch", "features", *(None for _ in spatial)), order.out_spec)
+    result = _windows.ordered(("batch", "features", *(None for _ in spatial)), order.out_spec)
 
     def fail(rule: str) -> Any:
         call.fail(ValueError, rule, "Reshard x or w with jax.sharding.reshard.", "x", "w")
@@ -175,36 +173,10 @@ def _canonical(spec: Sequence[int], windows: Windows) -> tuple[int, ...]:
 
 def _order(call: Call, x: jax.Array, w: jax.Array, dimension_numbers: Any) -> lax.ConvDimensionNumbers:
     """Return which dimensions are which, as ``jax.lax`` understands it."""
-    advice = 'Pass three strings, such as ("NHWC", "HWIO", "NHWC"), or None for channels first.'
     call.static("dimension_numbers", dimension_numbers)
-    try:
-        order = lax.conv_dimension_numbers(x.shape, w.shape, dimension_numbers)
-        if any(sorted(spec) != [*range(x.ndim)] for spec in order):
-            raise TypeError
-    except (TypeError, ValueError):
+    order = _windows.order(x.shape, w.shape, dimension_numbers)
+    if order is None:
         rule = f"dimension_numbers must say where the {x.ndim} dimensions of x, w and the result are"
+        advice = 'Pass three strings, such as ("NHWC", "HWIO", "NHWC"), or None for channels first.'
         call.fail(ValueError, f"{rule}; got {dimension_numbers!r}.", advice, "x", "w")
     return order
-
-
-def _spatial(call: Call, name: str, value: Any, count: int, least: int) -> Shape:
-    """Return an option of the spatial dimensions, one integer for all or one for each, as a tuple."""
-    if isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim == 1):
-        if len(value) != count:
-            rule = f"{name} must be one integer, or one for each of the {count} spatial dimensions; got {len(value)}."
-            call.fail(ValueError, rule, f"Pass {name} as one integer if all are equal.", "x", "w")
-        return tuple(_at_least(call, name, one, least) for one in value)
-    return (_at_least(call, name, value, least),) * count
-
-
-def _at_least(call: Call, name: str, value: Any, least: int) -> int:
-    number = call.integer(name, value)
-    if number < least:
-        call.fail(ValueError, f"{name} must be at least {least}; got {number}.", f"Pass {name}={least}.", "x", "w")
-    return number
-
-
-def _ordered(labels: Labels, spec: Sequence[int]) -> Labels:
-    """Return the labels of ``N, C, *spatial`` in the order of the dimensions."""
-    at = dict(zip(spec, labels, strict=True))
-    return tuple(at[d] for d in range(len(spec)))

@@ -7,14 +7,12 @@ import jax
 import numpy as np
 from jax import lax
 
-from jaxdml._algorithms.quantized.pools import LARGEST_WINDOW, Pools
+from jaxdml._algorithms.quantized.pools import LARGEST_WINDOW
+from jaxdml._algorithms.quantized.windows import Windows
 from jaxdml._base.shapes import Shape, broadcasts_to, is_static
-from jaxdml._operators import _quantization
+from jaxdml._operators import _quantization, _windows
 from jaxdml._operators._arguments import Call
 from jaxdml._sharding.layout import Labels, Layout, layout
-
-_LEAST = {"window": 1, "strides": 1, "dilations": 1, "start_padding": 0, "end_padding": 0}
-"""The options of the spatial dimensions, in the order of ``Pools``, and the least value of each."""
 
 
 def orders(call: Call, x: jax.Array, dimension_numbers: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -28,17 +26,14 @@ def orders(call: Call, x: jax.Array, dimension_numbers: Any) -> tuple[tuple[int,
         given = given, given
     if isinstance(given, list | tuple) and len(given) == 2 and isinstance(given[0], str):
         given = given[0], given[0].replace("N", "O").replace("C", "I"), given[1]
-    try:
-        order = lax.conv_dimension_numbers(x.shape, x.shape, given)
-        if any(sorted(spec) != [*range(x.ndim)] for spec in order):
-            raise TypeError
-    except (TypeError, ValueError):
+    order = _windows.order(x.shape, x.shape, given)
+    if order is None:
         rule = f"dimension_numbers must say where the {x.ndim} dimensions of x are; got {dimension_numbers!r}."
         call.fail(ValueError, rule, "Pass a string such as 'NHWC', or None for channels first.", "x")
     return tuple(order.lhs_spec), tuple(order.out_spec)
 
 
-def pools(call: Call, x: jax.Array, spatial: tuple[int, ...], options: Mapping[str, Any]) -> Pools:
+def windows(call: Call, x: jax.Array, spatial: tuple[int, ...], options: Mapping[str, Any]) -> Windows:
     """Require windows that fit the padded ``x``.
 
     Args:
@@ -47,8 +42,9 @@ def pools(call: Call, x: jax.Array, spatial: tuple[int, ...], options: Mapping[s
       spatial: the places of the spatial dimensions.
       options: those of the spatial dimensions, as given.
     """
-    given = Pools(spatial, *(_each(call, name, options[name], len(spatial), least) for name, least in _LEAST.items()))
-    sizes = tuple(x.shape[d] for d in spatial)
+    each = _windows.of_each(call, options, len(spatial), "x")
+    given = Windows(spatial, each.pop("window"), **each, groups=1)
+    sizes = given.spatial(x.shape)
     if not is_static(*sizes):
         rule = f"the spatial dimensions must be known numbers; got {list(sizes)}."
         call.fail(ValueError, rule, "Leave only N and C symbolic.", "x")
@@ -57,8 +53,8 @@ def pools(call: Call, x: jax.Array, spatial: tuple[int, ...], options: Mapping[s
             inside = sizes[i] + given.start_padding[i] + given.end_padding[i]
             rule = f"a window must have at most {inside} elements along spatial dimension {i}; got {given.reaches[i]}."
             call.fail(ValueError, rule, "Pad x more with start_padding or end_padding.", "x")
-    if given.elements > LARGEST_WINDOW:
-        rule = f"a window must have at most {LARGEST_WINDOW} elements; got {given.elements}."
+    if given.taps > LARGEST_WINDOW:
+        rule = f"a window must have at most {LARGEST_WINDOW} elements; got {given.taps}."
         call.fail(ValueError, rule, "Average parts of it first.", "x")
     return given
 
@@ -84,7 +80,7 @@ def layout_of(
     operands: Sequence[jax.Array | None],
     of_x: tuple[int, ...],
     of_result: tuple[int, ...],
-    windows: Pools,
+    windows: Windows,
 ) -> Layout:
     """Return how the operands and the result lie on a mesh.
 
@@ -98,9 +94,10 @@ def layout_of(
     spatial = tuple(f"spatial dimension {i}" for i in range(len(of_x) - 2))
     labels: Labels = ("N", "C", *spatial)
     # A window of one element needs no other shard.
-    alone = [part == (1, 1, 0, 0) for part in zip(windows.sizes, windows.strides, *windows[4:], strict=True)]
+    edges = windows.start_padding, windows.end_padding
+    alone = [part == (1, 1, 0, 0) for part in zip(windows.sizes, windows.strides, *edges, strict=True)]
     kept: Labels = ("N", "C", *(label if free else None for label, free in zip(spatial, alone, strict=True)))
-    in_x = _ordered(labels, of_x)
+    in_x = _windows.ordered(labels, of_x)
 
     def fail(rule: str) -> NoReturn:
         call.fail(ValueError, rule, "Reshard x with jax.sharding.reshard.", "x")
@@ -113,7 +110,7 @@ def layout_of(
     ]
     where = layout(
         [(x, in_x), *zip(parameters, of_parameters, strict=True)],
-        result=_ordered(kept, of_result),
+        result=_windows.ordered(kept, of_result),
         combined={},
         deciding=1,
         fail=fail,
@@ -122,25 +119,3 @@ def layout_of(
         if axes is not None and label not in kept:
             fail(f"{label} must be whole on every device; it is sharded over {axes!r}.")
     return where
-
-
-def _ordered(labels: Labels, places: tuple[int, ...]) -> Labels:
-    """Return the labels of N, C and the spatial dimensions in the order of the dimensions."""
-    at = dict(zip(places, labels, strict=True))
-    return tuple(at[d] for d in range(len(places)))
-
-
-def _each(call: Call, name: str, value: Any, count: int, least: int) -> tuple[int, ...]:
-    """Return an option of the spatial dimensions, one integer for all or one for each, as a tuple."""
-    values = value
-    if isinstance(value, list | tuple | np.ndarray) and np.ndim(value) == 1:
-        if len(value) != count:
-            rule = f"{name} must be one integer, or one for each of the {count} spatial dimensions; got {len(value)}."
-            call.fail(ValueError, rule, f"Pass {name} as one integer if all are equal.", "x")
-    else:
-        values = (value,) * count
-    numbers = tuple(call.integer(name, one) for one in values)
-    if min(numbers) < least:
-        rule = f"{name} must be at least {least}; got {min(numbers)}."
-        call.fail(ValueError, rule, f"Pass {name}={least}.", "x")
-    return numbers

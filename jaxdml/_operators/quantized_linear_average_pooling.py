@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml._algorithms.quantized.pools import Pools
+from jaxdml._algorithms.quantized.windows import Windows
 from jaxdml._lowerings import average_pooling
 from jaxdml._operators import _pooling, _quantization
 from jaxdml._operators._arguments import Call
@@ -18,7 +18,7 @@ from jaxdml._sharding.layout import Layout, on_shards
 class _Settled(NamedTuple):
     """Hold what is static of a call."""
 
-    pools: Pools
+    windows: Windows
     include_padding: bool
     dtype: np.dtype[Any]
     order: tuple[int, ...]
@@ -108,7 +108,7 @@ def quantized_linear_average_pooling(
         "start_padding": start_padding,
         "end_padding": end_padding,
     }
-    pools = _pooling.pools(call, x, of_x[2:], options)
+    windows = _pooling.windows(call, x, of_x[2:], options)
     call.static("include_padding", include_padding)
     if not isinstance(include_padding, bool | np.bool_):
         rule = f"include_padding must be True or False; got {include_padding!r}."
@@ -121,9 +121,9 @@ def quantized_linear_average_pooling(
         for name, of in (("x", x.dtype), ("output", dtype))
     )
     operands = (x, *scales, *zero_points)
-    where = _pooling.layout_of(call, operands, of_x, of_result, pools)
+    where = _pooling.layout_of(call, operands, of_x, of_result, windows)
     order = tuple(of_x[of_result.index(d)] for d in range(x.ndim))
-    return _pool(operands, _Settled(pools, bool(include_padding), dtype, order, where))
+    return _pool(operands, _Settled(windows, bool(include_padding), dtype, order, where))
 
 
 @partial(jax.jit, static_argnums=(1,), inline=True)
@@ -131,7 +131,7 @@ def _pool(operands: tuple[jax.Array | None, ...], static: _Settled) -> jax.Array
     def pooled(x: Any, x_scale: Any, output_scale: Any, *zero_points: Any) -> jax.Array:
         scales = lax.stop_gradient((x_scale, output_scale))
         zx, zo = (None if zero is None else zero.astype(jnp.int32) for zero in zero_points)
-        means = average_pooling.average(x, static.pools, scales, zx, zo, static.include_padding, static.dtype)
+        means = average_pooling.average(x, static.windows, scales, zx, zo, static.include_padding, static.dtype)
         return lax.transpose(means, static.order)
 
     result: jax.Array = on_shards(pooled, static.where, *operands)

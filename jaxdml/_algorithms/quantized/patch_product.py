@@ -12,7 +12,7 @@ from jax import lax
 
 from jaxdml._algorithms.quantized.integer_dot import MIN_SIZE, dot
 from jaxdml._algorithms.quantized.raw_product import Product, RawProduct, Zero, accumulator, product_shape
-from jaxdml._algorithms.quantized.windows import Windows, shifted_slices, window_sums
+from jaxdml._algorithms.quantized.windows import Windows, shifted_slices, sums_of_groups
 
 
 def filter_columns(w: jax.Array, groups: int) -> jax.Array:
@@ -51,7 +51,7 @@ def patch_rows(x: jax.Array, windows: Windows) -> jax.Array:
     if not windows.channels_last:
         # Without the barrier XLA would transpose each slice, or the patches.
         x = lax.optimization_barrier(jnp.moveaxis(x, 1, -1))  # type: ignore[no-untyped-call]
-    return _patches(x, windows._replace(channels_last=True))
+    return _patches(x, windows.with_channels_last())
 
 
 def in_order(product: jax.Array, counts: tuple[int, ...], windows: Windows) -> jax.Array:
@@ -117,7 +117,7 @@ def corrected(
     rows = columns = None
     zx = None if zx is None else windows.along_channels(zx)
     if zw is not None:
-        rows = window_sums(x, windows, total.shape[windows.channel_axis])
+        rows = sums_of_groups(x, windows, total.shape[windows.channel_axis])
         if zx is not None:
             rows = rows - depth * zx
         zw = windows.along_channels(zw)

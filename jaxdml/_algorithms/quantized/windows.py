@@ -1,4 +1,4 @@
-"""Place the windows of a convolution, and read what they contain."""
+"""Place the windows of a convolution or a pooling, and read what those of a convolution contain."""
 
 import itertools
 import math
@@ -11,7 +11,14 @@ from jax import lax
 
 
 class Windows(NamedTuple):
-    """Hold where the windows of a convolution lie, one number for each spatial dimension. Static."""
+    """Hold where windows lie, one number for each spatial dimension. Static.
+
+    An array has N, C and the spatial dimensions: for a convolution ``[N, C, *spatial]`` or ``[N, *spatial, C]``, for a
+    pooling in any order.
+    """
+
+    dimensions: tuple[int, ...]
+    """The places of the spatial dimensions in the array."""
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
@@ -19,20 +26,12 @@ class Windows(NamedTuple):
     start_padding: tuple[int, ...]
     end_padding: tuple[int, ...]
     groups: int
-    """Into how many groups the channels fall; each output channel reads those of one group."""
-
-    channels_last: bool
-    """Whether an input is ``[N, *spatial, C]`` rather than ``[N, C, *spatial]``."""
+    """Into how many groups the channels of a convolution fall; each output channel reads those of one group."""
 
     @property
     def taps(self) -> int:
         """The number of elements of a window in one channel."""
         return math.prod(self.sizes)
-
-    @property
-    def channel_axis(self) -> int:
-        """The dimension of the channels, counted from the front."""
-        return len(self.sizes) + 1 if self.channels_last else 1
 
     @property
     def reaches(self) -> tuple[int, ...]:
@@ -41,15 +40,29 @@ class Windows(NamedTuple):
 
     def spatial(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the spatial sizes of an array."""
-        return shape[1:-1] if self.channels_last else shape[2:]
+        return tuple(shape[d] for d in self.dimensions)
 
     def counts(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the number of windows along each spatial dimension of an input."""
         edges = zip(self.spatial(shape), self.start_padding, self.end_padding, self.reaches, self.strides, strict=True)
         return tuple((size + start + end - reach) // stride + 1 for size, start, end, reach, stride in edges)
 
+    @property
+    def channels_last(self) -> bool:
+        """Whether an input of a convolution is ``[N, *spatial, C]`` rather than ``[N, C, *spatial]``."""
+        return self.dimensions[0] == 1
+
+    @property
+    def channel_axis(self) -> int:
+        """The dimension of the channels of a convolution, counted from the front."""
+        return len(self.sizes) + 1 if self.channels_last else 1
+
+    def with_channels_last(self) -> "Windows":
+        """Return the same windows of ``[N, *spatial, C]``."""
+        return self._replace(dimensions=tuple(range(1, len(self.sizes) + 1)))
+
     def with_channels(self, batch: int, spatial: tuple[int, ...], *channels: int) -> tuple[int, ...]:
-        """Return the shape of an array with these sizes."""
+        """Return the shape of an input of a convolution with these sizes."""
         return (batch, *spatial, *channels) if self.channels_last else (batch, *channels, *spatial)
 
     def along_channels(self, x: jax.Array) -> jax.Array:
@@ -82,7 +95,7 @@ def shifted_slices(x: jax.Array, windows: Windows) -> Iterator[jax.Array]:
         yield lax.slice(x, [0, *starts], [x.shape[0], *ends], [1, *strides])
 
 
-def window_sums(x: jax.Array, windows: Windows, features: int) -> jax.Array:
+def sums_of_groups(x: jax.Array, windows: Windows, features: int) -> jax.Array:
     """Sum what each window of padded ``x`` has in the channels of each group, as int32.
 
     There is one channel if there is one group, otherwise one for each of the output's ``features``.
