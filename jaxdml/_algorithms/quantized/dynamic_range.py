@@ -6,12 +6,16 @@ import numpy as np
 from jax import lax
 
 from jaxdml._algorithms.quantized import ieee
-from jaxdml._algorithms.quantized.float_parts import decompose
+from jaxdml._algorithms.quantized.float_parts import (
+    INFINITY,
+    MAGNITUDE,
+    MANTISSA_BITS,
+    SIGN,
+    decompose,
+    float_of_bits,
+    int_bits,
+)
 from jaxdml._algorithms.quantized.quantizing import quantize
-
-_MANTISSA_BITS = 23
-_INFINITY = 0xFF << _MANTISSA_BITS
-_SIGN = -(2**31)
 
 _STEPS = 255
 """How many steps an 8-bit range has."""
@@ -26,11 +30,11 @@ def extremes(x: jax.Array) -> jax.Array:
     Args:
       x: float32 of any shape.
     """
-    bits = lax.bitcast_convert_type(x, jnp.int32)
-    numbers = jnp.atleast_1d(jnp.where((bits & ~_SIGN) > _INFINITY, 0, bits))
+    bits = int_bits(x)
+    numbers = jnp.atleast_1d(jnp.where((bits & MAGNITUDE) > INFINITY, 0, bits))
     zero = np.int32(0)
     # One reduction of both is several times faster on a CPU than two. If it is over a single element, XLA drops the 0.
-    found = lax.reduce((numbers, numbers ^ _SIGN), (zero, zero), _greater, range(numbers.ndim))
+    found = lax.reduce((numbers, numbers ^ SIGN), (zero, zero), _greater, range(numbers.ndim))
     return jnp.maximum(jnp.stack(found), zero)
 
 
@@ -44,7 +48,7 @@ def scale_and_zero_point(extremes: jax.Array) -> tuple[jax.Array, jax.Array]:
     Args:
       extremes: what ``extremes`` returns.
     """
-    greatest, least_negated = lax.bitcast_convert_type(extremes, jnp.float32)
+    greatest, least_negated = float_of_bits(extremes)
     width = ieee.total(greatest, least_negated)
     scale = jnp.where(jnp.max(extremes) == 0, jnp.float32(1), _of_steps(width))
     return scale, quantize(least_negated, scale, None, np.dtype("uint8"))
@@ -65,6 +69,6 @@ def _of_steps(width: jax.Array) -> jax.Array:
     # A subnormal result keeps the bits that are worth 2**-149 and more.
     shift = jnp.clip(jnp.maximum(length - 24, -149 - exponent), 0, 31).astype(jnp.uint32)
     rounded = word + ((jnp.uint32(1) << (shift - 1)) - 1) + (word >> shift & 1) >> shift
-    bits = ((biased - 1) << _MANTISSA_BITS) + rounded.astype(jnp.int32)
-    infinite = lax.bitcast_convert_type(width, jnp.int32) == _INFINITY
-    return lax.bitcast_convert_type(jnp.where(infinite, _INFINITY, bits), jnp.float32)
+    bits = ((biased - 1) << MANTISSA_BITS) + rounded.astype(jnp.int32)
+    infinite = int_bits(width) == INFINITY
+    return float_of_bits(jnp.where(infinite, INFINITY, bits))

@@ -6,15 +6,14 @@ value. And devices differ in what they do to subnormals. With integer operations
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
 from jaxdml._algorithms.bits import bits_of
+from jaxdml._algorithms.quantized.float_parts import MANTISSA_BITS, float_of_bits, int_bits
 
-_MANTISSA_BITS = 23
-_DROPPED = _MANTISSA_BITS - 10
+_DROPPED = MANTISSA_BITS - 10
 """How many bits of the mantissa float16 does not have."""
 
-_REBIAS = 127 - 15 << _MANTISSA_BITS
+_REBIAS = 127 - 15 << MANTISSA_BITS
 _INFINITY = 0x7C00
 _LEAST_NORMAL = 1 << 10
 
@@ -27,23 +26,15 @@ def widened(x: jax.Array) -> jax.Array:
         return rounded(x)
     bits = bits_of(x).astype(jnp.int32)
     if x.dtype == jnp.bfloat16:
-        return _float(bits << 16)
+        return float_of_bits(bits << 16)
     magnitude = bits & 0x7FFF
     # An exponent of all ones stays one.
     normal = (magnitude << _DROPPED) + jnp.where(magnitude < _INFINITY, _REBIAS, 2 * _REBIAS)
-    subnormal = _bits(magnitude.astype(jnp.float32) * 2.0**-24)
+    subnormal = int_bits(magnitude.astype(jnp.float32) * 2.0**-24)
     wide = jnp.where(magnitude < _LEAST_NORMAL, subnormal, normal)
-    return _float(wide | (bits & 0x8000) << 16)
+    return float_of_bits(wide | (bits & 0x8000) << 16)
 
 
 def rounded(x: jax.Array) -> jax.Array:
     """Return an int32 as float32, rounded once, ties to even: both parts and their product are exact."""
     return (x >> 16).astype(jnp.float32) * 2.0**16 + (x & 0xFFFF).astype(jnp.float32)
-
-
-def _bits(x: jax.Array) -> jax.Array:
-    return lax.bitcast_convert_type(x, jnp.int32)
-
-
-def _float(bits: jax.Array) -> jax.Array:
-    return lax.bitcast_convert_type(bits, jnp.float32)

@@ -15,13 +15,16 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxdml._algorithms.bits import bits_of
+from jaxdml._algorithms.quantized.float_parts import (
+    INFINITY,
+    LEAST_NORMAL,
+    MAGNITUDE,
+    MANTISSA_BITS,
+    SIGN,
+    float_of_bits,
+    int_bits,
+)
 from jaxdml._algorithms.sizes import at_most
-
-_MANTISSA_BITS = 23
-_SIGN = -(2**31)
-_MAGNITUDE = 2**31 - 1
-_LEAST_NORMAL = 1 << _MANTISSA_BITS
-_INFINITY = 0xFF << _MANTISSA_BITS
 
 NAN = 0x7FC00000
 """The bits of every NaN that is returned."""
@@ -29,13 +32,13 @@ NAN = 0x7FC00000
 _HALF_NAN = 0x7E00
 """The bits of a NaN in float16."""
 
-_UNITS = 149 << _MANTISSA_BITS
+_UNITS = 149 << MANTISSA_BITS
 """Added to the bits of a normal number, this multiplies it by 2**149."""
 
-_EXACT_BITS = 127 + _MANTISSA_BITS << _MANTISSA_BITS
+_EXACT_BITS = 127 + MANTISSA_BITS << MANTISSA_BITS
 """The bits of ``2.0**23``: below it, numbers in units stand for subnormals."""
 
-_SMALL_BITS = 127 - 64 << _MANTISSA_BITS
+_SMALL_BITS = 127 - 64 << MANTISSA_BITS
 """The bits of ``2.0**-64``. If a term is at least that, no subnormal term changes the sum, and the sum is none."""
 
 
@@ -44,8 +47,8 @@ def product(a: jax.Array, b: jax.Array) -> jax.Array:
 
     If one factor is integral, ``scaled`` takes a dozen.
     """
-    a_bits, b_bits = _int_bits(a), _int_bits(b)
-    a_wide, b_wide = (_wide(bits & _MAGNITUDE) for bits in (a_bits, b_bits))
+    a_bits, b_bits = int_bits(a), int_bits(b)
+    a_wide, b_wide = (_wide(bits & MAGNITUDE) for bits in (a_bits, b_bits))
     (a_high, a_low), (b_high, b_low) = (_halves_of_mantissa(wide) for wide in (a_wide, b_wide))
     # The product of the mantissas has 47 or 48 bits. Keep its upper 30 or 31, and set the last if any lower bit is set.
     low = a_low * b_low
@@ -55,21 +58,21 @@ def product(a: jax.Array, b: jax.Array) -> jax.Array:
     # Normalize it to 31 bits.
     long = word >> 30
     word <<= 1 - long
-    exponent = (a_wide >> _MANTISSA_BITS) + (b_wide >> _MANTISSA_BITS) + (long - 127)
+    exponent = (a_wide >> MANTISSA_BITS) + (b_wide >> MANTISSA_BITS) + (long - 127)
     # Round it to 24 bits, or to fewer if the result is subnormal; from 32 bits dropped on, nothing is left.
-    word = jnp.where(exponent < -_MANTISSA_BITS, 0, word)
+    word = jnp.where(exponent < -MANTISSA_BITS, 0, word)
     dropped = jnp.clip(8 - exponent, 7, 31)
     rounded = word + ((1 << dropped - 1) - 1 + (word >> dropped & 1))
     rounded = lax.shift_right_logical(rounded, dropped)
     # The leading bit of a normal result adds 1 to the exponent, and a carry adds another.
-    magnitude = rounded + (jnp.clip(exponent, 1, 254) - 1 << _MANTISSA_BITS)
-    magnitude = jnp.where(exponent > 254, _INFINITY, magnitude)
-    greater = jnp.maximum(a_bits & _MAGNITUDE, b_bits & _MAGNITUDE)
+    magnitude = rounded + (jnp.clip(exponent, 1, 254) - 1 << MANTISSA_BITS)
+    magnitude = jnp.where(exponent > 254, INFINITY, magnitude)
+    greater = jnp.maximum(a_bits & MAGNITUDE, b_bits & MAGNITUDE)
     # Zeros are told by their exponent. LLVM makes a comparison of floats of one of their bits with 0.
-    zero = jnp.minimum(a_wide, b_wide) < -100 << _MANTISSA_BITS
-    magnitude = jnp.where(zero, 0, jnp.where(greater == _INFINITY, _INFINITY, magnitude))
-    undefined = (greater > _INFINITY) | (zero & (greater == _INFINITY))
-    return _float(jnp.where(undefined, NAN, magnitude | ((a_bits ^ b_bits) & _SIGN)))
+    zero = jnp.minimum(a_wide, b_wide) < -100 << MANTISSA_BITS
+    magnitude = jnp.where(zero, 0, jnp.where(greater == INFINITY, INFINITY, magnitude))
+    undefined = (greater > INFINITY) | (zero & (greater == INFINITY))
+    return float_of_bits(jnp.where(undefined, NAN, magnitude | ((a_bits ^ b_bits) & SIGN)))
 
 
 def scaled(whole: jax.Array, scale: jax.Array) -> jax.Array:
@@ -78,19 +81,19 @@ def scaled(whole: jax.Array, scale: jax.Array) -> jax.Array:
     ``whole`` is 0 or at least 1 in magnitude, and at most 2**100. So with a normal scale the result is no subnormal.
     In units a subnormal scale is an integer, and so is the product: if that is below 2**23, it was not rounded.
     """
-    bits = _int_bits(scale)
-    subnormal = bits & _MAGNITUDE < _LEAST_NORMAL
-    factor = _float(jnp.where(subnormal, _in_units(bits), bits))
+    bits = int_bits(scale)
+    subnormal = bits & MAGNITUDE < LEAST_NORMAL
+    factor = float_of_bits(jnp.where(subnormal, _in_units(bits), bits))
     if not at_most(whole.size, scale.size):
         # Without the barrier XLA would fuse this into what follows, and compute it again for every element.
         factor, subnormal = lax.optimization_barrier((factor, subnormal))  # type: ignore[no-untyped-call]
-    multiplied = _int_bits(whole * factor)
-    return _float(_one_nan(jnp.where(subnormal, _from_units(multiplied), multiplied)))
+    multiplied = int_bits(whole * factor)
+    return float_of_bits(_one_nan(jnp.where(subnormal, _from_units(multiplied), multiplied)))
 
 
 def one_nan(x: jax.Array) -> jax.Array:
     """Return ``x`` with ``NAN`` for every NaN. A product ``x`` is then not contracted with a later addition."""
-    return _float(_one_nan(_int_bits(x)))
+    return float_of_bits(_one_nan(int_bits(x)))
 
 
 def narrowed(x: jax.Array, dtype: jnp.dtype) -> jax.Array:
@@ -111,17 +114,17 @@ def total(a: jax.Array, b: jax.Array) -> jax.Array:
 
     Small terms are added in units, where no term or sum is subnormal. A sum that is subnormal needs no rounding.
     """
-    a_bits, b_bits = _int_bits(a), _int_bits(b)
-    small = jnp.maximum(a_bits & _MAGNITUDE, b_bits & _MAGNITUDE) < _SMALL_BITS
-    left, right = (_float(jnp.where(small, _in_units(x), x)) for x in (a_bits, b_bits))
-    added = _int_bits(left + right)
-    return _float(_one_nan(jnp.where(small, _from_units(added), added)))
+    a_bits, b_bits = int_bits(a), int_bits(b)
+    small = jnp.maximum(a_bits & MAGNITUDE, b_bits & MAGNITUDE) < _SMALL_BITS
+    left, right = (float_of_bits(jnp.where(small, _in_units(x), x)) for x in (a_bits, b_bits))
+    added = int_bits(left + right)
+    return float_of_bits(_one_nan(jnp.where(small, _from_units(added), added)))
 
 
 def _wide(magnitude: jax.Array) -> jax.Array:
     """Return the bits of a magnitude with an exponent of any size: subnormals are normalized, 0 has -149."""
-    integer = _int_bits(magnitude.astype(jnp.float32))
-    return jnp.where(magnitude < _LEAST_NORMAL, integer - _UNITS, magnitude)
+    integer = int_bits(magnitude.astype(jnp.float32))
+    return jnp.where(magnitude < LEAST_NORMAL, integer - _UNITS, magnitude)
 
 
 def _halves_of_mantissa(wide: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -131,26 +134,18 @@ def _halves_of_mantissa(wide: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 def _in_units(bits: jax.Array) -> jax.Array:
     """Return the bits of a number in units, if it is below 2**-22 in magnitude."""
-    magnitude = bits & _MAGNITUDE
-    integer = _int_bits(magnitude.astype(jnp.float32))
-    return jnp.where(magnitude < _LEAST_NORMAL, integer, magnitude + _UNITS) | (bits & _SIGN)
+    magnitude = bits & MAGNITUDE
+    integer = int_bits(magnitude.astype(jnp.float32))
+    return jnp.where(magnitude < LEAST_NORMAL, integer, magnitude + _UNITS) | (bits & SIGN)
 
 
 def _from_units(bits: jax.Array) -> jax.Array:
     """Return the bits of a number that is given in units, and is an integer if it is below 2**23 in magnitude."""
-    magnitude = bits & _MAGNITUDE
+    magnitude = bits & MAGNITUDE
     # Adding 2**23 moves such an integer to the lowest bits. Where XLA contracts this, the product was exact anyway.
-    subnormal = _int_bits(_float(magnitude) + 2.0**_MANTISSA_BITS) - _EXACT_BITS
-    return jnp.where(magnitude < _EXACT_BITS, subnormal, magnitude - _UNITS) | (bits & _SIGN)
+    subnormal = int_bits(float_of_bits(magnitude) + 2.0**MANTISSA_BITS) - _EXACT_BITS
+    return jnp.where(magnitude < _EXACT_BITS, subnormal, magnitude - _UNITS) | (bits & SIGN)
 
 
 def _one_nan(bits: jax.Array) -> jax.Array:
-    return jnp.where(bits & _MAGNITUDE > _INFINITY, NAN, bits)
-
-
-def _int_bits(x: jax.Array) -> jax.Array:
-    return lax.bitcast_convert_type(x, jnp.int32)
-
-
-def _float(bits: jax.Array) -> jax.Array:
-    return lax.bitcast_convert_type(bits, jnp.float32)
+    return jnp.where(bits & MAGNITUDE > INFINITY, NAN, bits)

@@ -32,20 +32,24 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml._algorithms.quantized.float_parts import lower_and_half
+from jaxdml._algorithms.quantized.float_parts import (
+    INFINITY,
+    LEAST_NORMAL,
+    MAGNITUDE,
+    MANTISSA_BITS,
+    SIGN,
+    float_of_bits,
+    int_bits,
+    lower_and_half,
+)
 from jaxdml._algorithms.quantized.residuals import clamp
 
-_MANTISSA_BITS = 23
-_MAGNITUDE = 2**31 - 1
-_SIGN = -(2**31)
-_LEAST_NORMAL = 1 << _MANTISSA_BITS
-_INFINITY = 0xFF << _MANTISSA_BITS
-_ONE = 127 << _MANTISSA_BITS
+_ONE = 127 << MANTISSA_BITS
 
 _LARGEST_POWER = 253
 """The biased exponent of ``2**126``: the factor of subnormal scales, and of the least normal ones."""
 
-_OF_ZERO = 127 - 60 << _MANTISSA_BITS
+_OF_ZERO = 127 - 60 << MANTISSA_BITS
 """The bits of ``2**-60``, for a divisor of 0: every dividend but 0 is at least ``2**-23``, and saturates."""
 
 
@@ -60,8 +64,8 @@ def quantize(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None, dtype
     """
     dividend, divisor = _dividend_and_divisor(*map(lax.stop_gradient, (x, scale)))
     lower, half = lower_and_half(dividend * (1 / divisor))
-    power = (_bits(half) & _INFINITY) - (24 << _MANTISSA_BITS)
-    gap = _float(power ^ (lower << 31))
+    power = (int_bits(half) & INFINITY) - (24 << MANTISSA_BITS)
+    gap = float_of_bits(power ^ (lower << 31))
     goes_up = _residual(dividend, divisor, lower, half, dtype) > gap * divisor
     rounded = jnp.where(dividend == dividend, lower + goes_up.astype(jnp.int32), 0)  # noqa: PLR0124
     return clamp(rounded, zero_point, dtype)
@@ -73,43 +77,35 @@ def _dividend_and_divisor(x: jax.Array, scale: jax.Array) -> tuple[jax.Array, ja
     A dividend that overflows or underflows belongs to a quotient that saturates, or rounds to 0. A subnormal ``x`` does
     not round to 0 only where it is multiplied by ``2**126``. Then it is ``fraction * 2**-23``, which no device flushes.
     """
-    bits = _bits(scale)
-    magnitude = bits & _MAGNITUDE
-    power = jnp.clip(254 - (magnitude >> _MANTISSA_BITS), 1, _LARGEST_POWER)
-    normal = magnitude + ((power - 127) << _MANTISSA_BITS)
-    divisor = _float(jnp.where(magnitude == 0, _OF_ZERO, jnp.where(magnitude < _INFINITY, normal, _ONE)))
-    subnormal = (magnitude > 0) & (magnitude < _LEAST_NORMAL)
+    bits = int_bits(scale)
+    magnitude = bits & MAGNITUDE
+    power = jnp.clip(254 - (magnitude >> MANTISSA_BITS), 1, _LARGEST_POWER)
+    normal = magnitude + ((power - 127) << MANTISSA_BITS)
+    divisor = float_of_bits(jnp.where(magnitude == 0, _OF_ZERO, jnp.where(magnitude < INFINITY, normal, _ONE)))
+    subnormal = (magnitude > 0) & (magnitude < LEAST_NORMAL)
     divisor = jnp.where(subnormal, _fraction(magnitude), divisor)
-    finite = magnitude < _INFINITY
-    factor = _float(jnp.where(finite, power << _MANTISSA_BITS | (bits & _SIGN), 0))
-    factor_of_fraction = _float(jnp.where(power == _LARGEST_POWER, _ONE | (bits & _SIGN), 0))
-    of_x = _bits(x)
-    small = (of_x & _MAGNITUDE) < _LEAST_NORMAL
+    finite = magnitude < INFINITY
+    factor = float_of_bits(jnp.where(finite, power << MANTISSA_BITS | (bits & SIGN), 0))
+    factor_of_fraction = float_of_bits(jnp.where(power == _LARGEST_POWER, _ONE | (bits & SIGN), 0))
+    of_x = int_bits(x)
+    small = (of_x & MAGNITUDE) < LEAST_NORMAL
     return jnp.where(small, _fraction(of_x) * factor_of_fraction, x * factor), divisor
 
 
 def _fraction(bits: jax.Array) -> jax.Array:
     """Return the number with the bits of a subnormal times ``2**126``."""
-    one = bits & _SIGN | _ONE
-    return _float(bits | _ONE) - _float(one)
+    one = bits & SIGN | _ONE
+    return float_of_bits(bits | _ONE) - float_of_bits(one)
 
 
 def _residual(
     dividend: jax.Array, divisor: jax.Array, lower: jax.Array, half: jax.Array, dtype: np.dtype[np.integer]
 ) -> jax.Array:
     """Return ``dividend - half * divisor``, exact where that is small."""
-    high = _float(_bits(divisor) & -(1 << 12))
+    high = float_of_bits(int_bits(divisor) & -(1 << 12))
     low = divisor - high
     if dtype.itemsize == 1:
         return dividend - half * high - half * low
     whole = (lower + 128 & -256).astype(jnp.float32)
     rest = half - whole
     return dividend - whole * high - rest * high - whole * low - rest * low
-
-
-def _bits(x: jax.Array) -> jax.Array:
-    return lax.bitcast_convert_type(x, jnp.int32)
-
-
-def _float(bits: jax.Array) -> jax.Array:
-    return lax.bitcast_convert_type(bits, jnp.float32)

@@ -16,9 +16,8 @@ The tolerance is 2**-18. The 64-bit integers exist only inside; arguments and re
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
-from jaxdml._algorithms.quantized.float_parts import decompose, lower_and_half, times_power_of_two
+from jaxdml._algorithms.quantized.float_parts import decompose, int_bits, lower_and_half, times_power_of_two
 
 TOLERANCE = 2.0**-18
 """The relative distance from ``f + 1/2`` within which the estimate does not decide."""
@@ -75,7 +74,7 @@ def by_residuals(
     doubtful = jnp.abs(missing) <= TOLERANCE * jnp.abs(estimate)
     # Both candidates are int32 and negative where the quotient rounds up, so no 64-bit word is compared or selected.
     exactly = _residual(low, high, bias, ma, mb, mo, shift, lower)
-    signed = jnp.where(doubtful, exactly, lax.bitcast_convert_type(missing, jnp.int32))
+    signed = jnp.where(doubtful, exactly, int_bits(missing))
     return clamp(lower - (signed >> 31), zero_point, dtype)
 
 

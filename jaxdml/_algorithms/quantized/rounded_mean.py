@@ -12,9 +12,8 @@ and int64 holds them. ``residuals`` says why it does not matter how a device rou
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
-from jaxdml._algorithms.quantized.float_parts import decompose, lower_and_half, times_power_of_two
+from jaxdml._algorithms.quantized.float_parts import decompose, int_bits, lower_and_half, times_power_of_two
 from jaxdml._algorithms.quantized.residuals import TOLERANCE
 
 _LEAST, _GREATEST = -11, 33
@@ -47,5 +46,5 @@ def rounded_mean(total: jax.Array, count: jax.Array, x_scale: jax.Array, output_
         tie_goes_up = (lower & 1).astype(jnp.int64)
         exactly = (midpoint - numerator - tie_goes_up >> 32).astype(jnp.int32)
     # Both candidates are negative where the mean rounds up.
-    signed = jnp.where(doubtful, exactly, lax.bitcast_convert_type(missing, jnp.int32))
+    signed = jnp.where(doubtful, exactly, int_bits(missing))
     return lower - (signed >> 31)
