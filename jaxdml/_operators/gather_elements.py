@@ -3,8 +3,8 @@
 from typing import Any
 
 import jax
-from jax import lax
 
+from jaxdml._algorithms.indexing.exact_gather import along
 from jaxdml._algorithms.sizes import at_most
 from jaxdml._base.shapes import is_static
 from jaxdml._operators import _gathering
@@ -53,9 +53,8 @@ def gather_elements(
     if indices.ndim != x.ndim:
         rule = f"indices must have the rank of x; got ranks {indices.ndim} and {x.ndim}."
         call.fail(TypeError, rule, "Add axes of size 1 to the one of lower rank.")
-    others = tuple(d for d in range(x.ndim) if d != axis)
-    for d in others:
-        if at_most(indices.shape[d], x.shape[d]):
+    for d in range(x.ndim):
+        if d == axis or at_most(indices.shape[d], x.shape[d]):
             continue
         if is_static(indices.shape[d], x.shape[d]):
             rule = f"indices.shape[{d}] is {indices.shape[d]}, more than x.shape[{d}], {x.shape[d]}; "
@@ -66,12 +65,5 @@ def gather_elements(
         call.fail(TypeError, rule + f"only axis {axis} may be larger.", advice)
     shared = tuple(f"dimension {d}" if indices.shape[d] == x.shape[d] else None for d in range(x.ndim))
     of_x, of_indices = ((*shared[:axis], f"axis {axis} of {name}", *shared[axis + 1 :]) for name in ("x", "indices"))
-    numbers = lax.GatherDimensionNumbers(
-        offset_dims=(),
-        collapsed_slice_dims=(axis,),
-        start_index_map=(axis,),
-        operand_batching_dims=others,
-        start_indices_batching_dims=others,
-    )
     over = {axis: call.axis_names(axis_name)}
-    return given.read((of_x, of_indices, of_indices), over, numbers)
+    return given.read((of_x, of_indices, of_indices), over, along(axis, x.ndim))

@@ -91,20 +91,21 @@ def gather(
     return take(x, indices, numbers, mode, fill)
 
 
-def _along_last(rank: int) -> lax.GatherDimensionNumbers:
-    batch = tuple(range(rank - 1))
+def along(axis: int, rank: int) -> lax.GatherDimensionNumbers:
+    """Say that each element has an index ``[..., 1]`` of ``axis``, and its own position in the other dimensions."""
+    others = tuple(d for d in range(rank) if d != axis)
     return lax.GatherDimensionNumbers(
         offset_dims=(),
-        collapsed_slice_dims=(rank - 1,),
-        start_index_map=(rank - 1,),
-        operand_batching_dims=batch,
-        start_indices_batching_dims=batch,
+        collapsed_slice_dims=(axis,),
+        start_index_map=(axis,),
+        operand_batching_dims=others,
+        start_indices_batching_dims=others,
     )
 
 
 def take_along_last(x: jax.Array, indices: jax.Array) -> jax.Array:
     """Take ``x[..., indices[..., j]]`` bit for bit; ``x: [..., n]``, ``indices: [..., k]``, all in range."""
-    return gather(x, indices[..., None], _along_last(x.ndim))
+    return gather(x, indices[..., None], along(x.ndim - 1, x.ndim))
 
 
 def on_all_devices(x: jax.Array, axis: int) -> jax.Array:
@@ -115,5 +116,5 @@ def on_all_devices(x: jax.Array, axis: int) -> jax.Array:
     """
     last = jnp.moveaxis(x, axis, -1)
     every = lax.broadcasted_iota(jnp.uint32, (*last.shape, 1), last.ndim - 1)
-    whole = _gather(last, every, _along_last(last.ndim), "promise_in_bounds", b"")
+    whole = _gather(last, every, along(last.ndim - 1, last.ndim), "promise_in_bounds", b"")
     return jnp.moveaxis(whole, -1, axis)

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxdml._algorithms.indexing.exact_gather import along
 from jaxdml._algorithms.selection.extremes import Axes, Rule, extreme_keys, first_or_last
 from jaxdml._algorithms.selection.whole_axis import index_dtype
 from jaxdml._algorithms.sizes import at_most
@@ -84,15 +85,7 @@ def _find(x: jax.Array, axis: int, rule: Rule, lengths: Lengths) -> tuple[jax.Ar
 
 def _taken(x: jax.Array, places: jax.Array, axis: int) -> jax.Array:
     """Take the elements at ``places`` along an axis, which may have more elements than int32 counts."""
-    others = tuple(d for d in range(x.ndim) if d != axis)
-    numbers = lax.GatherDimensionNumbers(
-        offset_dims=(),
-        collapsed_slice_dims=(axis,),
-        start_index_map=(axis,),
-        operand_batching_dims=others,
-        start_indices_batching_dims=others,
-    )
-    return lax.gather(x, places[..., None], numbers, (1,) * x.ndim, mode="promise_in_bounds")
+    return lax.gather(x, places[..., None], along(axis, x.ndim), (1,) * x.ndim, mode="promise_in_bounds")
 
 
 def _greatest_key(x: jax.Array, axis: int, rule: Rule, lanes: int) -> jax.Array:
