@@ -5,12 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-
-def _broadcast(zero_point: ArrayLike | None, shape: tuple[int, ...], per_row: bool) -> np.ndarray[Any, Any]:
-    """Broadcast a zero point to the result's shape; a vector is one value per row, or one per column."""
-    value = np.asarray(0 if zero_point is None else zero_point)
-    aligned = value[:, None] if per_row and value.ndim == 1 else value
-    return np.broadcast_to(aligned, shape)
+from jaxdml.reference._quantization import of_product
 
 
 def matrix_multiply_integer(
@@ -38,7 +33,7 @@ def matrix_multiply_integer(
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a, b = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
     output = np.empty((*batch, a.shape[-2], b.shape[-1]), np.int32)
-    a_zeros, b_zeros = _broadcast(a_zero_point, output.shape, True), _broadcast(b_zero_point, output.shape, False)
+    a_zeros, b_zeros = of_product(a_zero_point, output.shape, True), of_product(b_zero_point, output.shape, False)
     for place in np.ndindex(output.shape):
         *stack, i, j = place
         row = a[(*stack, i)].astype(np.int64) - int(a_zeros[place])

@@ -5,12 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-
-def _broadcast(value: ArrayLike | None, shape: tuple[int, ...], per_row: bool) -> np.ndarray[Any, Any]:
-    """Broadcast a scale or zero point to the result's shape; a vector is one value per row, or one per column."""
-    value = np.asarray(0 if value is None else value)
-    aligned = value[:, None] if per_row and value.ndim == 1 else value
-    return np.broadcast_to(aligned, shape)
+from jaxdml.reference._quantization import of_product
 
 
 def matrix_multiply_integer_to_float(
@@ -51,8 +46,8 @@ def matrix_multiply_integer_to_float(
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a, b = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
     output = np.empty((*batch, a.shape[-2], b.shape[-1]), output_dtype)
-    a_scales, b_scales = _broadcast(a_scale, output.shape, True), _broadcast(b_scale, output.shape, False)
-    a_zeros, b_zeros = _broadcast(a_zero_point, output.shape, True), _broadcast(b_zero_point, output.shape, False)
+    a_scales, b_scales = of_product(a_scale, output.shape, True), of_product(b_scale, output.shape, False)
+    a_zeros, b_zeros = of_product(a_zero_point, output.shape, True), of_product(b_zero_point, output.shape, False)
     biases = None if bias is None else np.broadcast_to(bias, output.shape)
     with np.errstate(all="ignore"):
         for place in np.ndindex(output.shape):

@@ -1,4 +1,4 @@
-"""Align the scales and zero points of an array that is quantized or dequantized."""
+"""Align scales and zero points with the elements that they belong to."""
 
 from typing import Any
 
@@ -21,3 +21,12 @@ def spread(value: ArrayLike | None, shape: tuple[int, ...], axis: Axes, block_si
         if given.shape[one] > 1:
             given = given.take(np.arange(shape[one]) // size, one)
     return np.broadcast_to(given, shape)
+
+
+def of_product(value: ArrayLike | None, shape: tuple[int, ...], per_row: bool) -> np.ndarray[Any, Any]:
+    """Return a scale or zero point with one value for each element of a product of matrices; None is 0.
+
+    A vector has one value per row, or one per column.
+    """
+    given = np.asarray(0 if value is None else value)
+    return np.broadcast_to(given[:, None] if per_row and given.ndim == 1 else given, shape)

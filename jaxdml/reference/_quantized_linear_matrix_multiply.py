@@ -6,12 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-
-def _broadcast(value: ArrayLike, shape: tuple[int, ...], per_row: bool) -> np.ndarray[Any, Any]:
-    """Broadcast a scale or zero point to the result's shape; a vector is one value per row, or one per column."""
-    value = np.asarray(value)
-    aligned = value[:, None] if per_row and value.ndim == 1 else value
-    return np.broadcast_to(aligned, shape)
+from jaxdml.reference._quantization import of_product
 
 
 def quantized_linear_matrix_multiply(
@@ -60,20 +55,9 @@ def quantized_linear_matrix_multiply(
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a, b = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
     output = np.empty((*batch, a.shape[-2], b.shape[-1]), output_dtype)
-
-    def broadcast(value: ArrayLike | None, per_row: bool) -> np.ndarray[Any, Any]:
-        return _broadcast(0 if value is None else value, output.shape, per_row)
-
-    a_scales, b_scales, output_scales = (
-        broadcast(a_scale, True),
-        broadcast(b_scale, False),
-        broadcast(output_scale, True),
-    )
-    a_zeros, b_zeros, output_zeros = (
-        broadcast(a_zero_point, True),
-        broadcast(b_zero_point, False),
-        broadcast(output_zero_point, True),
-    )
+    a_scales, b_scales = of_product(a_scale, output.shape, True), of_product(b_scale, output.shape, False)
+    a_zeros, b_zeros = of_product(a_zero_point, output.shape, True), of_product(b_zero_point, output.shape, False)
+    output_scales, output_zeros = (of_product(value, output.shape, True) for value in (output_scale, output_zero_point))
     for place in np.ndindex(output.shape):
         *stack, i, j = place
         row = a[(*stack, i)].astype(np.int64) - int(a_zeros[place])
