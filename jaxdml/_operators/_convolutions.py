@@ -74,9 +74,9 @@ def convolution(call: Call, axis_name: Any, dimension_numbers: Any, options: Map
 
 def one_value(call: Call, name: str, dtype: Any, given: Given) -> jax.Array | None:
     """Return a parameter of a whole tensor as ``[1]``; None stays None, but for a scale."""
-    if call.operands[name] is None and not name.endswith("scale"):
+    value = _quantization.optional(call, name, np.dtype(dtype))
+    if value is None:
         return None
-    value = _quantization.of_dtype(call, name, np.dtype(dtype))
     if value.size != 1 or value.ndim > given.x.ndim:
         rule = f"{name} must be one value; got {[*value.shape]}."
         call.fail(TypeError, rule, f"Pass {name} with shape ().", name)
@@ -85,9 +85,9 @@ def one_value(call: Call, name: str, dtype: Any, given: Given) -> jax.Array | No
 
 def by_channel(call: Call, name: str, dtype: Any, given: Given) -> jax.Array | None:
     """Return a parameter with one value, as ``[1]``, or one for each output channel, ``[O]``; None stays None."""
-    if call.operands[name] is None and not name.endswith("scale"):
+    value = _quantization.optional(call, name, np.dtype(dtype))
+    if value is None:
         return None
-    value = _quantization.of_dtype(call, name, np.dtype(dtype))
     features = given.w.shape[given.order.rhs_spec[0]]
     channel = value.ndim - given.x.ndim + given.order.out_spec[1]
     if value.ndim < 2:

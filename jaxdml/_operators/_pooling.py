@@ -61,9 +61,9 @@ def windows(call: Call, x: jax.Array, spatial: tuple[int, ...], options: Mapping
 
 def by_channel(call: Call, name: str, dtype: np.dtype[Any], shape: Shape) -> jax.Array | None:
     """Return a scale or zero point that broadcasts against ``shape``, in which only the channels are not 1; or None."""
-    if call.operands[name] is None and not name.endswith("scale"):
+    value = _quantization.optional(call, name, dtype)
+    if value is None:
         return None
-    value = _quantization.of_dtype(call, name, dtype)
     channels = max(range(len(shape)), key=lambda d: shape[d] != 1)
     given = value
     if value.ndim == 1:

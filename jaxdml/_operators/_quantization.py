@@ -93,6 +93,11 @@ def of_dtype(call: Call, name: str, dtype: np.dtype[Any]) -> jax.Array:
     return given
 
 
+def optional(call: Call, name: str, dtype: np.dtype[Any]) -> jax.Array | None:
+    """Return what ``of_dtype`` does; None stays None, but for a scale."""
+    return None if call.operands[name] is None and not name.endswith("scale") else of_dtype(call, name, dtype)
+
+
 def _takes_any_dtype(value: Any) -> bool:
     """Tell whether ``value`` is a Python number or an array that came from one, which JAX calls weakly typed."""
     return _is_number(value) or (isinstance(value, jax.Array) and jax.typeof(value).weak_type)

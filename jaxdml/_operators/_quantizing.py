@@ -42,11 +42,6 @@ def scale_of(call: Call) -> jax.Array:
     return _quantization.of_dtype(call, "scale", dtype)
 
 
-def zero_point_of(call: Call, dtype: np.dtype[Any]) -> jax.Array | None:
-    """Return the zero point, or None."""
-    return None if call.operands["zero_point"] is None else _quantization.of_dtype(call, "zero_point", dtype)
-
-
 def settle(
     call: Call, x: jax.Array, scale: jax.Array, zero_point: jax.Array | None, axis: Any, block_size: Any
 ) -> tuple[tuple[jax.Array | None, ...], Settled]:

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 
 from jaxdml._algorithms.quantized.dequantizing import dequantize
-from jaxdml._operators import _quantizing
+from jaxdml._operators import _quantization, _quantizing
 from jaxdml._operators._arguments import Call
 from jaxdml._operators._quantizing import Settled
 
@@ -54,7 +54,7 @@ def dequantize_linear(
     call = Call("dequantize_linear", x=x, scale=scale, zero_point=zero_point)
     x = call.array("x")
     call.dtype("x", _INPUTS)
-    zero = _quantizing.zero_point_of(call, x.dtype)
+    zero = _quantization.optional(call, "zero_point", x.dtype)
     operands, static = _quantizing.settle(call, x, _quantizing.scale_of(call), zero, axis, block_size)
     return _dequantize(operands, static)
 

@@ -10,7 +10,7 @@ import numpy as np
 from jaxdml._algorithms.quantized.halves import widened
 from jaxdml._algorithms.quantized.quantizing import quantize
 from jaxdml._base.dtypes import SCALES
-from jaxdml._operators import _quantizing
+from jaxdml._operators import _quantization, _quantizing
 from jaxdml._operators._arguments import Call
 from jaxdml._operators._quantizing import Settled
 
@@ -64,7 +64,7 @@ def quantize_linear(
     x = call.array("x")
     call.dtype("x", (*SCALES, "int32"))
     dtype = _output_dtype(call, output_dtype)
-    zero = _quantizing.zero_point_of(call, dtype)
+    zero = _quantization.optional(call, "zero_point", dtype)
     operands, static = _quantizing.settle(call, x, _quantizing.scale_of(call), zero, axis, block_size)
     return _quantize(operands, static, dtype)
 

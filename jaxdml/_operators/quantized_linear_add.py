@@ -100,9 +100,9 @@ def quantized_linear_add(
 
 def _parameter(call: Call, name: str, dtype: np.dtype[Any], shape: Shape) -> jax.Array | None:
     """Return a scale or zero point that broadcasts to the result's shape, or None."""
-    if call.operands[name] is None and not name.endswith("scale"):
+    given = _quantization.optional(call, name, dtype)
+    if given is None:
         return None
-    given = _quantization.of_dtype(call, name, dtype)
     given = lax.squeeze(given, range(given.ndim)) if all(size == 1 for size in given.shape) else given
     if not broadcasts_to(given.shape, shape):
         rule = f"{name} must be one value, or broadcast to {list(shape)}; got {list(given.shape)}."
