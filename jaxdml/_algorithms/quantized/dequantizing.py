@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxdml._algorithms.quantized import ieee
-from jaxdml._algorithms.quantized.halves import rounded, widened
+from jaxdml._algorithms.quantized.to_float32 import rounded, widened
 
 
 def dequantize(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None) -> jax.Array:

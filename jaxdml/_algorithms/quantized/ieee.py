@@ -29,7 +29,7 @@ from jaxdml._algorithms.sizes import at_most
 NAN = 0x7FC00000
 """The bits of every NaN that is returned."""
 
-_HALF_NAN = 0x7E00
+_FLOAT16_NAN = 0x7E00
 """The bits of a NaN in float16."""
 
 _UNITS = 149 << MANTISSA_BITS
@@ -104,8 +104,8 @@ def narrowed(x: jax.Array, dtype: jnp.dtype) -> jax.Array:
         rounded = (bits + 0x7FFF + (bits >> 16 & 1) >> 16).astype(jnp.uint16)
         return lax.bitcast_convert_type(rounded, dtype)
     if dtype == jnp.float16:
-        halves = jnp.where(bits == NAN, jnp.uint16(_HALF_NAN), bits_of(x.astype(dtype)))
-        return lax.bitcast_convert_type(halves, dtype)
+        narrow = jnp.where(bits == NAN, jnp.uint16(_FLOAT16_NAN), bits_of(x.astype(dtype)))
+        return lax.bitcast_convert_type(narrow, dtype)
     return x
 
 
