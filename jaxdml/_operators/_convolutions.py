@@ -139,10 +139,7 @@ def settled(
         deciding=2,
         fail=fail,
     )
-    for spec, labels in zip(where.operands[:2], (of_x, of_w), strict=False):
-        for axes, label in zip(spec or (), labels, strict=False):
-            if axes is not None and str(label).startswith("spatial"):
-                fail(f"{label} must be whole on every device; it is sharded over {axes!r}.")
+    _windows.require_whole(where, (of_x, of_w), ("batch", "features", "channels"), fail)
     return operands, Settled(windows, order, implementation, refusal, where)
 
 

@@ -115,7 +115,5 @@ def layout_of(
         deciding=1,
         fail=fail,
     )
-    for axes, label in zip(where.operands[0] or () if where.operands else (), in_x, strict=False):
-        if axes is not None and label not in kept:
-            fail(f"{label} must be whole on every device; it is sharded over {axes!r}.")
+    _windows.require_whole(where, [in_x], kept, fail)
     return where

@@ -1,14 +1,14 @@
 """Check what convolutions and poolings share: the order of their dimensions, and the options of the spatial ones."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from typing import Any, NoReturn
 
 import numpy as np
 from jax import lax
 
 from jaxdml._base.shapes import Shape
 from jaxdml._operators._arguments import Call
-from jaxdml._sharding.layout import Labels
+from jaxdml._sharding.layout import Labels, Layout
 
 _LEAST = {"window": 1, "strides": 1, "dilations": 1, "start_padding": 0, "end_padding": 0}
 """The options of the spatial dimensions, and the least value of each."""
@@ -34,6 +34,23 @@ def ordered(labels: Labels, places: Sequence[int]) -> Labels:
     """Return the labels of N, C and the spatial dimensions in the order of the dimensions."""
     at = dict(zip(places, labels, strict=True))
     return tuple(at[d] for d in range(len(places)))
+
+
+def require_whole(
+    where: Layout, operands: Sequence[Labels], but: Collection[Hashable], fail: Callable[[str], NoReturn]
+) -> None:
+    """Require dimensions not to be sharded over Explicit axes.
+
+    Args:
+      where: how the arrays lie.
+      operands: the labels of the dimensions of the first operands.
+      but: the labels of those that may be sharded.
+      fail: raises an error that begins with the given rule.
+    """
+    for spec, labels in zip(where.operands, operands, strict=False):
+        for axes, label in zip(spec or (), labels, strict=False):
+            if axes is not None and label not in but:
+                fail(f"{label} must be whole on every device; it is sharded over {axes!r}.")
 
 
 def of_each(call: Call, options: Mapping[str, Any], count: int, *shown: str) -> dict[str, Shape]:

@@ -34,8 +34,11 @@ def find(
         elements = sequences[place].tolist()
         best = 0
         for index, element in enumerate(elements):
-            equal = not _precedes(elements[best], element, least)
-            if _precedes(element, elements[best], least) or (equal and select_last_index):
+            if select_last_index:
+                chosen = not _precedes(elements[best], element, least)
+            else:
+                chosen = _precedes(element, elements[best], least)
+            if chosen:
                 best = index
         indices[place] = best
     return np.expand_dims(indices, axes) if keepdims else indices
