@@ -14,9 +14,8 @@ from jax import lax
 from jaxdml._algorithms.quantized.ieee import narrowed
 from jaxdml._algorithms.quantized.raw_product import RawProduct, accumulator
 from jaxdml._algorithms.quantized.scaled_sums import Scaling, is_usual, of_two_words, plain_scaled_sum, scaled_sum
-from jaxdml._lowerings._partitioning import by_partitioning
-from jaxdml._lowerings._platform import Kernel, chain, run
-from jaxdml._lowerings.integer_product import Accumulator, DeepAccumulator, total
+from jaxdml._lowerings._platform import Kernel
+from jaxdml._lowerings.integer_product import Accumulator, DeepAccumulator, finish, total
 
 FEW_OUTPUTS = 2**13
 """Up to this size there is one form for all scales: a second one takes longer to compile than it saves."""
@@ -58,16 +57,12 @@ def _of_one_word(sums: Accumulator, by: Scaling, dtype: jnp.dtype, refusal: str)
     plainly = partial(_plainly, shape=sums.shape, dtype=dtype)
     exactly = Kernel(partial(_exactly, shape=sums.shape, dtype=dtype), gpu=plainly)
     scaling = exactly._replace(cpu=partial(_usual_or_any, shape=sums.shape, dtype=dtype))
-    # Forms for XLA's partitioning and derivatives must not refer to operands, which belong to the trace of the caller.
-    product, partitioned, without_operands = sums.product, sums.partitioned, sums._replace(operands=())
+    # What a derivative refers to must not have the operands, which belong to the trace of the caller.
+    without_operands = sums._replace(operands=())
 
     @jax.custom_jvp
     def scaled(operands: Any, by: Scaling) -> Any:
-        return by_partitioning(
-            lambda *operands: run(chain(product, scaling), *operands, refusal=refusal),
-            lambda devices, *operands: run(chain(partitioned(devices), exactly), *operands, refusal=refusal),
-            *(operands, by),
-        )
+        return finish(without_operands._replace(operands=operands), scaling, exactly, refusal, by)
 
     @scaled.defjvp
     def _(primals: Any, tangents: Any) -> Any:

@@ -130,12 +130,26 @@ def of_total(total: jax.Array) -> Accumulator:
 
 def total(sums: Accumulator, refusal: str) -> jax.Array:
     """Compute the int32 sums of an ``Accumulator``."""
-    finish = Kernel(partial(accumulator, shape=sums.shape))
-    product, partitioned = sums.product, sums.partitioned
+    finishing = Kernel(partial(accumulator, shape=sums.shape))
+    return finish(sums, finishing, finishing, refusal)
+
+
+def finish(sums: Accumulator, single: Kernel, partitioned: Kernel, refusal: str, *others: Any) -> Any:
+    """Return what a kernel makes of the ``RawProduct`` of an ``Accumulator`` and of other operands.
+
+    Args:
+      sums: the accumulator.
+      single: the kernel for a program on one device.
+      partitioned: the kernel for a program that XLA partitions.
+      refusal: the text of the error if the program is lowered for a platform without the product.
+      others: the other operands.
+    """
+    # The forms must not refer to the operands, which belong to the trace of the caller.
+    product, product_of = sums.product, sums.partitioned
     return by_partitioning(
-        lambda *operands: run(chain(product, finish), operands, refusal=refusal),
-        lambda devices, *operands: run(chain(partitioned(devices), finish), operands, refusal=refusal),
-        *sums.operands,
+        lambda *operands: run(chain(product, single), *operands, refusal=refusal),
+        lambda devices, *operands: run(chain(product_of(devices), partitioned), *operands, refusal=refusal),
+        *(sums.operands, *others),
     )
 
 
@@ -152,10 +166,10 @@ def _in_slices(operands: Operands, longest: int, only_cpu: bool, refusal: str) -
     shifted = (*(as_uint8 if only_cpu else as_int8)(a, za), *_as_int8(b, zb))
 
     def in_slices(product: Kernel, operands: Operands) -> tuple[jax.Array, jax.Array]:
-        finish = Kernel(partial(accumulator, shape=product_shape(operands[0], operands[2])))
+        finishing = Kernel(partial(accumulator, shape=product_shape(operands[0], operands[2])))
 
         def multiply_slice(*operands: jax.Array | None) -> jax.Array:
-            return run(chain(product, finish), operands, refusal=refusal)
+            return run(chain(product, finishing), operands, refusal=refusal)
 
         return sum_of_slices(*operands, multiply_slice, longest)
 

@@ -13,9 +13,8 @@ from jaxdml._algorithms.bits import bits_of
 from jaxdml._algorithms.quantized.multiplier import may_be_doubtful, multiplier_of, rounded_products
 from jaxdml._algorithms.quantized.raw_product import PerPart, Raw, finished, part_by_part
 from jaxdml._algorithms.quantized.residuals import Scales, by_residuals, clamp
-from jaxdml._lowerings._partitioning import by_partitioning
-from jaxdml._lowerings._platform import Kernel, chain, run
-from jaxdml._lowerings.integer_product import Accumulator, DeepAccumulator, carried
+from jaxdml._lowerings._platform import Kernel
+from jaxdml._lowerings.integer_product import Accumulator, DeepAccumulator, carried, finish
 
 FEW_OUTPUTS = 2**13
 """Up to this size use residuals: testing whether a multiplier leaves doubts already evaluates 2,048 accumulators."""
@@ -47,14 +46,8 @@ def requantize(
         return by_residuals(total.low, total.high, scales, zero_point, dtype)
     exactly = Kernel(partial(_by_residuals, shape=sums.shape, dtype=dtype))
     on_cpu = partial(by_multiplier_or_residuals, shape=sums.shape, dtype=dtype, greatest=sums.greatest)
-    rounding = exactly._replace(cpu=on_cpu)
-    # Forms for XLA's partitioning must not refer to the operands, which belong to the trace of the caller.
-    product, partitioned = sums.product, sums.partitioned
-    return by_partitioning(
-        lambda *operands: run(chain(product, rounding), *operands, refusal=refusal),
-        lambda devices, *operands: run(chain(partitioned(devices), exactly), *operands, refusal=refusal),
-        *(sums.operands, scales, zero_point, bias),
-    )
+    rounded: jax.Array = finish(sums, exactly._replace(cpu=on_cpu), exactly, refusal, scales, zero_point, bias)
+    return rounded
 
 
 def _by_residuals(
