@@ -150,6 +150,14 @@ def _is_array(value: Any) -> bool:
     return isinstance(value, np.generic | bool | int | float | complex) or hasattr(value, "__jax_array__")
 
 
+def dtype_or_none(value: Any) -> np.dtype[Any] | None:
+    """Return the dtype that an option names, or None if it names none."""
+    try:
+        return np.dtype(value)
+    except TypeError:
+        return None
+
+
 def native(value: Any) -> Any:
     """Return a NumPy array with the byte order of this machine; return anything else as it is."""
     if isinstance(value, np.ndarray | np.generic) and not value.dtype.isnative:

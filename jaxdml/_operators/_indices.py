@@ -9,7 +9,7 @@ import numpy as np
 from jaxdml._algorithms.sizes import at_most
 from jaxdml._base.dtypes import INDICES
 from jaxdml._lowerings import indexed_write
-from jaxdml._operators._arguments import Call, native, x64_enabled
+from jaxdml._operators._arguments import Call, dtype_or_none, native, x64_enabled
 
 MODES = ("drop", "clip", "promise_in_bounds")
 DUPLICATES = ("unspecified", "last", "unique")
@@ -71,10 +71,7 @@ def check_updates(
 def index_dtype_for(call: Call, requested: Any, n: int) -> np.dtype[Any]:
     """Return the dtype of indices that are a result, uint32 by default; require it to count ``n`` elements."""
     allowed = _INDEX_DTYPES if x64_enabled() else _INDEX_DTYPES[:2]
-    try:
-        dtype = np.dtype("uint32" if requested is None else requested)
-    except TypeError:
-        dtype = None
+    dtype = dtype_or_none("uint32" if requested is None else requested)
     if dtype is None or str(dtype) not in allowed:
         rule = f"index_dtype must be one of {', '.join(allowed)}; got {str(dtype or requested)!r}."
         wide = dtype is not None and str(dtype) in _INDEX_DTYPES

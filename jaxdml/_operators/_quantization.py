@@ -10,7 +10,7 @@ from jax import lax
 
 from jaxdml._base.dtypes import QUANTIZED
 from jaxdml._base.shapes import Shape, broadcasts_to
-from jaxdml._operators._arguments import Call
+from jaxdml._operators._arguments import Call, dtype_or_none
 
 
 def quantized(call: Call, name: str) -> jax.Array:
@@ -37,10 +37,7 @@ def output_dtype(call: Call, requested: Any, default: np.dtype[Any]) -> np.dtype
     zero_point = call.operands["output_zero_point"]
     has_dtype = zero_point is not None and not _takes_any_dtype(zero_point)
     inferred = call.array("output_zero_point").dtype if has_dtype else default
-    try:
-        dtype = np.dtype(inferred if requested is None else requested)
-    except TypeError:
-        dtype = None
+    dtype = dtype_or_none(inferred if requested is None else requested)
     if dtype is None or str(dtype) not in QUANTIZED:
         shown, advice = repr(requested), "Pass output_dtype='int8' or 'uint8'."
         if requested is None:

@@ -12,7 +12,7 @@ from jaxdml._algorithms.quantized.scaled_sums import Scaling
 from jaxdml._base.shapes import Shape, broadcasts_to
 from jaxdml._lowerings import float_scaling
 from jaxdml._operators import _products, _quantization
-from jaxdml._operators._arguments import Call
+from jaxdml._operators._arguments import Call, dtype_or_none
 from jaxdml._operators._products import Settled
 
 _DTYPES = "float32", "float16", "bfloat16"
@@ -99,14 +99,11 @@ def matrix_multiply_integer_to_float(
 def _float_dtype(call: Call, requested: Any) -> np.dtype[Any]:
     """Return the output's dtype."""
     call.static("output_dtype", requested)
-    try:
-        dtype = None if requested is None else jnp.dtype(requested)
-    except TypeError:
-        dtype = None
-    if str(dtype) not in _DTYPES:
+    dtype = None if requested is None else dtype_or_none(requested)
+    if dtype is None or str(dtype) not in _DTYPES:
         rule = f"output_dtype must be one of {', '.join(_DTYPES)}; got {requested!r}."
         call.fail(TypeError, rule, "Pass output_dtype='float32', and convert the result.", "a", "b")
-    return np.dtype(dtype)
+    return dtype
 
 
 def _bias(call: Call, shape: Shape) -> jax.Array | None:

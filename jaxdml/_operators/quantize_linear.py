@@ -11,7 +11,7 @@ from jaxdml._algorithms.quantized.quantizing import quantize
 from jaxdml._algorithms.quantized.to_float32 import widened
 from jaxdml._base.dtypes import SCALES
 from jaxdml._operators import _quantization, _quantizing
-from jaxdml._operators._arguments import Call
+from jaxdml._operators._arguments import Call, dtype_or_none
 from jaxdml._operators._quantizing import Settled
 
 _OUTPUTS = ("int8", "uint8", "int16", "uint16")
@@ -74,10 +74,7 @@ def _output_dtype(call: Call, requested: Any) -> np.dtype[Any]:
     if hasattr(call.operands["zero_point"], "dtype"):
         zero_point = call.array("zero_point")
         inferred = inferred if jax.typeof(zero_point).weak_type else zero_point.dtype
-    try:
-        dtype = np.dtype(inferred if requested is None else requested)
-    except TypeError:
-        dtype = None
+    dtype = dtype_or_none(inferred if requested is None else requested)
     if dtype is None or str(dtype) not in _OUTPUTS:
         shown, advice = repr(requested), "Pass output_dtype='uint8'."
         if requested is None:
