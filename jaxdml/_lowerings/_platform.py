@@ -1,21 +1,15 @@
 """Run the form of a kernel that belongs to the platform the program is lowered for.
 
-No other module asks for the platform, and this one asks at lowering.
+No other module asks for the platform.
 """
 
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
-from jax import lax
-from jax.extend.core import Primitive
-from jax.interpreters import mlir
 
-Form = Callable[..., Any]
-"""A function that does the work of a kernel on one platform, or on several."""
+from jaxdml._lowerings._when_lowered import Form, when_lowered
 
 
 class Kernel(NamedTuple):
@@ -43,7 +37,7 @@ class Kernel(NamedTuple):
 def chain(first: Kernel, second: Kernel) -> Kernel:
     """Return the kernel that calls ``second(first(*operands), *others)``, platform by platform.
 
-    Each platform makes both calls in one branch. So what ``first`` returns may differ between platforms.
+    Each platform makes both calls in one form. So what ``first`` returns may differ between platforms.
     """
 
     def chained(platform: str) -> Form | None:
@@ -53,51 +47,29 @@ def chain(first: Kernel, second: Kernel) -> Kernel:
     return Kernel(*map(chained, Kernel._fields))
 
 
+_FIELDS = {"cpu": "cpu", "cuda": "cuda", "gpu": "cuda", "rocm": "gpu"}
+"""The field of ``Kernel`` for each platform that has one. JAX says "gpu" of the devices that it has."""
+
+
 def run(kernel: Kernel, *operands: Any, refusal: str = "") -> Any:
-    """Call the form of the platform that the program is lowered for.
+    """Call the form of the platform that the program is lowered for. It cannot be differentiated.
 
-    If that platform has no form, lowering raises ``NotImplementedError`` with the text ``refusal``.
+    If that platform has no form, lowering raises ``NotImplementedError`` with the text ``refusal``. The forms refer to no
+    traced value but the operands.
     """
-    by_name = {"cpu": kernel.cpu, "cuda": kernel.cuda or kernel.gpu, "rocm": kernel.gpu}
-    forms = {platform: form for platform, form in by_name.items() if form}
-    if kernel.default and not forms:
-        return kernel.default(*operands)
-    default = kernel.default or _refusing(refusal, next(iter(forms.values())))
-    return lax.platform_dependent(*operands, default=default, **forms)
 
+    def choose(platform: str, devices: int) -> Form:
+        del devices
+        form = kernel.on(_FIELDS.get(platform, "default"))
+        if form is None:
+            raise NotImplementedError(refusal)
+        return form
 
-def _refusing(text: str, form: Form) -> Form:
-    """Return a form with the result shapes and dtypes of ``form``, whose lowering raises ``NotImplementedError``."""
-
-    def refuse(*operands: Any) -> Any:
-        nothing = _refusal.bind(text=text)  # type: ignore[no-untyped-call]
-        for operand in jax.tree.leaves(operands):
-            # Inside ``jax.shard_map`` the results vary over the mesh axes that the operands vary over.
-            nothing += jnp.zeros_like(operand, shape=(), dtype=nothing.dtype)
-        return jax.tree.map(
-            lambda result: jnp.broadcast_to(nothing.astype(result.dtype), result.shape),
-            jax.eval_shape(form, *operands),
-        )
-
-    return refuse
-
-
-_refusal = Primitive("jaxdml_refusal")
-"""An int32 that no platform can compute: its lowering raises ``NotImplementedError``."""
-
-
-@_refusal.def_abstract_eval  # type: ignore[untyped-decorator]
-def _(*, text: str) -> jax.core.ShapedArray:
-    del text
-    return jax.core.ShapedArray((), jnp.dtype(jnp.int32))
-
-
-def _refuse(*_: Any, text: str) -> NoReturn:
-    raise NotImplementedError(text)
-
-
-_refusal.def_impl(_refuse)  # type: ignore[no-untyped-call]
-mlir.register_lowering(_refusal, _refuse)
+    forms = [form for form in kernel if form]
+    if forms == [kernel.default]:
+        return forms[0](*operands)
+    here = kernel.on(_FIELDS.get(jax.default_backend(), "default"))
+    return when_lowered(choose, here or forms[0], *operands)
 
 
 @cache

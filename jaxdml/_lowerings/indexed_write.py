@@ -15,7 +15,8 @@ from jaxdml._algorithms.indexing.exact_gather import on_all_devices
 from jaxdml._algorithms.indexing.scatter import Places, Writing, of_elements, of_slices, tangent, winners, write
 from jaxdml._base.shapes import is_static
 from jaxdml._lowerings._partitioning import by_partitioning
-from jaxdml._lowerings._platform import Form, Kernel, run
+from jaxdml._lowerings._platform import Kernel, run
+from jaxdml._lowerings._when_lowered import Form
 
 GPU_WORD = 4
 """The narrowest integer, in bytes, that a GPU stores directly: for anything narrower XLA compares and swaps in a loop.

@@ -25,7 +25,8 @@ from jaxdml._algorithms.quantized.raw_product import PerPart, Product, RawProduc
 from jaxdml._algorithms.quantized.tensor_core_dot import LONGEST_FLOAT_SUM
 from jaxdml._algorithms.quantized.windows import Windows, padded
 from jaxdml._lowerings import integer_product
-from jaxdml._lowerings._platform import Form, Kernel
+from jaxdml._lowerings._platform import Kernel
+from jaxdml._lowerings._when_lowered import Form
 from jaxdml._lowerings.integer_product import Accumulator, DeepAccumulator, Quantized
 
 METHODS = "integer_dot", "mixed_dot", "native_convolution", "shifted_slices"
