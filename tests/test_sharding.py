@@ -189,6 +189,17 @@ def test_devices_that_share_k_get_no_small_int8_product_on_gpus(k):
         assert ("bf16" in str(on_gpus.trace(a, za, right, zb).jaxpr)) == (k <= 4 * 1024)
 
 
+# Devices may divide K: on GPUs to keep the sums of each in float32, and everywhere if one int32 does not hold the sum.
+@pytest.mark.parametrize("k", [2048, 2 * 33_026])
+def test_a_k_that_devices_divide_needs_no_zero_points(k):
+    a, b = np.full((2, k), 255, np.uint8), np.full((k, 2), 255, np.uint8)
+    a[0], b[:, 1] = np.arange(k) % 256, 1
+    mesh = mesh_of("auto")
+    multiply = jax.jit(lambda a, b: jaxdml.matrix_multiply_integer(a, None, b, None))
+    got = multiply(put(mesh, a, None, "x"), put(mesh, b, "x"))
+    assert_same_bits(got, reference.matrix_multiply_integer(a, None, b, None))
+
+
 @pytest.mark.parametrize("implementation", [None, "mixed_dot", "integer_dot"])
 def test_products_that_xla_partitions_agree(implementation):
     if implementation == "mixed_dot" and jax.default_backend() != "cpu":

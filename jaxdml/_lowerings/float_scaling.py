@@ -1,6 +1,6 @@
 """Scale accumulators to floats, with the roundings of IEEE 754.
 
-GPUs do that with plain operations, CPUs do if no result is subnormal, and what else there is uses integers.
+GPUs use plain operations. So do CPUs if no result can be subnormal. All else is done with integers.
 """
 
 import math

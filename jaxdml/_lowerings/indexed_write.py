@@ -127,9 +127,9 @@ def reported(indices: jax.Array, indexed: tuple[int, ...], shape: tuple[int, ...
     """Return ``indices``, after an operation in which ``checkify`` sees those that are out of range.
 
     They address the dimensions ``indexed`` of an array of this ``shape``. ``checkify`` cannot see the operations of
-    ``by_partitioning``, and of others the indices may count along a block, or along words. XLA drops the operation,
-    because nothing is added. Where ``jax.vmap`` has left a batch sharded over Explicit axes, there is none: JAX cannot
-    check inside such a program.
+    ``by_partitioning``. In other operations the indices may count along a block, or along words. XLA drops the added
+    operation, because it changes nothing. Where ``jax.vmap`` has left a batch sharded over Explicit axes, none is
+    added: JAX cannot check inside such a program.
     """
     if AxisType.Explicit in jax.sharding.get_abstract_mesh().axis_types:
         return indices

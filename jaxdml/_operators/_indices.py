@@ -8,6 +8,7 @@ import numpy as np
 
 from jaxdml._algorithms.sizes import at_most
 from jaxdml._base.dtypes import INDICES
+from jaxdml._base.shapes import Shape, is_static
 from jaxdml._lowerings import indexed_write
 from jaxdml._operators._arguments import Call, dtype_or_none, native, x64_enabled
 
@@ -66,6 +67,28 @@ def check_updates(
     if updates.shape != shape:
         rule = f"updates must have the shape {list(shape)}, {shape_rule}; got {list(updates.shape)}."
         call.fail(TypeError, rule, advice or f"Pass updates of shape {list(shape)}.")
+
+
+def check_sizes(call: Call, x: Shape, indices: Shape, axis: int, to_cut: str) -> None:
+    """Require ``indices`` to be no larger than ``x`` except along ``axis``.
+
+    Args:
+      call: the call.
+      x: the shape of ``x``.
+      indices: the shape of ``indices``, of the same rank.
+      axis: the axis that they index.
+      to_cut: what an error advises to cut.
+    """
+    for d, (size, most) in enumerate(zip(indices, x, strict=True)):
+        if d == axis or at_most(size, most):
+            continue
+        if is_static(size, most):
+            rule = f"indices.shape[{d}] is {size}, more than x.shape[{d}], {most}; "
+            advice = f"Cut {to_cut} to {most} in dimension {d}, or pass axis={d}."
+        else:
+            rule = f"indices.shape[{d}], {size}, must be known to be at most x.shape[{d}], {most}; "
+            advice = f"Pass constraints=['{size} <= {most}'] to jax.export.symbolic_shape."
+        call.fail(TypeError, rule + f"only axis {axis} may be larger.", advice)
 
 
 def index_dtype_for(call: Call, requested: Any, n: int) -> np.dtype[Any]:

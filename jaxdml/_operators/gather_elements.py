@@ -5,9 +5,7 @@ from typing import Any
 import jax
 
 from jaxdml._algorithms.indexing.exact_gather import along
-from jaxdml._algorithms.sizes import at_most
-from jaxdml._base.shapes import is_static
-from jaxdml._operators import _gathering
+from jaxdml._operators import _gathering, _indices
 
 
 def gather_elements(
@@ -53,16 +51,7 @@ def gather_elements(
     if indices.ndim != x.ndim:
         rule = f"indices must have the rank of x; got ranks {indices.ndim} and {x.ndim}."
         call.fail(TypeError, rule, "Add axes of size 1 to the one of lower rank.")
-    for d in range(x.ndim):
-        if d == axis or at_most(indices.shape[d], x.shape[d]):
-            continue
-        if is_static(indices.shape[d], x.shape[d]):
-            rule = f"indices.shape[{d}] is {indices.shape[d]}, more than x.shape[{d}], {x.shape[d]}; "
-            advice = f"Cut indices to {x.shape[d]} in dimension {d}, or pass axis={d}."
-        else:
-            rule = f"indices.shape[{d}], {indices.shape[d]}, must be known to be at most x.shape[{d}], {x.shape[d]}; "
-            advice = f"Pass constraints=['{indices.shape[d]} <= {x.shape[d]}'] to jax.export.symbolic_shape."
-        call.fail(TypeError, rule + f"only axis {axis} may be larger.", advice)
+    _indices.check_sizes(call, x.shape, indices.shape, axis, "indices")
     shared = tuple(f"dimension {d}" if indices.shape[d] == x.shape[d] else None for d in range(x.ndim))
     of_x, of_indices = ((*shared[:axis], f"axis {axis} of {name}", *shared[axis + 1 :]) for name in ("x", "indices"))
     over = {axis: call.axis_names(axis_name)}

@@ -5,8 +5,6 @@ from typing import Any
 
 import jax
 
-from jaxdml._algorithms.sizes import at_most
-from jaxdml._base.shapes import is_static
 from jaxdml._lowerings import indexed_write
 from jaxdml._operators import _indices
 from jaxdml._operators._arguments import Call
@@ -68,16 +66,7 @@ def scatter_elements(
         call.fail(TypeError, rule, "Add axes of size 1 to the one of lower rank.")
     axis = call.axis(axis, x.ndim)
     _indices.check_updates(call, x, updates, raw.shape, "that of indices")
-    for d in range(x.ndim):
-        if d == axis or at_most(raw.shape[d], x.shape[d]):
-            continue
-        if is_static(raw.shape[d], x.shape[d]):
-            rule = f"indices.shape[{d}] is {raw.shape[d]}, more than x.shape[{d}], {x.shape[d]}; "
-            advice = f"Cut indices and updates to {x.shape[d]} in dimension {d}, or pass axis={d}."
-        else:
-            rule = f"indices.shape[{d}], {raw.shape[d]}, must be known to be at most x.shape[{d}], {x.shape[d]}; "
-            advice = f"Pass constraints=['{raw.shape[d]} <= {x.shape[d]}'] to jax.export.symbolic_shape."
-        call.fail(TypeError, rule + f"only axis {axis} may be larger.", advice)
+    _indices.check_sizes(call, x.shape, raw.shape, axis, "indices and updates")
     _indices.check_options(call, mode, duplicates, implementation)
     labels = tuple(range(x.ndim))
     shared = tuple(d if d != axis and raw.shape[d] == x.shape[d] else None for d in labels)

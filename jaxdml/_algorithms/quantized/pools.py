@@ -57,7 +57,7 @@ def window_sums(x: jax.Array, windows: Windows) -> jax.Array:
 
 
 def _sums_along(x: jax.Array, d: int, count: int, size: int, stride: int, step: int) -> jax.Array:
-    """Sum windows along one dimension. The sums of 2, 4, 8 and more neighbours are made of one another."""
+    """Sum windows along one dimension. A sum of 2, 4, 8 or more neighbours is made of two sums of half as many."""
     parts: list[jax.Array] = []
     taken, width = 0, 1
     while True:

@@ -22,12 +22,12 @@ LONGEST_FLOAT_SUM = 2**24 // 128**2
 _ALIGNMENT = 16
 """Every size is padded to a multiple of so many bytes, one load of a tensor core's operand."""
 
-
 _LEAST_OF_BFLOAT16 = 256
 """How many elements ``a`` and ``b`` must have together, without batch dimensions, to be multiplied as bfloat16.
 
-XLA's GPU backend multiplies less than ``xla_gpu_gemm_rewrite_size_threshold`` elements, 100, one by one, and for some
-orders of their dimensions it rounds each product to bfloat16. The rest is a margin, which costs no time."""
+XLA's GPU backend calls no matrix product for fewer elements than ``xla_gpu_gemm_rewrite_size_threshold``, which is 100.
+It multiplies them one by one. For some orders of their dimensions it then rounds each product to bfloat16. From 100 to
+256 is a margin, which costs no time."""
 
 
 def float_dot(a: jax.Array, b: jax.Array, by_columns: bool = False, devices: int = 1) -> jax.Array:

@@ -49,5 +49,6 @@ def sum_of_segments(a: jax.Array, za: Zero, b: Right, zb: Zero, dot: Dot, segmen
 def split_along_k(a: jax.Array, za: Zero, b: Right, zb: Zero, segments: int) -> tuple[jax.Array, Zero, Right, Zero]:
     """Split K into segments, which become the last batch dimension: their products have to be added along axis -3."""
     parts_of_a = a.reshape(*a.shape[:-1], segments, a.shape[-1] // segments)
-    za, zb = (None if z is None else jnp.expand_dims(z, -3) for z in (za, zb))
+    # Where there was no zero point, that of the shifted numbers is a scalar, which broadcasts as it is.
+    za, zb = (z if z is None or z.ndim == 0 else jnp.expand_dims(z, -3) for z in (za, zb))
     return jnp.moveaxis(parts_of_a, -2, -3), za, packed_matrix.split_along_k(b, segments), zb

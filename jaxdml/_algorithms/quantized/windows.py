@@ -35,7 +35,7 @@ class Windows(NamedTuple):
 
     @property
     def reaches(self) -> tuple[int, ...]:
-        """From the first to the last element of a window."""
+        """How many elements a window spans, from its first to its last."""
         return tuple((size - 1) * step + 1 for size, step in zip(self.sizes, self.dilations, strict=True))
 
     def spatial(self, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -98,7 +98,7 @@ def shifted_slices(x: jax.Array, windows: Windows) -> Iterator[jax.Array]:
 def sums_of_groups(x: jax.Array, windows: Windows, features: int) -> jax.Array:
     """Sum what each window of padded ``x`` has in the channels of each group, as int32.
 
-    There is one channel if there is one group, otherwise one for each of the output's ``features``.
+    The result has one channel if there is one group, otherwise one for each of the output's ``features``.
     """
     batch, groups, spatial = x.shape[0], windows.groups, windows.spatial(x.shape)
     axis = windows.channel_axis
