@@ -48,14 +48,14 @@ def chain(first: Kernel, second: Kernel) -> Kernel:
 
 
 _FIELDS = {"cpu": "cpu", "cuda": "cuda", "gpu": "cuda", "rocm": "gpu"}
-"""The field of ``Kernel`` for each platform that has one. JAX says "gpu" of the devices that it has."""
+"""The field of ``Kernel`` for each platform that has one. "gpu" is most likely CUDA."""
 
 
 def run(kernel: Kernel, *operands: Any, refusal: str = "") -> Any:
     """Call the form of the platform that the program is lowered for. It cannot be differentiated.
 
-    If that platform has no form, lowering raises ``NotImplementedError`` with the text ``refusal``. The forms refer to no
-    traced value but the operands.
+    If that platform has no form, lowering raises ``NotImplementedError`` with the text ``refusal``. The forms refer to
+    no traced value but the operands.
     """
 
     def choose(platform: str, devices: int) -> Form:

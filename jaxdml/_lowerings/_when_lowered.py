@@ -18,7 +18,9 @@ Form = Callable[..., Any]
 """A function that does one computation in one of several ways."""
 
 Choice = Callable[[str, int], Form]
-"""Returns the form for a platform, by JAX's name for it, and a number of devices that XLA partitions over."""
+"""Returns the form for a platform, and for so many devices that XLA partitions over.
+
+A platform has the name that JAX lowers for, or "gpu", which JAX says of the devices it has."""
 
 
 def when_lowered(choose: Choice, first: Form, *operands: Any) -> Any:
@@ -58,9 +60,9 @@ _when_lowered.multiple_results = True
 
 @_when_lowered.def_impl  # type: ignore[untyped-decorator]
 def _(*operands: Any, choose: Choice, first: Form, traced: ClosedJaxpr) -> Any:
-    """Evaluate the first form where JAX runs operation by operation, because ``jax.jit`` is disabled."""
-    del choose, traced
-    return first(*operands)
+    """Evaluate a form where JAX runs operation by operation, because ``jax.jit`` is disabled."""
+    del first, traced
+    return choose(jax.default_backend(), 1)(*operands)
 
 
 @_when_lowered.def_abstract_eval  # type: ignore[untyped-decorator]

@@ -17,9 +17,9 @@ from jaxdml._base.shapes import is_static
 from jaxdml._lowerings import _selection_cpu, _selection_default, _selection_gpu
 from jaxdml._lowerings._partitioning import by_partitioning, on_batch_shards
 from jaxdml._lowerings._platform import Kernel, run
-from jaxdml._lowerings._when_lowered import Form
 from jaxdml._lowerings._selection_cpu import CPU
 from jaxdml._lowerings._selection_default import LAX_TOP_K_LIMIT
+from jaxdml._lowerings._when_lowered import Form
 
 PACKED_LIMIT = 2**32
 """The longest axis whose positions fit 32 bits."""
