@@ -9,6 +9,7 @@ import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import cycle
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -23,7 +24,7 @@ from benchmarks.cases import CASES, Arguments, Case
 from benchmarks.display import console, microseconds
 from benchmarks.measuring import interleaved
 from benchmarks.peers import with_jax
-from benchmarks.peers.quantized_linear_matrix_multiply import packed
+from benchmarks.peers._products import packed
 from jaxdml._cases.quantized_linear_matrix_multiply import call as multiply
 from jaxdml._lowerings import _selection_gpu, indexed_write, integer_product
 
@@ -95,8 +96,8 @@ CONSTANTS = {
     for constant in (
         *(Constant(_selection_gpu, name, values, _SELECTIONS, "GPU") for name, values in _OF_SELECTIONS.items()),
         Constant(integer_product, "MAX_ROWS_UNTRANSPOSED", (0, 2**30), _PRODUCTS),
-        Constant(integer_product, "MAX_ROWS_RIGHT_OF_INT8", (0, 2**30), _OF_PACKED, arranged=packed),
-        Constant(integer_product, "MAX_ROWS_RIGHT_OF_UINT8", (0, 2**30), _OF_PACKED, arranged=packed),
+        Constant(integer_product, "MAX_ROWS_RIGHT_OF_INT8", (0, 2**30), _OF_PACKED, arranged=partial(packed, 3)),
+        Constant(integer_product, "MAX_ROWS_RIGHT_OF_UINT8", (0, 2**30), _OF_PACKED, arranged=partial(packed, 3)),
         Constant(indexed_write, "GPU_WORD", (1, 4), _WRITES),
     )
 }

@@ -28,6 +28,7 @@ from jaxdml._cases import (
 )
 from jaxdml._cases import quantized_linear_convolution as quantized_convolution
 from jaxdml._cases._layers import Layer
+from jaxdml._cases._quantizing import call as quantizing
 from jaxdml._cases.quantized_linear_matrix_multiply import call as multiply
 from jaxdml._cases.top_k import call as top_k
 from jaxdml._lowerings import _selection_cpu, integer_product
@@ -234,6 +235,21 @@ def test_peers_convolve_the_same(operator, layer):
         verdict = judge.judge(contender.answers(contender.run()), contender.promises)
         assert (verdict.compared, verdict.accepted) == (4 * math.prod(layer.output[1:]), True)
         assert verdict.different == 0 or "within" in contender.promises
+
+
+@pytest.mark.parametrize(
+    ("operator", "given", "returned"),
+    [("quantize_linear", "float32", "uint8"), ("dequantize_linear", "int8", "float32")],
+)
+def test_peers_quantize_each_row_by_its_scale(operator, given, returned):
+    case = quantizing(operator, "test", (5, 64), given, returned, by_row=True)
+    draws = [case.draw(np.random.default_rng(0))]
+    judge = Judge(case, draws[0])
+    for peer in (*HERE, "onnxruntime"):
+        contender = prepare(peer, case, draws)
+        verdict = judge.judge(contender.answers(contender.run()), contender.promises)
+        assert (verdict.compared, verdict.accepted) == (4 * 64, True), peer
+        assert verdict.different == 0 or contender.promises == "within one", peer
 
 
 def test_too_many_updates_for_a_loop_are_assigned(monkeypatch):

@@ -167,6 +167,17 @@ def test_every_layout_can_be_drawn_and_answered_by_the_oracle(check):
         assert all(argument is None or len(argument) == len(batch.first) for argument in batch.arguments)
 
 
+def test_layouts_that_promise_nans_and_infinities_draw_them():
+    for check in CHECKS:
+        for _, layout in check.layouts(thorough=True):
+            if "NaN" in layout.trap:
+                drawn = layout.draw(planning.generator(0, check.label), layout.cases)
+                floats = [x for x in drawn if x is not None and x.dtype.kind not in "iu"]
+                assert floats
+                with np.errstate(invalid="ignore"):  # Of signalling NaNs.
+                    assert all(np.isnan(x).any() and np.isinf(x).any() for x in floats)
+
+
 @pytest.mark.parametrize("record", OPERATORS, ids=lambda record: record.name)
 def test_every_operator_is_run_sharded_in_every_way_that_it_has(record):
     every, default = (

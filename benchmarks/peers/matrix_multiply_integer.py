@@ -1,30 +1,14 @@
 """How the peers multiply matrices of integers."""
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-import jaxdml
 from benchmarks.cases import Arguments, Case
-from benchmarks.peers import with_jax, with_numpy, with_onnxruntime
+from benchmarks.peers import _products, with_jax, with_numpy, with_onnxruntime
 from benchmarks.peers.contender import Contender, Peers, each
 from jaxdml import reference
-
-_ROWS, _COLUMNS = 4, 256
-"""So many rows, and columns, of a result are compared."""
-
-
-def _packed(arguments: Arguments) -> Any:
-    """Return the arguments with a packed right matrix."""
-    a, a_zero, b, b_zero = arguments
-    return a, a_zero, jaxdml.prepack(b), b_zero
-
-
-def _prepacked(case: Case, draws: Sequence[Arguments]) -> Contender:
-    """Prepare jaxdml's own product with a right matrix that was packed beforehand."""
-    return with_jax.prepare(with_jax.ours(case), case, list(map(_packed, draws)))
 
 
 def _onnxruntime(case: Case, arguments: Arguments, prepacked: bool) -> Contender:
@@ -47,7 +31,7 @@ def _numpy(case: Case, arguments: Arguments) -> Contender:
 
 
 PEERS: Peers = {
-    "jaxdml prepacked": _prepacked,
+    "jaxdml prepacked": partial(_products.prepacked, 2),
     "lax": with_jax.ready(with_jax.stock),
     "onnxruntime": each(partial(_onnxruntime, prepacked=False)),
     "onnxruntime prepacked": each(partial(_onnxruntime, prepacked=True)),
@@ -58,7 +42,6 @@ PEERS: Peers = {
 def expected(case: Case, arguments: Arguments) -> tuple[Any, Arguments]:
     """Ask the oracle about some rows and columns, at their full K."""
     a, a_zero, b, b_zero = arguments
-    rows = np.unique(np.linspace(0, a.shape[-2] - 1, _ROWS).astype(int))
-    columns = np.unique(np.linspace(0, b.shape[-1] - 1, _COLUMNS).astype(int))
+    rows, columns = _products.part(a, b)
     part = a[..., rows, :], a_zero, b[..., columns], b_zero
     return (..., rows[:, None], columns), (reference.matrix_multiply_integer(*part),)

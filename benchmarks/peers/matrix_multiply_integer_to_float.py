@@ -1,27 +1,16 @@
 """How the peers multiply matrices of integers and return floats."""
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from benchmarks import environment
 from benchmarks.cases import Arguments, Case
-from benchmarks.peers import with_jax, with_numpy, with_onnxruntime, with_torch
+from benchmarks.peers import _products, with_jax, with_numpy, with_onnxruntime, with_torch
 from benchmarks.peers.contender import Absent, Contender, Peers, each
-from benchmarks.peers.quantized_linear_matrix_multiply import packed
 from benchmarks.peers.with_jax import Program
 from jaxdml import reference
 from jaxdml._cases.matrix_multiply_integer_to_float import stock
-
-_ROWS, _COLUMNS = 4, 256
-"""So many rows, and columns, of a result are compared."""
-
-
-def _prepacked(case: Case, draws: Sequence[Arguments]) -> Contender:
-    """Prepare jaxdml's own product with a right matrix that was packed beforehand."""
-    return with_jax.prepare(with_jax.ours(case), case, list(map(packed, draws)))
 
 
 def _lax(case: Case) -> Program:
@@ -54,29 +43,10 @@ def _torch(case: Case, arguments: Arguments, compiled: bool = False) -> Contende
     import torch
 
     a, a_scale, a_zero, b, b_scale, b_zero, bias = with_torch.tensors(arguments)
-    shifts = [128 if x.dtype == torch.uint8 else 0 for x in (a, b)]
-    zero_points = [zero.to(torch.int32) - shift for zero, shift in zip((a_zero, b_zero), shifts, strict=True)]
-    on_gpu, length = environment.platform() == "gpu", a.shape[-1]
-
-    def signed(x: Any) -> Any:
-        return (x ^ 128).view(torch.int8) if x.dtype == torch.uint8 else x
-
-    def product(left: Any, right: Any) -> Any:
-        if not on_gpu:
-            return torch._int_mm(left, right)
-        # Here _int_mm wants more than 16 rows and sizes that are multiples of 8, and the right matrix transposed.
-        pad = torch.nn.functional.pad
-        rows, columns = left.shape[0], right.shape[1]
-        padded = pad(left, (0, -length % 16, 0, max(0, 17 - rows)))
-        transposed = pad(right, (0, -columns % 16, 0, -length % 16)).t().contiguous().t()
-        return torch._int_mm(padded, transposed)[:rows, :columns]
+    sums = _products.torch_sums(a, a_zero, b, b_zero)
 
     def start() -> Any:
-        left, right = signed(a), signed(b)
-        left_sums = left.sum(-1, keepdim=True, dtype=torch.int32)
-        right_sums = right.sum(-2, keepdim=True, dtype=torch.int32)
-        corrections = zero_points[1] * (left_sums - length * zero_points[0]) + zero_points[0] * right_sums
-        return (product(left, right) - corrections).to(torch.float32) * (a_scale * b_scale) + bias
+        return sums().to(torch.float32) * (a_scale * b_scale) + bias
 
     return with_torch.contender(start, "close", compiled)
 
@@ -93,7 +63,7 @@ def _numpy(case: Case, arguments: Arguments) -> Contender:
 
 
 PEERS: Peers = {
-    "jaxdml prepacked": _prepacked,
+    "jaxdml prepacked": partial(_products.prepacked, 3),
     "lax": with_jax.ready(_lax),
     "onnxruntime": each(partial(_onnxruntime, prepacked=False)),
     "onnxruntime prepacked": each(partial(_onnxruntime, prepacked=True)),
@@ -106,8 +76,7 @@ PEERS: Peers = {
 def expected(case: Case, arguments: Arguments) -> tuple[Any, Arguments]:
     """Ask the oracle about some rows and columns, at their full K."""
     a, a_scale, a_zero, b, b_scale, b_zero, bias = arguments
-    rows = np.unique(np.linspace(0, a.shape[-2] - 1, _ROWS).astype(int))
-    columns = np.unique(np.linspace(0, b.shape[-1] - 1, _COLUMNS).astype(int))
+    rows, columns = _products.part(a, b)
     a_scale = a_scale if a_scale.ndim == 0 else a_scale[rows]
     b_scale = b_scale if b_scale.ndim == 0 else b_scale[:, columns]
     parts = a[..., rows, :], a_scale, a_zero, b[..., columns], b_scale, b_zero, bias[columns]

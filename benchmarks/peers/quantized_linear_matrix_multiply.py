@@ -2,33 +2,18 @@
 
 import math
 import warnings
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-import jaxdml
 from benchmarks import environment
 from benchmarks.cases import Arguments, Case
-from benchmarks.peers import with_jax, with_numpy, with_onnxruntime, with_torch
+from benchmarks.peers import _products, with_jax, with_numpy, with_onnxruntime, with_torch
 from benchmarks.peers.contender import Absent, Contender, Peers, each
 from benchmarks.peers.with_jax import Program
 from jaxdml import reference
 from jaxdml._cases.quantized_linear_matrix_multiply import stock
-
-_ROWS, _COLUMNS = 4, 256
-"""So many rows, and columns, of a result are compared."""
-
-
-def packed(arguments: Arguments) -> Any:
-    """Return the arguments with a packed right matrix."""
-    return (*arguments[:3], jaxdml.prepack(arguments[3]), *arguments[4:])
-
-
-def _prepacked(case: Case, draws: Sequence[Arguments]) -> Contender:
-    """Prepare jaxdml's own product with a right matrix that was packed beforehand."""
-    return with_jax.prepare(with_jax.ours(case), case, list(map(packed, draws)))
 
 
 def _lax(case: Case) -> Program:
@@ -52,45 +37,26 @@ def _torch(case: Case, arguments: Arguments, compiled: bool = False) -> Contende
     a, a_scale, a_zero, b, b_scale, b_zero, output_scale, output_zero = with_torch.tensors(arguments)
     bounds = torch.iinfo(output_zero.dtype)
     by_axis = case.options.get("scales")
-    scales = (a_scale / output_scale, b_scale) if by_axis else (a_scale * b_scale / output_scale,)
-    shifts = [128 if x.dtype == torch.uint8 else 0 for x in (a, b)]
-    zero_points = [zero.to(torch.int32) - shift for zero, shift in zip((a_zero, b_zero), shifts, strict=True)]
     on_gpu = environment.platform() == "gpu"
-    length = a.shape[-1]
-
-    def signed(x: Any) -> Any:
-        return (x ^ 128).view(torch.int8) if x.dtype == torch.uint8 else x
-
-    def centered(total: Any, left: Any, right: Any) -> Any:
-        left_sums = left.sum(-1, keepdim=True, dtype=torch.int32)
-        right_sums = right.sum(-2, keepdim=True, dtype=torch.int32)
-        return total - (zero_points[1] * (left_sums - length * zero_points[0]) + zero_points[0] * right_sums)
+    scales = (a_scale / output_scale, b_scale) if by_axis else (a_scale * b_scale / output_scale,)
 
     def rounded(total: Any) -> Any:
         real = math.prod(scales, start=total.to(torch.float32))
         return (torch.round(real) + output_zero).clamp(bounds.min, bounds.max).to(output_zero.dtype)
 
-    def of_floats() -> Any:
-        # _int_mm takes no batch, but the sums of these few products are whole numbers that a float32 holds.
-        if not on_gpu:
-            return rounded((a.float() - a_zero) @ (b.float() - b_zero))
-        left, right = signed(a), signed(b)
-        total = torch.bmm(left.bfloat16(), right.bfloat16(), out_dtype=torch.float32)
-        return rounded(centered(total, left, right))
+    def of_bfloat16(left: Any, right: Any) -> Any:
+        return torch.bmm(left.bfloat16(), right.bfloat16(), out_dtype=torch.float32)
+
+    # _int_mm takes no batch, but the sums of these few products are whole numbers that a float32 holds.
+    batched = a.ndim > 2
+    sums = _products.torch_sums(a, a_zero, b, b_zero, of_bfloat16 if batched else _products.int_mm)
 
     def start() -> Any:
-        left, right = signed(a), signed(b)
-        if not on_gpu:
-            return rounded(centered(torch._int_mm(left, right), left, right))
-        # Here _int_mm wants more than 16 rows and sizes that are multiples of 8, and is much quicker with the right
-        # matrix transposed, even with the time that transposing takes.
-        pad = torch.nn.functional.pad
-        rows, columns = left.shape[0], right.shape[1]
-        padded = pad(left, (0, -length % 16, 0, max(0, 17 - rows)))
-        transposed = pad(right, (0, -columns % 16, 0, -length % 16)).t().contiguous().t()
-        return rounded(centered(torch._int_mm(padded, transposed)[:rows, :columns], left, right))
+        if batched and not on_gpu:
+            return rounded((a.float() - a_zero) @ (b.float() - b_zero))
+        return rounded(sums())
 
-    return with_torch.contender(of_floats if a.ndim > 2 else start, "within one", compiled)
+    return with_torch.contender(start, "within one", compiled)
 
 
 def _torch_prepacked(case: Case, arguments: Arguments) -> Contender:
@@ -133,7 +99,7 @@ def _numpy(case: Case, arguments: Arguments) -> Contender:
 
 
 PEERS: Peers = {
-    "jaxdml prepacked": _prepacked,
+    "jaxdml prepacked": partial(_products.prepacked, 3),
     "lax": with_jax.ready(_lax),
     "onnxruntime": each(partial(_onnxruntime, prepacked=False)),
     "onnxruntime prepacked": each(partial(_onnxruntime, prepacked=True)),
@@ -147,8 +113,7 @@ PEERS: Peers = {
 def expected(case: Case, arguments: Arguments) -> tuple[Any, Arguments]:
     """Ask the oracle about some rows and columns, at their full K."""
     a, a_scale, a_zero, b, b_scale, b_zero, output_scale, output_zero = arguments
-    rows = np.unique(np.linspace(0, a.shape[-2] - 1, _ROWS).astype(int))
-    columns = np.unique(np.linspace(0, b.shape[-1] - 1, _COLUMNS).astype(int))
+    rows, columns = _products.part(a, b)
     of_rows = [part if part.ndim == 0 else part[rows] for part in (a_scale, a_zero, output_scale, output_zero)]
     of_columns = [part if part.ndim == 0 else part[:, columns] for part in (b_scale, b_zero)]
     parts = a[..., rows, :], *of_rows[:2], b[..., columns], *of_columns, *of_rows[2:]

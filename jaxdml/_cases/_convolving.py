@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxdml._cases.data import any_bits
-from jaxdml._cases.records import Arguments, Array, Layout, Sharding, Way
-
-Shape = tuple[int, ...]
+from jaxdml._cases._accumulating import Shape
+from jaxdml._cases.records import Array, Layout, Sharding, Way
 
 CHANNELS_LAST = ("NHWC", "HWIO", "NHWC")
 
@@ -27,6 +25,11 @@ class Geometry:
     """The shape of what there is once for each output channel, or once; None if it is absent."""
     cases: int = 12
     way: Way = "one after another"
+
+    @property
+    def operands(self) -> tuple[tuple[Shape, Shape], ...]:
+        """Return the shapes of x and of w, each with that of its zero point if it has one."""
+        return (self.x, ()), (self.w, self.of_filters or ())
 
     @property
     def terms(self) -> int:
@@ -124,28 +127,3 @@ def near_zero_point(rng: np.random.Generator, shape: Shape, zero: Array | None, 
     middle, spread = (part.reshape(-1, *[1] * (len(shape) - 1)) for part in (middle, spread))
     drawn = middle + np.rint(rng.uniform(-1, 1, shape) * spread).astype(int)
     return np.clip(drawn, info.min, info.max).astype(dtype)
-
-
-def greatest(dtypes: Sequence[str], geometry: Geometry, rng: np.random.Generator, cases: int) -> Arguments:
-    """Draw x and w of one extreme value, with the opposite one as zero point: all differences are 255 or -255.
-
-    In the first case all differences are 255. Then the signs are drawn.
-    """
-    operands: list[Array | None] = []
-    for name, shape, zero in zip(dtypes, (geometry.x, geometry.w), ((), geometry.of_filters or ()), strict=False):
-        ends = np.iinfo(name)
-        positive = rng.random(cases) < 0.5
-        positive[:1] = True
-        value = np.where(positive, ends.max, ends.min).astype(name)
-        for of, filling in ((shape, value), (zero, ~value)):
-            operands.append(np.broadcast_to(filling.reshape(-1, *[1] * len(of)), (cases, *of)).copy())
-    return tuple(operands)
-
-
-def zero_points(rng: np.random.Generator, shape: Shape | None, cases: int, dtype: Any) -> Array | None:
-    """Draw zero points, of which those of every other case are the least and the greatest value of the dtype."""
-    if shape is None:
-        return None
-    zero, info = any_bits(rng, (cases, *shape), np.dtype(dtype)), np.iinfo(dtype)
-    zero[::2] = rng.choice(np.array([info.min, info.max], dtype), zero[::2].shape)
-    return zero

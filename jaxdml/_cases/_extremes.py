@@ -112,10 +112,10 @@ def call(
     )
 
 
-def stock(function: Callable[..., jax.Array], call: Call, *, index_dtype: Any = jnp.uint32) -> Callable[..., jax.Array]:
+def stock(function: Callable[..., jax.Array], call: Call) -> Callable[..., jax.Array]:
     """Return ``lax.argmax`` or ``lax.argmin``: of several NaNs it may choose any."""
 
     def search(x: jax.Array) -> jax.Array:
-        return function(x, call.options["axis"] % x.ndim, index_dtype)
+        return function(x, call.options["axis"] % x.ndim, jnp.uint32)
 
     return search

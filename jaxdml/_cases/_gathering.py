@@ -1,12 +1,13 @@
 """What the cases of all gathers share."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from jaxdml._cases.data import plain
+from jaxdml._cases.data import indices_for, mixed, plain
 from jaxdml._cases.records import Arguments, Array, Call, Layout, Way
 
 DTYPES = ("float32", "bfloat16", "int8")
@@ -17,18 +18,46 @@ CASES, EAGER_CASES = 375, 90
 """How many cases of one shape a full run of the self-check draws; fewer where each is a call of its own."""
 
 
+Row = tuple[str, str, tuple[int, ...], tuple[int, ...], int, Way]
+"""The trap, the dtype of the indices, the shapes of x and of the indices, an option, and how the operator is called."""
+
+
 def options_of(mode: str, name: str, **others: Any) -> dict[str, Any]:
     """Return the options of a call with values of dtype ``name``."""
     filled = {"fill_value": 7 if name == "int8" else -0.0} if mode == "fill" else {}
     return {"mode": mode, **filled, **others}
 
 
-def layouts(name: str, of: Sequence[tuple[str, Callable[..., Arguments], dict[str, Any], Way]]) -> tuple[Layout, ...]:
-    """Return layouts in both modes, from traps, what draws them, the options beside the mode, and ways to call."""
-    return tuple(
-        Layout(trap, draw, options_of(mode, name, **options), EAGER_CASES if way == "eager" else CASES, way)
-        for (trap, draw, options, way), mode in itertools.product(of, MODES)
-    )
+def draw(
+    dtype: str,
+    index_dtype: str,
+    shape: tuple[int, ...],
+    index_shape: tuple[int, ...],
+    addressed: int | tuple[int, ...],
+    rng: np.random.Generator,
+    cases: int,
+) -> Arguments:
+    """Draw arrays, and indices of dimensions of the sizes ``addressed``, some of them out of range."""
+    x = mixed(rng, (cases, *shape), np.dtype(dtype))
+    return x, indices_for(rng, addressed, (cases, *index_shape), np.dtype(index_dtype))
+
+
+def layouts(name: str, rows: Sequence[Row], option: str) -> tuple[Layout, ...]:
+    """Return layouts in both modes.
+
+    Args:
+      name: the dtype of the values.
+      rows: what there is in each mode.
+      option: ``axis`` or ``batch_dims``, the option that a row ends with.
+    """
+    made = []
+    # All shapes in one mode, then in the other: the few layouts that the default self-check runs have both.
+    for mode, (trap, index_dtype, shape, index_shape, value, way) in itertools.product(MODES, rows):
+        addressed = shape[value] if option == "axis" else shape[value : value + index_shape[-1]]
+        drawn = partial(draw, name, index_dtype, shape, index_shape, addressed)
+        cases = EAGER_CASES if way == "eager" else CASES
+        made.append(Layout(trap, drawn, options_of(mode, name, **{option: value}), cases, way))
+    return tuple(made)
 
 
 def mode_of(name: str) -> str:

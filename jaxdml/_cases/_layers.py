@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxdml._cases._convolving import Shape
+from jaxdml._cases._accumulating import Shape
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,65 @@
 """What the cases of quantizing and dequantizing share."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxdml._cases.data import any_bits, plain, specials_of, unsigned
-from jaxdml._cases.records import Array, Call
+from jaxdml._cases.records import Array, Call, Layout, Sharding
 
 ELEMENTS = tuple(2**power for power in (12, 20, 24))
 """Sizes that fit the first cache, the last one, and neither."""
 
 _COLUMNS = 1024
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """The shapes of x, of its scale and of its zero point, None if that is absent, and the options that fit them."""
+
+    x: tuple[int, ...]
+    scale: tuple[int, ...]
+    zero_point: tuple[int, ...] | None
+    options: dict[str, Any] = field(default_factory=dict)
+    special: bool = False
+    """Whether infinities, NaNs, zeros and subnormals are drawn."""
+
+    def of(self, cases: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...] | None]:
+        """Return the shapes of so many stacked cases."""
+        return (cases, *self.x), (cases, *self.scale), None if self.zero_point is None else (cases, *self.zero_point)
+
+
+_SHAPES = (
+    Shapes((24,), (24,), ()),
+    Shapes((3, 8), (8,), (8,), {"axis": 1}),
+    Shapes((4, 6), (4, 1), None, special=True),
+    Shapes((3, 7), (3, 3), (1, 3), {"axis": -1, "block_size": 3}),
+)
+
+MakeLayout = Callable[[str, Shapes], Layout]
+"""Takes the trap and the shapes."""
+
+
+def layouts(layout: MakeLayout, traps: Sequence[str]) -> tuple[Layout, ...]:
+    """Return a layout for each of the traps: several scales, an axis of them, special values, and blocks."""
+    return tuple(map(layout, traps, _SHAPES))
+
+
+def shardings(layout: MakeLayout, values: str) -> tuple[Sharding, ...]:
+    """Return the axis of the scales sharded, and an axis with blocks sharded across them; ``values`` are what traps."""
+    by_axis = layout(f"{values}, the axis of the scales sharded", Shapes((3, 16), (16,), (16,), {"axis": 1}))
+    of_blocks = Shapes((2, 32), (2, 11), (1, 11), {"axis": 1, "block_size": 3})
+    blocks = layout(f"{values}, shards that end within blocks", of_blocks)
+    return (
+        Sharding("axis", (by_axis,), (2, 1, 1), 2),
+        Sharding("blocks", (blocks,), (2, None, None), 2),
+    )
 
 
 def dtype_of(name: str) -> np.dtype[Any]:
@@ -96,6 +141,11 @@ def call(
         bytes=math.prod(shape) * (x_dtype.itemsize + output.itemsize),
         options={"axis": 0} if by_row else {},
     )
+
+
+def broadcast(call: Call, parameter: jax.Array) -> jax.Array:
+    """Return a scale or zero point of a call so that it broadcasts against x."""
+    return parameter[:, None] if "axis" in call.options else parameter
 
 
 small = partial(call, group="overheads", shape=(4, 64), origin="a small call")

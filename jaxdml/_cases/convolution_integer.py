@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdml._cases import _convolving
-from jaxdml._cases._convolving import GEOMETRIES, Geometry, greatest, zero_points
+from jaxdml._cases._accumulating import greatest, zero_points
+from jaxdml._cases._convolving import GEOMETRIES, Geometry
 from jaxdml._cases._layers import RACE, SMALL, Layer, sizes, stock_sums
 from jaxdml._cases.data import mixed, plain
 from jaxdml._cases.records import Arguments, Array, Call, Example, Layout, Operator, Sharding
@@ -49,8 +50,9 @@ def _draw(dtypes: tuple[str, str], geometry: Geometry, rng: np.random.Generator,
 
 
 def _layout(name: str, geometry: Geometry) -> Layout:
-    draw = greatest if geometry.deep else _draw
-    return Layout(geometry.trap, partial(draw, _DTYPES[name], geometry), geometry.options, geometry.cases, geometry.way)
+    dtypes = _DTYPES[name]
+    draw = partial(greatest, dtypes, geometry.operands) if geometry.deep else partial(_draw, dtypes, geometry)
+    return Layout(geometry.trap, draw, geometry.options, geometry.cases, geometry.way)
 
 
 def layouts(name: str) -> tuple[Layout, ...]:

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml._cases._quantizing import call, calls, dtype_of, scales, shape_of, small, special
+from jaxdml._cases import _quantizing
+from jaxdml._cases._quantizing import Shapes, broadcast, call, calls, dtype_of, scales, shape_of, small, special
 from jaxdml._cases.data import mixed
 from jaxdml._cases.records import Arguments, Call, Example, Layout, Operator, Sharding
 
@@ -32,59 +32,41 @@ _DTYPES = {
     )
 }
 
-_Shape = tuple[int, ...] | None
-_LAYOUTS: tuple[tuple[str, tuple[int, ...], _Shape, _Shape, dict[str, Any]], ...] = (
-    ("products that need rounding", (24,), (24,), (), {}),
-    ("scales by index of an axis", (3, 8), (8,), (8,), {"axis": 1}),
-    ("scales that are infinite, NaN, zero and subnormal", (4, 6), (4, 1), None, {}),
-    ("scales by blocks, the last one short", (3, 7), (3, 3), (1, 3), {"axis": -1, "block_size": 3}),
+_TRAPS = (
+    "products that need rounding",
+    "scales by index of an axis",
+    "scales that are infinite, NaN, zero and subnormal",
+    "scales by blocks, the last one short",
 )
-"""The trap, the shapes of x, the scale and the zero point, and the options."""
 
 
-def _draw(
-    dtypes: tuple[str, str],
-    shapes: tuple[tuple[int, ...], _Shape, _Shape],
-    any_scale: bool,
-    rng: np.random.Generator,
-    cases: int,
-) -> Arguments:
+def _draw(dtypes: tuple[str, str], shapes: Shapes, rng: np.random.Generator, cases: int) -> Arguments:
     of_x, of_scale = map(dtype_of, dtypes)
-    shape, scale_shape, zero_shape = ((cases, *(one or ())) for one in shapes)
-    scale = (special if any_scale else scales)(rng, scale_shape, of_scale)
-    zero = None if shapes[2] is None else mixed(rng, zero_shape, of_x)
+    shape, scale_shape, zero_shape = shapes.of(cases)
+    scale = (special if shapes.special else scales)(rng, scale_shape, of_scale)
+    zero = None if zero_shape is None else mixed(rng, zero_shape, of_x)
     return mixed(rng, shape, of_x), scale, zero
 
 
-def _layout(
-    dtypes: tuple[str, str], trap: str, shape: tuple[int, ...], scale: _Shape, zero: _Shape, options: dict[str, Any]
-) -> Layout:
-    return Layout(trap, partial(_draw, dtypes, (shape, scale, zero), "infinite" in trap), options, 300)
+def _layout(dtypes: tuple[str, str], trap: str, shapes: Shapes) -> Layout:
+    return Layout(trap, partial(_draw, dtypes, shapes), shapes.options, 300)
 
 
 def layouts(name: str) -> tuple[Layout, ...]:
     """Return values of the whole range with scales of the whole range."""
-    return tuple(_layout(_DTYPES[name], *layout) for layout in _LAYOUTS)
+    return _quantizing.layouts(partial(_layout, _DTYPES[name]), _TRAPS)
 
 
 def shardings(name: str) -> tuple[Sharding, ...]:
     """Return the axis of the scales sharded, and an axis with blocks sharded across them."""
-    of = partial(_layout, _DTYPES[name])
-    by_axis = of("the axis of the scales sharded", (3, 16), (16,), (16,), {"axis": 1})
-    blocks = of("shards that end within blocks", (2, 32), (2, 11), (1, 11), {"axis": 1, "block_size": 3})
-    return (
-        Sharding("axis", (by_axis,), (2, 1, 1), 2),
-        Sharding("blocks", (blocks,), (2, None, None), 2),
-    )
+    return _quantizing.shardings(partial(_layout, _DTYPES[name]), "products")
 
 
 def stock(call: Call) -> Callable[..., jax.Array]:
     """Return the formula as it is usually written."""
-    by_row = "axis" in call.options
 
     def dequantized(x: jax.Array, scale: jax.Array, zero_point: jax.Array) -> jax.Array:
-        if by_row:
-            scale, zero_point = scale[:, None], zero_point[:, None]
+        scale, zero_point = broadcast(call, scale), broadcast(call, zero_point)
         return (x.astype(jnp.int32) - zero_point.astype(jnp.int32)).astype(scale.dtype) * scale
 
     return dequantized

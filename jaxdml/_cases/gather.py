@@ -9,9 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdml._cases import _gathering
-from jaxdml._cases._gathering import CASES, DTYPES, mode_of, options_of
-from jaxdml._cases.data import indices_for, mixed
-from jaxdml._cases.records import Arguments, Call, Example, Layout, Operator, Sharding, Way
+from jaxdml._cases._gathering import CASES, DTYPES, Row, draw, mode_of, options_of
+from jaxdml._cases.records import Call, Example, Layout, Operator, Sharding
 
 
 def _example(x: Any, indices: Any, axis: int, expected: Any) -> Example:
@@ -29,45 +28,25 @@ EXAMPLES = (
     _example(_SIX, [[0, 1], [1, 2]], 0, [[[1, 2], [3, 4]], [[3, 4], [5, 6]]]),
 )
 
-_LAYOUTS: tuple[tuple[str, str, tuple[int, ...], tuple[int, ...], int, Way], ...] = (
+_LAYOUTS: tuple[Row, ...] = (
     ("slices of a middle axis", "int32", (3, 5, 4), (2, 3), 1, "vmap"),
     ("unsigned indices, which never count from the end", "uint32", (9,), (2, 6), 0, "vmap"),
     ("narrow indices, of the last axis", "int8", (3, 7), (8,), -1, "vmap"),
     # jit would cut them to 32 bits before the library sees them.
     ("indices that are in range when cut to 32 bits", "int64", (6, 2), (5,), 0, "eager"),
 )
-"""The trap, the dtype of the indices, the shapes of x and of the indices, the axis, and how the operator is called."""
-
-
-def _draw(
-    dtype: str,
-    index_dtype: str,
-    shape: tuple[int, ...],
-    index_shape: tuple[int, ...],
-    axis: int,
-    rng: np.random.Generator,
-    cases: int,
-) -> Arguments:
-    x = mixed(rng, (cases, *shape), np.dtype(dtype))
-    return x, indices_for(rng, shape[axis], (cases, *index_shape), np.dtype(index_dtype))
 
 
 def layouts(name: str) -> tuple[Layout, ...]:
     """Return indices of several dtypes, some of them out of range, in both modes."""
-    return _gathering.layouts(
-        name,
-        [
-            (trap, partial(_draw, name, index_dtype, shape, index_shape, axis), {"axis": axis}, way)
-            for trap, index_dtype, shape, index_shape, axis, way in _LAYOUTS
-        ],
-    )
+    return _gathering.layouts(name, _LAYOUTS, "axis")
 
 
 def shardings(name: str) -> tuple[Sharding, ...]:
     """Return reads of rows, with the rows of x sharded and with its columns sharded."""
     options = options_of(mode_of(name), name)
     of_rows, of_columns = (
-        Layout(trap, partial(_draw, name, "int32", shape, (20,), 0), options, CASES)
+        Layout(trap, partial(draw, name, "int32", shape, (20,), shape[0]), options, CASES)
         for trap, shape in (("rows on other shards", (16, 3)), ("columns on other shards", (5, 16)))
     )
     return (

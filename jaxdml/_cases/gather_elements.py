@@ -8,9 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdml._cases import _gathering
-from jaxdml._cases._gathering import CASES, DTYPES, mode_of, options_of
-from jaxdml._cases.data import indices_for, mixed
-from jaxdml._cases.records import Arguments, Call, Example, Layout, Operator, Sharding, Way
+from jaxdml._cases._gathering import CASES, DTYPES, Row, draw, mode_of, options_of
+from jaxdml._cases.records import Call, Example, Layout, Operator, Sharding
 
 EXAMPLES = (
     Example(
@@ -21,45 +20,25 @@ EXAMPLES = (
     ),
 )
 
-_LAYOUTS: tuple[tuple[str, str, tuple[int, ...], tuple[int, ...], int, Way], ...] = (
+_LAYOUTS: tuple[Row, ...] = (
     ("more indices than elements", "int32", (5, 4), (7, 4), 0, "vmap"),
     ("unsigned indices, which never count from the end", "uint32", (3, 6), (2, 9), 1, "vmap"),
     ("narrow indices", "int8", (3, 4, 2), (3, 6, 1), 1, "vmap"),
     # jit would cut them to 32 bits before the library sees them.
     ("indices that are in range when cut to 32 bits", "int64", (6, 3), (5, 3), -2, "eager"),
 )
-"""The trap, the dtype of the indices, the shapes of x and of the indices, the axis, and how the operator is called."""
-
-
-def _draw(
-    dtype: str,
-    index_dtype: str,
-    shape: tuple[int, ...],
-    index_shape: tuple[int, ...],
-    axis: int,
-    rng: np.random.Generator,
-    cases: int,
-) -> Arguments:
-    x = mixed(rng, (cases, *shape), np.dtype(dtype))
-    return x, indices_for(rng, shape[axis], (cases, *index_shape), np.dtype(index_dtype))
 
 
 def layouts(name: str) -> tuple[Layout, ...]:
     """Return indices of several dtypes, some of them out of range, in both modes."""
-    return _gathering.layouts(
-        name,
-        [
-            (trap, partial(_draw, name, index_dtype, shape, index_shape, axis), {"axis": axis}, way)
-            for trap, index_dtype, shape, index_shape, axis, way in _LAYOUTS
-        ],
-    )
+    return _gathering.layouts(name, _LAYOUTS, "axis")
 
 
 def shardings(name: str) -> tuple[Sharding, ...]:
     """Return reads along one axis, with that axis of x sharded and with the other axis of both arrays sharded."""
     options = options_of(mode_of(name), name, axis=0)
     of_axis, of_other = (
-        Layout(trap, partial(_draw, name, "int32", shape, index_shape, 0), options, CASES)
+        Layout(trap, partial(draw, name, "int32", shape, index_shape, shape[0]), options, CASES)
         for trap, shape, index_shape in (
             ("elements on other shards", (16, 4), (20, 3)),
             ("columns on other shards", (5, 16), (7, 16)),

@@ -8,9 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdml._cases import _gathering
-from jaxdml._cases._gathering import CASES, DTYPES, mode_of, options_of
-from jaxdml._cases.data import indices_for, mixed
-from jaxdml._cases.records import Arguments, Call, Example, Layout, Operator, Sharding, Way
+from jaxdml._cases._gathering import CASES, DTYPES, Row, draw, mode_of, options_of
+from jaxdml._cases.records import Call, Example, Layout, Operator, Sharding
 
 EXAMPLES = (
     Example(
@@ -43,45 +42,24 @@ EXAMPLES = (
     ),
 )
 
-_LAYOUTS: tuple[tuple[str, str, tuple[int, ...], tuple[int, ...], int, Way], ...] = (
+_LAYOUTS: tuple[Row, ...] = (
     ("slices, by two indices each", "int32", (5, 4, 3), (7, 2), 0, "vmap"),
     ("unsigned indices, which never count from the end", "uint32", (9,), (2, 6, 1), 0, "vmap"),
     ("narrow indices in a batch", "int8", (2, 3, 4), (2, 8, 1), 1, "vmap"),
     # jit would cut them to 32 bits before the library sees them.
     ("indices that are in range when cut to 32 bits", "int64", (6, 2), (5, 1), 0, "eager"),
 )
-"""The trap, the dtype of the indices, the shapes of x and of the indices, the batch dimensions, and how to call."""
-
-
-def _draw(
-    dtype: str,
-    index_dtype: str,
-    shape: tuple[int, ...],
-    index_shape: tuple[int, ...],
-    batch_dims: int,
-    rng: np.random.Generator,
-    cases: int,
-) -> Arguments:
-    addressed = shape[batch_dims : batch_dims + index_shape[-1]]
-    x = mixed(rng, (cases, *shape), np.dtype(dtype))
-    return x, indices_for(rng, addressed, (cases, *index_shape), np.dtype(index_dtype))
 
 
 def layouts(name: str) -> tuple[Layout, ...]:
     """Return indices of several dtypes, some of them out of range, in both modes."""
-    return _gathering.layouts(
-        name,
-        [
-            (trap, partial(_draw, name, index_dtype, shape, index_shape, batch), {"batch_dims": batch}, way)
-            for trap, index_dtype, shape, index_shape, batch, way in _LAYOUTS
-        ],
-    )
+    return _gathering.layouts(name, _LAYOUTS, "batch_dims")
 
 
 def shardings(name: str) -> tuple[Sharding, ...]:
     """Return reads of elements by two indices, with the first of these dimensions of x sharded."""
-    draw = partial(_draw, name, "int32", (16, 3), (20, 2), 0)
-    layout = Layout("elements on other shards", draw, options_of(mode_of(name), name), CASES)
+    drawn = partial(draw, name, "int32", (16, 3), (20, 2), (16, 3))
+    layout = Layout("elements on other shards", drawn, options_of(mode_of(name), name), CASES)
     return (Sharding("rows", (layout,), (1, None), None, axis_name=True),)
 
 

@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml._cases.data import any_bits, mixed, plain
+from jaxdml._cases._accumulating import TOO_DEEP, TOO_DEEP_IN_SHARDS, greatest, zero_points
+from jaxdml._cases.data import mixed, plain
 from jaxdml._cases.records import Arguments, Array, Call, Example, Layout, Operator, Sharding
 
 _NAME = "matrix_multiply_integer"
@@ -26,12 +27,6 @@ EXAMPLES = (
     ),
 )
 
-_TOO_DEEP = 33_100
-"""More products of two differences of 255 than an int32 holds."""
-
-_TOO_DEEP_IN_SHARDS = 33_104
-"""The next multiple of ``SHARDS``."""
-
 _Shape = tuple[int, ...] | None
 _LAYOUTS: tuple[tuple[str, tuple[int, int, int], int, _Shape, _Shape], ...] = (
     ("extreme zero points by row and column", (4, 16, 3), 600, (4,), (3,)),
@@ -45,49 +40,23 @@ _LAYOUTS: tuple[tuple[str, tuple[int, int, int], int, _Shape, _Shape], ...] = (
 _DTYPES = {f"{a} x {b}": (a, b) for a, b in itertools.product(("int8", "uint8"), repeat=2)}
 
 
-def _ends(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[np.integer]) -> Array:
-    """Draw the least and the greatest value of a dtype."""
-    return rng.choice(np.array([np.iinfo(dtype).min, np.iinfo(dtype).max], dtype), shape)
-
-
 def _draw(
     dtypes: tuple[str, str],
     size: tuple[int, int, int],
-    zero_points: tuple[_Shape, _Shape],
+    of_zero_points: tuple[_Shape, _Shape],
     rng: np.random.Generator,
     cases: int,
 ) -> Arguments:
     """Draw matrices with many extreme values, and zero points of which every other case has extreme ones only."""
     m, k, n = size
     operands: list[Array | None] = []
-    for name, shape, zero_point in zip(dtypes, ((m, k), (k, n)), zero_points, strict=True):
-        dtype = np.dtype(name)
-        operands.append(mixed(rng, (cases, *shape), dtype))
-        if zero_point is None:
-            operands.append(None)
-        else:
-            zero = any_bits(rng, (cases, *zero_point), dtype)
-            zero[::2] = _ends(rng, zero[::2].shape, dtype)
-            operands.append(zero)
+    for name, shape, zero_point in zip(dtypes, ((m, k), (k, n)), of_zero_points, strict=True):
+        operands += [mixed(rng, (cases, *shape), np.dtype(name)), zero_points(rng, zero_point, cases, name)]
     return tuple(operands)
 
 
-def _draw_greatest(
-    dtypes: tuple[str, str], size: tuple[int, int, int], rng: np.random.Generator, cases: int
-) -> Arguments:
-    """Draw matrices of one extreme value, with the opposite one as zero point: all differences are 255 or -255.
-
-    In the first case all differences are 255. Then the signs are drawn.
-    """
-    m, k, n = size
-    operands: list[Array | None] = []
-    for name, shape in zip(dtypes, ((m, k), (k, n)), strict=True):
-        ends = np.iinfo(name)
-        greatest = rng.random(cases) < 0.5
-        greatest[:1] = True
-        value = np.where(greatest, ends.max, ends.min).astype(name)
-        operands += [np.broadcast_to(value[:, None, None], (cases, *shape)).copy(), ~value]
-    return tuple(operands)
+def _deep(trap: str, dtypes: tuple[str, str], k: int) -> Layout:
+    return Layout(trap, partial(greatest, dtypes, (((1, k), ()), ((k, 2), ()))), {}, 6)
 
 
 def layouts(name: str) -> tuple[Layout, ...]:
@@ -98,7 +67,7 @@ def layouts(name: str) -> tuple[Layout, ...]:
             Layout(trap, partial(_draw, dtypes, size, (of_a, of_b)), {}, cases)
             for trap, size, cases, of_a, of_b in _LAYOUTS
         ),
-        Layout("K too deep for one int32 sum", partial(_draw_greatest, dtypes, (1, _TOO_DEEP, 2)), {}, 6),
+        _deep("K too deep for one int32 sum", dtypes, TOO_DEEP),
     )
 
 
@@ -109,8 +78,7 @@ def shardings(name: str) -> tuple[Sharding, ...]:
     def layout(trap: str, m: int, k: int, n: int) -> Layout:
         return Layout(trap, partial(_draw, dtypes, (m, k, n), ((m,), (n,))), {}, 600)
 
-    deep_size = 1, _TOO_DEEP_IN_SHARDS, 2
-    deep = Layout("sharded K too deep for one int32 sum", partial(_draw_greatest, dtypes, deep_size), {}, 6)
+    deep = _deep("sharded K too deep for one int32 sum", dtypes, TOO_DEEP_IN_SHARDS)
     of_k, of_columns = layout("extremes, K sharded", 4, 16, 3), layout("extremes, columns sharded", 4, 3, 16)
     # The arguments are a and its zero point, b and its zero point.
     return (

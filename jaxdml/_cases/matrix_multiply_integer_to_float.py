@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxdml._cases._accumulating import TOO_DEEP, TOO_DEEP_IN_SHARDS
 from jaxdml._cases.data import any_bits, mixed, plain
 from jaxdml._cases.records import Arguments, Array, Call, Example, Layout, Operator, Sharding
 
@@ -29,18 +30,12 @@ EXAMPLES = (
     ),
 )
 
-_TOO_DEEP = 33_100
-"""More products of two differences of 255 than an int32 holds."""
-
-_TOO_DEEP_IN_SHARDS = 33_104
-"""The next multiple of ``SHARDS``."""
-
 _Shape = tuple[int, ...] | None
 _Shapes = tuple[_Shape, _Shape, _Shape, _Shape, _Shape]
 _LAYOUTS: tuple[tuple[str, tuple[int, int, int], int, _Shapes], ...] = (
     ("sums that nearly cancel, scales by row and column", (4, 16, 3), 600, ((4,), (4,), (3,), (3,), (3,))),
     ("no zero points, a bias for each element", (3, 5, 4), 600, ((3, 1), None, (1, 4), None, (3, 4))),
-    ("no bias, K too deep for one int32 sum", (1, _TOO_DEEP, 2), 9, ((), (), (2,), (2,), None)),
+    ("no bias, K too deep for one int32 sum", (1, TOO_DEEP, 2), 9, ((), (), (2,), (2,), None)),
 )
 """The trap, (M, K, N), the cases, and the shapes of scale and zero point of a, of those of b, and of the bias."""
 
@@ -112,7 +107,7 @@ def shardings(name: str) -> tuple[Sharding, ...]:
         shapes = (m,), (m,), (n,), (n,), (n,)
         return Layout(trap, partial(_draw, dtypes, size, shapes), {"output_dtype": dtypes[2]}, cases)
 
-    deep = layout("sharded K too deep for one int32 sum", (1, _TOO_DEEP_IN_SHARDS, 2), 9)
+    deep = layout("sharded K too deep for one int32 sum", (1, TOO_DEEP_IN_SHARDS, 2), 9)
     of_k, of_columns = layout("K sharded", (4, 16, 3), 600), layout("columns sharded", (4, 3, 16), 600)
     # The arguments are a, its scale and zero point, b with its own, and the bias.
     return (

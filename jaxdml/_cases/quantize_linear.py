@@ -2,13 +2,24 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml._cases._quantizing import call, calls, dtype_of, near_ties, scales, shape_of, small, special
+from jaxdml._cases import _quantizing
+from jaxdml._cases._quantizing import (
+    Shapes,
+    broadcast,
+    call,
+    calls,
+    dtype_of,
+    near_ties,
+    scales,
+    shape_of,
+    small,
+    special,
+)
 from jaxdml._cases.data import any_bits
 from jaxdml._cases.records import Arguments, Call, Example, Layout, Operator, Sharding
 
@@ -35,67 +46,47 @@ _DTYPES = {
     )
 }
 
-_Shape = tuple[int, ...] | None
-_LAYOUTS: tuple[tuple[str, tuple[int, ...], _Shape, _Shape, dict[str, Any]], ...] = (
-    ("quotients on and beside ties", (24,), (24,), (), {}),
-    ("ties, by index of an axis", (3, 8), (8,), (8,), {"axis": 1}),
-    ("infinities, NaNs, zeros and subnormals", (4, 6), (4, 1), None, {}),
-    ("ties, by blocks, the last one short", (3, 7), (3, 3), (1, 3), {"axis": -1, "block_size": 3}),
+_TRAPS = (
+    "quotients on and beside ties",
+    "ties, by index of an axis",
+    "infinities, NaNs, zeros and subnormals",
+    "ties, by blocks, the last one short",
 )
-"""The trap, the shapes of x, the scale and the zero point, and the options."""
 
 
-def _draw(
-    dtypes: tuple[str, str],
-    shapes: tuple[tuple[int, ...], _Shape, _Shape],
-    options: dict[str, Any],
-    ties: bool,
-    rng: np.random.Generator,
-    cases: int,
-) -> Arguments:
+def _draw(dtypes: tuple[str, str], shapes: Shapes, rng: np.random.Generator, cases: int) -> Arguments:
     of_x, output = map(dtype_of, dtypes)
     of_scale = np.dtype(np.float32) if of_x.kind == "i" else of_x
-    shape, scale_shape, zero_shape = ((cases, *(one or ())) for one in shapes)
-    zero = None if shapes[2] is None else any_bits(rng, zero_shape, output)
-    if not ties:
+    shape, scale_shape, zero_shape = shapes.of(cases)
+    zero = None if zero_shape is None else any_bits(rng, zero_shape, output)
+    if shapes.special:
         return special(rng, shape, of_x), special(rng, scale_shape, of_scale), zero
     scale = scales(rng, scale_shape, of_scale)
-    spread = np.repeat(scale, options.get("block_size", 1), -1)[..., : shape[-1]]
+    spread = np.repeat(scale, shapes.options.get("block_size", 1), -1)[..., : shape[-1]]
     each = np.broadcast_to(spread.reshape(cases, *[1] * (len(shape) - spread.ndim), *spread.shape[1:]), shape)
     info = np.iinfo(output)
     return near_ties(rng, each, of_x, int(info.max) - int(info.min)), scale, zero
 
 
-def _layout(
-    dtypes: tuple[str, str], trap: str, shape: tuple[int, ...], scale: _Shape, zero: _Shape, options: dict[str, Any]
-) -> Layout:
-    draw = partial(_draw, dtypes, (shape, scale, zero), options, "ties" in trap)
-    return Layout(trap, draw, {**options, "output_dtype": dtypes[1]}, 300)
+def _layout(dtypes: tuple[str, str], trap: str, shapes: Shapes) -> Layout:
+    return Layout(trap, partial(_draw, dtypes, shapes), {**shapes.options, "output_dtype": dtypes[1]}, 300)
 
 
 def layouts(name: str) -> tuple[Layout, ...]:
     """Return quotients on ties, up to two least steps beside them, and of special values."""
-    return tuple(_layout(_DTYPES[name], *layout) for layout in _LAYOUTS)
+    return _quantizing.layouts(partial(_layout, _DTYPES[name]), _TRAPS)
 
 
 def shardings(name: str) -> tuple[Sharding, ...]:
     """Return the axis of the scales sharded, and an axis with blocks sharded across them."""
-    of = partial(_layout, _DTYPES[name])
-    by_axis = of("ties, the axis of the scales sharded", (3, 16), (16,), (16,), {"axis": 1})
-    blocks = of("ties, shards that end within blocks", (2, 32), (2, 11), (1, 11), {"axis": 1, "block_size": 3})
-    return (
-        Sharding("axis", (by_axis,), (2, 1, 1), 2),
-        Sharding("blocks", (blocks,), (2, None, None), 2),
-    )
+    return _quantizing.shardings(partial(_layout, _DTYPES[name]), "ties")
 
 
 def stock(call: Call) -> Callable[..., jax.Array]:
     """Return the formula as it is usually written."""
-    by_row = "axis" in call.options
 
     def quantized(x: jax.Array, scale: jax.Array, zero_point: jax.Array) -> jax.Array:
-        if by_row:
-            scale, zero_point = scale[:, None], zero_point[:, None]
+        scale, zero_point = broadcast(call, scale), broadcast(call, zero_point)
         bounds = jnp.iinfo(zero_point.dtype)
         shifted = jnp.round(x.astype(jnp.float32) / scale) + zero_point.astype(jnp.float32)
         return jnp.clip(shifted, bounds.min, bounds.max).astype(zero_point.dtype)

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdml._cases import _convolving
-from jaxdml._cases._convolving import GEOMETRIES, Geometry, Shape, greatest, near_zero_point
+from jaxdml._cases._accumulating import Shape, greatest, scales
+from jaxdml._cases._convolving import GEOMETRIES, Geometry, near_zero_point
 from jaxdml._cases._layers import RACE, SMALL, Layer, sizes, stock_sums
 from jaxdml._cases.data import any_bits, plain
-from jaxdml._cases.quantized_linear_matrix_multiply import scales
 from jaxdml._cases.records import Arguments, Array, Call, Example, Layout, Operator, Sharding
 
 _NAME = "quantized_linear_convolution"
@@ -64,7 +64,7 @@ def _draw(dtypes: tuple[str, str, str], geometry: Geometry, rng: np.random.Gener
     spread = np.array([3, 30, 256])[np.arange(cases) // 3 % 3]
     sums = np.log2(spread**2 * np.sqrt(geometry.terms)).astype(int)
     if geometry.deep:
-        x, x_zero, w, w_zero = greatest(dtypes, geometry, rng, cases)
+        x, x_zero, w, w_zero = greatest(dtypes, geometry.operands, rng, cases)
         sums = np.full(cases, 31)
     else:
         x_zero, w_zero = (_zero_points(rng, shape, cases, dtypes[i]) for i, shape in enumerate((of_one, of_filters)))
@@ -105,9 +105,9 @@ def _layout(name: str, geometry: Geometry) -> Layout:
 
 def layouts(name: str) -> tuple[Layout, ...]:
     """Return convolutions of all kinds whose quotients tie, nearly tie and saturate."""
-    # Each dtype begins elsewhere than with the integer convolution.
-    half = len(GEOMETRIES) // 2
-    return tuple(_layout(name, geometry) for geometry in GEOMETRIES[half:] + GEOMETRIES[:half])
+    # The default self-check takes the first and the middle one: others than those of the integer convolution.
+    first = len(GEOMETRIES) // 4
+    return tuple(_layout(name, geometry) for geometry in GEOMETRIES[first:] + GEOMETRIES[:first])
 
 
 def shardings(name: str) -> tuple[Sharding, ...]:

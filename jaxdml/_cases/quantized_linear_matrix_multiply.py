@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxdml._cases._accumulating import TOO_DEEP, TOO_DEEP_IN_SHARDS, scales
 from jaxdml._cases.data import any_bits, plain
 from jaxdml._cases.records import Arguments, Array, Call, Example, Layout, Operator, Sharding
 
@@ -27,18 +28,12 @@ EXAMPLES = (
     ),
 )
 
-_TOO_DEEP = 33_100
-"""More products of two differences up to 255 than an int32 always holds."""
-
-_TOO_DEEP_IN_SHARDS = 33_104
-"""The next multiple of ``SHARDS``."""
-
 _Parameters = tuple[tuple[int, ...] | None, tuple[int, ...] | None]
 _LAYOUTS: tuple[tuple[str, tuple[int, int, int], int, _Parameters, _Parameters, _Parameters], ...] = (
     ("quotients on and near ties, one scale each", (3, 5, 4), 600, ((), ()), ((), ()), ((), ())),
     ("ties, scales by row and column", (4, 16, 3), 450, ((4,), (4,)), ((3,), (3,)), ((4,), (4,))),
     ("ties, some zero points absent", (2, 2, 2), 450, ((2, 1), None), ((1,), (1, 2)), ((2,), None)),
-    ("K too deep for one int32 sum", (1, _TOO_DEEP, 2), 6, ((), ()), ((2,), (2,)), ((), ())),
+    ("K too deep for one int32 sum", (1, TOO_DEEP, 2), 6, ((), ()), ((2,), (2,)), ((), ())),
 )
 """The trap, (M, K, N), the cases, and the shapes of scale and zero point of a, of b and of the output."""
 
@@ -77,18 +72,6 @@ def _draw(
     return tuple(operands)
 
 
-def scales(rng: np.random.Generator, exponent: Array, of_fraction: Array, shape: tuple[int, ...]) -> Array:
-    """Compose normal float32 numbers of these exponents, some of them negative."""
-    whole = (len(exponent), *shape)
-    exponent, of_fraction = (part.reshape(-1, *[1] * len(shape)) for part in (exponent, of_fraction))
-    near = rng.choice(np.array([0, 1, 2**23 - 1]), whole)
-    choices = [np.zeros_like(near), near]
-    fraction = np.select([of_fraction == 0, of_fraction == 1], choices, rng.integers(0, 2**23, whole))
-    biased = np.clip(exponent + rng.integers(0, 2, whole), -126, 127) + 127
-    negative = rng.random(whole) < 0.1
-    return (negative.astype(np.uint32) << 31 | (biased << 23 | fraction).astype(np.uint32)).view(np.float32)
-
-
 def layouts(name: str) -> tuple[Layout, ...]:
     """Return products whose quotients tie, nearly tie and saturate, with all shapes of scales and zero points."""
     dtypes = _DTYPES[name]
@@ -107,7 +90,7 @@ def shardings(name: str) -> tuple[Sharding, ...]:
         parameters = ((m,), (m,)), ((n,), (n,)), ((m,), (m,))
         return Layout(trap, partial(_draw, dtypes, size, parameters), {"output_dtype": dtypes[2]}, cases)
 
-    deep = layout("sharded K too deep for one int32 sum", (1, _TOO_DEEP_IN_SHARDS, 2), 6)
+    deep = layout("sharded K too deep for one int32 sum", (1, TOO_DEEP_IN_SHARDS, 2), 6)
     of_k, of_columns = layout("ties, K sharded", (4, 16, 3), 900), layout("ties, columns sharded", (4, 3, 16), 900)
     # The arguments are a, its scale and zero point, b with its own, and those of the output.
     return (

@@ -69,7 +69,7 @@ def layouts(name: str) -> tuple[Layout, ...]:
             EAGER_CASES if way == "eager" else CASES,
             way,
         )
-        # All shapes in one mode, then in the other: a stride of as many gives every dtype both.
+        # All shapes in one mode, then in the other: the few layouts that the default self-check runs have both.
         for mode, (trap, index_dtype, shape, index_shape, axis, way) in itertools.product(MODES, _LAYOUTS)
     )
 

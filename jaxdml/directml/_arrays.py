@@ -1,5 +1,7 @@
 """Check the arrays that an operator is called with, and return the arrays that it computes."""
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NoReturn
 
 import jax
@@ -12,6 +14,49 @@ from jaxdml.directml._c import c_field
 from jaxdml.directml._descs import OperatorDesc
 from jaxdml.directml._fields import Role
 from jaxdml.directml._tensors import BufferTensorDesc, buffer_length, is_owned
+
+
+@dataclass(frozen=True)
+class InputField:
+    """What a description says of one of its input fields.
+
+    Attributes:
+      name: the field.
+      role: what the field holds.
+      tensors: the tensors that are described there, none for an optional tensor that is left out.
+      owned: for each of them whether it is OWNED_BY_DML.
+    """
+
+    name: str
+    role: Role
+    tensors: tuple[BufferTensorDesc, ...]
+    owned: tuple[bool, ...]
+
+    @cached_property
+    def c_name(self) -> str:
+        """The field's name in C."""
+        return c_field(self.name)
+
+    @cached_property
+    def some_owned(self) -> bool:
+        """Whether one of the tensors is OWNED_BY_DML."""
+        return any(self.owned)
+
+    @cached_property
+    def all_owned(self) -> bool:
+        """Whether there are tensors and all of them are OWNED_BY_DML, so that a call does not take the field."""
+        return self.some_owned and all(self.owned)
+
+
+def input_fields(desc: OperatorDesc) -> tuple[InputField, ...]:
+    """Return the input fields of a description, in the struct's order."""
+    fields = []
+    for name, role in desc.roles().items():
+        if not role.output:
+            described = getattr(desc, name)
+            tensors = described if role.several else () if described is None else (described,)
+            fields.append(InputField(name, role, tensors, tuple(map(is_owned, tensors))))
+    return tuple(fields)
 
 
 def output_arrays(desc: OperatorDesc, computed: Any) -> Any:
@@ -32,41 +77,51 @@ def _as_described(field: str, tensor: BufferTensorDesc | None, values: Any) -> A
     return values if tensor.strides is None else buffer_of(values, tensor)
 
 
-def given_arrays(call: Call, name: str, role: Role, described: Any, *, owned: bool) -> Any:
+def given_arrays(call: Call, described: InputField, *, owned: bool) -> Any:
     """Check what an input field is given, and return it in the described sizes.
 
     Args:
       call: has what the field is given.
-      name: the field.
-      role: what the field holds.
-      described: its description, or a tuple of them.
+      described: the field.
       owned: whether the tensors that are OWNED_BY_DML are given here, or those that are not. The others must be None.
 
     Returns:
       An array or None; a tuple of them if the field holds several.
     """
-    field = c_field(name)
-    given = call.operands[field]
+    name, role, tensors = described.name, described.role, described.tensors
     if not role.several:
-        return _elements(call, name, role, described, owned)
-    if not isinstance(given, tuple | list) or len(given) != len(described):
+        return _elements(call, name, role, tensors[0] if tensors else None, owned in described.owned)
+    field = described.c_name
+    given = call.operands[field]
+    if not isinstance(given, tuple | list) or len(given) != len(tensors):
         got = f"{len(given)} of them" if isinstance(given, tuple | list) else type(given).__name__
-        rule = f"{field} must be a list of {len(described)} arrays; got {got}."
+        rule = f"{field} must be a list of {len(tensors)} arrays; got {got}."
         call.fail(TypeError, rule, "Pass one array for each tensor that is described there.", field)
-    each = {f"{name}[{place}]": one for place, one in enumerate(given)}
-    call.operands |= {c_field(label): one for label, one in each.items()}
-    return tuple(_elements(call, label, role, tensor, owned) for label, tensor in zip(each, described, strict=True))
+    labels = [f"{name}[{place}]" for place in range(len(tensors))]
+    call.operands |= {c_field(label): one for label, one in zip(labels, given, strict=True)}
+    return tuple(
+        _elements(call, label, role, tensor, of == owned)
+        for label, tensor, of in zip(labels, tensors, described.owned, strict=True)
+    )
 
 
-def _elements(call: Call, name: str, role: Role, tensor: BufferTensorDesc | None, owned: bool) -> Any:
-    """Check an array against the description of its tensor, and return it in the described sizes."""
+def _elements(call: Call, name: str, role: Role, tensor: BufferTensorDesc | None, wanted: bool) -> Any:
+    """Check an array against the description of its tensor, and return it in the described sizes.
+
+    Args:
+      call: has the array.
+      name: the label of the tensor.
+      role: what its field holds.
+      tensor: its description, if there is one.
+      wanted: whether it is given here. If not, None must be.
+    """
     field = c_field(name)
     given = call.operands[field]
 
     def fail(rule: str, advice: str) -> NoReturn:
         call.fail(TypeError, f"{field} {rule}", advice, field)
 
-    if tensor is None or is_owned(tensor) != owned:
+    if tensor is None or not wanted:
         if given is not None:
             fail(*_unwanted(tensor))
         return None

@@ -9,43 +9,49 @@ import numpy as np
 
 from jaxdml._base.errors import describe
 from jaxdml._operators._arguments import Call, x64_enabled
-from jaxdml.directml._arrays import given_arrays, require_x64
+from jaxdml.directml._arrays import InputField, given_arrays, require_x64
 from jaxdml.directml._c import c_field, c_name
 from jaxdml.directml._descs import OperatorDesc
 from jaxdml.directml._enums import TensorFlags
 from jaxdml.directml._fields import Role
-from jaxdml.directml._tensors import BufferTensorDesc, is_owned
+from jaxdml.directml._tensors import BufferTensorDesc
 
 
-def bound_arrays(desc: OperatorDesc, tensors: Mapping[str, Any]) -> dict[str, Any]:
-    """Check the arguments of ``initialize``; return them by the names in C, each in the form that the call takes."""
-    roles = _inputs(desc)
-    names, owned = set(map(c_field, roles)), {c_field(name): name for name in _owned(desc, roles)}
+def bound_arrays(desc: OperatorDesc, described: Iterable[InputField], tensors: Mapping[str, Any]) -> dict[str, Any]:
+    """Check the arguments of ``initialize``; return them by the names in C, each in the form that the call takes.
+
+    Args:
+      desc: the description.
+      described: its input fields.
+      tensors: the arguments.
+    """
+    known = {one.c_name: one for one in described}
+    owned = {field: one for field, one in known.items() if one.some_owned}
     call = _call(desc, dict.fromkeys(owned) | dict(tensors))
     advice = f"Pass only what is so described: {', '.join(owned) or 'nothing'}."
     for field in tensors:
-        if field not in names:
+        if field not in known:
             call.fail(TypeError, f"initialize takes inputs by their names in C; got {field}.", advice, field)
         if field not in owned:
             call.fail(TypeError, f"{field} must be OWNED_BY_DML for initialize to bind it.", advice, field)
     _require_all(call, [field for field in owned if field not in tensors])
-    checked = {name: given_arrays(call, name, roles[name], getattr(desc, name), owned=True) for name in owned.values()}
-    return {field: _prepared(desc, name, checked[name]) for field, name in owned.items()}
+    checked = {field: given_arrays(call, one, owned=True) for field, one in owned.items()}
+    return {field: _prepared(desc, one.name, checked[field]) for field, one in owned.items()}
 
 
-def input_arrays(desc: OperatorDesc, inputs: Sequence[Any], bound: Mapping[str, Any]) -> list[Any]:
+def input_arrays(
+    desc: OperatorDesc, described: Sequence[InputField], inputs: Sequence[Any], bound: Mapping[str, Any]
+) -> list[Any]:
     """Return what the operator's call takes: an array for every input field, or None, or a tuple of arrays.
 
     Args:
       desc: the description.
+      described: its input fields.
       inputs: an argument for every input field, except for those of which all tensors are bound.
       bound: what ``bound_arrays`` returned. It may have passed through JAX's transformations since then.
     """
-    roles = _inputs(desc)
-    owned = _owned(desc, roles)
-    missing = [c_field(name) for name in owned if c_field(name) not in bound]
-    given = [name for name in roles if missing or not all(owned.get(name, [False]))]
-    fields = list(map(c_field, given))
+    missing = [one.c_name for one in described if one.some_owned and one.c_name not in bound]
+    fields = [one.c_name for one in described if missing or not one.all_owned]
     call = _call(desc, dict(zip(fields, (*inputs, *[None] * len(fields)), strict=False)))
     _require_all(call, missing)
     if len(inputs) != len(fields):
@@ -54,35 +60,18 @@ def input_arrays(desc: OperatorDesc, inputs: Sequence[Any], bound: Mapping[str, 
         advice = "Pass None for an optional tensor that is not described."
         call.fail(TypeError, rule, f"Leave out what initialize has bound: {left_out}." if left_out else advice)
     arrays = []
-    for name, role in roles.items():
-        held = _held(desc, name, role, bound) if name in owned else None
-        if name not in given:
+    for one in described:
+        held = _held(desc, one, bound[one.c_name]) if one.some_owned else None
+        if one.all_owned:
             arrays.append(held)
             continue
-        taken = given_arrays(call, name, role, getattr(desc, name), owned=False)
+        taken = given_arrays(call, one, owned=False)
         arrays.append(taken if held is None else _joined(taken, held))
     for name, role in desc.roles().items():
-        if role.output and name in desc.tensors:
-            require_x64(call, name, role, desc.tensors[name])
+        tensor = getattr(desc, name)
+        if role.output and tensor is not None:
+            require_x64(call, name, role, tensor)
     return arrays
-
-
-def _inputs(desc: OperatorDesc) -> dict[str, Role]:
-    return {name: role for name, role in desc.roles().items() if not role.output}
-
-
-def _owned(desc: OperatorDesc, names: Iterable[str]) -> dict[str, list[bool]]:
-    """Tell of each tensor of a field whether it is OWNED_BY_DML, for those of the named fields in which one is."""
-    each = {name: list(map(is_owned, _described(desc, name))) for name in names}
-    return {name: owned for name, owned in each.items() if any(owned)}
-
-
-def _described(desc: OperatorDesc, name: str) -> tuple[BufferTensorDesc, ...]:
-    """Return the described tensors of a field."""
-    value = getattr(desc, name)
-    if isinstance(value, tuple):
-        return value
-    return () if value is None else (value,)
 
 
 def _call(desc: OperatorDesc, operands: Mapping[str, Any]) -> Call:
@@ -115,15 +104,16 @@ def _kept(array: Any) -> Any:
     return jnp.array(array, copy=True)
 
 
-def _held(desc: OperatorDesc, name: str, role: Role, bound: Mapping[str, Any]) -> Any:
+def _held(desc: OperatorDesc, described: InputField, held: Any) -> Any:
     """Return what is bound of a field, if it still is as described.
 
     ``jax.jit`` cuts 64 bits of an argument, and ``jax.tree.map`` may change sizes.
     """
-    held = bound[c_field(name)]
-    for place, (tensor, array) in enumerate(zip(_described(desc, name), held if role.several else [held], strict=True)):
+    name, role = described.name, described.role
+    arrays = held if role.several else [held]
+    for place, (tensor, owned, array) in enumerate(zip(described.tensors, described.owned, arrays, strict=True)):
         label = f"{name}[{place}]" if role.several else name
-        if is_owned(tensor):
+        if owned:
             _require_described(_call(desc, {c_field(label): array}), label, role, tensor)
     return held
 

@@ -35,6 +35,39 @@ def sized(desc: Any, name: str, why: str, *allowed: tuple[int, ...]) -> Violatio
         yield Violation(f"{c_field(name)}.Sizes", f"must be {listed}, {why}", sizes)
 
 
+def sized_except_along(desc: Any, axis: str, tensor: str, name: str) -> Violations:
+    """Require a tensor to have the sizes of another, ``tensor``, in all dimensions but the axis in a field."""
+    sizes, own, place = getattr(desc, tensor).sizes, getattr(desc, name).sizes, getattr(desc, axis)
+    if place < len(sizes) == len(own):
+        want = (*sizes[:place], own[place], *sizes[place + 1 :])
+        yield from sized(desc, name, f"those of {c_field(tensor)} except along {c_field(axis)}", want)
+
+
+def only_ones_before(desc: Any, count_field: str, tensor_field: str, least: int) -> Violations:
+    """Require a count to be from ``least`` to the tensor's DimensionCount, and sizes of 1 before what it counts."""
+    sizes, count = getattr(desc, tensor_field).sizes, getattr(desc, count_field)
+    if not least <= count <= len(sizes):
+        rule = f"must be between {least} and {len(sizes)}, {c_field(tensor_field)}.DimensionCount"
+        yield Violation(c_field(count_field), rule, count)
+    elif any(size != 1 for size in sizes[: len(sizes) - count]):
+        rule = f"must be 1 in all dimensions but the last {count}, {c_field(count_field)}"
+        yield Violation(f"{c_field(tensor_field)}.Sizes", rule, sizes)
+
+
+def without_zeros(desc: Any, *names: str) -> Violations:
+    """Require arrays to contain no 0."""
+    for name in names:
+        if 0 in getattr(desc, name):
+            yield Violation(c_field(name), "must not contain a 0", getattr(desc, name))
+
+
+def varying(count: int, axis: int, size: int) -> tuple[int, ...]:
+    """Return ``count`` sizes: ``size`` at ``axis``, or in the nearest dimension that there is, and 1 elsewhere."""
+    sizes = [1] * count
+    sizes[min(max(axis, -count), count - 1)] = size
+    return tuple(sizes)
+
+
 def in_range(desc: Any, axis: str, tensor: str) -> Violations:
     """Require the axis in one field to be a dimension of the tensor in another."""
     value, count = getattr(desc, axis), getattr(desc, tensor).dimension_count

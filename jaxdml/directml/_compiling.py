@@ -3,14 +3,14 @@
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NoReturn
 
 import jax
 from jax import export
 
 from jaxdml._base.errors import compose
-from jaxdml.directml._arrays import output_arrays
+from jaxdml.directml._arrays import InputField, input_fields, output_arrays
 from jaxdml.directml._binding import bound_arrays, input_arrays
 from jaxdml.directml._constraints import violations
 from jaxdml.directml._descs import OperatorDesc, require
@@ -48,6 +48,10 @@ class CompiledOperator:
             count = "a constraint" if len(broken) == 1 else f"{len(broken)} constraints"
             subject = f"{self.desc.operator.c_name} breaks {count} at feature level {level.label}."
             raise InvalidDescError(subject, broken)
+
+    @cached_property
+    def _input_fields(self) -> tuple[InputField, ...]:
+        return input_fields(self.desc)
 
     def __call__(self, *inputs: Any) -> Any:
         """Compute the outputs.
@@ -88,7 +92,7 @@ class CompiledOperator:
         Source:
           ``DML_TENSOR_FLAG_OWNED_BY_DML``, ``IDMLDevice::CreateOperatorInitializer``.
         """
-        return InitializedOperator(self, bound_arrays(self.desc, tensors))
+        return InitializedOperator(self, bound_arrays(self.desc, self._input_fields, tensors))
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["bound"], meta_fields=["operator"])
@@ -131,8 +135,10 @@ class InitializedOperator:
         Raises:
           TypeError: as for ``CompiledOperator``, or a bound array no longer has the described type and sizes.
         """
-        desc, options = self.operator.desc, dict(self.operator.options)
-        return output_arrays(desc, desc.call(*input_arrays(desc, inputs, self.bound), **options))
+        operator = self.operator
+        desc, options = operator.desc, dict(operator.options)
+        arrays = input_arrays(desc, operator._input_fields, inputs, self.bound)
+        return output_arrays(desc, desc.call(*arrays, **options))
 
 
 def compile_operator(

@@ -28,12 +28,12 @@ Levels = Mapping[FeatureLevel, Row]
 """An operator's table: the levels at which its support grows, in order, and what is accepted from each one on."""
 
 
-def row(*groups: tuple[str, range, tuple[TensorDataType, ...]]) -> Row:
+def row(*groups: tuple[str, range, Types]) -> Row:
     """Make a row from groups of fields, with the names of a group separated by spaces."""
     return {field: TensorSupport(counts, types) for fields, counts, types in groups for field in fields.split()}
 
 
-def _types(names: str) -> tuple[TensorDataType, ...]:
+def _types(names: str) -> Types:
     return tuple(TensorDataType[name] for name in names.split())
 
 
@@ -42,7 +42,7 @@ INT32 = _types("INT32")
 UINT8 = _types("UINT8")
 UINT32 = _types("UINT32")
 FLOATS = _types("FLOAT32 FLOAT16")
-WORDS = _types("FLOAT32 INT32")
+FLOAT32_AND_INT32 = _types("FLOAT32 INT32")
 FLOATS_AND_INT32 = _types("FLOAT32 FLOAT16 INT32")
 INTEGERS = _types("INT32 INT16 INT8 UINT32 UINT16 UINT8")
 BYTES = _types("INT8 UINT8")

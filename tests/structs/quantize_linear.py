@@ -112,7 +112,9 @@ STRUCTS = (
         alike=(("DimensionCount", "Input Scale ZeroPoint Output"), ("DataType", "Output ZeroPoint")),
         broken=BROKEN,
         of_ones={},
-        together=lambda kinds: kinds["scale_tensor"] == {INT32: FLOAT32}.get(*2 * [kinds["input_tensor"]]),
+        together=lambda kinds: (
+            kinds["scale_tensor"] == (FLOAT32 if kinds["input_tensor"] == INT32 else kinds["input_tensor"])
+        ),
     ),
     Struct(
         dml.QuantizeOperatorDesc(

@@ -1,9 +1,9 @@
 """What the structs of convolutions have in common."""
 
+from collections.abc import Callable
 from typing import Any
 
-from jaxdml.directml._c import c_field
-from jaxdml.directml._checks import sized
+from jaxdml.directml._checks import sized, varying, without_zeros
 from jaxdml.directml._errors import Violation, Violations
 
 COUNTED = "dilations", "start_padding", "end_padding"
@@ -19,9 +19,7 @@ def convolution_constraints(desc: Any) -> Violations:
     """Yield the broken constraints on the arrays, on the groups, and on the sizes of input, filter and output."""
     if desc.dimension_count != 2:
         yield Violation("DimensionCount", "must be 2, for the height and the width", desc.dimension_count)
-    for name in ("strides", "dilations"):
-        if 0 in getattr(desc, name):
-            yield Violation(c_field(name), "must not contain a 0", getattr(desc, name))
+    yield from without_zeros(desc, "strides", "dilations")
     if desc.group_count == 0:
         yield Violation("GroupCount", "must be greater than 0", 0)
     if all(tensor.dimension_count in THREE_OR_FOUR for tensor in (desc.input_tensor, desc.filter_tensor)):
@@ -30,8 +28,8 @@ def convolution_constraints(desc: Any) -> Violations:
 
 
 def _of_groups(desc: Any) -> Violations:
-    groups, (filters, _, *kernel) = desc.group_count, _filled(desc.filter_tensor.sizes)
-    channels = _filled(desc.input_tensor.sizes)[1]
+    groups, (filters, _, *kernel) = desc.group_count, _of_rank_four(desc.filter_tensor.sizes)
+    channels = _of_rank_four(desc.input_tensor.sizes)[1]
     if groups == 0:
         return
     for count, what in ((channels, "the channels of InputTensor"), (filters, "the filters of FilterTensor")):
@@ -43,8 +41,8 @@ def _of_groups(desc: Any) -> Violations:
 
 
 def _of_output(desc: Any) -> Violations:
-    batch, _, *image = _filled(desc.input_tensor.sizes)
-    filters, _, *kernel = _filled(desc.filter_tensor.sizes)
+    batch, _, *image = _of_rank_four(desc.input_tensor.sizes)
+    filters, _, *kernel = _of_rank_four(desc.filter_tensor.sizes)
     arrays = desc.strides, desc.dilations, desc.start_padding, desc.end_padding
     if any(len(array) != 2 for array in arrays) or 0 in (*kernel, *desc.strides, *desc.dilations):
         return
@@ -74,37 +72,35 @@ def by_channel(desc: Any, name: str, *, one: bool = True) -> Violations:
     if tensor is None or not tensor.sizes or len(filters) not in THREE_OR_FOUR:
         return
     count = tensor.dimension_count
-    each = [1] * count
     # In a tensor of fewer dimensions the first one is that of the channels.
-    each[max(-3, -count)] = _filled(filters)[0]
+    each = varying(count, -3, _of_rank_four(filters)[0])
     if one:
-        yield from sized(desc, name, "one element or one for each output channel", (1,) * count, tuple(each))
+        yield from sized(desc, name, "one element or one for each output channel", (1,) * count, each)
     else:
-        yield from sized(desc, name, "one element for each output channel", tuple(each))
+        yield from sized(desc, name, "one element for each output channel", each)
 
 
-def _filled(sizes: tuple[int, ...]) -> tuple[int, ...]:
+def _of_rank_four(sizes: tuple[int, ...]) -> tuple[int, ...]:
     return (1,) * (_RANK - len(sizes)) + sizes
 
 
-def arguments(desc: Any, inputs: tuple[Any, ...]) -> list[Any]:
-    """Return the inputs with four dimensions each, as the public functions take them."""
+def convolve(function: Callable[..., Any], desc: Any, inputs: tuple[Any, ...], **options: Any) -> Any:
+    """Call a public function, which takes and returns four dimensions, with the options that a description gives.
+
+    Args:
+      function: the operator.
+      desc: the description.
+      inputs: what the call of the description is given.
+      options: further options.
+    """
     names = [name for name, role in desc.roles().items() if not role.output]
-    return [_with_rank_four(name, part) for name, part in zip(names, inputs, strict=True)]
+    given = (_with_rank_four(name, part) for name, part in zip(names, inputs, strict=True))
+    options |= {name: getattr(desc, name) for name in ("strides", *COUNTED, "group_count")}
+    result = function(*given, **options)
+    return result if desc.output_tensor.dimension_count == _RANK else result[0]
 
 
 def _with_rank_four(name: str, part: Any) -> Any:
     if part is None or part.ndim == _RANK:
         return part
     return part[None] if name in ("input_tensor", "filter_tensor") else part.reshape(1, -1, 1, 1)
-
-
-def options(desc: Any) -> dict[str, Any]:
-    """Return the options of the public functions."""
-    names = "strides", *COUNTED, "group_count"
-    return {name: getattr(desc, name) for name in names}
-
-
-def of_rank(desc: Any, result: Any) -> Any:
-    """Return a result of four dimensions with as many as the output has."""
-    return result if desc.output_tensor.dimension_count == _RANK else result[0]

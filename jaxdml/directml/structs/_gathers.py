@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from jaxdml.directml._c import c_field
 from jaxdml.directml._checks import alike
-from jaxdml.directml._enums import FeatureLevel, TensorDataType
+from jaxdml.directml._enums import FeatureLevel
 from jaxdml.directml._errors import Violation, Violations
-from jaxdml.directml._support import FOUR, INDICES, UINT32, UP_TO_32_BITS, UP_TO_64_BITS, UP_TO_EIGHT, Row, row
+from jaxdml.directml._support import FOUR, INDICES, UINT32, UP_TO_32_BITS, UP_TO_64_BITS, UP_TO_EIGHT, Row, Types, row
 
 
-def gather_row(counts: range, types: tuple[TensorDataType, ...], index_types: tuple[TensorDataType, ...]) -> Row:
+def gather_row(counts: range, types: Types, index_types: Types) -> Row:
     """Make a row of the table."""
     return row(("input_tensor output_tensor", counts, types), ("indices_tensor", counts, index_types))
 
@@ -32,19 +31,8 @@ def gather_constraints(desc: Any) -> Violations:
     yield from alike(desc, "data_type", "input_tensor", "output_tensor")
 
 
-def only_ones_before(desc: Any, count_field: str, tensor_field: str, least: int) -> Violations:
-    """Require a count to be from ``least`` to the tensor's DimensionCount, and sizes of 1 before what it counts."""
-    sizes, count = getattr(desc, tensor_field).sizes, getattr(desc, count_field)
-    if not least <= count <= len(sizes):
-        rule = f"must be between {least} and {len(sizes)}, {c_field(tensor_field)}.DimensionCount"
-        yield Violation(c_field(count_field), rule, count)
-    elif any(size != 1 for size in sizes[: len(sizes) - count]):
-        rule = f"must be 1 in all dimensions but the last {count}, {c_field(count_field)}"
-        yield Violation(f"{c_field(tensor_field)}.Sizes", rule, sizes)
-
-
-def read_sizes(desc: Any, want: tuple[int, ...], why: str) -> Violations:
-    """Require the output to have the sizes ``want``, after leading sizes of 1, or without some of its own."""
+def output_sizes(desc: Any, want: tuple[int, ...], why: str) -> Violations:
+    """Require the output to have the sizes ``want``. Leading sizes of 1 may be added or left out."""
     sizes = desc.output_tensor.sizes
     count = len(sizes)
     own = want[max(0, len(want) - count) :]

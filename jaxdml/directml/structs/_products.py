@@ -1,10 +1,10 @@
 """What the structs of matrix products have in common."""
 
-from collections.abc import Iterator
 from typing import Any
 
+from jaxdml._operators._packing import prepack
 from jaxdml.directml._c import c_field
-from jaxdml.directml._checks import alike, sized
+from jaxdml.directml._checks import alike, sized, varying
 from jaxdml.directml._errors import Violations
 
 _AXES = {"a": -2, "b": -1, "output": -2}
@@ -37,15 +37,13 @@ def product_constraints(desc: Any, *parameters: str) -> Violations:
         tensor = getattr(desc, name)
         if tensor is not None and tensor.sizes and length is not None:
             why = f"one for {c_field(of)}Tensor or one for each {what} of it"
-            yield from sized(desc, name, why, *_of_parameter(tensor.dimension_count, length, _AXES[of]))
+            count = tensor.dimension_count
+            yield from sized(desc, name, why, (1,) * count, varying(count, _AXES[of], length))
 
 
-def _of_parameter(count: int, length: int, axis: int) -> Iterator[tuple[int, ...]]:
-    """Yield the sizes that a scale or zero point may have. If it has one dimension, that is the one that varies."""
-    yield (1,) * count
-    varying = [1] * count
-    varying[max(axis, -count)] = length
-    yield tuple(varying)
+def packed_right(desc: Any, name: str, tensor: Any) -> Any:
+    """Pack the right matrix."""
+    return prepack(tensor) if name == "b_tensor" else tensor
 
 
 def of_rank(rank: int, inputs: tuple[Any, ...]) -> list[Any]:

@@ -5,14 +5,14 @@ from typing import Any
 
 from jaxdml._operators._indices import DUPLICATES
 from jaxdml.directml._checks import alike, sized
-from jaxdml.directml._enums import FeatureLevel, TensorDataType
+from jaxdml.directml._enums import FeatureLevel
 from jaxdml.directml._errors import Violations
-from jaxdml.directml._support import FOUR, INDICES, UINT32, UP_TO_32_BITS, UP_TO_64_BITS, UP_TO_EIGHT, Row, row
+from jaxdml.directml._support import FOUR, INDICES, UINT32, UP_TO_32_BITS, UP_TO_64_BITS, UP_TO_EIGHT, Row, Types, row
 
 OPTIONS = {"duplicates": DUPLICATES}
 
 
-def scatter_row(counts: range, types: tuple[TensorDataType, ...], index_types: tuple[TensorDataType, ...]) -> Row:
+def scatter_row(counts: range, types: Types, index_types: Types) -> Row:
     """Make a row of the table."""
     return row(("input_tensor updates_tensor output_tensor", counts, types), ("indices_tensor", counts, index_types))
 

@@ -80,5 +80,4 @@ class ConvolutionIntegerOperatorDesc(OperatorDesc):
 
     def call(self, *inputs: Any) -> Any:
         """Convolve."""
-        given = _convolutions.arguments(self, inputs)
-        return _convolutions.of_rank(self, convolution_integer(*given, **_convolutions.options(self)))
+        return _convolutions.convolve(convolution_integer, self, inputs)

@@ -19,7 +19,7 @@ from jaxdml.directml.structs._quantization import (
     with_blocks,
 )
 
-_HALVES = element_wise_row(UP_TO_EIGHT, INTEGERS, FLOATS, INTEGERS, FLOATS)
+_WITH_FLOAT16 = element_wise_row(UP_TO_EIGHT, INTEGERS, FLOATS, INTEGERS, FLOATS)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -49,8 +49,8 @@ class ElementWiseDequantizeLinearOperatorDesc(OperatorDesc):
             FeatureLevel.LEVEL_1_0: element_wise_row(FOUR, UINT8, FLOAT32, UINT8, FLOAT32),
             FeatureLevel.LEVEL_2_1: element_wise_row(FOUR, INTEGERS, FLOAT32, INTEGERS, FLOAT32),
             FeatureLevel.LEVEL_3_0: element_wise_row(UP_TO_EIGHT, INTEGERS, FLOAT32, INTEGERS, FLOAT32),
-            FeatureLevel.LEVEL_6_0: _HALVES,
-            FeatureLevel.LEVEL_6_2: _HALVES,
+            FeatureLevel.LEVEL_6_0: _WITH_FLOAT16,
+            FeatureLevel.LEVEL_6_2: _WITH_FLOAT16,
         },
         optional_from={"zero_point_tensor": FeatureLevel.LEVEL_6_2},
     )

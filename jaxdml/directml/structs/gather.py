@@ -4,19 +4,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from jaxdml._operators.gather import gather
-from jaxdml.directml._checks import in_range
+from jaxdml.directml._checks import in_range, only_ones_before
 from jaxdml.directml._descs import Operator, OperatorDesc
 from jaxdml.directml._enums import FeatureLevel
 from jaxdml.directml._errors import Violations
 from jaxdml.directml._fields import Indices, Input, Output
 from jaxdml.directml._support import FLOATS, FOUR, UINT32
-from jaxdml.directml.structs._gathers import (
-    LEVELS_FROM_2_1,
-    gather_constraints,
-    gather_row,
-    only_ones_before,
-    read_sizes,
-)
+from jaxdml.directml.structs._gathers import LEVELS_FROM_2_1, gather_constraints, gather_row, output_sizes
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -59,7 +53,7 @@ class GatherOperatorDesc(OperatorDesc):
         if not wrong and len(sizes) == len(indices) == len(self.output_tensor.sizes):
             want = (*sizes[: self.axis], *self._of_indices, *sizes[self.axis + 1 :])
             why = "the sizes of InputTensor with the last IndexDimensions of IndicesTensor at Axis"
-            yield from read_sizes(self, want, why)
+            yield from output_sizes(self, want, why)
 
     @property
     def _of_indices(self) -> tuple[int, ...]:

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from jaxdml._operators.gather_nd import gather_nd
+from jaxdml.directml._checks import only_ones_before
 from jaxdml.directml._descs import Operator, OperatorDesc
 from jaxdml.directml._errors import Violation, Violations
 from jaxdml.directml._fields import Indices, Input, Output
-from jaxdml.directml.structs._gathers import LEVELS, LEVELS_FROM_2_1, gather_constraints, only_ones_before, read_sizes
+from jaxdml.directml.structs._gathers import LEVELS, LEVELS_FROM_2_1, gather_constraints, output_sizes
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -124,7 +125,7 @@ def _of_used(desc: GatherNdOperatorDesc | GatherNd1OperatorDesc, batch: int) -> 
         return
     if desc.output_tensor.dimension_count == desc.input_tensor.dimension_count:
         why = "the leading sizes of IndicesTensor and the trailing ones of InputTensor"
-        yield from read_sizes(desc, (*leading, *sizes[batch + coordinates :]), why)
+        yield from output_sizes(desc, (*leading, *sizes[batch + coordinates :]), why)
 
 
 def _call(desc: GatherNdOperatorDesc | GatherNd1OperatorDesc, x: Any, indices: Any, batch: int) -> Any:

@@ -3,14 +3,13 @@
 from dataclasses import dataclass
 from typing import Any
 
-from jaxdml._operators._packing import prepack
 from jaxdml._operators.matrix_multiply_integer import matrix_multiply_integer
 from jaxdml.directml._descs import Operator, OperatorDesc
 from jaxdml.directml._enums import FeatureLevel
 from jaxdml.directml._errors import Violations
 from jaxdml.directml._fields import Input, OptionalInput, Output
 from jaxdml.directml._support import BYTES, FOUR, INT32, TWO_TO_FOUR, UP_TO_FOUR, Row, row
-from jaxdml.directml.structs._products import of_rank, product_constraints
+from jaxdml.directml.structs._products import of_rank, packed_right, product_constraints
 
 
 def _row(counts: range, counts_of_a_zero_point: range, counts_of_b_zero_point: range) -> Row:
@@ -64,9 +63,7 @@ class MatrixMultiplyIntegerOperatorDesc(OperatorDesc):
         """Yield the broken constraints of the operator's page."""
         return product_constraints(self, "a_zero_point_tensor", "b_zero_point_tensor")
 
-    def prepared(self, name: str, tensor: Any) -> Any:
-        """Pack the right matrix."""
-        return prepack(tensor) if name == "b_tensor" else tensor
+    prepared = packed_right
 
     def call(self, *inputs: Any) -> Any:
         """Multiply, with zero points of the rank of the product."""

@@ -5,7 +5,6 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from jaxdml._operators._packing import prepack
 from jaxdml._operators.matrix_multiply_integer_to_float import matrix_multiply_integer_to_float
 from jaxdml.directml._checks import alike, sized
 from jaxdml.directml._descs import Operator, OperatorDesc
@@ -13,7 +12,7 @@ from jaxdml.directml._enums import FeatureLevel
 from jaxdml.directml._errors import Violations
 from jaxdml.directml._fields import Input, OptionalInput, Output
 from jaxdml.directml._support import BYTES, FLOATS, TWO_TO_FOUR, UP_TO_FOUR, row
-from jaxdml.directml.structs._products import of_rank, product_constraints
+from jaxdml.directml.structs._products import of_rank, packed_right, product_constraints
 
 _PARAMETERS = [f"{of}_{kind}_tensor" for of in "ab" for kind in ("scale", "zero_point")]
 
@@ -75,9 +74,7 @@ class MatrixMultiplyIntegerToFloatOperatorDesc(OperatorDesc):
         if self.bias_tensor is not None:
             yield from sized(self, "bias_tensor", "those of OutputTensor", self.output_tensor.sizes)
 
-    def prepared(self, name: str, tensor: Any) -> Any:
-        """Pack the right matrix."""
-        return prepack(tensor) if name == "b_tensor" else tensor
+    prepared = packed_right
 
     def call(self, *inputs: Any) -> Any:
         """Multiply, with parameters of the rank of the product, and with scales and a bias of float32."""

@@ -9,7 +9,16 @@ from jaxdml.directml._descs import Operator, OperatorDesc
 from jaxdml.directml._enums import FeatureLevel, TensorDataType
 from jaxdml.directml._errors import Violation, Violations
 from jaxdml.directml._fields import Counts, Input, Inputs, OptionalInput, Output
-from jaxdml.directml._support import BYTES, FLOAT32, FLOATS, FLOATS_AND_INT32, FOUR, UINT8, UP_TO_EIGHT, WORDS
+from jaxdml.directml._support import (
+    BYTES,
+    FLOAT32,
+    FLOAT32_AND_INT32,
+    FLOATS,
+    FLOATS_AND_INT32,
+    FOUR,
+    UINT8,
+    UP_TO_EIGHT,
+)
 from jaxdml.directml.structs._quantization import (
     QuantizationType,
     blocked_constraints,
@@ -19,7 +28,7 @@ from jaxdml.directml.structs._quantization import (
     with_blocks,
 )
 
-_HALVES = element_wise_row(UP_TO_EIGHT, FLOATS_AND_INT32, FLOATS, BYTES, BYTES)
+_WITH_FLOAT16 = element_wise_row(UP_TO_EIGHT, FLOATS_AND_INT32, FLOATS, BYTES, BYTES)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -47,10 +56,10 @@ class ElementWiseQuantizeLinearOperatorDesc(OperatorDesc):
         33,
         {
             FeatureLevel.LEVEL_1_0: element_wise_row(FOUR, FLOAT32, FLOAT32, UINT8, UINT8),
-            FeatureLevel.LEVEL_2_1: element_wise_row(FOUR, WORDS, FLOAT32, BYTES, BYTES),
-            FeatureLevel.LEVEL_3_0: element_wise_row(UP_TO_EIGHT, WORDS, FLOAT32, BYTES, BYTES),
-            FeatureLevel.LEVEL_6_0: _HALVES,
-            FeatureLevel.LEVEL_6_2: _HALVES,
+            FeatureLevel.LEVEL_2_1: element_wise_row(FOUR, FLOAT32_AND_INT32, FLOAT32, BYTES, BYTES),
+            FeatureLevel.LEVEL_3_0: element_wise_row(UP_TO_EIGHT, FLOAT32_AND_INT32, FLOAT32, BYTES, BYTES),
+            FeatureLevel.LEVEL_6_0: _WITH_FLOAT16,
+            FeatureLevel.LEVEL_6_2: _WITH_FLOAT16,
         },
         optional_from={"zero_point_tensor": FeatureLevel.LEVEL_6_2},
     )

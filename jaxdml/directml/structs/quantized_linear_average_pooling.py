@@ -1,12 +1,10 @@
 """QUANTIZED_LINEAR_AVERAGE_POOLING: average the windows of a quantized tensor and quantize the means."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from jaxdml._operators.quantized_linear_average_pooling import quantized_linear_average_pooling
-from jaxdml.directml._c import c_field
-from jaxdml.directml._checks import alike, sized
+from jaxdml.directml._checks import alike, sized, varying, without_zeros
 from jaxdml.directml._descs import Operator, OperatorDesc
 from jaxdml.directml._enums import FeatureLevel
 from jaxdml.directml._errors import Violation, Violations
@@ -81,10 +79,9 @@ class QuantizedLinearAveragePoolingOperatorDesc(OperatorDesc):
             tensor = getattr(self, name)
             if tensor is not None and tensor.sizes and len(sizes) > 1:
                 why = "one for all, or one for each channel of InputTensor"
-                yield from sized(self, name, why, *_of_parameter(tensor.dimension_count, sizes[1]))
-        for name in ("strides", "window_size", "dilations"):
-            if 0 in getattr(self, name):
-                yield Violation(c_field(name), "must not contain a 0", getattr(self, name))
+                count = tensor.dimension_count
+                yield from sized(self, name, why, (1,) * count, varying(count, 1, sizes[1]))
+        yield from without_zeros(self, "strides", "window_size", "dilations")
         spatial = len(sizes) - 2
         if self.dimension_count != spatial and spatial in (2, 3):
             yield Violation(
@@ -128,11 +125,3 @@ class QuantizedLinearAveragePoolingOperatorDesc(OperatorDesc):
             include_padding=self.include_padding,
             output_dtype=self.output_tensor.data_type.dtype,
         )
-
-
-def _of_parameter(count: int, channels: int) -> Iterator[tuple[int, ...]]:
-    """Yield the sizes that a scale or zero point of so many dimensions may have."""
-    yield (1,) * count
-    varying = [1] * count
-    varying[min(1, count - 1)] = channels
-    yield tuple(varying)

@@ -96,6 +96,5 @@ class QuantizedLinearConvolutionOperatorDesc(OperatorDesc):
 
     def call(self, *inputs: Any) -> Any:
         """Convolve, and return the data type of the output."""
-        given, more = _convolutions.arguments(self, inputs), _convolutions.options(self)
-        result = quantized_linear_convolution(*given, **more, output_dtype=self.output_tensor.data_type.dtype)
-        return _convolutions.of_rank(self, result)
+        dtype = self.output_tensor.data_type.dtype
+        return _convolutions.convolve(quantized_linear_convolution, self, inputs, output_dtype=dtype)

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-from jaxdml._operators._packing import prepack
 from jaxdml._operators.quantized_linear_matrix_multiply import quantized_linear_matrix_multiply
 from jaxdml.directml._checks import alike
 from jaxdml.directml._descs import Operator, OperatorDesc
@@ -11,7 +10,7 @@ from jaxdml.directml._enums import FeatureLevel
 from jaxdml.directml._errors import Violations
 from jaxdml.directml._fields import Input, OptionalInput, Output
 from jaxdml.directml._support import BYTES, FLOAT32, FOUR, TWO_TO_FOUR, UP_TO_FOUR, Row, row
-from jaxdml.directml.structs._products import of_rank, product_constraints
+from jaxdml.directml.structs._products import of_rank, packed_right, product_constraints
 
 _PARAMETERS = [f"{of}_{kind}_tensor" for of in ("a", "b", "output") for kind in ("scale", "zero_point")]
 
@@ -71,9 +70,7 @@ class QuantizedLinearMatrixMultiplyOperatorDesc(OperatorDesc):
         yield from product_constraints(self, *_PARAMETERS)
         yield from alike(self, "dimension_count", *_PARAMETERS)
 
-    def prepared(self, name: str, tensor: Any) -> Any:
-        """Pack the right matrix."""
-        return prepack(tensor) if name == "b_tensor" else tensor
+    prepared = packed_right
 
     def call(self, *inputs: Any) -> Any:
         """Multiply, with scales and zero points of the rank of the product."""

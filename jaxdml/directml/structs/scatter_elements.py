@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jaxdml._operators.scatter_elements import scatter_elements
-from jaxdml.directml._checks import in_range, sized
+from jaxdml.directml._checks import in_range, sized, sized_except_along
 from jaxdml.directml._descs import Operator, OperatorDesc
 from jaxdml.directml._enums import FeatureLevel
 from jaxdml.directml._errors import Violations
@@ -53,11 +53,8 @@ class ScatterOperatorDesc(OperatorDesc):
         """Yield the broken constraints of the operator's page."""
         yield from scatter_constraints(self)
         yield from in_range(self, "axis", "input_tensor")
-        sizes, indices, axis = self.input_tensor.sizes, self.indices_tensor.sizes, self.axis
-        if axis < len(sizes) == len(indices):
-            want = (*sizes[:axis], indices[axis], *sizes[axis + 1 :])
-            yield from sized(self, "indices_tensor", "those of InputTensor except along Axis", want)
-        yield from sized(self, "updates_tensor", "those of IndicesTensor", indices)
+        yield from sized_except_along(self, "axis", "input_tensor", "indices_tensor")
+        yield from sized(self, "updates_tensor", "those of IndicesTensor", self.indices_tensor.sizes)
 
     def call(self, x: Any, indices: Any, updates: Any, *, duplicates: str) -> Any:
         """Scatter the updates."""

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jaxdml._operators.scatter_nd import scatter_nd
-from jaxdml.directml._c import c_field
-from jaxdml.directml._checks import sized
+from jaxdml.directml._checks import only_ones_before, sized
 from jaxdml.directml._descs import Operator, OperatorDesc
 from jaxdml.directml._errors import Violation, Violations
 from jaxdml.directml._fields import Indices, Input, Output
@@ -48,20 +47,11 @@ class ScatterNdOperatorDesc(OperatorDesc):
     def constraints(self) -> Violations:
         """Yield the broken constraints of the operator's page."""
         yield from scatter_constraints(self)
-        wrong = [*self._rank("input_dimension_count", "input_tensor")]
-        wrong += self._rank("indices_dimension_count", "indices_tensor")
+        wrong = [*only_ones_before(self, "input_dimension_count", "input_tensor", 1)]
+        wrong += only_ones_before(self, "indices_dimension_count", "indices_tensor", 1)
         yield from wrong
         if not any(violation.field.endswith("Count") for violation in wrong):
             yield from self._updates()
-
-    def _rank(self, count_field: str, tensor_field: str) -> Violations:
-        sizes, count = getattr(self, tensor_field).sizes, getattr(self, count_field)
-        if not 1 <= count <= len(sizes):
-            rule = f"must be between 1 and {len(sizes)}, {c_field(tensor_field)}.DimensionCount"
-            yield Violation(c_field(count_field), rule, count)
-        elif any(size != 1 for size in sizes[:-count]):
-            rule = f"must be 1 in all dimensions but the last {count}, {c_field(count_field)}"
-            yield Violation(f"{c_field(tensor_field)}.Sizes", rule, sizes)
 
     def _updates(self) -> Violations:
         sizes = self.input_tensor.sizes[-self.input_dimension_count :]

@@ -8,7 +8,7 @@ from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._operators.top_k import TopK, top_k
 from jaxdml.directml._checks import alike, in_range, sized
 from jaxdml.directml._descs import Operator, OperatorDesc
-from jaxdml.directml._enums import FeatureLevel, TensorDataType
+from jaxdml.directml._enums import FeatureLevel
 from jaxdml.directml._errors import Violation, Violations
 from jaxdml.directml._fields import Input, Output
 from jaxdml.directml._support import (
@@ -20,11 +20,12 @@ from jaxdml.directml._support import (
     UP_TO_32_BITS,
     UP_TO_EIGHT,
     Row,
+    Types,
     row,
 )
 
 
-def _row(counts: range, types: tuple[TensorDataType, ...], index_types: tuple[TensorDataType, ...]) -> Row:
+def _row(counts: range, types: Types, index_types: Types) -> Row:
     return row(("input_tensor output_value_tensor", counts, types), ("output_index_tensor", counts, index_types))
 
 
