@@ -4,6 +4,7 @@ import gc
 import itertools
 import os
 from contextlib import nullcontext
+from functools import cache
 
 import hypothesis
 import jax
@@ -62,6 +63,20 @@ def _released_in_time():
     yield
     if next(_finished) % 50 == 0 and 4 * (memory_maps.used() or 0) > memory_maps.allowed():
         jax.clear_caches()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_context():
+    """Lower all programs of a module in one MLIR context: to make one for each is a tenth of the suite's time."""
+    # JAX has no public way to say it. Without this one, it takes its time.
+    lowering = getattr(jax._src.interpreters, "mlir", None)
+    usual = getattr(lowering, "make_ir_context", None)
+    if usual is None:
+        yield
+        return
+    lowering.make_ir_context = cache(usual)
+    yield
+    lowering.make_ir_context = usual
 
 
 @pytest.fixture(scope="module", autouse=True)
