@@ -75,6 +75,7 @@ ALL = [*FLOATS, *INTEGERS]
 
 
 # A program has all methods. What is done with the keys is the same for every dtype; the keys have a test of their own.
+@quick
 @grid(place=PLACES, last=[False, True], name=[OneOf(*BOTH)], dtype=[OneOf(*ALL)])
 @few_draws
 @given(seed=seeds)

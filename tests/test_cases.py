@@ -6,10 +6,12 @@ import jaxdml
 from jaxdml import reference
 from jaxdml._cases import OPERATORS
 from tests.laws import assert_same_bits
+from tests.quick import quick
 
 EXAMPLES = [example for operator in OPERATORS for example in operator.examples]
 
 
+@quick
 @pytest.mark.parametrize("module", [jaxdml, reference], ids=["jax", "oracle"])
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: f"{example.operator} {example.options}")
 def test_worked_examples(module, example):

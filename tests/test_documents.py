@@ -13,6 +13,7 @@ from sybil.parsers.markdown import PythonCodeBlockParser
 
 import jaxdml
 from jaxdml import directml, reference
+from tests.quick import quick
 
 ROOT = Path(__file__).parents[1]
 MODULES = [
@@ -23,6 +24,7 @@ MODULES = [
 ]
 
 
+@quick
 @pytest.mark.parametrize(("module", "name"), MODULES, ids=lambda part: getattr(part, "__name__", part))
 def test_docstring_examples(module, name):
     names = {"jaxdml": jaxdml, "reference": reference, "dml": directml, "jnp": jnp, "np": np}

@@ -9,6 +9,7 @@ import pytest
 from jax.experimental import sparse
 
 import jaxdml
+from tests.quick import quick
 
 F = np.zeros((2, 5), np.float32)
 I8, U8 = np.zeros((2, 3), np.int8), np.zeros((3, 4), np.uint8)
@@ -352,6 +353,7 @@ def test_refuses_while_tracing():
         jax.make_jaxpr(jaxdml.scatter_nd)(F, I1.astype(np.float32), F)
 
 
+@quick
 def test_python_and_numpy_scalars_are_arrays():
     got = jaxdml.quantized_linear_matrix_multiply(I8, np.float32(1), None, U8, jnp.float32(1), np.uint8(0), S)
     assert got.dtype == jnp.int8

@@ -275,6 +275,7 @@ READS = [
 """The operator, the node, the shapes of x and of the indices, the size of what they index, and the attributes."""
 
 
+@quick
 @grid(read=READS, dtype=MOVED)
 def test_the_gathers_read_what_onnxruntime_reads(read, dtype):
     ours, theirs, shape, index_shape, size, options = read
@@ -381,6 +382,7 @@ def not_saturated(x):
     return (np.iinfo(x.dtype).min < x) & (x < np.iinfo(x.dtype).max)
 
 
+@quick
 @every_product
 def test_onnxruntime_differs_only_by_one_and_only_where_it_is_wrong(types, shapes, per_column):
     rng = np.random.default_rng(0)

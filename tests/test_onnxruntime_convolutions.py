@@ -9,6 +9,7 @@ import jaxdml
 from jaxdml import reference
 from tests.grids import OneOf, grid
 from tests.laws import assert_same_bits
+from tests.quick import quick
 from tests.test_onnxruntime import (
     DECIMALS,
     MULTIPLIED,
@@ -47,6 +48,7 @@ def theirs(operator, given, output, options):
     return judge(*given)[0]
 
 
+@quick
 @grid(shapes=list(SHAPES), x=[OneOf(*dtypes("uint8", "int8"))], w=[OneOf(*dtypes("int8", "uint8"))])
 def test_sums_are_those_of_onnxruntime(shapes, x, w):
     (of_x, of_w, options), rng = SHAPES[shapes], np.random.default_rng(0)
@@ -86,6 +88,7 @@ def theirs_of(given, options):
     return theirs("QLinearConv", [*operands, output_scale, output_zero, bias], output_zero.dtype, options)
 
 
+@quick
 @grid(shapes=list(SHAPES), types=[OneOf(*MULTIPLIED)])
 def test_onnxruntime_differs_only_by_one_and_only_where_it_is_wrong(shapes, types):
     options, rng = SHAPES[shapes][2], np.random.default_rng(0)
