@@ -7,16 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from jaxdml._cases.data import indices_for, mixed, plain
+from jaxdml._cases.data import CASES, EAGER_CASES, indices_for, mixed, plain
 from jaxdml._cases.records import Arguments, Array, Call, Layout, Way
 
 DTYPES = ("float32", "bfloat16", "int8")
 
 MODES = ("clip", "fill")
-
-CASES, EAGER_CASES = 375, 90
-"""How many cases of one shape a full run of the self-check draws; fewer where each is a call of its own."""
-
 
 Row = tuple[str, str, tuple[int, ...], tuple[int, ...], int, Way]
 """The trap, the dtype of the indices, the shapes of x and of the indices, an option, and how the operator is called."""

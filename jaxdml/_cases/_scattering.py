@@ -9,9 +9,6 @@ DTYPES = ("float32", "float16", "int32", "int8", "uint8")
 
 MODES = ("drop", "clip")
 
-CASES, EAGER_CASES = 375, 90
-"""How many cases of one shape a full run of the self-check draws; fewer where each is a call of its own."""
-
 SIZES = (((65_536, 128), 16_384), ((2**20, 1), 2**18), ((4096, 4096), 512), ((16_384, 64), 16_384))
 """Rows and columns of x, and how many rows are written."""
 

@@ -89,6 +89,10 @@ def of_every_trap(rng: np.random.Generator, rows: int, n: int, dtype: np.dtype[A
     return drawn
 
 
+CASES, EAGER_CASES = 375, 90
+"""How many cases of one shape of indices a full run of the self-check draws; fewer where each is a call of its own."""
+
+
 def indices_for(
     rng: np.random.Generator,
     sizes: int | Sequence[int],

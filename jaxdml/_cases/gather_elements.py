@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdml._cases import _gathering
-from jaxdml._cases._gathering import CASES, DTYPES, Row, draw, mode_of, options_of
+from jaxdml._cases._gathering import DTYPES, Row, draw, mode_of, options_of
+from jaxdml._cases.data import CASES
 from jaxdml._cases.records import Call, Example, Layout, Operator, Sharding
 
 EXAMPLES = (

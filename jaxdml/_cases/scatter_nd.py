@@ -8,8 +8,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxdml._cases._scattering import CASES, DTYPES, EAGER_CASES, MODES, grid, scatter
-from jaxdml._cases.data import indices_for, mixed
+from jaxdml._cases._scattering import DTYPES, MODES, grid, scatter
+from jaxdml._cases.data import CASES, EAGER_CASES, indices_for, mixed
 from jaxdml._cases.records import Arguments, Call, Example, Layout, Operator, Sharding, Way
 
 EXAMPLES = (
