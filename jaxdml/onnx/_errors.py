@@ -1,0 +1,19 @@
+"""What the door raises for models that it cannot run."""
+
+from collections.abc import Sequence
+
+from jaxdml._base import errors
+
+
+class UnsupportedModelError(ValueError):
+    """A model, or a node of it, cannot be run; the message names every such node and why."""
+
+
+def unsupported(rule: str, *details: str) -> UnsupportedModelError:
+    """Compose the error about a model."""
+    return UnsupportedModelError(errors.compose("onnx.load", rule, *details))
+
+
+def listed(lines: Sequence[str], most: int = 20) -> tuple[str, ...]:
+    """Return the lines, or the first of them and how many follow."""
+    return (*lines[:most], f"and {len(lines) - most} more.") if len(lines) > most else tuple(lines)

@@ -1,0 +1,102 @@
+"""Models as records: what a graph reads, computes and returns, with no protobuf left."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+DOMAINS = {"": "", "ai.onnx": ""}
+"""Names of the standard domain."""
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """What a graph declares of an input or an output.
+
+    Attributes:
+      name: its name in the file.
+      dtype: a NumPy or ml_dtypes dtype; None where none is declared.
+      shape: a tuple of numbers, names of dimensions and None for unknown dimensions; None where none is declared.
+    """
+
+    name: str
+    dtype: np.dtype[Any] | None
+    shape: tuple[int | str | None, ...] | None
+
+    def __str__(self) -> str:
+        shape = "" if self.shape is None else f"[{', '.join('?' if d is None else str(d) for d in self.shape)}]"
+        return f"{self.name}: {self.dtype or 'any'}{shape}"
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node of a graph.
+
+    Attributes:
+      op_type: the operator's name.
+      domain: its domain; "" is ai.onnx.
+      opset: the version of its domain that the model imports.
+      name: unique in the model; made from its first output where the file has none.
+      inputs: names of values; "" for an input that is left out.
+      outputs: names of values; "" for an output that nothing wants.
+      attributes: numbers, texts, NumPy arrays, graphs or tuples of them, by name.
+    """
+
+    op_type: str
+    domain: str
+    opset: int
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> str:
+        """The operator with its domain."""
+        return f"{self.domain}.{self.op_type}" if self.domain else self.op_type
+
+    def graphs(self) -> Iterator["Graph"]:
+        """Yield the graphs among the attributes."""
+        return (value for value in self.attributes.values() if isinstance(value, Graph))
+
+    def __str__(self) -> str:
+        return f"{self.kind} '{self.name}'"
+
+
+@dataclass(frozen=True)
+class Graph:
+    """One graph: the model's, or a body of If, Loop or Scan.
+
+    Attributes:
+      inputs: what the caller gives. Initializers that a caller may override are not among them.
+      outputs: what the graph returns.
+      constants: initializers, by name.
+      nodes: in an order in which each reads only what stands before it.
+    """
+
+    inputs: tuple[TensorType, ...]
+    outputs: tuple[TensorType, ...]
+    constants: Mapping[str, np.ndarray]
+    nodes: tuple[Node, ...]
+
+    def walk(self) -> Iterator[Node]:
+        """Yield every node, those of inner graphs after the node that holds them."""
+        for node in self.nodes:
+            yield node
+            for graph in node.graphs():
+                yield from graph.walk()
+
+    def captured(self) -> frozenset[str]:
+        """Return the names that this graph, a body, reads from the graphs around it."""
+        made = {value.name for value in self.inputs} | set(self.constants)
+        read: set[str] = set()
+        for node in self.nodes:
+            read |= {name for name in reads(node) if name and name not in made}
+            made |= set(node.outputs)
+        return frozenset(read | {value.name for value in self.outputs if value.name not in made})
+
+
+def reads(node: Node) -> tuple[str, ...]:
+    """Return all names that a node reads, those that its inner graphs capture among them."""
+    return (*node.inputs, *(name for graph in node.graphs() for name in sorted(graph.captured())))

@@ -1,0 +1,135 @@
+"""Run a graph's nodes, one after another, while JAX traces."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdml._base import errors
+from jaxdml.onnx import nodes
+from jaxdml.onnx._graph import Graph, Node, reads
+from jaxdml.onnx._values import ChannelsLast, Value, channels_first, computed, is_host, on_device
+from jaxdml.onnx.nodes._handler import Call, Handler
+
+
+@dataclass
+class Report:
+    """What became of nodes, by name."""
+
+    notes: dict[str, str] = field(default_factory=dict)
+
+    def note(self, names: tuple[str, ...], what: str) -> None:
+        """Keep what became of some nodes."""
+        self.notes.update(dict.fromkeys(names, what))
+
+
+def run(graph: Graph, given: Mapping[str, Value], *, exact: bool, report: Report) -> list[Value]:
+    """Compute a graph's outputs.
+
+    Args:
+      graph: what to run.
+      given: values by name: inputs, parameters, and for a body whatever is around it.
+      exact: whether quantize-dequantize groups run as integer operators.
+      report: where to note what became of nodes.
+    """
+    values: dict[str, Value] = {**graph.constants, **given}
+
+    def body(inner: Graph, operands: list[Value]) -> list[Value]:
+        names = [value.name for value in inner.inputs]
+        return run(inner, values | dict(zip(names, operands, strict=True)), exact=exact, report=report)
+
+    for node in needed(graph):
+        call = Call(node, jnp, exact, body, report.note)
+        operands = [values[name] if name else None for name in node.inputs]
+        with _named(node):
+            results = _compute(nodes.handler_of(node), call, operands)
+        values.update((name, value) for name, value in zip(node.outputs, results, strict=False) if name)
+    return [values[output.name] for output in graph.outputs]
+
+
+def needed(graph: Graph) -> tuple[Node, ...]:
+    """Return the nodes that the outputs depend on."""
+    wanted = {output.name for output in graph.outputs}
+    kept: list[Node] = []
+    for node in reversed(graph.nodes):
+        if wanted & set(node.outputs):
+            kept.append(node)
+            wanted |= set(reads(node))
+    return tuple(reversed(kept))
+
+
+@contextmanager
+def _named(node: Node) -> Iterator[None]:
+    """Name the node in the traceback of an error."""
+    try:
+        yield
+    except Exception as error:
+        if not getattr(error, "__notes__", None):
+            error.add_note(f"in node {node} of the ONNX model")
+        raise
+
+
+def _compute(handler: Handler | str, call: Call, operands: list[Value]) -> tuple[Value, ...]:
+    assert isinstance(handler, Handler), handler  # load refuses what has none
+    for position, operand in enumerate(operands):
+        if operand is not None and handler.must_be_known(position) and not is_host(operand):
+            raise NotImplementedError(_unknown(call.node, position))
+    attributes = dict(call.node.attributes)
+    if handler.raw:
+        return _tuple(handler.run(call, *operands, **attributes))
+    if not all(is_host(operand) for operand in operands if operand is not None):
+        operands, last = _in_one_layout(handler, operands)
+        results = _tuple(handler.run(call, *operands, **attributes))
+        return tuple(ChannelsLast(result) for result in results) if last else results
+    if handler.host:
+        with np.errstate(all="ignore"):
+            results = _tuple(handler.run(replace(call, xp=np), *operands, **attributes))
+    else:
+        with jax.ensure_compile_time_eval():
+            operands = [
+                operand if operand is None or handler.must_be_known(position) else on_device(operand)
+                for position, operand in enumerate(operands)
+            ]
+            results = _tuple(handler.run(call, *operands, **attributes))
+    return tuple(np.asarray(result) if isinstance(result, np.generic | jax.Array) else result for result in results)
+
+
+def _in_one_layout(handler: Handler, operands: list[Value]) -> tuple[list[Value], bool]:
+    """Bring operands into one order of dimensions, and say whether it is channels last."""
+    operands = [computed(operand) for operand in operands]
+    stored = [operand for operand in operands if isinstance(operand, ChannelsLast)]
+    rank = max((operand.ndim for operand in operands if operand is not None), default=0)
+    if handler.elementwise and stored and stored[0].ndim == rank:
+        return [operand if operand is None else _last(operand, rank) for operand in operands], True
+    return [
+        operand if operand is None or handler.must_be_known(position) else on_device(channels_first(operand))
+        for position, operand in enumerate(operands)
+    ], False
+
+
+def _last(operand: Value, rank: int) -> jax.Array:
+    """Bring an operand of at most this rank to channels last, so that it broadcasts as before."""
+    if isinstance(operand, ChannelsLast) and operand.ndim == rank:
+        return operand.array
+    array = on_device(channels_first(operand))
+    if array.ndim == 0:
+        return array
+    return jnp.moveaxis(array.reshape((1,) * (rank - array.ndim) + array.shape), 1, -1)
+
+
+def _tuple(results: Any) -> tuple[Value, ...]:
+    return results if type(results) is tuple else (results,)
+
+
+def _unknown(node: Node, position: int) -> str:
+    rule = f"input {position} of {node} is '{node.inputs[position]}', which depends on values that are traced."
+    return errors.compose(
+        "onnx.Model",
+        rule,
+        "It must be known while tracing, since shapes depend on it.",
+        "Call the model itself instead of jax.jit(model.apply), or make this input an initializer.",
+    )

@@ -1,0 +1,260 @@
+"""A model that JAX can trace."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdml._base import errors
+from jaxdml.onnx import nodes
+from jaxdml.onnx._graph import Graph, Node, TensorType, reads
+from jaxdml.onnx._interpreter import Report, needed, run
+from jaxdml.onnx._values import channels_first, on_device
+from jaxdml.onnx.nodes._handler import Handler
+
+NUMERICS = ("exact", "literal")
+
+
+class _Known:
+    """An array as a static argument of jax.jit: compared by its bytes."""
+
+    def __init__(self, array: np.ndarray):
+        self.array = array
+        self._key = (array.shape, array.dtype.str, array.tobytes())
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Known) and self._key == other._key
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """An ONNX model as a function of JAX arrays.
+
+    ``jaxdml.onnx.load`` makes it. It never changes: it may be closed over by what JAX traces.
+
+    Attributes:
+      graph: what it computes.
+      params: its weights by name, a pytree for ``apply``: float and 8-bit initializers of at least one dimension.
+        Scales, zero points, shapes and other initializers that must be known while tracing are not among them.
+      numerics: "exact" or "literal".
+
+    Example:
+      >>> import numpy as np, onnx.parser, jaxdml.onnx
+      >>> text = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Relu(x) }'
+      >>> model = jaxdml.onnx.load(onnx.parser.parse_model(text))
+      >>> model(np.float32([-1, 2]))
+      (Array([0., 2.], dtype=float32),)
+    """
+
+    graph: Graph
+    params: Mapping[str, jax.Array]
+    numerics: str
+
+    @property
+    def inputs(self) -> tuple[TensorType, ...]:
+        """Name, dtype and shape of each input."""
+        return self.graph.inputs
+
+    @property
+    def outputs(self) -> tuple[TensorType, ...]:
+        """Name, dtype and shape of each output."""
+        return self.graph.outputs
+
+    @cached_property
+    def static_inputs(self) -> frozenset[str]:
+        """Names of the inputs that must be known while tracing, because shapes depend on their values."""
+        return must_be_known(self.graph) & {value.name for value in self.inputs}
+
+    def apply(self, params: Mapping[str, Any], *inputs: Any) -> tuple[Any, ...]:
+        """Compute the outputs: a pure function for jit, vmap, grad, export and shard_map.
+
+        Args:
+          params: ``self.params``, or a pytree like it.
+          inputs: one array for each of ``self.inputs``. Those of ``self.static_inputs`` must be NumPy arrays.
+
+        Returns:
+          A tuple of one array for each of ``self.outputs``.
+
+        Raises:
+          TypeError: an input has another dtype, or their number differs.
+          ValueError: an input has another shape.
+          NotImplementedError: a shape depends on a traced value.
+        """
+        arrays = checked(self.inputs, inputs)
+        given = dict(params) | {value.name: array for value, array in zip(self.inputs, arrays, strict=True)}
+        return self._run(given, Report())
+
+    def _run(self, given: Mapping[str, Any], report: Report) -> tuple[Any, ...]:
+        with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+            results = run(self.graph, given, exact=self.numerics == "exact", report=report)
+            return tuple(_array(result) for result in results)
+
+    def __call__(self, *inputs: Any, **by_name: Any) -> tuple[Any, ...]:
+        """Compute the outputs, compiled once for each combination of shapes.
+
+        Args:
+          inputs: arrays in the order of ``self.inputs``.
+          by_name: further inputs by name.
+
+        Returns:
+          A tuple of one array for each of ``self.outputs``.
+
+        Raises:
+          TypeError: an input is missing, unknown, given twice or of another dtype.
+          ValueError: an input has another shape.
+        """
+        arrays = checked(self.inputs, in_order(self.inputs, inputs, by_name))
+        known, traced = {}, {}
+        for value, array in zip(self.inputs, arrays, strict=True):
+            if value.name in self.static_inputs:
+                known[value.name] = _Known(np.asarray(array))
+            else:
+                traced[value.name] = array
+        return self._compiled(tuple(known.items()), dict(self.params), traced)
+
+    @cached_property
+    def _compiled(self) -> Any:
+        @partial(jax.jit, static_argnums=0)
+        def compiled(known: Any, params: Any, traced: Any) -> Any:
+            return self._run(params | traced | {name: held.array for name, held in known}, Report())
+
+        return compiled
+
+    def report(self, *inputs: Any) -> str:
+        """Say which operators the nodes became, and which stayed float and why.
+
+        Args:
+          inputs: arrays or ``jax.ShapeDtypeStruct`` for each of ``self.inputs``; by default what the model declares,
+            with 1 for each unknown dimension.
+
+        Returns:
+          One line for each node that is computed: its name, its operator, what became of it.
+        """
+        report = Report()
+        values = inputs or tuple(_declared(value) for value in self.inputs)
+        known = {
+            value.name: np.zeros(given.shape, given.dtype) if isinstance(given, jax.ShapeDtypeStruct) else given
+            for value, given in zip(self.inputs, values, strict=True)
+            if value.name in self.static_inputs
+        }
+        traced = {
+            value.name: given for value, given in zip(self.inputs, values, strict=True) if value.name not in known
+        }
+        jax.eval_shape(lambda params, given: self._run(params | given | known, report), dict(self.params), traced)
+        lines = [
+            (node.name, node.kind, report.notes.get(node.name, "as it is written")) for node in needed(self.graph)
+        ]
+        return _columns(("node", "operator", "runs as"), lines)
+
+    def __str__(self) -> str:
+        lines = [
+            (node.name, node.kind, ", ".join(filter(None, node.inputs)), ", ".join(filter(None, node.outputs)))
+            for node in self.graph.nodes
+        ]
+        return _columns(("node", "operator", "inputs", "outputs"), lines)
+
+    def __repr__(self) -> str:
+        inputs, outputs = (", ".join(map(str, values)) for values in (self.inputs, self.outputs))
+        return f"Model({inputs} -> {outputs}; {len(self.graph.nodes)} nodes, {len(self.params)} params)"
+
+
+def _columns(titles: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    rows = [titles, *lines]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(titles))]
+    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+
+
+def _array(result: Any) -> jax.Array:
+    return on_device(channels_first(result))
+
+
+def _declared(value: TensorType) -> jax.ShapeDtypeStruct:
+    shape = tuple(size if isinstance(size, int) else 1 for size in value.shape or ())
+    return jax.ShapeDtypeStruct(shape, jax.dtypes.canonicalize_dtype(value.dtype or np.float32))
+
+
+def must_be_known(graph: Graph) -> frozenset[str]:
+    """Return the names of values that must be known while tracing: what shapes depend on, and what makes these."""
+    wanted: set[str] = set()
+    for node in reversed(needed(graph)):
+        handler = nodes.handler_of(node)
+        if not isinstance(handler, Handler):
+            continue
+        all_known = bool(wanted & set(node.outputs))
+        for position, name in enumerate(node.inputs):
+            if handler.must_be_known(position) or (all_known and position not in handler.shape_only):
+                wanted.add(name)
+        for inner in node.graphs():
+            wanted |= must_be_known(inner) & inner.captured()
+            if all_known:
+                wanted |= inner.captured()
+    return frozenset(wanted)
+
+
+def parameters(graph: Graph) -> frozenset[str]:
+    """Return the names of the initializers that are weights: float or 8-bit, and not needed while tracing."""
+    kept = set(must_be_known(graph))
+    for node in graph.walk():
+        handler = nodes.handler_of(node)
+        if isinstance(handler, Handler):
+            kept |= {node.inputs[position] for position in handler.constant if position < len(node.inputs)}
+    return frozenset(
+        name
+        for name, array in graph.constants.items()
+        if name not in kept and array.ndim and (jnp.issubdtype(array.dtype, jnp.floating) or array.dtype.itemsize == 1)
+        and array.dtype != np.bool_
+    )
+
+
+def in_order(wanted: Sequence[TensorType], inputs: Sequence[Any], by_name: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return inputs that are given by position or by name, in order."""
+    names = [value.name for value in wanted]
+    given = dict(zip(names, inputs, strict=False))
+    twice = sorted(set(given) & set(by_name))
+    unknown = sorted(set(by_name) - set(names))
+    missing = [name for name in names if name not in given and name not in by_name]
+    for what, which in (("unknown", unknown), ("given twice", twice), ("missing", missing)):
+        if which:
+            rule = f"input {', '.join(map(repr, which))} is {what}."
+            raise TypeError(errors.compose("onnx.Model", rule, _all(wanted), "Give each input once."))
+    if len(inputs) > len(names):
+        rule = f"{len(inputs)} inputs are given; the model takes {len(names)}."
+        raise TypeError(errors.compose("onnx.Model", rule, _all(wanted), "Give each input once."))
+    given |= by_name
+    return tuple(given[name] for name in names)
+
+
+def _all(wanted: Sequence[TensorType]) -> str:
+    return f"inputs: {', '.join(map(str, wanted))}"
+
+
+def checked(wanted: Sequence[TensorType], inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the inputs as arrays, if their dtypes and shapes are those that the model declares."""
+    if len(inputs) != len(wanted):
+        rule = f"{len(inputs)} inputs are given; the model takes {len(wanted)}."
+        raise TypeError(errors.compose("onnx.Model", rule, _all(wanted), "Give one array for each."))
+    sizes: dict[str, Any] = {}
+    arrays = tuple(value if hasattr(value, "dtype") and hasattr(value, "shape") else np.asarray(value) for value in inputs)
+    for value, array in zip(wanted, arrays, strict=True):
+        operands = {value.name: array}
+        if value.dtype is not None and jax.dtypes.canonicalize_dtype(array.dtype) != jax.dtypes.canonicalize_dtype(value.dtype):
+            rule = f"input '{value.name}' must be {value.dtype}, not {array.dtype}."
+            raise TypeError(errors.message("onnx.Model", rule, operands, f"Convert it to {value.dtype}."))
+        if value.shape is None:
+            continue
+        same = len(value.shape) == len(array.shape)
+        for size, found in zip(value.shape, array.shape, strict=False):
+            expected = sizes.setdefault(size, found) if isinstance(size, str) else size
+            same &= expected is None or expected == found
+        if not same:
+            rule = f"input {value} has shape {list(array.shape)}."
+            advice = "Dimensions of one name have one size." if sizes else "Give the shape that the model declares."
+            raise ValueError(errors.message("onnx.Model", rule, operands, advice))
+    return arrays

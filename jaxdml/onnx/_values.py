@@ -1,0 +1,198 @@
+"""What flows between the nodes of a model while JAX traces it.
+
+A value is one of
+- a NumPy array: known while tracing, such as an initializer, a shape or what follows from them;
+- a JAX array, or a tracer: what the program computes;
+- ``ChannelsLast``: a JAX array whose channels, dimension 1 for ONNX, are stored last;
+- ``Dequantized``: integers with a scale and a zero point. The floats are made only where a node wants floats;
+- ``Pending``: real numbers that are known as a function of integers. ``QuantizeLinear`` rounds them once; any other
+  node gets float32.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxdml
+
+
+class ChannelsLast(NamedTuple):
+    """An array that is stored with its dimension 1 last."""
+
+    array: jax.Array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape with channels as dimension 1."""
+        batch, *spatial, channels = self.array.shape
+        return (batch, channels, *spatial)
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self.array.ndim
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype."""
+        return self.array.dtype
+
+
+class Quantization(NamedTuple):
+    """How integers stand for real numbers: ``scale * (integers - zero_point)``.
+
+    Attributes:
+      scale: float array; of one element, or of one for each position of ``axis``, or blocked.
+      zero_point: array of the integers' dtype, shaped as ``scale``; None for 0.
+      axis: None where one scale serves all.
+      block_size: how many positions of ``axis`` share a scale; 0 where scales are not blocked.
+    """
+
+    scale: Any
+    zero_point: Any
+    axis: int | None = None
+    block_size: int = 0
+
+    @property
+    def whole(self) -> bool:
+        """Whether one scale serves all."""
+        return self.axis is None
+
+    def same_as(self, other: "Quantization") -> bool:
+        """Whether both are known now, and equal."""
+        if self.axis != other.axis or self.block_size != other.block_size:
+            return False
+        pairs = ((self.scale, other.scale), (self.zero_point, other.zero_point))
+        return all(_same(a, b) for a, b in pairs)
+
+
+def _same(a: Any, b: Any) -> bool:
+    if a is b:
+        return True
+    known = isinstance(a, np.ndarray) and isinstance(b, np.ndarray)
+    if a is None or b is None:
+        present = b if a is None else a
+        return isinstance(present, np.ndarray) and not present.any()
+    return known and a.shape == b.shape and a.dtype == b.dtype and bool((a == b).all())
+
+
+@dataclass(frozen=True, eq=False)
+class Dequantized:
+    """Real numbers that are stored as integers.
+
+    Attributes:
+      integers: a NumPy array, a JAX array or ChannelsLast.
+      quantization: what they mean.
+      dtype: of the floats that they would be.
+      node: the node that dequantizes, for the report.
+    """
+
+    integers: Any
+    quantization: Quantization
+    dtype: Any
+    node: str
+    _floats: list[Any] = field(default_factory=list)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape with channels as dimension 1."""
+        return tuple(self.integers.shape)
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    def floats(self) -> Any:
+        """Return the float array, computed once."""
+        if not self._floats:
+            scale, zero, axis, block = self.quantization
+            last = isinstance(self.integers, ChannelsLast)
+            data = self.integers.array if last else self.integers
+            if axis is not None and last:
+                axis = {0: 0, 1: data.ndim - 1}.get(axis, axis - 1)
+            result = jaxdml.dequantize_linear(
+                jnp.asarray(data), scale, zero, axis=axis, block_size=block or None
+            ).astype(self.dtype)
+            self._floats.append(ChannelsLast(result) if last else result)
+        return self._floats[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Pending:
+    """Real numbers that follow from integers, not rounded yet.
+
+    Attributes:
+      shape: of the result, channels as dimension 1.
+      dtype: of the floats that it would be.
+      quantized: called with a Quantization and the dtype of integers, returns them rounded once; or a text: why it
+        cannot.
+      to_floats: computes the node, and those before it, in floats.
+      nodes: names of the nodes that ``quantized`` covers.
+    """
+
+    shape: tuple[int, ...]
+    dtype: Any
+    quantized: Callable[[Quantization, Any], Any]
+    to_floats: Callable[[], Any]
+    nodes: tuple[str, ...]
+    _floats: list[Any] = field(default_factory=list)
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    def floats(self) -> Any:
+        """Return the float array, computed once."""
+        if not self._floats:
+            self._floats.append(self.to_floats())
+        return self._floats[0]
+
+
+Value = Any
+
+
+def shape_of(value: Value) -> tuple[int, ...]:
+    """Return a value's shape without computing it."""
+    return tuple(value.shape)
+
+
+def is_host(value: Value) -> bool:
+    """Whether a value is known while tracing."""
+    return isinstance(value, np.ndarray)
+
+
+def computed(value: Value) -> Value:
+    """Return a NumPy array, a JAX array or ChannelsLast: what is pending or dequantized, as floats."""
+    return value.floats() if isinstance(value, Dequantized | Pending) else value
+
+
+def channels_first(value: Value) -> Value:
+    """Return a value as an array with ONNX's order of dimensions."""
+    value = computed(value)
+    return jnp.moveaxis(value.array, -1, 1) if isinstance(value, ChannelsLast) else value
+
+
+def channels_last(value: Value) -> jax.Array:
+    """Return a value as an array with channels, dimension 1, last."""
+    value = computed(value)
+    return value.array if isinstance(value, ChannelsLast) else jnp.moveaxis(on_device(value), 1, -1)
+
+
+def on_device(value: Any) -> jax.Array:
+    """Return a NumPy array as a JAX array; refuse 64-bit integers that JAX's 32 bits do not hold."""
+    if not isinstance(value, np.ndarray):
+        return value
+    wanted = jax.dtypes.canonicalize_dtype(value.dtype)
+    if wanted != value.dtype and np.issubdtype(wanted, np.integer) and value.size:
+        limits = np.iinfo(wanted)
+        if value.max() > limits.max or value.min() < limits.min:
+            raise OverflowError(
+                f"a constant {value.dtype} of {value.min()} to {value.max()} does not fit {wanted}; set jax_enable_x64"
+            )
+    return jnp.asarray(value.astype(wanted))

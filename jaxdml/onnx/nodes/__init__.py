@@ -1,0 +1,62 @@
+"""Every operator that the door runs: one table."""
+
+from collections.abc import Mapping
+
+from jaxdml.onnx._graph import Node
+from jaxdml.onnx.nodes import (
+    attention,
+    control_flow,
+    convolution,
+    elementwise,
+    indexing,
+    linear_algebra,
+    microsoft,
+    movement,
+    normalization,
+    pooling,
+    quantizing,
+    recurrent,
+    reductions,
+    resizing,
+    signal,
+)
+from jaxdml.onnx.nodes._handler import Handler, Table
+
+TABLES: Mapping[str, tuple[Table, ...]] = {
+    "": (
+        attention.TABLE,
+        control_flow.TABLE,
+        convolution.TABLE,
+        elementwise.TABLE,
+        indexing.TABLE,
+        linear_algebra.TABLE,
+        movement.TABLE,
+        normalization.TABLE,
+        pooling.TABLE,
+        quantizing.TABLE,
+        recurrent.TABLE,
+        reductions.TABLE,
+        resizing.TABLE,
+        signal.TABLE,
+    ),
+    "com.microsoft": (microsoft.TABLE,),
+}
+
+OPERATORS: Mapping[tuple[str, str], tuple[Handler, ...]] = {
+    (domain, name): tuple(sorted(handlers, key=lambda handler: -handler.since))
+    for domain, tables in TABLES.items()
+    for table in tables
+    for name, handlers in table.items()
+}
+"""By domain and name: handlers, the newest first."""
+
+
+def handler_of(node: Node) -> Handler | str:
+    """Return who runs a node, or a text: why nobody does."""
+    handlers = OPERATORS.get((node.domain, node.op_type))
+    if not handlers:
+        return "there is no such operator here"
+    handler = next((handler for handler in handlers if handler.since <= node.opset), None)
+    if handler is None:
+        return f"version {node.opset} is older than version {handlers[-1].since}, the oldest that is supported"
+    return handler.objection(node) or handler

@@ -1,0 +1,116 @@
+"""What the table of operators holds, and what an operator's function gets."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxdml.onnx._graph import Graph, Node
+
+
+@dataclass(frozen=True)
+class Call:
+    """One node while it is traced: what its function may ask beside its operands.
+
+    Attributes:
+      node: the node.
+      xp: numpy where every operand is known while tracing, else jax.numpy.
+      exact: whether quantize-dequantize groups run as integer operators.
+      body: runs a graph among the attributes: ``body(graph, operands)`` returns its outputs.
+      note: tells the report what became of nodes: ``note(names, what)``.
+    """
+
+    node: Node
+    xp: ModuleType
+    exact: bool
+    body: Callable[[Graph, list[Any]], list[Any]]
+    note: Callable[[tuple[str, ...], str], None]
+
+    @property
+    def outputs(self) -> tuple[bool, ...]:
+        """Whether each output is wanted."""
+        return tuple(bool(name) for name in self.node.outputs)
+
+
+@dataclass(frozen=True)
+class Handler:
+    """How an operator is computed from one version on.
+
+    Attributes:
+      since: the first version of its domain that means this.
+      run: ``run(call, *operands, **attributes)``. Its parameters are the schema: inputs by position with None for one
+        that is left out, attributes as keyword-only parameters with ONNX's names and defaults. It returns a value, or a
+        tuple of one for each output.
+      static: positions of inputs whose values must be known while tracing; they arrive as NumPy arrays. -1: all.
+      host: whether ``run`` also computes with NumPy, where all operands are known.
+      elementwise: whether ``run`` may get all operands with channels last.
+      raw: whether ``run`` gets values as they are: ChannelsLast, Dequantized, Pending, NumPy.
+      shape_only: positions of inputs of which only the shape is read.
+      constant: positions where an initializer stays a constant instead of becoming one of the model's parameters,
+        such as scales and zero points.
+    """
+
+    since: int
+    run: Callable[..., Any]
+    static: tuple[int, ...] = ()
+    host: bool = False
+    elementwise: bool = False
+    raw: bool = False
+    shape_only: tuple[int, ...] = ()
+    constant: tuple[int, ...] = ()
+
+    @cached_property
+    def _parameters(self) -> Mapping[str, inspect.Parameter]:
+        return inspect.signature(self.run).parameters
+
+    @cached_property
+    def arity(self) -> tuple[int, float]:
+        """How many inputs it takes at least and at most."""
+        kinds = inspect.Parameter
+        positional = [p for p in self._parameters.values() if p.kind is kinds.POSITIONAL_OR_KEYWORD][1:]
+        variadic = any(p.kind is kinds.VAR_POSITIONAL for p in self._parameters.values())
+        least = sum(p.default is kinds.empty for p in positional)
+        return least, float("inf") if variadic else len(positional)
+
+    @cached_property
+    def attributes(self) -> Mapping[str, bool]:
+        """The attributes that it takes, and whether each is required."""
+        kinds = inspect.Parameter
+        named = {k: p for k, p in self._parameters.items() if p.kind is kinds.KEYWORD_ONLY}
+        return {name: p.default is kinds.empty for name, p in named.items()}
+
+    def must_be_known(self, position: int) -> bool:
+        """Whether the input at this position must be known while tracing."""
+        return position in self.static or -1 in self.static
+
+    def objection(self, node: Node) -> str | None:
+        """Say why a node cannot be run, or None."""
+        unknown = sorted(set(node.attributes) - set(self.attributes))
+        if unknown:
+            return f"attribute {', '.join(unknown)} is not supported"
+        missing = sorted(name for name, required in self.attributes.items() if required and name not in node.attributes)
+        if missing:
+            return f"attribute {', '.join(missing)} is missing"
+        least, most = self.arity
+        if not least <= len(node.inputs) <= most:
+            return f"it has {len(node.inputs)} inputs; {least} to {most} are expected"
+        if not all(node.inputs[:least]):
+            return f"one of its first {least} inputs is left out"
+        return None
+
+
+Table = Mapping[str, tuple[Handler, ...]]
+
+
+class Elementwise(NamedTuple):
+    """A function of the same name in NumPy and jax.numpy."""
+
+    name: str
+
+    def __call__(self, call: Call, *operands: Any) -> Any:
+        """Apply it."""
+        return getattr(call.xp, self.name)(*operands)

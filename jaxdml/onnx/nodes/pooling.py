@@ -1,0 +1,5 @@
+"""TODO."""
+
+from jaxdml.onnx.nodes._handler import Handler, Table
+
+TABLE: Table = {}
