@@ -36,7 +36,9 @@ def _parsed(data: bytes) -> onnx.ModelProto:
     try:
         model.ParseFromString(data)
     except Exception as error:  # protobuf has several classes for it
-        raise unsupported(f"this is no ONNX model: {error}.", "The file may be truncated, or of another format.") from None
+        raise unsupported(
+            f"this is no ONNX model: {error}.", "The file may be truncated, or of another format."
+        ) from None
     return model
 
 
@@ -48,7 +50,9 @@ def graph_of(model: onnx.ModelProto, folder: Path | None) -> Graph:
     return _graph(model.graph, opsets, folder, frozenset(), 0)
 
 
-def _graph(graph: onnx.GraphProto, opsets: dict[str, int], folder: Path | None, outer: frozenset[str], depth: int) -> Graph:
+def _graph(
+    graph: onnx.GraphProto, opsets: dict[str, int], folder: Path | None, outer: frozenset[str], depth: int
+) -> Graph:
     if depth > MAX_DEPTH:
         raise unsupported(f"graphs stand within graphs more than {MAX_DEPTH} deep.")
     constants = {tensor.name: array(tensor, folder) for tensor in graph.initializer}
@@ -74,7 +78,9 @@ def _graph(graph: onnx.GraphProto, opsets: dict[str, int], folder: Path | None, 
             constants[proto.output[0]] = _constant(attributes, label)
             continue
         nodes.append(
-            Node(proto.op_type, domain, opsets.get(domain, 0), label, tuple(proto.input), tuple(proto.output), attributes)
+            Node(
+                proto.op_type, domain, opsets.get(domain, 0), label, tuple(proto.input), tuple(proto.output), attributes
+            )
         )
     outputs = tuple(_type(value) for value in graph.output)
     for value in outputs:
@@ -123,9 +129,7 @@ def _type(value: onnx.ValueInfoProto) -> TensorType:
     dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type) if tensor.elem_type else None
     if not tensor.HasField("shape"):
         return TensorType(value.name, dtype, None)
-    shape = tuple(
-        size.dim_value if size.HasField("dim_value") else size.dim_param or None for size in tensor.shape.dim
-    )
+    shape = tuple(size.dim_value if size.HasField("dim_value") else size.dim_param or None for size in tensor.shape.dim)
     return TensorType(value.name, dtype, shape)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -12,7 +13,17 @@ import numpy as np
 from jaxdml._base import errors
 from jaxdml.onnx import nodes
 from jaxdml.onnx._graph import Graph, Node, reads
-from jaxdml.onnx._values import ChannelsLast, Value, channels_first, computed, is_host, on_device
+from jaxdml.onnx._values import (
+    LAZY,
+    ChannelsLast,
+    Dequantized,
+    Value,
+    channels_first,
+    computed,
+    is_host,
+    on_device,
+)
+from jaxdml.onnx.nodes import groups
 from jaxdml.onnx.nodes._handler import Call, Handler
 
 
@@ -78,6 +89,39 @@ def _compute(handler: Handler | str, call: Call, operands: list[Value]) -> tuple
     for position, operand in enumerate(operands):
         if operand is not None and handler.must_be_known(position) and not is_host(operand):
             raise NotImplementedError(_unknown(call.node, position))
+    if call.exact and any(isinstance(operand, LAZY) for operand in operands):
+        result = _on_integers(handler, call, operands)
+        if result is not None:
+            return result
+    return _ordinarily(handler, call, operands)
+
+
+def _on_integers(handler: Handler, call: Call, operands: list[Value]) -> tuple[Value, ...] | None:
+    """Compute a node on what dequantized operands stand for, if it means something there."""
+    kind, first = call.node.op_type, operands[0]
+    if call.node.domain:
+        return None
+    if kind in groups.MOVES and isinstance(first, Dequantized) and first.quantization.whole:
+        call.note((call.node.name,), "the same on integers")
+        moved = _ordinarily(handler, call, [first.integers, *operands[1:]])
+        dtype = first.integers.dtype
+        return tuple(replace(first, integers=x, _floats=[]) if x.dtype == dtype else x for x in moved)
+    if kind not in groups.GROUPS:
+        return None
+    floats = partial(_only, handler, call, operands)
+    result = groups.GROUPS[kind](call, *operands, floats=floats, **call.node.attributes)
+    if isinstance(result, str):
+        call.note((call.node.name,), f"float: {result}")
+        return None
+    return None if result is None else (result,)
+
+
+def _only(handler: Handler, call: Call, operands: list[Value]) -> Value:
+    return _ordinarily(handler, call, operands)[0]
+
+
+def _ordinarily(handler: Handler, call: Call, operands: list[Value]) -> tuple[Value, ...]:
+    """Compute a node as it is written."""
     attributes = dict(call.node.attributes)
     if handler.raw:
         return _tuple(handler.run(call, *operands, **attributes))
