@@ -5,6 +5,7 @@ They serve groups of nodes that dequantize, compute and quantize, and the operat
 store the result.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,6 +28,9 @@ from jaxdml.onnx._values import (
 from jaxdml.onnx.nodes._windows import Windows
 
 EIGHT_BITS = ("int8", "uint8")
+
+_FEWEST_BITS = 20
+"""Exponentials of fewer bits would often round to another 8-bit result."""
 
 
 def has_8_bits(value: Any) -> bool:
@@ -193,3 +197,33 @@ def gemm(a: Dequantized, b: Dequantized, bias: Any, out: Quantization, dtype: An
     return jaxdml.quantized_linear_convolution(*operands, *out[:2], output_dtype=dtype, dimension_numbers=order)[
         :, 0, :
     ]
+
+
+def softmax(x: Dequantized, axes: Sequence[int], out: Quantization, dtype: Any) -> Any:
+    """Normalize exponentials over some axes, in integers; None where a scale is not known while tracing.
+
+    An exponential is an integer of ``bits`` bits from a table, so its error is half of the last bit. The quotient of
+    integers is rounded once. So the bits are the same on every device.
+    """
+    if not (_tables.known(x.quantization) and _tables.known(out)):
+        return None
+    integers = on_device(channels_first(x.integers)).astype(jnp.int32)
+    scale, out_scale = _tables.fraction(x.quantization.scale), _tables.fraction(out.scale)
+    terms = math.prod(integers.shape[axis] for axis in axes)
+    # Both sides of the comparison below fit 62 bits: a sum of terms times one, and a term times the other.
+    sides = (terms * out_scale.numerator, out_scale.denominator)
+    bits = min(30, *(61 - side.bit_length() for side in sides))
+    if bits < _FEWEST_BITS:
+        return None
+    exponentials = [round(math.exp(-float(scale * distance)) * 2**bits) for distance in range(256)]
+    below = jnp.max(integers, axes, keepdims=True) - integers
+    with jax.enable_x64(True):
+        term = jnp.take(jnp.asarray(exponentials, jnp.int64), below, mode="clip")
+        divisor = jnp.sum(term, axes, keepdims=True) * out_scale.numerator
+        dividend = term * out_scale.denominator
+        lower = dividend // divisor
+        twice = 2 * (dividend - lower * divisor)
+        up = (twice > divisor) | ((twice == divisor) & (lower % 2 == 1))
+        limits = np.iinfo(dtype)
+        rounded = lower + up + _tables.integer(out.zero_point)
+        return jnp.clip(rounded, int(limits.min), int(limits.max)).astype(dtype)

@@ -401,33 +401,53 @@ def concatenate(call: Call, *operands: Any, floats: Floats, axis: int) -> Any:
     )
 
 
-UNARY: Mapping[str, Group] = {
-    "Elu": _unary(
-        lambda alpha=1.0: lambda value: value if value >= 0 else float(np.float32(alpha)) * math.expm1(value)
-    ),
-    "Erf": _unary(lambda: lambda value: math.erf(value)),
-    "Gelu": _unary(_gelu),
-    "HardSigmoid": _unary(_hard_sigmoid),
-    "HardSwish": _unary(_hard_swish),
-    "LeakyRelu": _unary(_leaky_relu),
-    "Relu": relu,
-    "Clip": clip,
-    "Sigmoid": _unary(lambda: _sigmoid),
-    "Softplus": _unary(lambda: lambda value: max(float(value), 0.0) + math.log1p(math.exp(-abs(float(value))))),
-    "Tanh": _unary(lambda: lambda value: math.tanh(value)),
+def _elu(alpha: float = 1.0) -> _tables.Real:
+    return lambda value: value if value >= 0 else float(np.float32(alpha)) * math.expm1(value)
+
+
+def _softplus(value: Fraction) -> float:
+    return max(float(value), 0.0) + math.log1p(math.exp(-abs(float(value))))
+
+
+def softmax(call: Call, x: Any, *, floats: Floats, axis: int | None = None) -> Any:
+    """Normalize exponentials of a dequantized array."""
+    if not _integers.is_simple(x):
+        return None
+    old = call.node.opset < 13
+    axis = (1 if old else -1) if axis is None else axis
+    axes = tuple(range(axis % x.ndim, x.ndim)) if old else (axis,)
+    return _pending(
+        call, x.shape, "exponentials from a table", lambda out, dtype: _integers.softmax(x, axes, out, dtype), floats
+    )
+
+
+REAL: Mapping[str, Callable[..., _tables.Real]] = {
+    "Elu": _elu,
+    "Erf": lambda: math.erf,
+    "Gelu": _gelu,
+    "HardSigmoid": _hard_sigmoid,
+    "HardSwish": _hard_swish,
+    "LeakyRelu": _leaky_relu,
+    "Sigmoid": lambda: _sigmoid,
+    "Softplus": lambda: _softplus,
+    "Tanh": lambda: math.tanh,
 }
+"""Functions of one operand: each takes its node's attributes and returns the function of real numbers."""
 
 GROUPS: Mapping[str, Group] = {
-    **UNARY,
+    **{kind: _unary(make) for kind, make in REAL.items()},
     "Add": add,
     "AveragePool": average_pool,
     "Cast": cast,
+    "Clip": clip,
     "Concat": concatenate,
     "Conv": convolution,
     "Gemm": gemm,
     "GlobalAveragePool": global_average_pool,
     "MatMul": matrix_multiply,
     "Mul": multiply,
+    "Relu": relu,
+    "Softmax": softmax,
     "Sub": subtract,
 }
 """Operators that mean one on integers."""

@@ -60,7 +60,7 @@ def dequantize_linear(
     output_dtype: int = 0,
 ) -> Any:
     """Return integers with what they mean; floats only where a node wants floats."""
-    x_scale, x_zero_point = channels_first(x_scale), _none_or_array(x_zero_point)
+    x_scale, x_zero_point = channels_first(x_scale), none_or_array(x_zero_point)
     if str(x.dtype) in _NARROW:
         x = x.astype(_NARROW[str(x.dtype)])
     if x.dtype not in (np.int8, np.uint8, np.int16, np.uint16, np.int32):
@@ -83,7 +83,7 @@ def quantize_linear(
     saturate: int = 1,
 ) -> Any:
     """Round real numbers once: by the integer operator that they are pending for, or as floats."""
-    y_scale, y_zero_point = channels_first(y_scale), _none_or_array(y_zero_point)
+    y_scale, y_zero_point = channels_first(y_scale), none_or_array(y_zero_point)
     if output_dtype not in _ELEMENT_TYPES or (
         y_zero_point is not None and y_zero_point.dtype.kind not in "iu" and str(y_zero_point.dtype) not in _NARROW
     ):
@@ -113,7 +113,8 @@ def quantize_linear(
     return wrap(jnp.clip(result, int(limits.min), int(limits.max)).astype(wanted))
 
 
-def _none_or_array(value: Any) -> Any:
+def none_or_array(value: Any) -> Any:
+    """Return an optional input as an array."""
     return None if value is None else channels_first(value)
 
 
@@ -140,7 +141,7 @@ def dynamic_quantize_linear(call: Call, x: Any) -> tuple[Any, ...]:
 def matrix_multiply_integer(call: Call, a: Any, b: Any, a_zero_point: Any = None, b_zero_point: Any = None) -> Any:
     """Multiply matrices of integers."""
     left, right = (on_device(channels_first(x)) for x in (a, b))
-    za, zb = _of_rows(a_zero_point), _none_or_array(b_zero_point)
+    za, zb = none_or_array(a_zero_point), none_or_array(b_zero_point)
     if left.ndim < 2 or right.ndim < 2:
         rows, columns = (
             left.reshape((1, -1)) if left.ndim < 2 else left,
@@ -157,11 +158,6 @@ def matrix_multiply_integer(call: Call, a: Any, b: Any, a_zero_point: Any = None
         return jaxdml.matrix_multiply_integer_to_float(left, np.float32(1), za, right, scale, zb, bias)
 
     return IntegerProduct(shape, lambda: jaxdml.matrix_multiply_integer(left, za, right, zb), scaled, (call.node.name,))
-
-
-def _of_rows(zero_point: Any) -> Any:
-    zero = _none_or_array(zero_point)
-    return zero
 
 
 def convolution_integer(
@@ -183,7 +179,7 @@ def convolution_integer(
         x.shape[2:], kernel_shape or w.shape[2:], strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad
     )
     options = _integers.windows(where) | {"group_count": group}
-    zeros = (_none_or_array(x_zero_point), _none_or_array(w_zero_point))
+    zeros = (none_or_array(x_zero_point), none_or_array(w_zero_point))
     result = jaxdml.convolution_integer(
         _integers.channels_last(x),
         zeros[0],
