@@ -53,7 +53,8 @@ def load(model: Any, *, numerics: str = "exact") -> Model:
 
 
 def _refuse_unsupported(graph: Graph) -> None:
-    reasons = [(node, reason) for node in graph.walk() if isinstance(reason := nodes.handler_of(node), str)]
+    dtypes = dict(graph.dtypes())
+    reasons = [(node, reason) for node in graph.walk() if isinstance(reason := nodes.handler_of(node, dtypes), str)]
     if not reasons:
         return
     lines = [f"{node}, domain '{node.domain or 'ai.onnx'}', opset {node.opset}: {reason}." for node, reason in reasons]

@@ -1,6 +1,5 @@
 """Read models: files are data, and every size is checked before memory is taken."""
 
-import math
 import os
 from collections.abc import Iterable
 from pathlib import Path

@@ -87,6 +87,14 @@ class Graph:
             for graph in node.graphs():
                 yield from graph.walk()
 
+    def dtypes(self) -> Iterator[tuple[str, Any]]:
+        """Yield names and dtypes of inputs and constants, those of inner graphs among them."""
+        yield from ((value.name, value.dtype) for value in self.inputs if value.dtype is not None)
+        yield from ((name, array.dtype) for name, array in self.constants.items())
+        for node in self.nodes:
+            for graph in node.graphs():
+                yield from graph.dtypes()
+
     def captured(self) -> frozenset[str]:
         """Return the names that this graph, a body, reads from the graphs around it."""
         made = {value.name for value in self.inputs} | set(self.constants)

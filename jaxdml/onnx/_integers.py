@@ -23,7 +23,6 @@ from jaxdml.onnx._values import (
     channels_first,
     channels_last,
     on_device,
-    stored,
 )
 from jaxdml.onnx.nodes._windows import Windows
 

@@ -1,9 +1,8 @@
 """Functions of one 8-bit operand: a table of 256 results, computed on the host and rounded once."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from fractions import Fraction
-from functools import cache
 from typing import Any
 
 import jax

@@ -1,6 +1,8 @@
 """Every operator that the door runs: one table."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
 
 from jaxdml.onnx._graph import Node
 from jaxdml.onnx.nodes import (
@@ -51,12 +53,17 @@ OPERATORS: Mapping[tuple[str, str], tuple[Handler, ...]] = {
 """By domain and name: handlers, the newest first."""
 
 
-def handler_of(node: Node) -> Handler | str:
-    """Return who runs a node, or a text: why nobody does."""
+def handler_of(node: Node, dtypes: Mapping[str, Any] = MappingProxyType({})) -> Handler | str:
+    """Return who runs a node, or a text: why nobody does.
+
+    Args:
+      node: the node.
+      dtypes: of the values that are known when a model is loaded, by name.
+    """
     handlers = OPERATORS.get((node.domain, node.op_type))
     if not handlers:
         return "there is no such operator here"
     handler = next((handler for handler in handlers if handler.since <= node.opset), None)
     if handler is None:
         return f"version {node.opset} is older than version {handlers[-1].since}, the oldest that is supported"
-    return handler.objection(node) or handler
+    return handler.objection(node, dtypes) or handler

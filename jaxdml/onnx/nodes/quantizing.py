@@ -1,5 +1,6 @@
 """Quantize, dequantize, and products of integers."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax.numpy as jnp
@@ -7,7 +8,7 @@ import numpy as np
 
 import jaxdml
 from jaxdml.onnx import _integers
-from jaxdml.onnx._errors import unsupported
+from jaxdml.onnx._graph import Node
 from jaxdml.onnx._values import (
     ChannelsLast,
     Dequantized,
@@ -63,8 +64,6 @@ def dequantize_linear(
     x_scale, x_zero_point = channels_first(x_scale), none_or_array(x_zero_point)
     if str(x.dtype) in _NARROW:
         x = x.astype(_NARROW[str(x.dtype)])
-    if x.dtype not in (np.int8, np.uint8, np.int16, np.uint16, np.int32):
-        raise unsupported(f"{call.node} dequantizes {x.dtype}, which is not supported.")
     dtype = {0: x_scale.dtype, 1: np.float32, 10: np.float16, 16: jnp.bfloat16}[output_dtype]
     result = Dequantized(x, quantization(x_scale, x_zero_point, axis, block_size, x.ndim), np.dtype(dtype))
     return result if call.exact else result.floats()
@@ -84,10 +83,6 @@ def quantize_linear(
 ) -> Any:
     """Round real numbers once: by the integer operator that they are pending for, or as floats."""
     y_scale, y_zero_point = channels_first(y_scale), none_or_array(y_zero_point)
-    if output_dtype not in _ELEMENT_TYPES or (
-        y_zero_point is not None and y_zero_point.dtype.kind not in "iu" and str(y_zero_point.dtype) not in _NARROW
-    ):
-        raise unsupported(f"{call.node} quantizes to a dtype that is not supported.")
     wanted = y_zero_point.dtype if y_zero_point is not None else _ELEMENT_TYPES[output_dtype] or "uint8"
     narrow = _NARROW.get(str(wanted))
     dtype = np.dtype(narrow or wanted)
@@ -259,9 +254,28 @@ def quantized_linear_convolution(
     return _integers.convolution(inputs, weights, bias, out, out.zero_point.dtype, options)
 
 
+_INTEGERS = frozenset({"int8", "uint8", "int16", "uint16", "int32", *_NARROW})
+
+
+def refuses_quantize(node: Node, dtypes: Mapping[str, Any]) -> str | None:
+    """Refuse to quantize to floats."""
+    dtype = dtypes.get(node.inputs[2]) if len(node.inputs) > 2 else None
+    asked = node.attributes.get("output_dtype", 0)
+    if (dtype is not None and str(dtype) not in _INTEGERS) or asked not in _ELEMENT_TYPES:
+        return f"it quantizes to {asked if dtype is None else dtype}, which is no integer of 2 to 16 bits"
+    return None
+
+
+def refuses_dequantize(node: Node, dtypes: Mapping[str, Any]) -> str | None:
+    """Refuse to dequantize floats."""
+    known = (dtypes[name] for position, name in enumerate(node.inputs) if position != 1 and name in dtypes)
+    wrong = next((dtype for dtype in known if str(dtype) not in _INTEGERS), None)
+    return f"it dequantizes {wrong}, which is no integer of 2 to 32 bits" if wrong else None
+
+
 TABLE: Table = {
-    "QuantizeLinear": (Handler(10, quantize_linear, raw=True, constant=(1, 2)),),
-    "DequantizeLinear": (Handler(10, dequantize_linear, raw=True, constant=(1, 2)),),
+    "QuantizeLinear": (Handler(10, quantize_linear, raw=True, constant=(1, 2), refuses=refuses_quantize),),
+    "DequantizeLinear": (Handler(10, dequantize_linear, raw=True, constant=(1, 2), refuses=refuses_dequantize),),
     "DynamicQuantizeLinear": (Handler(11, dynamic_quantize_linear, raw=True),),
     "MatMulInteger": (Handler(10, matrix_multiply_integer, raw=True, constant=(2, 3)),),
     "ConvInteger": (Handler(10, convolution_integer, raw=True, constant=(2, 3)),),
