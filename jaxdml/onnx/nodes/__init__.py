@@ -4,7 +4,10 @@ from collections.abc import Mapping
 
 from jaxdml.onnx._graph import Node
 from jaxdml.onnx.nodes import (
+    activations,
+    along_axis,
     attention,
+    casting,
     control_flow,
     convolution,
     elementwise,
@@ -24,7 +27,10 @@ from jaxdml.onnx.nodes._handler import Handler, Table
 
 TABLES: Mapping[str, tuple[Table, ...]] = {
     "": (
+        activations.TABLE,
+        along_axis.TABLE,
         attention.TABLE,
+        casting.TABLE,
         control_flow.TABLE,
         convolution.TABLE,
         elementwise.TABLE,

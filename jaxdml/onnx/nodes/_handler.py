@@ -52,6 +52,7 @@ class Handler:
       shape_only: positions of inputs of which only the shape is read.
       constant: positions where an initializer stays a constant instead of becoming one of the model's parameters,
         such as scales and zero points.
+      refuses: says of a node's attributes why they cannot be run, or None.
     """
 
     since: int
@@ -62,6 +63,7 @@ class Handler:
     raw: bool = False
     shape_only: tuple[int, ...] = ()
     constant: tuple[int, ...] = ()
+    refuses: Callable[[Mapping[str, Any]], str | None] | None = None
 
     @cached_property
     def _parameters(self) -> Mapping[str, inspect.Parameter]:
@@ -100,7 +102,7 @@ class Handler:
             return f"it has {len(node.inputs)} inputs; {least} to {most} are expected"
         if not all(node.inputs[:least]):
             return f"one of its first {least} inputs is left out"
-        return None
+        return self.refuses(node.attributes) if self.refuses else None
 
 
 Table = Mapping[str, tuple[Handler, ...]]
