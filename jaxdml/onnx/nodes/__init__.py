@@ -6,7 +6,10 @@ from typing import Any
 
 from jaxdml.onnx._graph import Node
 from jaxdml.onnx.nodes import (
+    activations,
+    along_axis,
     attention,
+    casting,
     control_flow,
     convolution,
     elementwise,
@@ -26,7 +29,10 @@ from jaxdml.onnx.nodes._handler import Handler, Table
 
 TABLES: Mapping[str, tuple[Table, ...]] = {
     "": (
+        activations.TABLE,
+        along_axis.TABLE,
         attention.TABLE,
+        casting.TABLE,
         control_flow.TABLE,
         convolution.TABLE,
         elementwise.TABLE,
