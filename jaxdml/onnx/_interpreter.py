@@ -12,7 +12,7 @@ import numpy as np
 from jaxdml._base import errors
 from jaxdml.onnx import nodes
 from jaxdml.onnx._graph import Graph, Node, reads
-from jaxdml.onnx._values import ChannelsLast, Value, channels_first, computed, is_host, on_device
+from jaxdml.onnx._values import ChannelsLast, Value, channels_first, computed, is_host, known, on_device
 from jaxdml.onnx.nodes._handler import Call, Handler
 
 
@@ -88,6 +88,8 @@ def _compute(handler: Handler | str, call: Call, operands: list[Value]) -> tuple
     if handler.host:
         with np.errstate(all="ignore"):
             results = _tuple(handler.run(replace(call, xp=np), *operands, **attributes))
+        # JAX arrays among them are what is too large for the host, or has symbolic sizes.
+        return tuple(result if result is None or isinstance(result, jax.Array) else known(result) for result in results)
     else:
         with jax.ensure_compile_time_eval():
             operands = [

@@ -7,6 +7,7 @@ from jaxdml.onnx.nodes import (
     attention,
     control_flow,
     convolution,
+    data_dependent,
     elementwise,
     indexing,
     linear_algebra,
@@ -18,6 +19,7 @@ from jaxdml.onnx.nodes import (
     recurrent,
     reductions,
     resizing,
+    shapes,
     signal,
 )
 from jaxdml.onnx.nodes._handler import Handler, Table
@@ -27,6 +29,7 @@ TABLES: Mapping[str, tuple[Table, ...]] = {
         attention.TABLE,
         control_flow.TABLE,
         convolution.TABLE,
+        data_dependent.TABLE,
         elementwise.TABLE,
         indexing.TABLE,
         linear_algebra.TABLE,
@@ -37,6 +40,7 @@ TABLES: Mapping[str, tuple[Table, ...]] = {
         recurrent.TABLE,
         reductions.TABLE,
         resizing.TABLE,
+        shapes.TABLE,
         signal.TABLE,
     ),
     "com.microsoft": (microsoft.TABLE,),
