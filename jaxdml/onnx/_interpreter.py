@@ -21,6 +21,7 @@ from jaxdml.onnx._values import (
     channels_first,
     computed,
     is_host,
+    known,
     on_device,
 )
 from jaxdml.onnx.nodes import groups
@@ -132,6 +133,8 @@ def _ordinarily(handler: Handler, call: Call, operands: list[Value]) -> tuple[Va
     if handler.host:
         with np.errstate(all="ignore"):
             results = _tuple(handler.run(replace(call, xp=np), *operands, **attributes))
+        # JAX arrays among them are what is too large for the host, or has symbolic sizes.
+        return tuple(result if result is None or isinstance(result, jax.Array) else known(result) for result in results)
     else:
         with jax.ensure_compile_time_eval():
             operands = [

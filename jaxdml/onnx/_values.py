@@ -214,6 +214,14 @@ def is_host(value: Value) -> bool:
     return isinstance(value, np.ndarray)
 
 
+def known(value: Any) -> np.ndarray:
+    """Return what is known while tracing as an array: of objects if a size in it is symbolic, as in ``jax.export``."""
+    array = np.asarray(value)
+    if array.dtype == object and all(isinstance(size, int | np.integer) for size in array.flat):
+        return array.astype(np.int64)
+    return array
+
+
 def computed(value: Value) -> Value:
     """Return a NumPy array, a JAX array or ChannelsLast: what is pending or dequantized, as floats."""
     return value.floats() if isinstance(value, LAZY) else value
@@ -235,6 +243,8 @@ def on_device(value: Any) -> jax.Array:
     """Return a NumPy array as a JAX array; refuse 64-bit integers that JAX's 32 bits do not hold."""
     if not isinstance(value, np.ndarray):
         return value
+    if value.dtype == object:
+        return jnp.asarray(value.tolist())
     wanted = jax.dtypes.canonicalize_dtype(value.dtype)
     if wanted != value.dtype and np.issubdtype(wanted, np.integer) and value.size:
         limits = np.iinfo(wanted)

@@ -12,6 +12,7 @@ from jaxdml.onnx.nodes import (
     casting,
     control_flow,
     convolution,
+    data_dependent,
     elementwise,
     indexing,
     linear_algebra,
@@ -23,6 +24,7 @@ from jaxdml.onnx.nodes import (
     recurrent,
     reductions,
     resizing,
+    shapes,
     signal,
 )
 from jaxdml.onnx.nodes._handler import Handler, Table
@@ -35,6 +37,7 @@ TABLES: Mapping[str, tuple[Table, ...]] = {
         casting.TABLE,
         control_flow.TABLE,
         convolution.TABLE,
+        data_dependent.TABLE,
         elementwise.TABLE,
         indexing.TABLE,
         linear_algebra.TABLE,
@@ -45,6 +48,7 @@ TABLES: Mapping[str, tuple[Table, ...]] = {
         recurrent.TABLE,
         reductions.TABLE,
         resizing.TABLE,
+        shapes.TABLE,
         signal.TABLE,
     ),
     "com.microsoft": (microsoft.TABLE,),

@@ -42,7 +42,7 @@ def _unknown_type(node: Node, dtypes: Mapping[str, Any]) -> str | None:
     if node.attributes["to"] in known and node.attributes["to"] not in (types.UNDEFINED, types.STRING):
         return None
     names = dict(zip(known, types.DataType.keys(), strict=True))
-    return f"type {names.get(attributes['to'], attributes['to'])} is not supported"
+    return f"type {names.get(node.attributes['to'], node.attributes['to'])} is not supported"
 
 
 def _converted(xp: ModuleType, x: Any, dtype: Any, saturate: bool, round_mode: str) -> Any:
