@@ -22,6 +22,7 @@ class Call:
       exact: whether quantize-dequantize groups run as integer operators.
       body: runs a graph among the attributes: ``body(graph, operands)`` returns its outputs.
       note: tells the report what became of nodes: ``note(names, what)``.
+      known: tells which values of a graph must be known while tracing, by name.
     """
 
     node: Node
@@ -29,6 +30,7 @@ class Call:
     exact: bool
     body: Callable[[Graph, list[Any]], list[Any]]
     note: Callable[[tuple[str, ...], str], None]
+    known: Callable[[Graph], frozenset[str]]
 
     @property
     def outputs(self) -> tuple[bool, ...]:
@@ -52,6 +54,7 @@ class Handler:
       shape_only: positions of inputs of which only the shape is read.
       constant: positions where an initializer stays a constant instead of becoming one of the model's parameters,
         such as scales and zero points.
+      when: whether it runs a given node; an operator may have several handlers of one version.
     """
 
     since: int
@@ -62,6 +65,7 @@ class Handler:
     raw: bool = False
     shape_only: tuple[int, ...] = ()
     constant: tuple[int, ...] = ()
+    when: Callable[[Node], bool] = lambda node: True
 
     @cached_property
     def _parameters(self) -> Mapping[str, inspect.Parameter]:
