@@ -43,7 +43,7 @@ def run(graph: Graph, given: Mapping[str, Value], *, exact: bool, report: Report
         return run(inner, values | dict(zip(names, operands, strict=True)), exact=exact, report=report)
 
     for node in needed(graph):
-        call = Call(node, jnp, exact, body, report.note, must_be_known)
+        call = Call(node, jnp, exact, body, report.note)
         for name in {name for inner in node.graphs() for name in inner.captured()}:
             computed(values[name])  # Floats that are made within a traced body would not be valid after it.
         operands = [values[name] if name else None for name in node.inputs]
@@ -62,26 +62,6 @@ def needed(graph: Graph) -> tuple[Node, ...]:
             kept.append(node)
             wanted |= set(reads(node))
     return tuple(reversed(kept))
-
-
-def must_be_known(graph: Graph) -> frozenset[str]:
-    """Return the names of values that must be known while tracing: what shapes depend on, and what makes these."""
-    wanted: set[str] = set()
-    for node in reversed(needed(graph)):
-        handler = nodes.handler_of(node)
-        if not isinstance(handler, Handler):
-            continue
-        all_known = bool(wanted & set(node.outputs))
-        for position, name in enumerate(node.inputs):
-            if handler.must_be_known(position) or (all_known and position not in handler.shape_only):
-                wanted.add(name)
-        for inner in node.graphs():
-            known = must_be_known(inner)
-            wanted |= known & inner.captured()
-            wanted |= {name for name, value in zip(node.inputs, inner.inputs, strict=False) if value.name in known}
-            if all_known:
-                wanted |= inner.captured()
-    return frozenset(wanted)
 
 
 @contextmanager

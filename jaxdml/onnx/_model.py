@@ -11,8 +11,8 @@ import numpy as np
 
 from jaxdml._base import errors
 from jaxdml.onnx import nodes
-from jaxdml.onnx._graph import Graph, TensorType
-from jaxdml.onnx._interpreter import Report, must_be_known, needed, run
+from jaxdml.onnx._graph import Graph, Node, TensorType, reads
+from jaxdml.onnx._interpreter import Report, needed, run
 from jaxdml.onnx._values import channels_first, on_device
 from jaxdml.onnx.nodes._handler import Handler
 
@@ -178,6 +178,26 @@ def _array(result: Any) -> jax.Array:
 def _declared(value: TensorType) -> jax.ShapeDtypeStruct:
     shape = tuple(size if isinstance(size, int) else 1 for size in value.shape or ())
     return jax.ShapeDtypeStruct(shape, jax.dtypes.canonicalize_dtype(value.dtype or np.float32))
+
+
+def must_be_known(graph: Graph) -> frozenset[str]:
+    """Return the names of values that must be known while tracing: what shapes depend on, and what makes these."""
+    wanted: set[str] = set()
+    for node in reversed(needed(graph)):
+        handler = nodes.handler_of(node)
+        if not isinstance(handler, Handler):
+            continue
+        all_known = bool(wanted & set(node.outputs))
+        for position, name in enumerate(node.inputs):
+            if handler.must_be_known(position) or (all_known and position not in handler.shape_only):
+                wanted.add(name)
+        for inner in node.graphs():
+            known = must_be_known(inner)
+            wanted |= known & inner.captured()
+            wanted |= {name for name, value in zip(node.inputs, inner.inputs, strict=False) if value.name in known}
+            if all_known:
+                wanted |= inner.captured()
+    return frozenset(wanted)
 
 
 def parameters(graph: Graph) -> frozenset[str]:

@@ -22,7 +22,6 @@ class Call:
       exact: whether quantize-dequantize groups run as integer operators.
       body: runs a graph among the attributes: ``body(graph, operands)`` returns its outputs.
       note: tells the report what became of nodes: ``note(names, what)``.
-      known: tells which values of a graph must be known while tracing, by name.
     """
 
     node: Node
@@ -30,7 +29,6 @@ class Call:
     exact: bool
     body: Callable[[Graph, list[Any]], list[Any]]
     note: Callable[[tuple[str, ...], str], None]
-    known: Callable[[Graph], frozenset[str]]
 
     @property
     def outputs(self) -> tuple[bool, ...]:

@@ -44,14 +44,14 @@ def loop(call: Call, M: Value = None, cond: Value = None, *carried: Value, body:
     if (count is not None and count <= 0) or (is_host(cond) and not cond.item()):
         return _never(call, body, carried)
     settled = is_host(cond) and (M is None or count is not None)
-    if settled and call.known(body) & {value.name for value in body.inputs}:
-        return _written_out(call, body, count, carried)
-    steady, alike = _probe(call, body, carried)
-    if settled and steady and alike and count is not None and count > FEW:
+    if settled and count is not None and count <= FEW:
+        return _written_out(call, body, M, carried)
+    steady, alike = _probe(call, body, carried, settled)
+    if settled and steady and alike and count is not None:
         return _scanned(call, body, count, carried)
     if settled and (steady or scans or not alike):
-        return _written_out(call, body, count, carried)
-    if scans or not alike:
+        return _written_out(call, body, M, carried)
+    if scans:
         raise _unknown(call)
     return _while(call, body, M, cond, carried)
 
@@ -70,8 +70,11 @@ def _step(call: Call, body: Graph, number: Any, goes_on: Value, carried: Sequenc
     return call.body(body, [*first, *carried])
 
 
-def _probe(call: Call, body: Graph, carried: Sequence[Value]) -> tuple[bool, bool]:
-    """Say whether a body's condition is always true, and whether carried values keep their shapes and dtypes."""
+def _probe(call: Call, body: Graph, carried: Sequence[Value], settled: bool) -> tuple[bool, bool]:
+    """Say whether a body's condition is always true, and whether carried values keep their shapes and dtypes.
+
+    Both are false for a body that has to know what it gets while it is traced, and can: it is written out.
+    """
     known = []
 
     def step(number: Any, operands: list[Any]) -> list[Any]:
@@ -80,7 +83,12 @@ def _probe(call: Call, body: Graph, carried: Sequence[Value]) -> tuple[bool, boo
         return _arrays(results[: len(carried)])
 
     start = _arrays(carried)
-    results = jax.eval_shape(step, _number(0), start)
+    try:
+        results = jax.eval_shape(step, _number(0), start)
+    except NotImplementedError:
+        if not settled:
+            raise
+        return False, False
     return known[0], _kinds(start) == _kinds(results)
 
 
@@ -98,12 +106,14 @@ def _never(call: Call, body: Graph, carried: Sequence[Value]) -> tuple[Value, ..
     return *operands, *(np.zeros((0, *output.shape), output.dtype) for output in jax.eval_shape(scans))
 
 
-def _written_out(call: Call, body: Graph, count: int | None, carried: Sequence[Value]) -> tuple[Value, ...]:
+def _written_out(call: Call, body: Graph, M: Value, carried: Sequence[Value]) -> tuple[Value, ...]:
     number, condition, values = 0, np.asarray(True), list(carried)
     scans: list[list[Value]] = []
-    while count is None or number < count:
-        if not is_host(condition):
+    while M is None or number < M.item():
+        if not is_host(condition) and any(scans):
             raise _unknown(call)
+        if not is_host(condition):
+            return _while(call, body, M, condition, values, number)
         if not condition.item():
             break
         if number == MANY:
@@ -133,7 +143,9 @@ def _scanned(call: Call, body: Graph, count: int, carried: Sequence[Value]) -> t
     return *last, *scans
 
 
-def _while(call: Call, body: Graph, M: Value, cond: Value, carried: Sequence[Value]) -> tuple[Value, ...]:
+def _while(
+    call: Call, body: Graph, M: Value, cond: Value, carried: Sequence[Value], number: int = 0
+) -> tuple[Value, ...]:
     start = _arrays(carried)
     most = None if M is None else _scalar(on_device(M))
 
@@ -144,9 +156,12 @@ def _while(call: Call, body: Graph, M: Value, cond: Value, carried: Sequence[Val
     def step(state: tuple[Any, Any, list[Any]]) -> tuple[Any, Any, list[Any]]:
         number, condition, operands = state
         condition, *results = _arrays(_step(call, body, number, condition, operands))
+        if _kinds(results) != _kinds(start):
+            rule = f"{call.node} carries {_listed(start)} in and {_listed(results)} out"
+            raise NotImplementedError(f"{rule}; they must be alike where the condition is traced.")
         return number + 1, _scalar(condition), _like(results, start)
 
-    return tuple(lax.while_loop(goes_on, step, (_number(0), _scalar(on_device(cond)), start))[2])
+    return tuple(lax.while_loop(goes_on, step, (_number(number), _scalar(on_device(cond)), start))[2])
 
 
 def scan(
