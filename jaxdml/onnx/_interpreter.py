@@ -56,6 +56,8 @@ def run(graph: Graph, given: Mapping[str, Value], *, exact: bool, report: Report
 
     for node in needed(graph):
         call = Call(node, jnp, exact, body, report.note)
+        for name in {name for inner in node.graphs() for name in inner.captured()}:
+            computed(values[name])  # Floats that are made within a traced body would not be valid after it.
         operands = [values[name] if name else None for name in node.inputs]
         with _named(node):
             results = _compute(nodes.handler_of(node), call, operands)

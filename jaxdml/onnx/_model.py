@@ -190,7 +190,9 @@ def must_be_known(graph: Graph) -> frozenset[str]:
             if handler.must_be_known(position) or (all_known and position not in handler.shape_only):
                 wanted.add(name)
         for inner in node.graphs():
-            wanted |= must_be_known(inner) & inner.captured()
+            known = must_be_known(inner)
+            wanted |= known & inner.captured()
+            wanted |= {name for name, value in zip(node.inputs, inner.inputs, strict=False) if value.name in known}
             if all_known:
                 wanted |= inner.captured()
     return frozenset(wanted)

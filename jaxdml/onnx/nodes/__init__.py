@@ -73,7 +73,7 @@ def handler_of(node: Node, dtypes: Mapping[str, Any] = MappingProxyType({})) -> 
     handlers = OPERATORS.get((node.domain, node.op_type))
     if not handlers:
         return "there is no such operator here"
-    handler = next((handler for handler in handlers if handler.since <= node.opset), None)
+    handler = next((handler for handler in handlers if handler.since <= node.opset and handler.when(node)), None)
     if handler is None:
         return f"version {node.opset} is older than version {handlers[-1].since}, the oldest that is supported"
     return handler.objection(node, dtypes) or handler

@@ -52,6 +52,7 @@ class Handler:
         such as scales and zero points.
       refuses: says why a node cannot be run, or None, from the node and the dtypes of the values that are known when a
         model is loaded: inputs and constants.
+      when: whether it runs a given node; an operator may have several handlers of one version.
     """
 
     since: int
@@ -63,6 +64,7 @@ class Handler:
     shape_only: tuple[int, ...] = ()
     constant: tuple[int, ...] = ()
     refuses: Callable[[Node, Mapping[str, Any]], str | None] | None = None
+    when: Callable[[Node], bool] = lambda node: True
 
     @cached_property
     def _parameters(self) -> Mapping[str, inspect.Parameter]:

@@ -1,5 +1,150 @@
-"""TODO."""
+"""Attention and rotary embeddings."""
 
-from jaxdml.onnx.nodes._handler import Table
+from typing import Any
 
-TABLE: Table = {}
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx
+from jax import lax
+
+import jaxdml
+from jaxdml.onnx.nodes._handler import Call, Handler, Table
+
+EXACTLY = lax.Precision.HIGHEST
+PADDED_SINCE = 24
+"""From this version on a mask may have fewer columns than there are keys."""
+
+
+def attention(
+    call: Call,
+    Q: Any,
+    K: Any,
+    V: Any,
+    attn_mask: Any = None,
+    past_key: Any = None,
+    past_value: Any = None,
+    nonpad_kv_seqlen: Any = None,
+    *,
+    is_causal: int = 0,
+    kv_num_heads: int = 0,
+    left_window_size: int = -1,
+    q_num_heads: int = 0,
+    qk_matmul_output_mode: int = 0,
+    right_window_size: int = -1,
+    scale: float | None = None,
+    softcap: float = 0.0,
+    softmax_precision: int | None = None,
+) -> tuple[Any, ...]:
+    """Compute softmax(Q K^T) V; a row that may see no key is 0."""
+    packed = Q.ndim == 3
+    if packed:
+        Q, K, V = (
+            split_heads(value, heads) for value, heads in ((Q, q_num_heads), (K, kv_num_heads), (V, kv_num_heads))
+        )
+    if past_key is not None:
+        K, V = jnp.concatenate((past_key, K), axis=2), jnp.concatenate((past_value, V), axis=2)
+    raw = scores(Q, K, Q.shape[-1] ** -0.5 if scale is None else scale)
+    capped = softcap * jnp.tanh(raw / softcap) if softcap else raw
+    offset: Any = 0 if past_key is None else past_key.shape[2]
+    if nonpad_kv_seqlen is not None:
+        nonpad_kv_seqlen = nonpad_kv_seqlen.reshape(-1, 1, 1, 1)
+        offset = nonpad_kv_seqlen - Q.shape[2]
+    if attn_mask is not None and call.node.opset >= PADDED_SINCE:
+        attn_mask = _padded(attn_mask, K.shape[2])
+    right = min((size for size in (right_window_size, 0 if is_causal else -1) if size >= 0), default=-1)
+    bias = _bias(raw, attn_mask, offset, left_window_size, right, nonpad_kv_seqlen)
+    biased = capped + bias
+    probabilities = _softmax(biased, bias, softmax_precision).astype(Q.dtype)
+    grouped = probabilities.reshape(Q.shape[0], K.shape[1], -1, Q.shape[2], K.shape[2])
+    Y = jnp.einsum("bhgqk,bhkv->bhgqv", grouped, V, precision=EXACTLY).astype(Q.dtype)
+    Y = Y.reshape(*Q.shape[:3], V.shape[-1])
+    return merge_heads(Y) if packed else Y, K, V, (raw, capped, biased, probabilities)[qk_matmul_output_mode]
+
+
+def split_heads(value: Any, heads: int) -> Any:
+    """Bring [batch, length, heads * size] to [batch, heads, length, size]."""
+    batch, length, width = value.shape
+    return value.reshape(batch, length, heads, width // heads).transpose(0, 2, 1, 3)
+
+
+def merge_heads(value: Any) -> Any:
+    """Bring [batch, heads, length, size] to [batch, length, heads * size]."""
+    batch, heads, length, size = value.shape
+    return value.transpose(0, 2, 1, 3).reshape(batch, length, heads * size)
+
+
+def scores(Q: Any, K: Any, scale: float) -> Any:
+    """Multiply queries with keys; consecutive query heads share a key head."""
+    root = np.sqrt(scale).astype(Q.dtype)
+    grouped = Q.reshape(Q.shape[0], K.shape[1], -1, *Q.shape[2:])
+    products = jnp.einsum("bhgqd,bhkd->bhgqk", grouped * root, K * root, precision=EXACTLY)
+    return products.reshape(*Q.shape[:3], K.shape[2])
+
+
+def _padded(mask: Any, length: Any) -> Any:
+    missing = length - mask.shape[-1]
+    fill = False if mask.dtype == jnp.bool_ else -np.inf
+    return jnp.pad(mask, [(0, 0)] * (mask.ndim - 1) + [(0, missing)], constant_values=fill)
+
+
+def _bias(raw: Any, mask: Any, offset: Any, left: int, right: int, valid: Any) -> Any:
+    """Return what is added to the scores: -inf where a key may not be seen."""
+    rows = jnp.arange(raw.shape[-2]).reshape(-1, 1) + offset
+    columns = jnp.arange(raw.shape[-1])
+    bias = jnp.zeros(raw.shape[-2:], raw.dtype)
+    allowed = [
+        *([rows - columns <= left] if left >= 0 else ()),
+        *([columns - rows <= right] if right >= 0 else ()),
+        *([columns < valid] if valid is not None else ()),
+    ]
+    if mask is not None and mask.dtype == jnp.bool_:
+        allowed.append(mask)
+    elif mask is not None:
+        bias = bias + mask.astype(raw.dtype)
+    for condition in allowed:
+        bias = jnp.where(condition, bias, -jnp.inf)
+    return bias
+
+
+def _softmax(biased: Any, bias: Any, precision: int | None) -> Any:
+    """Normalize rows. Rows without a key are 0, and so are their derivatives."""
+    dtype = biased.dtype if precision is None else onnx.helper.tensor_dtype_to_np_dtype(precision)
+    hidden = jnp.all(bias == -jnp.inf, axis=-1, keepdims=True)
+    biased = jnp.where(hidden, 0, biased).astype(dtype)
+    largest = lax.stop_gradient(jnp.max(biased, axis=-1, keepdims=True, initial=-jnp.inf))
+    powers = jnp.exp(biased - largest)
+    return jnp.where(hidden, 0, powers / jnp.sum(powers, axis=-1, keepdims=True))
+
+
+def rotary_embedding(
+    call: Call,
+    X: Any,
+    cos_cache: Any,
+    sin_cache: Any,
+    position_ids: Any = None,
+    *,
+    interleaved: int = 0,
+    num_heads: int = 0,
+    rotary_embedding_dim: int = 0,
+) -> jax.Array:
+    """Rotate pairs of the first elements of each head by angles that depend on the position."""
+    heads = split_heads(X, num_heads) if X.ndim == 3 else X
+    size = rotary_embedding_dim or heads.shape[-1]
+    cos, sin = (
+        (cache if position_ids is None else jaxdml.gather(cache, position_ids, axis=0))[:, None]
+        for cache in (cos_cache, sin_cache)
+    )
+    turned, rest = heads[..., :size], heads[..., size:]
+    pairs = turned.reshape(*turned.shape[:-1], -1, 2) if interleaved else turned.reshape(*turned.shape[:-1], 2, -1)
+    axis = -1 if interleaved else -2
+    first, second = (lax.index_in_dim(pairs, index, pairs.ndim + axis, keepdims=False) for index in (0, 1))
+    rotated = jnp.stack((cos * first - sin * second, sin * first + cos * second), axis=axis).reshape(turned.shape)
+    Y = jnp.concatenate((rotated, rest), axis=-1)
+    return merge_heads(Y) if X.ndim == 3 else Y
+
+
+TABLE: Table = {
+    "Attention": (Handler(23, attention),),
+    "RotaryEmbedding": (Handler(23, rotary_embedding),),
+}

@@ -1,5 +1,241 @@
-"""TODO."""
+"""If, Loop and Scan."""
 
-from jaxdml.onnx.nodes._handler import Handler, Table
+from collections.abc import Sequence
+from typing import Any
 
-TABLE: Table = {}
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxdml.onnx._graph import Graph, Node
+from jaxdml.onnx._values import Value, channels_first, is_host, on_device
+from jaxdml.onnx.nodes._handler import Call, Handler, Table
+
+FEW = 16
+"""A loop of so many steps is written out; values that are known while tracing stay known."""
+
+MANY = 1024
+"""So many steps are written out at most, where a loop has to be."""
+
+ENDLESS = 2**31 - 1
+"""From this trip count on only the condition ends a loop."""
+
+
+def if_(call: Call, cond: Value, *, then_branch: Graph, else_branch: Graph) -> tuple[Value, ...]:
+    """Run one of two graphs."""
+    if is_host(cond):
+        return tuple(call.body(then_branch if cond.item() else else_branch, []))
+    branches = [lambda graph=graph: _arrays(call.body(graph, [])) for graph in (then_branch, else_branch)]
+    shapes = [jax.eval_shape(branch) for branch in branches]
+    if _kinds(shapes[0]) != _kinds(shapes[1]):
+        rule = f"{call.node}: its branches return {_listed(shapes[0])} and {_listed(shapes[1])}"
+        raise NotImplementedError(f"{rule}; they must be alike where the condition is traced.")
+    return tuple(lax.cond(_scalar(cond), *branches))
+
+
+def loop(call: Call, M: Value = None, cond: Value = None, *carried: Value, body: Graph) -> tuple[Value, ...]:
+    """Run a graph again and again: written out, as a scan, or as a while loop without scan outputs."""
+    scans = len(body.outputs) - 1 - len(carried)
+    count = int(M.item()) if is_host(M) else None
+    if count is not None and count >= ENDLESS:
+        M = count = None
+    cond = np.asarray(True) if cond is None else cond
+    if (count is not None and count <= 0) or (is_host(cond) and not cond.item()):
+        return _never(call, body, carried)
+    settled = is_host(cond) and (M is None or count is not None)
+    if settled and count is not None and count <= FEW:
+        return _written_out(call, body, M, carried)
+    steady, alike = _probe(call, body, carried, settled)
+    if settled and steady and alike and count is not None:
+        return _scanned(call, body, count, carried)
+    if settled and (steady or scans or not alike):
+        return _written_out(call, body, M, carried)
+    if scans:
+        raise _unknown(call)
+    return _while(call, body, M, cond, carried)
+
+
+def _unknown(call: Call) -> NotImplementedError:
+    rule = f"{call.node}: how often it runs depends on traced values"
+    return NotImplementedError(f"{rule}. It must be known while tracing, since shapes depend on it.")
+
+
+def _step(call: Call, body: Graph, number: Any, goes_on: Value, carried: Sequence[Value]) -> list[Value]:
+    """Run a body once. It may declare its first two inputs with one dimension."""
+    first = [
+        value.reshape((1,) * len(declared.shape or ()))
+        for value, declared in zip((number, goes_on), body.inputs, strict=False)
+    ]
+    return call.body(body, [*first, *carried])
+
+
+def _probe(call: Call, body: Graph, carried: Sequence[Value], settled: bool) -> tuple[bool, bool]:
+    """Say whether a body's condition is always true, and whether carried values keep their shapes and dtypes.
+
+    Both are false for a body that has to know what it gets while it is traced, and can: it is written out.
+    """
+    known = []
+
+    def step(number: Any, operands: list[Any]) -> list[Any]:
+        condition, *results = _step(call, body, number, np.asarray(True), operands)
+        known.append(is_host(condition) and bool(condition.item()))
+        return _arrays(results[: len(carried)])
+
+    start = _arrays(carried)
+    try:
+        results = jax.eval_shape(step, _number(0), start)
+    except NotImplementedError:
+        if not settled:
+            raise
+        return False, False
+    return known[0], _kinds(start) == _kinds(results)
+
+
+def _number(value: int) -> jax.Array:
+    return jnp.asarray(value, jax.dtypes.canonicalize_dtype(np.int64))
+
+
+def _never(call: Call, body: Graph, carried: Sequence[Value]) -> tuple[Value, ...]:
+    """Return what a loop without a step does: empty scan outputs, in the shape of one step."""
+    operands = [value if is_host(value) else on_device(channels_first(value)) for value in carried]
+
+    def scans() -> list[Any]:
+        return _arrays(_step(call, body, np.asarray(0), np.asarray(True), operands)[1 + len(carried) :])
+
+    return *operands, *(np.zeros((0, *output.shape), output.dtype) for output in jax.eval_shape(scans))
+
+
+def _written_out(call: Call, body: Graph, M: Value, carried: Sequence[Value]) -> tuple[Value, ...]:
+    number, condition, values = 0, np.asarray(True), list(carried)
+    scans: list[list[Value]] = []
+    while M is None or number < M.item():
+        if not is_host(condition) and any(scans):
+            raise _unknown(call)
+        if not is_host(condition):
+            return _while(call, body, M, condition, values, number)
+        if not condition.item():
+            break
+        if number == MANY:
+            rule = f"{call.node} has to be written out while tracing"
+            raise NotImplementedError(f"{rule}, and runs more than {MANY} times.")
+        condition, *results = _step(call, body, np.asarray(number), condition, values)
+        values = results[: len(carried)]
+        scans.append(results[len(carried) :])
+        number += 1
+    return *values, *(_stacked(each) for each in zip(*scans, strict=True))
+
+
+def _stacked(values: Sequence[Value]) -> Value:
+    if all(is_host(value) for value in values):
+        return np.stack(values)
+    return jnp.stack(_arrays(values))
+
+
+def _scanned(call: Call, body: Graph, count: int, carried: Sequence[Value]) -> tuple[Value, ...]:
+    start = _arrays(carried)
+
+    def step(operands: list[Any], number: Any) -> tuple[list[Any], list[Any]]:
+        results = _arrays(_step(call, body, number, np.asarray(True), operands)[1:])
+        return _like(results[: len(start)], start), results[len(start) :]
+
+    last, scans = lax.scan(step, start, jnp.arange(count, dtype=_number(0).dtype))
+    return *last, *scans
+
+
+def _while(
+    call: Call, body: Graph, M: Value, cond: Value, carried: Sequence[Value], number: int = 0
+) -> tuple[Value, ...]:
+    start = _arrays(carried)
+    most = None if M is None else _scalar(on_device(M))
+
+    def goes_on(state: tuple[Any, Any, list[Any]]) -> Any:
+        number, condition, _ = state
+        return condition if most is None else condition & (number < most)
+
+    def step(state: tuple[Any, Any, list[Any]]) -> tuple[Any, Any, list[Any]]:
+        number, condition, operands = state
+        condition, *results = _arrays(_step(call, body, number, condition, operands))
+        if _kinds(results) != _kinds(start):
+            rule = f"{call.node} carries {_listed(start)} in and {_listed(results)} out"
+            raise NotImplementedError(f"{rule}; they must be alike where the condition is traced.")
+        return number + 1, _scalar(condition), _like(results, start)
+
+    return tuple(lax.while_loop(goes_on, step, (_number(number), _scalar(on_device(cond)), start))[2])
+
+
+def scan(
+    call: Call,
+    *operands: Value,
+    body: Graph,
+    num_scan_inputs: int,
+    scan_input_axes: Sequence[int] = (),
+    scan_input_directions: Sequence[int] = (),
+    scan_output_axes: Sequence[int] = (),
+    scan_output_directions: Sequence[int] = (),
+) -> tuple[Value, ...]:
+    """Run a graph for each slice of its operands, and stack what it returns."""
+    arrays = _arrays(operands)
+    states = len(operands) - num_scan_inputs
+    start, sequences = arrays[:states], arrays[states:]
+    outputs = len(body.outputs) - states
+    turned = [
+        lax.rev(moved, (0,)) if backwards else moved
+        for sequence, axis, backwards in _each(sequences, scan_input_axes, scan_input_directions)
+        for moved in [jnp.moveaxis(sequence, axis, 0)]
+    ]
+
+    def step(state: list[Any], slices: list[Any]) -> tuple[list[Any], list[Any]]:
+        results = _arrays(call.body(body, [*state, *slices]))
+        return _like(results[:states], start), results[states:]
+
+    last, stacked = lax.scan(step, start, turned)
+    return *last, *(
+        jnp.moveaxis(lax.rev(output, (0,)) if backwards else output, 0, axis)
+        for output, axis, backwards in _each(stacked[:outputs], scan_output_axes, scan_output_directions)
+    )
+
+
+def _each(values: Sequence[Any], axes: Sequence[int], directions: Sequence[int]) -> list[tuple[Any, int, int]]:
+    count = len(values)
+    return list(zip(values, axes or (0,) * count, directions or (0,) * count, strict=True))
+
+
+def _arrays(values: Sequence[Value]) -> list[Any]:
+    """Bring values to what JAX's control flow takes."""
+    return [on_device(channels_first(value)) for value in values]
+
+
+def _like(results: Sequence[Any], start: Sequence[Any]) -> list[Any]:
+    """Drop weak types."""
+    return [lax.convert_element_type(result, first.dtype) for result, first in zip(results, start, strict=True)]
+
+
+def _scalar(value: Any) -> Any:
+    return value.reshape(())
+
+
+def _kinds(values: Sequence[Any]) -> list[Any]:
+    return [(value.shape, value.dtype) for value in values]
+
+
+def _listed(values: Sequence[Any]) -> str:
+    return ", ".join(f"{value.dtype}{list(value.shape)}" for value in values)
+
+
+def _stacks(node: Node) -> bool:
+    """Whether a Loop has scan outputs, so that its trip count is one of their sizes."""
+    return any(len(body.outputs) - 1 > len(body.inputs) - 2 for body in node.graphs())
+
+
+def _branches_differ(node: Node) -> bool:
+    """Whether the branches of an If declare other shapes."""
+    shapes = [[value.shape for value in graph.outputs] for graph in node.graphs()]
+    return any(None not in pair and len(set(pair)) > 1 for pair in zip(*shapes, strict=False))
+
+
+TABLE: Table = {
+    "If": (Handler(1, if_, raw=True, static=(0,), when=_branches_differ), Handler(1, if_, raw=True)),
+    "Loop": (Handler(1, loop, raw=True, static=(0,), when=_stacks), Handler(1, loop, raw=True)),
+    "Scan": (Handler(9, scan, raw=True),),
+}
