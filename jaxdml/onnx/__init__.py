@@ -70,8 +70,6 @@ def _refuse_unsupported(graph: Graph) -> None:
     reasons = [(node, reason) for node in graph.walk() if isinstance(reason := nodes.handler_of(node), str)]
     if not reasons:
         return
-    lines = [
-        f"{node}, domain '{node.domain or 'ai.onnx'}', opset {node.opset}: {reason}." for node, reason in reasons
-    ]
+    lines = [f"{node}, domain '{node.domain or 'ai.onnx'}', opset {node.opset}: {reason}." for node, reason in reasons]
     kinds = ", ".join(f"{kind} ({count})" for kind, count in Counter(node.kind for node, _ in reasons).items())
     raise unsupported(f"{len(reasons)} nodes are not supported: {kinds}.", *listed(lines))

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from jaxdml.onnx._errors import unsupported
+from jaxdml.onnx._errors import must_be_text, unsupported
 
 KEYS = ("location", "offset", "length", "checksum", "basepath")
 
@@ -126,6 +126,7 @@ def _must_be_file(status: os.stat_result, part: str, location: str, what: str) -
 
 
 def _entries(tensor: onnx.TensorProto, what: str) -> Mapping[str, str]:
+    must_be_text(*(text for entry in tensor.external_data for text in (entry.key, entry.value)))
     entries = {entry.key: entry.value for entry in tensor.external_data}
     unknown = sorted(set(entries) - set(KEYS))
     if unknown or len(entries) != len(tensor.external_data) or "location" not in entries:

@@ -9,7 +9,7 @@ import onnx
 import onnx.inliner
 
 from jaxdml._base import errors
-from jaxdml.onnx._errors import unsupported
+from jaxdml.onnx._errors import must_be_text, unsupported
 from jaxdml.onnx._external import Folder
 from jaxdml.onnx._graph import DOMAINS, Graph
 from jaxdml.onnx._reader import Function, Reader
@@ -57,6 +57,7 @@ def graph_of(model: onnx.ModelProto, folder: Path | None) -> Graph:
 def _functions(model: onnx.ModelProto) -> Mapping[tuple[str, str, str], Function]:
     found: dict[tuple[str, str, str], Function] = {}
     for proto in model.functions:
+        must_be_text(proto.name, proto.domain, proto.overload, *proto.input, *proto.output)
         domain = DOMAINS.get(proto.domain, proto.domain)
         what = f"the model's function '{proto.name}' of domain '{domain or 'ai.onnx'}'"
         key = domain, proto.name, proto.overload
@@ -75,6 +76,7 @@ def _opsets(imports: Any, what: str) -> Mapping[str, int]:
     """Return the version of each domain; no node need be of a domain that is imported."""
     found: dict[str, int] = {}
     for entry in imports:
+        must_be_text(entry.domain)
         domain = DOMAINS.get(entry.domain, entry.domain)
         if found.setdefault(domain, entry.version) != entry.version:
             rule = f"{what} imports domain '{domain or 'ai.onnx'}' in versions {found[domain]} and {entry.version}."

@@ -154,9 +154,7 @@ class Model:
             value.name: given for value, given in zip(self.inputs, values, strict=True) if value.name not in known
         }
         jax.eval_shape(lambda params, given: self._run(params | given | known, report), dict(self.params), traced)
-        lines = [
-            (node.name, node.kind, report.notes.get(node.name, "as it is written")) for node in needed(self.graph)
-        ]
+        lines = [(node.name, node.kind, report.notes.get(node.name, "as it is written")) for node in needed(self.graph)]
         return _columns(("node", "operator", "runs as"), lines)
 
     def __str__(self) -> str:
@@ -214,7 +212,9 @@ def parameters(graph: Graph) -> frozenset[str]:
     return frozenset(
         name
         for name, array in graph.constants.items()
-        if name not in kept and array.ndim and (jnp.issubdtype(array.dtype, jnp.floating) or array.dtype.itemsize == 1)
+        if name not in kept
+        and array.ndim
+        and (jnp.issubdtype(array.dtype, jnp.floating) or array.dtype.itemsize == 1)
         and array.dtype != np.bool_
     )
 
@@ -249,10 +249,14 @@ def checked(wanted: Sequence[TensorType], inputs: Sequence[Any]) -> tuple[Any, .
         rule = f"{len(inputs)} inputs are given; the model takes {len(wanted)}."
         raise TypeError(errors.compose("onnx.Model", rule, _all(wanted), "Give one array for each."))
     sizes: dict[str, Any] = {}
-    arrays = tuple(value if hasattr(value, "dtype") and hasattr(value, "shape") else np.asarray(value) for value in inputs)
+    arrays = tuple(
+        value if hasattr(value, "dtype") and hasattr(value, "shape") else np.asarray(value) for value in inputs
+    )
     for value, array in zip(wanted, arrays, strict=True):
         operands = {value.name: array}
-        if value.dtype is not None and jax.dtypes.canonicalize_dtype(array.dtype) != jax.dtypes.canonicalize_dtype(value.dtype):
+        if value.dtype is not None and jax.dtypes.canonicalize_dtype(array.dtype) != jax.dtypes.canonicalize_dtype(
+            value.dtype
+        ):
             rule = f"input '{value.name}' must be {value.dtype}, not {array.dtype}."
             raise TypeError(errors.message("onnx.Model", rule, operands, f"Convert it to {value.dtype}."))
         if value.shape is None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 
-from jaxdml.onnx._errors import unsupported
+from jaxdml.onnx._errors import must_be_text, unsupported
 from jaxdml.onnx._external import Folder
 from jaxdml.onnx._graph import DOMAINS, Graph, Node, TensorType
 from jaxdml.onnx._schemas import constant_of, importing, misused, plain, type_of
@@ -85,6 +85,7 @@ class Reader:
         self._functions = functions
         self._size = size
         self._labels: set[str] = set()
+        self._names: set[str] = set()
         self._count = 0
         self._fresh = 0
 
@@ -104,6 +105,7 @@ class Reader:
         if proto.sparse_initializer:
             raise unsupported("sparse initializers are not supported.", "Store them as dense ones.")
         initializers = {tensor.name for tensor in proto.initializer}
+        must_be_text(*initializers)
         made = (name for node in proto.node for name in node.output if name)
         defined = frozenset([*(value.name for value in proto.input), *initializers, *made])
         names = ChainMap[str, str]({}, *(outer.names.maps if isinstance(outer.names, ChainMap) else [outer.names]))
@@ -132,16 +134,17 @@ class Reader:
         own = scope.names.maps[0] if isinstance(scope.names, ChainMap) else scope.names
         if name in own:
             raise unsupported(f"{what} makes '{name}', which exists already.", "Every value needs a name of its own.")
-        taken = scope.prefix or any(name in defined for defined in scope.defined[1:])
+        taken = scope.prefix or name in self._names or any(name in defined for defined in scope.defined[1:])
         own[name] = scope.targets.get(name) or (self._new(scope.prefix + name, scope) if taken else name)
         return own[name]
 
     def _new(self, name: str, scope: _Scope) -> str:
-        while True:
+        new = name
+        while new in self._names or any(new in defined for defined in scope.defined):
             self._fresh += 1
             new = f"{name} #{self._fresh}"
-            if not any(new in defined for defined in scope.defined):
-                return new
+        self._names.add(new)
+        return new
 
     def _read(self, name: str, scope: _Scope, what: str) -> str:
         if not name:
@@ -163,6 +166,7 @@ class Reader:
 
     def _nodes(self, protos: Iterable[onnx.NodeProto], scope: _Scope, parts: _Parts) -> None:
         for proto in protos:
+            must_be_text(proto.op_type, proto.domain, proto.name, proto.overload, *proto.input, *proto.output)
             self._count += 1
             if self._count > MAX_NODES:
                 raise unsupported(f"the model has more than {MAX_NODES} nodes, its functions expanded.")
@@ -214,12 +218,23 @@ class Reader:
             rule = f"node '{label}' calls {what} with {len(inputs)} inputs and {len(proto.output)} outputs"
             raise unsupported(f"{rule}; it has {len(called.input)} and {len(called.output)}.")
         names = dict.fromkeys(called.input, "") | dict(zip(called.input, inputs, strict=False))
-        wanted = [(own, self._define(name, scope, f"node '{label}'")) for own, name in zip(called.output, proto.output, strict=False) if name]
+        wanted = [
+            (own, self._define(name, scope, f"node '{label}'"))
+            for own, name in zip(called.output, proto.output, strict=False)
+            if name
+        ]
         targets = {own: name for own, name in wanted if own not in names}
         defaults = self._attributes(called.attribute_proto, _Scope({}, (), opsets), what)
         defined = frozenset(name for node in called.node for name in node.output if name)
         inner = _Scope(
-            names, (defined, *scope.defined), opsets, defaults | attributes, targets, (*scope.calls, what), f"{label}/", scope.depth
+            names,
+            (defined, *scope.defined),
+            opsets,
+            defaults | attributes,
+            targets,
+            (*scope.calls, what),
+            f"{label}/",
+            scope.depth,
         )
         self._nodes(called.node, inner, parts)
         for own, name in wanted:
@@ -229,11 +244,10 @@ class Reader:
                 copy = f"{label}/{own}"
                 parts.nodes.append(Node("Identity", "", opset, self._label(copy), (inner.names[own],), (name,), {}))
 
-    def _attributes(
-        self, protos: Iterable[onnx.AttributeProto], scope: _Scope, what: str
-    ) -> dict[str, _Attribute]:
+    def _attributes(self, protos: Iterable[onnx.AttributeProto], scope: _Scope, what: str) -> dict[str, _Attribute]:
         found: dict[str, _Attribute] = {}
         for proto in protos:
+            must_be_text(proto.name, proto.ref_attr_name)
             if proto.name in found:
                 raise unsupported(f"{what} has attribute '{proto.name}' twice.")
             if not proto.ref_attr_name:

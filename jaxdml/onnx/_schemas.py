@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from jaxdml.onnx._errors import unsupported
+from jaxdml.onnx._errors import must_be_text, unsupported
 from jaxdml.onnx._graph import TensorType
 from jaxdml.onnx._tensors import MOST_BYTES, MOST_DIMENSIONS, dtype_of
 
@@ -23,6 +23,8 @@ def importing(domain: str, opsets: Mapping[str, int], what: str) -> int:
     if opset is None:
         rule = f"{what} is of domain '{domain or 'ai.onnx'}', of which no version is imported."
         raise unsupported(rule, f"Imported: {', '.join(repr(name or 'ai.onnx') for name in opsets) or 'nothing'}.")
+    if not 0 < opset < 2**31:
+        raise unsupported(f"{what} is of domain '{domain or 'ai.onnx'}' in version {opset}.", "The file may be broken.")
     newest = onnx.defs.onnx_opset_version()
     if domain == "" and not OLDEST_OPSET <= opset <= newest:
         rule = f"the model's opset is {opset}; {OLDEST_OPSET} to {newest} are supported with onnx {onnx.__version__}."
@@ -83,6 +85,7 @@ def constant_of(attributes: Mapping[str, Any], what: str) -> np.ndarray:
 
 def type_of(value: onnx.ValueInfoProto) -> TensorType:
     """Return what a graph declares of an input or output."""
+    must_be_text(value.name)
     kind = value.type.WhichOneof("value")
     if kind is None:
         return TensorType(value.name, None, None)
@@ -93,6 +96,7 @@ def type_of(value: onnx.ValueInfoProto) -> TensorType:
     dtype = dtype_of(tensor.elem_type, what) if tensor.elem_type else None
     if not tensor.HasField("shape"):
         return TensorType(value.name, dtype, None)
+    must_be_text(*(size.dim_param for size in tensor.shape.dim))
     # Some exporters write -1 for a size that is not known.
     shape = tuple(
         (size.dim_value if size.dim_value >= 0 else None) if size.HasField("dim_value") else size.dim_param or None
