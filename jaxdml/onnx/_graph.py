@@ -73,12 +73,14 @@ class Graph:
       outputs: what the graph returns.
       constants: initializers, by name.
       nodes: in an order in which each reads only what stands before it.
+      optional: initializers that a caller may override.
     """
 
     inputs: tuple[TensorType, ...]
     outputs: tuple[TensorType, ...]
     constants: Mapping[str, np.ndarray]
     nodes: tuple[Node, ...]
+    optional: tuple[TensorType, ...] = ()
 
     def walk(self) -> Iterator[Node]:
         """Yield every node, those of inner graphs after the node that holds them."""

@@ -61,6 +61,9 @@ def run(graph: Graph, given: Mapping[str, Value], *, exact: bool, report: Report
         operands = [values[name] if name else None for name in node.inputs]
         with _named(node):
             results = _compute(nodes.handler_of(node), call, operands)
+            if any(node.outputs[len(results) :]):
+                rule = f"{node} makes {len(results)} outputs; the model wants {len(node.outputs)}."
+                raise ValueError(errors.compose("onnx.Model", rule, "The model may be malformed."))
         values.update((name, value) for name, value in zip(node.outputs, results, strict=False) if name)
     return [values[output.name] for output in graph.outputs]
 
@@ -78,9 +81,12 @@ def needed(graph: Graph) -> tuple[Node, ...]:
 
 @contextmanager
 def _named(node: Node) -> Iterator[None]:
-    """Name the node in the traceback of an error."""
+    """Name the node in an error; what Python raises of a malformed node becomes a ValueError."""
     try:
         yield
+    except (LookupError, AttributeError, ZeroDivisionError, MemoryError) as error:
+        rule = f"{node} cannot be computed: {type(error).__name__}: {error}."
+        raise ValueError(errors.compose("onnx.Model", rule, "The model may be malformed.")) from error
     except Exception as error:
         if not getattr(error, "__notes__", None):
             error.add_note(f"in node {node} of the ONNX model")

@@ -63,6 +63,11 @@ class Model:
         return self.graph.inputs
 
     @property
+    def optional_inputs(self) -> tuple[TensorType, ...]:
+        """Name, dtype and shape of each initializer that a call may override by name."""
+        return self.graph.optional
+
+    @property
     def outputs(self) -> tuple[TensorType, ...]:
         """Name, dtype and shape of each output."""
         return self.graph.outputs
@@ -70,7 +75,7 @@ class Model:
     @cached_property
     def static_inputs(self) -> frozenset[str]:
         """Names of the inputs that must be known while tracing, because shapes depend on their values."""
-        return must_be_known(self.graph) & {value.name for value in self.inputs}
+        return must_be_known(self.graph) & {value.name for value in (*self.inputs, *self.optional_inputs)}
 
     def apply(self, params: Mapping[str, Any], *inputs: Any) -> tuple[Any, ...]:
         """Compute the outputs: a pure function for jit, vmap, grad, export and shard_map.
@@ -101,7 +106,7 @@ class Model:
 
         Args:
           inputs: arrays in the order of ``self.inputs``.
-          by_name: further inputs by name.
+          by_name: further inputs by name, among them any of ``self.optional_inputs``.
 
         Returns:
           A tuple of one array for each of ``self.outputs``.
@@ -110,9 +115,10 @@ class Model:
           TypeError: an input is missing, unknown, given twice or of another dtype.
           ValueError: an input has another shape.
         """
-        arrays = checked(self.inputs, in_order(self.inputs, inputs, by_name))
+        wanted = (*self.inputs, *(value for value in self.optional_inputs if value.name in by_name))
+        arrays = checked(wanted, in_order(self.inputs, wanted, inputs, by_name))
         known, traced = {}, {}
-        for value, array in zip(self.inputs, arrays, strict=True):
+        for value, array in zip(wanted, arrays, strict=True):
             if value.name in self.static_inputs:
                 known[value.name] = _Known(np.asarray(array))
             else:
@@ -215,12 +221,14 @@ def parameters(graph: Graph) -> frozenset[str]:
     )
 
 
-def in_order(wanted: Sequence[TensorType], inputs: Sequence[Any], by_name: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return inputs that are given by position or by name, in order."""
-    names = [value.name for value in wanted]
+def in_order(
+    positional: Sequence[TensorType], wanted: Sequence[TensorType], inputs: Sequence[Any], by_name: Mapping[str, Any]
+) -> tuple[Any, ...]:
+    """Return inputs that are given by position, or by name, in the order in which they are wanted."""
+    names = [value.name for value in positional]
     given = dict(zip(names, inputs, strict=False))
     twice = sorted(set(given) & set(by_name))
-    unknown = sorted(set(by_name) - set(names))
+    unknown = sorted(set(by_name) - {value.name for value in wanted})
     missing = [name for name in names if name not in given and name not in by_name]
     for what, which in (("unknown", unknown), ("given twice", twice), ("missing", missing)):
         if which:
@@ -230,7 +238,7 @@ def in_order(wanted: Sequence[TensorType], inputs: Sequence[Any], by_name: Mappi
         rule = f"{len(inputs)} inputs are given; the model takes {len(names)}."
         raise TypeError(errors.compose("onnx.Model", rule, _all(wanted), "Give each input once."))
     given |= by_name
-    return tuple(given[name] for name in names)
+    return tuple(given[value.name] for value in wanted)
 
 
 def _all(wanted: Sequence[TensorType]) -> str:
