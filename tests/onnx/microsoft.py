@@ -132,6 +132,46 @@ def dynamic_quantize_mat_mul(a, b, sb, zb=None, bias=None):
     return mat_mul_integer_to_float(integers, b, scale, sb, zero, zb, bias)
 
 
+# Float operators that only onnxruntime writes
+
+
+def fused_mat_mul(a, b, *, alpha=1.0, transA=0, transB=0, transBatchA=0, transBatchB=0):
+    assert not (transBatchA or transBatchB)
+    a, b = (np.swapaxes(x, -1, -2) if turned else x for x, turned in ((a, transA), (b, transB)))
+    return (a @ b) * np.float32(alpha)
+
+
+def activated(x: Array, activation: str, parameters: Any) -> Array:
+    """Apply what is fused behind a product."""
+    if activation == "Clip":
+        return plain.clip(x, *np.float32(parameters))
+    names = {"LeakyRelu": ["alpha"], "HardSigmoid": ["alpha", "beta"]}.get(activation, [])
+    return plain.PLAIN[activation](x, **dict(zip(names, parameters, strict=False)))
+
+
+def fused_conv(x, w, b=None, z=None, *, activation="", activation_params=(), **options):
+    made = plain.conv(x, w, b, **options) + (0 if z is None else z)
+    return activated(made, activation, activation_params) if activation else made
+
+
+def fused_gemm(a, b, c=None, *, activation="", activation_alpha=0.01, **options):
+    return activated(plain.gemm(a, b, c, **options), activation, [activation_alpha])
+
+
+def skip_layer_normalization(x, skip, gamma, beta=None, bias=None, *, epsilon=1e-12, outputs):
+    total = x + skip + (0 if bias is None else bias)
+    made = plain.layer_normalization(total, gamma, beta, epsilon=epsilon)
+    return (made, None, None, total)[:outputs]
+
+
+def fast_gelu(x, bias=None):
+    return plain.gelu(x if bias is None else x + bias, approximate="tanh")
+
+
+def nhwc_max_pool(x, **options):
+    return np.moveaxis(plain.max_pool(np.moveaxis(x, -1, 1), **options), 1, -1)
+
+
 MICROSOFT: dict[str, Any] = {
     "QLinearConv": q_linear_conv,
     "QLinearMatMul": q_linear_mat_mul,
@@ -147,5 +187,13 @@ MICROSOFT: dict[str, Any] = {
     "QLinearLeakyRelu": q_linear_leaky_relu,
     "MatMulIntegerToFloat": mat_mul_integer_to_float,
     "DynamicQuantizeMatMul": dynamic_quantize_mat_mul,
+    "FusedMatMul": fused_mat_mul,
+    "FusedConv": fused_conv,
+    "FusedGemm": fused_gemm,
+    "SkipLayerNormalization": skip_layer_normalization,
+    "BiasGelu": lambda x, bias: plain.gelu(x + bias),
+    "FastGelu": fast_gelu,
+    "QuickGelu": lambda x, *, alpha=1.702: x * plain.sigmoid(x * np.float32(alpha)),
+    "NhwcMaxPool": nhwc_max_pool,
 }
 """By operator: a function of its inputs; None where one is left out."""

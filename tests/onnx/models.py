@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 from onnx import helper, numpy_helper
 from onnxruntime import quantization
 from onnxruntime.quantization import QuantFormat, QuantType
@@ -40,6 +41,8 @@ DYNAMIC = {
 }
 FORMS = ("float", *STATIC, *DYNAMIC)
 """How a model is stored: ``_powers`` has scales that are powers of two, so exact halves abound."""
+SAVED = tuple(f"{form}_saved" for form in ("float", "qoperator", "qdq_channels", "dynamic_s8"))
+"""The same after onnxruntime has optimized and saved them: with operators that only it writes."""
 
 
 class Net:
@@ -119,12 +122,13 @@ class Net:
         """Divide the last dimension into heads."""
         return self("Transpose", self("Reshape", x, np.int64([0, 0, HEADS, HIDDEN // HEADS])), perm=perm)
 
-    def finished(self, *outputs: str) -> onnx.ModelProto:
-        """Return the model; ``output`` is the name of its first output."""
-        named = ["output", *(f"output_{i}" for i in range(1, len(outputs)))]
-        for name, value in zip(named, outputs, strict=True):
+    def finished(self, **outputs: tuple[int | str, ...]) -> onnx.ModelProto:
+        """Return the model, whose outputs are these values, with their shapes but for the batch."""
+        results = []
+        for number, (value, shape) in enumerate(outputs.items()):
+            name = f"output_{number}"
             self.nodes.append(helper.make_node("Identity", [value], [name], name=f"{name}_identity"))
-        results = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in named]
+            results.append(helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, (self.batch, *shape)))
         graph = helper.make_graph(self.nodes, self.name, self.inputs, results, self.weights)
         # IR 8 has all that these opsets need, and every onnxruntime reads it.
         opsets = [helper.make_opsetid("", self.opset)]
@@ -145,7 +149,7 @@ def _mobilenet_v2(net: Net) -> onnx.ModelProto:
         y = net.conv(y, (wide, given))
         x = net("Add", x, y) if taken == given else y
     x = net.conv(x, (12, 32), 1, "Clip")
-    return net.finished(net.dense(net("Flatten", net("GlobalAveragePool", x)), 32, 10))
+    return net.finished(**{net.dense(net("Flatten", net("GlobalAveragePool", x)), 32, 10): (10,)})
 
 
 def _resnet(net: Net) -> onnx.ModelProto:
@@ -157,7 +161,7 @@ def _resnet(net: Net) -> onnx.ModelProto:
         if taken != given:
             x = net.conv(x, (taken, given), 1, strides=[stride, stride])
         x = net("Relu", net("Add", y, x))
-    return net.finished(net.dense(net("Flatten", net("GlobalAveragePool", x)), 16, 10))
+    return net.finished(**{net.dense(net("Flatten", net("GlobalAveragePool", x)), 16, 10): (10,)})
 
 
 def _vgg(net: Net) -> onnx.ModelProto:
@@ -168,7 +172,7 @@ def _vgg(net: Net) -> onnx.ModelProto:
         x = net("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2])
     x = net("Relu", net.dense(net("Flatten", x), 256, 32))
     x = net("Relu", net.dense(net("Dropout", x), 32, 32))
-    return net.finished(net("Softmax", net.dense(x, 32, 10), axis=-1))
+    return net.finished(**{net("Softmax", net.dense(x, 32, 10), axis=-1): (10,)})
 
 
 def _inception(net: Net) -> onnx.ModelProto:
@@ -188,7 +192,7 @@ def _inception(net: Net) -> onnx.ModelProto:
     x = net("Relu", net("BatchNormalization", x, *moments, 1 + abs(net.normal(32, spread=0.2)), epsilon=1e-3))
     x = net("AveragePool", x, kernel_shape=[2, 2], strides=[2, 2])
     x = net("Reshape", net("GlobalAveragePool", x), np.int64([-1, 32]))
-    return net.finished(net.dense(x, 32, 10))
+    return net.finished(**{net.dense(x, 32, 10): (10,)})
 
 
 def _bert(net: Net) -> onnx.ModelProto:
@@ -212,7 +216,7 @@ def _bert(net: Net) -> onnx.ModelProto:
         gelu = net("Mul", net("Mul", wide, erf), np.float32(0.5))
         x = net.layer_norm(net("Add", net.linear(gelu, 2 * HIDDEN, HIDDEN), x))
     pooled = net("Tanh", net.dense(net("Gather", x, np.int64(0), axis=1), HIDDEN, HIDDEN))
-    return net.finished(net.dense(pooled, HIDDEN, 3), x)
+    return net.finished(**{net.dense(pooled, HIDDEN, 3): (3,), x: (SEQUENCE, HIDDEN)})
 
 
 def _gpt_2(net: Net) -> onnx.ModelProto:
@@ -246,7 +250,8 @@ def _gpt_2(net: Net) -> onnx.ModelProto:
         tanh = net("Tanh", net("Mul", net("Add", wide, cubed), np.float32(np.sqrt(2 / np.pi))))
         gelu = net("Mul", net("Mul", wide, np.float32(0.5)), net("Add", tanh, np.float32(1)))
         x = net("Add", x, net.linear(gelu, 2 * HIDDEN, HIDDEN))
-    return net.finished(net("MatMul", net.layer_norm(x), net("Transpose", table, perm=[1, 0])))
+    logits = net("MatMul", net.layer_norm(x), net("Transpose", table, perm=[1, 0]))
+    return net.finished(**{logits: ("T", WORDS)})
 
 
 BUILDERS: dict[str, Callable[[Net], onnx.ModelProto]] = {
@@ -278,6 +283,8 @@ def model(name: str, form: str = "float", opset: int = 17, batch: int | str = "N
     """Build a model and quantize it as the form says; the same model each time."""
     if form == "float":
         return BUILDERS[name](Net(name, opset, batch))
+    if form.endswith("_saved"):
+        return _optimized(model(name, form.removesuffix("_saved"), opset, batch))
     floats = model(name, "float", opset, batch)
     with _quietly(), tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "float.onnx", Path(folder) / "quantized.onnx"
@@ -290,6 +297,20 @@ def model(name: str, form: str = "float", opset: int = 17, batch: int | str = "N
             quantization.quantize_static(source, target, _Calibration(name, batch), **usual | STATIC[form])
         quantized = onnx.load(target)
     return _with_powers_of_two(quantized) if form.endswith("_powers") else quantized
+
+
+def _optimized(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return what onnxruntime saves."""
+    levels = onnxruntime.GraphOptimizationLevel
+    quantized = any(node.op_type in ("QLinearConv", "QuantizeLinear") for node in model.graph.node)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # It warns that such a file is for this machine.
+    # The highest level gives float convolutions a layout of this machine's own.
+    options.graph_optimization_level = levels.ORT_ENABLE_ALL if quantized else levels.ORT_ENABLE_EXTENDED
+    with tempfile.TemporaryDirectory() as folder:
+        options.optimized_model_filepath = str(Path(folder) / "saved.onnx")
+        onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        return onnx.load(options.optimized_model_filepath)
 
 
 class _Calibration(quantization.CalibrationDataReader):

@@ -59,7 +59,7 @@ def run(model: onnx.ModelProto, inputs: Mapping[str, Array], given: Mapping[str,
         results = _of_node(node, operands, opsets.get(node.domain, opsets.get("", 1)))
         for name, value in zip(node.output, results, strict=False):
             values[name] = value
-            if not isinstance(value, Real):
+            if value is not None and not isinstance(value, Real):
                 result.computed[name] = value
                 if given is not None and name in given:
                     values[name] = np.asarray(given[name]).astype(value.dtype).reshape(value.shape)
