@@ -89,11 +89,13 @@ class Dequantized:
       integers: a NumPy array, a JAX array or ChannelsLast.
       quantization: what they mean.
       dtype: of the floats that they would be.
+      forced: is called when a node wants the floats.
     """
 
     integers: Any
     quantization: Quantization
     dtype: Any
+    forced: Callable[[], None] = lambda: None
     _floats: list[Any] = field(default_factory=list)
 
     @property
@@ -109,6 +111,7 @@ class Dequantized:
     def floats(self) -> Any:
         """Return the float array, computed once."""
         if not self._floats:
+            self.forced()
             scale, zero, axis, block = self.quantization
             data, wrap = stored(self.integers)
             axis = stored_axis(self.integers, axis)

@@ -11,17 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxdml
-from jaxdml.onnx import _integers, _tables
+from jaxdml.onnx import _integers
 from jaxdml.onnx._errors import unsupported
 from jaxdml.onnx._values import (
     ChannelsLast,
     Dequantized,
     Quantization,
     channels_first,
-    channels_last,
-    computed,
     on_device,
-    stored,
 )
 from jaxdml.onnx.nodes import groups, quantizing
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
@@ -159,7 +156,7 @@ def gemm(
     a = _value(left, np.float32(alpha) * channels_first(a_scale) if alpha != 1 else a_scale, a_zero_point)
     b = _matrix(B, b_scale, b_zero_point, 1 - transB)
     bias = None if C is None else on_device(channels_first(C))
-    if bias is not None and (bias.size not in (1, b.shape[1 - transB]) or bias.ndim > 1 and bias.shape[0] > 1):
+    if bias is not None and (bias.size not in (1, b.shape[1 - transB]) or (bias.ndim > 1 and bias.shape[0] > 1)):
         raise unsupported(f"{call.node} has a bias of more than one row.")
     if y_scale is not None:
         out = _one(y_scale, y_zero_point)

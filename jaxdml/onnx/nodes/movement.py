@@ -108,7 +108,12 @@ def _split_2(call: Call, x: Any, *, axis: int = 0, split: tuple[int, ...] | None
 
 
 def _slice(
-    call: Call, x: Any, starts: np.ndarray, ends: np.ndarray, axes: np.ndarray | None = None, steps: np.ndarray | None = None
+    call: Call,
+    x: Any,
+    starts: np.ndarray,
+    ends: np.ndarray,
+    axes: np.ndarray | None = None,
+    steps: np.ndarray | None = None,
 ) -> Any:
     firsts = numbers(starts)
     chosen = range(len(firsts)) if axes is None else numbers(axes)

@@ -65,8 +65,12 @@ def dequantize_linear(
     if str(x.dtype) in _NARROW:
         x = x.astype(_NARROW[str(x.dtype)])
     dtype = {0: x_scale.dtype, 1: np.float32, 10: np.float16, 16: jnp.bfloat16}[output_dtype]
-    result = Dequantized(x, quantization(x_scale, x_zero_point, axis, block_size, x.ndim), np.dtype(dtype))
-    return result if call.exact else result.floats()
+    stands_for = quantization(x_scale, x_zero_point, axis, block_size, x.ndim)
+    if not call.exact:
+        return Dequantized(x, stands_for, np.dtype(dtype)).floats()
+    name = (call.node.name,)
+    call.note(name, "integers")
+    return Dequantized(x, stands_for, np.dtype(dtype), lambda: call.note(name, "float"))
 
 
 def quantize_linear(
@@ -90,6 +94,7 @@ def quantize_linear(
     if call.exact and out.whole and narrow is None and str(dtype) in _integers.EIGHT_BITS:
         result = _rounded_once(call, x, out, dtype)
         if result is not None:
+            call.note((call.node.name,), f"rounds {x.nodes[-1]}" if isinstance(x, Pending) else "a table")
             return result
     data, wrap = stored(computed(x))
     if precision == 10 or str(y_scale.dtype) != "float32":

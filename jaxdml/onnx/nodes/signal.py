@@ -1,5 +1,5 @@
 """TODO."""
 
-from jaxdml.onnx.nodes._handler import Handler, Table
+from jaxdml.onnx.nodes._handler import Table
 
 TABLE: Table = {}
