@@ -1,6 +1,5 @@
 """Operators that read and write at indices."""
 
-from functools import partial
 from typing import Any
 
 import jax
@@ -8,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxdml
-from jaxdml.onnx._errors import unsupported
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
 from jaxdml.onnx.nodes._sizes import axis_of, namespace, numbers, placed, refusal
 
@@ -83,8 +81,13 @@ def _top_k(call: Call, x: Any, k: np.ndarray, *, axis: int = -1, largest: int = 
         none = jax.lax.slice_in_dim(x, 0, 0, axis=axis)
         return none, jnp.zeros(none.shape, dtype)
     direction = "decreasing" if largest else "increasing"
-    values, indices = jaxdml.top_k(x, count, axis=axis, direction=direction, index_dtype=dtype)
-    return values, indices
+    if not jnp.issubdtype(x.dtype, jnp.floating):
+        values, indices = jaxdml.top_k(x, count, axis=axis, direction=direction, index_dtype=dtype)
+        return values, indices
+    # To ONNX -0.0 and 0.0 are equal, so the one of the lower index comes first.
+    keys = jnp.where(x == 0, jnp.zeros((), x.dtype), jax.lax.stop_gradient(x))
+    indices = jaxdml.top_k(keys, count, axis=axis, direction=direction, index_dtype=dtype).indices
+    return jaxdml.gather_elements(x, indices, axis=axis, mode="promise_in_bounds"), indices
 
 
 def _top_k_1(call: Call, x: Any, *, k: int, axis: int = -1) -> tuple[Any, Any]:

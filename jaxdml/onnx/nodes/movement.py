@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxdml._base.shapes import broadcast
+from jaxdml._base.shapes import broadcast, is_static
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
 from jaxdml.onnx.nodes._sizes import axis_of, namespace, numbers, placed, refusal
 
@@ -26,6 +26,9 @@ MOVES = frozenset(
     )
 )
 """Operators whose outputs consist of elements of input 0, so one scale and zero point for all of it stays right."""
+
+_FAR = 2**31 - 1
+"""What files write for "to the edge", or more."""
 
 
 def _reshape(call: Call, x: Any, shape: np.ndarray, *, allowzero: int = 0) -> Any:
@@ -63,7 +66,7 @@ def _transpose(call: Call, x: Any, *, perm: tuple[int, ...] | None = None) -> An
 
 def _expand(call: Call, x: Any, shape: np.ndarray) -> Any:
     sizes = broadcast(x.shape, numbers(shape))
-    if sizes is None or any(size == -1 for size in sizes):
+    if sizes is None or any(is_static(size) and size < 0 for size in sizes):
         raise refusal(f"shapes {list(x.shape)} and {list(numbers(shape))} do not broadcast.")
     xp = namespace(call.xp, sizes, x.dtype)
     return xp.broadcast_to(placed(xp, x), sizes)
@@ -116,10 +119,24 @@ def _slice(
     places = [slice(None)] * x.ndim
     for axis, first, end, step in zip(chosen, firsts, numbers(ends), strides, strict=True):
         axis = axis_of(axis, x.ndim)
-        # Backwards, a start before the first element is the first element; to Python nothing would be left.
-        start = max(first, -x.shape[axis]) if step < 0 and first < -1 else first
-        places[axis] = slice(start, end, step)
+        places[axis] = _places(x.shape[axis], first, end, step)
     return x[tuple(places)]
+
+
+def _places(size: Any, first: Any, end: Any, step: int) -> slice:
+    if step < 0 and is_static(first) and first < -1:
+        # It is clamped to the first element; to Python nothing would be left.
+        first = max(first, -size)
+    if not is_static(size):
+        # JAX takes no 64-bit number for a symbolic size.
+        first = None if _is_far(first, -step) else first
+        end = None if _is_far(end, step) else end
+    return slice(first, end, step)
+
+
+def _is_far(place: Any, direction: int) -> bool:
+    """Whether a place means the edge in this direction."""
+    return is_static(place) and abs(place) >= _FAR and (place > 0) == (direction > 0)
 
 
 def _slice_1(
