@@ -33,9 +33,7 @@ def _gather_nd(call: Call, x: Any, indices: Any, *, batch_dims: int = 0) -> Any:
     return jaxdml.gather_nd(x, indices, batch_dims=batch_dims)
 
 
-def _scatter_elements(
-    call: Call, x: Any, indices: Any, updates: Any, *, axis: int = 0, reduction: str = "none"
-) -> Any:
+def _scatter_elements(call: Call, x: Any, indices: Any, updates: Any, *, axis: int = 0, reduction: str = "none") -> Any:
     if reduction == "none":
         return jaxdml.scatter_elements(x, indices, updates, axis=axis, duplicates="last")
     places: list[Any] = list(jnp.indices(indices.shape, sparse=True))

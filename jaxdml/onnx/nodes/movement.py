@@ -111,15 +111,19 @@ def _split_2(call: Call, x: Any, *, axis: int = 0, split: tuple[int, ...] | None
 
 
 def _slice(
-    call: Call, x: Any, starts: np.ndarray, ends: np.ndarray, axes: np.ndarray | None = None, steps: np.ndarray | None = None
+    call: Call,
+    x: Any,
+    starts: np.ndarray,
+    ends: np.ndarray,
+    axes: np.ndarray | None = None,
+    steps: np.ndarray | None = None,
 ) -> Any:
     firsts = numbers(starts)
     chosen = range(len(firsts)) if axes is None else numbers(axes)
     strides = (1,) * len(firsts) if steps is None else numbers(steps)
     places = [slice(None)] * x.ndim
     for axis, first, end, step in zip(chosen, firsts, numbers(ends), strides, strict=True):
-        axis = axis_of(axis, x.ndim)
-        places[axis] = _places(x.shape[axis], first, end, step)
+        places[axis_of(axis, x.ndim)] = _places(x.shape[axis], first, end, step)
     return x[tuple(places)]
 
 
