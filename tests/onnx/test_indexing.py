@@ -124,6 +124,14 @@ def test_a_large_result_is_computed_by_the_program(monkeypatch):
     check([numbers(2, 3)[1:]], run_known(model, *inputs))
 
 
+def test_known_operands_of_what_jax_alone_computes_stay_known():
+    inputs = numbers(2, 3), i64([1, -1], [0, 2])
+    model = load(one_node("GatherND", *inputs))
+    found = jax.jit(lambda: model.apply({}, *inputs)[0] + 1).lower().as_text()
+    assert "gather" not in found
+    check([inputs[0][[1, 0], [-1, 2]]], run_known(model, *inputs))
+
+
 def test_gradients_reach_what_top_k_takes():
     model = load(one_node("TopK", x := np.float32([0, 3, -0.0, 1]), i64(3), outputs=2))
     gradient = jax.grad(lambda x: (model.apply({}, x, i64(3))[0] * jnp.float32([1, 2, 4])).sum())(jnp.asarray(x))

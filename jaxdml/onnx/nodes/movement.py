@@ -183,6 +183,8 @@ def _depth_to_space(call: Call, x: Any, *, blocksize: int, mode: str = "DCR") ->
         x = x.reshape((n, *blocks, depth, height, width)).transpose((0, 3, 4, 1, 5, 2))
     else:
         x = x.reshape((n, depth, *blocks, height, width)).transpose((0, 1, 4, 2, 5, 3))
+    # One after the other: JAX does not say how both at once are sharded on a mesh of explicit axes.
+    x = x.reshape((n, depth, height * blocksize, width, blocksize))
     return x.reshape((n, depth, height * blocksize, width * blocksize))
 
 
@@ -190,6 +192,7 @@ def _space_to_depth(call: Call, x: Any, *, blocksize: int, mode: str = "DCR") ->
     n, channels, height, width = x.shape
     height, width = height // blocksize, width // blocksize
     order = (0, 3, 5, 1, 2, 4) if _in_rows(mode) else (0, 1, 3, 5, 2, 4)
+    x = x.reshape((n, channels, height, blocksize, width * blocksize))
     blocks = x.reshape((n, channels, height, blocksize, width, blocksize)).transpose(order)
     return blocks.reshape((n, channels * blocksize**2, height, width))
 
