@@ -144,7 +144,7 @@ def _ordinarily(handler: Handler, call: Call, operands: list[Value]) -> tuple[Va
         # JAX arrays among them are what is too large for the host, or has symbolic sizes.
         return tuple(result if result is None or isinstance(result, jax.Array) else known(result) for result in results)
     else:
-        with jax.ensure_compile_time_eval():
+        with jax.core.eval_context():
             operands = [
                 operand if operand is None or handler.must_be_known(position) else on_device(operand)
                 for position, operand in enumerate(operands)
