@@ -120,8 +120,8 @@ def _conv_transpose(
 
 
 def _cut(total: int, auto_pad: str) -> tuple[int, int]:
-    """Return how much to cut off at the start and at the end."""
-    start = total // 2 if auto_pad == "SAME_UPPER" else total - total // 2
+    """Return how much to cut off at the start and at the end; what is missing is added at the end."""
+    start = (max(total, 0) + (auto_pad != "SAME_UPPER")) // 2
     return start, total - start
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from jax import lax
 
 from jaxdml.onnx._values import ChannelsLast, Value, channels_first, channels_last, on_device
+from jaxdml.onnx.nodes import pooling_regions
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
 from jaxdml.onnx.nodes._windows import Windows, windows
 
@@ -228,6 +229,7 @@ def _max_unpool(
 
 
 TABLE: Table = {
+    **pooling_regions.TABLE,
     "MaxPool": (Handler(1, _max_pool, raw=True),),
     "AveragePool": (Handler(7, _average_pool, raw=True),),
     "LpPool": (Handler(2, _lp_pool, raw=True),),

@@ -1,0 +1,93 @@
+"""GridSample: read an image at places that another operand says."""
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdml.onnx.nodes._handler import Call, Handler, Table
+
+_CUBIC = -0.75
+"""The coefficient of the cubic kernel."""
+
+
+def _grid_sample_20(
+    call: Call, X: Any, grid: Any, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros"
+) -> Any:
+    lengths = X.shape[2:]
+    wide = grid.astype(jnp.promote_types(grid.dtype, np.float32))
+    edges = [(0.0, n - 1.0) if align_corners else (-0.5, n - 0.5) for n in lengths]
+    # The last dimension of the grid names the places in reversed order, from -1 at one edge to 1 at the other.
+    places = [(wide[..., -1 - d] + 1) / 2 * (high - low) + low for d, (low, high) in enumerate(edges)]
+    places = [jnp.round(place) for place in places] if mode == "nearest" else places
+    if padding_mode == "border":
+        places = [jnp.clip(place, 0, n - 1) for place, n in zip(places, lengths, strict=True)]
+    elif padding_mode == "reflection":
+        places = [_reflected(place, *edge) for place, edge in zip(places, edges, strict=True)]
+    around = [_around(place, mode) for place in places]
+    image = jnp.moveaxis(X, 1, -1).astype(jnp.promote_types(X.dtype, np.float32))
+    result: Any = 0
+    for corner in product(*around):
+        indices, weights = zip(*corner, strict=True)
+        weight = weights[0]
+        for other in weights[1:]:
+            weight = weight * other
+        result += _read(image, indices, edges, padding_mode) * weight[..., None]
+    return jnp.moveaxis(result, -1, 1).astype(X.dtype)
+
+
+def _around(place: jax.Array, mode: str) -> list[tuple[jax.Array, jax.Array]]:
+    """Return the whole places around a place, and how they weigh."""
+    if mode == "nearest":
+        return [(place, jnp.ones_like(place))]
+    low = jnp.floor(place)
+    part = place - low
+    if mode == "linear":
+        return [(low, 1 - part), (low + 1, part)]
+    a = _CUBIC
+    far = lambda x: ((a * x - 5 * a) * x + 8 * a) * x - 4 * a  # noqa: E731
+    near = lambda x: ((a + 2) * x - (a + 3)) * x * x + 1  # noqa: E731
+    return [(low - 1, far(part + 1)), (low, near(part)), (low + 1, near(1 - part)), (low + 2, far(2 - part))]
+
+
+def _reflected(place: jax.Array, low: float, high: float) -> jax.Array:
+    """Mirror places at both edges until they are between these."""
+    span = high - low
+    if span == 0:
+        return jnp.full_like(place, low)
+    inside = jnp.mod(place - low, 2 * span)
+    return jnp.minimum(inside, 2 * span - inside) + low
+
+
+def _read(
+    image: jax.Array, places: Sequence[jax.Array], edges: Sequence[tuple[float, float]], padding_mode: str
+) -> jax.Array:
+    """Return the elements ``[N, ..., C]`` of an image with channels last at whole places, or what stands outside it."""
+    lengths = image.shape[1:-1]
+    if padding_mode == "reflection":
+        places = [_reflected(place, *edge) for place, edge in zip(places, edges, strict=True)]
+    clipped = [jnp.clip(place, 0, n - 1) for place, n in zip(places, lengths, strict=True)]
+    indices = [place.astype(np.int32) for place in clipped]
+    batch = jnp.arange(image.shape[0]).reshape(-1, *(1,) * (indices[0].ndim - 1))
+    found = image[(batch, *indices)]
+    if padding_mode != "zeros":
+        return found
+    inside = jnp.ones((), np.bool_)
+    for place, kept in zip(places, clipped, strict=True):
+        inside &= place == kept
+    return jnp.where(inside[..., None], found, 0)
+
+
+def _grid_sample_16(
+    call: Call, X: Any, grid: Any, *, align_corners: int = 0, mode: str = "bilinear", padding_mode: str = "zeros"
+) -> Any:
+    names = {"bilinear": "linear", "bicubic": "cubic"}
+    return _grid_sample_20(
+        call, X, grid, align_corners=align_corners, mode=names.get(mode, mode), padding_mode=padding_mode
+    )
+
+
+TABLE: Table = {"GridSample": (Handler(16, _grid_sample_16), Handler(20, _grid_sample_20))}
