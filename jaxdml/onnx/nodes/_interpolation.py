@@ -1,6 +1,7 @@
 """Where the results of a resize lie in its input, and from which elements they come."""
 
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,7 +40,7 @@ def originals(sampling: Sampling) -> np.ndarray:
     gap = real(max(sampling.outputs - 1, 1))
     # ONNX's text and onnxruntime divide by ``gap`` here too, but ONNX's tests by the width before rounding.
     corner = gap if one else width - 1
-    places = {
+    places: Mapping[str, Callable[[], np.ndarray]] = {
         "half_pixel": lambda: (x + half) / factor - half,
         "asymmetric": lambda: x / factor,
         "pytorch_half_pixel": lambda: x if one else (x + half) / factor - half,
@@ -72,7 +73,7 @@ def taps(
     x = originals(sampling)
     if mode == "nearest":
         return _clipped(_nearest(x, nearest_mode, sampling.factor)[None], sampling.length), None
-    support, kernel = {"linear": (1, _triangle), "cubic": (2, _keys)}[mode]
+    support, kernel = {"linear": (1, _triangle), "cubic": (2, keys)}[mode]
     shrink = min(float(sampling.factor), 1.0) if antialias else 1.0
     reach = int(np.ceil(support / shrink))
     at = np.floor(x).astype(np.int64) + np.arange(1 - reach, 1 + reach)[:, None]
@@ -96,9 +97,9 @@ def _triangle(x: np.ndarray, _: float) -> np.ndarray:
     return np.maximum(1 - np.abs(x), 0)
 
 
-def _keys(x: np.ndarray, a: float) -> np.ndarray:
-    """Return the weights of a cubic convolution."""
-    x = np.abs(x)
+def keys(x: Any, a: float) -> Any:
+    """Return the weights of a cubic convolution at distances, in NumPy or JAX."""
+    x = abs(x)
     near = ((a + 2) * x - (a + 3)) * x * x + 1
     far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
-    return np.where(x <= 1, near, np.where(x < 2, far, 0))
+    return near * (x <= 1) + far * ((x > 1) & (x < 2))

@@ -95,8 +95,7 @@ def _taps(x: jax.Array, first: int, where: Windows, filling: Any) -> Iterator[tu
 
 def _max_with_indices(x: jax.Array, where: Windows, storage_order: int) -> tuple[jax.Array, jax.Array]:
     """Return the largest elements, and which elements of the whole input they are; the first of equal ones."""
-    order = "F" if storage_order else "C"
-    places = np.arange(np.prod(where.inputs)).reshape(where.inputs, order=order)
+    places = np.arange(np.prod(where.inputs)).reshape(where.inputs, order="F" if storage_order else "C")
     inside, at = where.inside(), list(where.elements())
     found = np.zeros(where.counts, np.bool_)
     best: Any = None

@@ -35,7 +35,7 @@ def _resize(
 ) -> Value:
     axes = [axis % X.ndim for axis in axes] or range(X.ndim)
     crops = coordinate_transformation_mode == "tf_crop_and_resize"
-    parts = roi.reshape(2, -1).T if crops and roi is not None else [(0.0, 1.0)] * len(axes)
+    parts: Any = roi.reshape(2, -1).T if crops and roi is not None else [(0.0, 1.0)] * len(axes)
     lengths = [X.shape[axis] for axis in axes]
     if scales is not None and scales.size:
         targets = [_by_factor(n, factor) for n, factor in zip(lengths, scales, strict=True)]
@@ -44,7 +44,7 @@ def _resize(
     else:
         targets = _of_sizes(lengths, list(sizes), keep_aspect_ratio_policy)
     samplings = [
-        (axis, Sampling(n, *target, coordinate_transformation_mode, tuple(part)))
+        (axis, Sampling(n, *target, coordinate_transformation_mode, (part[0], part[1])))
         for axis, n, target, part in zip(axes, lengths, targets, parts, strict=True)
         if crops or target[-1] != 1
     ]

@@ -1,5 +1,6 @@
 """GridSample: read an image at places that another operand says."""
 
+import math
 from collections.abc import Sequence
 from itertools import product
 from typing import Any
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes._interpolation import keys
 
 _CUBIC = -0.75
 """The coefficient of the cubic kernel."""
@@ -22,21 +24,39 @@ def _grid_sample_20(
     edges = [(0.0, n - 1.0) if align_corners else (-0.5, n - 0.5) for n in lengths]
     # The last dimension of the grid names the places in reversed order, from -1 at one edge to 1 at the other.
     places = [(wide[..., -1 - d] + 1) / 2 * (high - low) + low for d, (low, high) in enumerate(edges)]
-    places = [jnp.round(place) for place in places] if mode == "nearest" else places
-    if padding_mode == "border":
-        places = [jnp.clip(place, 0, n - 1) for place, n in zip(places, lengths, strict=True)]
-    elif padding_mode == "reflection":
+    image = jnp.moveaxis(X, 1, -1)
+    return jnp.moveaxis(interpolated(image, places, mode, padding_mode, edges), -1, 1)
+
+
+def interpolated(
+    image: jax.Array,
+    places: Sequence[jax.Array],
+    mode: str,
+    padding_mode: str = "zeros",
+    edges: Sequence[tuple[float, float]] = (),
+) -> jax.Array:
+    """Read images at places.
+
+    Args:
+      image: ``[N, *spatial, C]``.
+      places: for each spatial dimension ``[N, ...]``, 0 being the first element.
+      mode: nearest, linear or cubic.
+      padding_mode: zeros, border or reflection: what stands outside.
+      edges: for reflection, where to mirror each dimension.
+
+    Returns:
+      ``[N, ..., C]``, of the image's dtype.
+    """
+    if mode == "nearest":
+        places = [jnp.round(place) for place in places]
+    if padding_mode == "reflection":
         places = [_reflected(place, *edge) for place, edge in zip(places, edges, strict=True)]
-    around = [_around(place, mode) for place in places]
-    image = jnp.moveaxis(X, 1, -1).astype(jnp.promote_types(X.dtype, np.float32))
+    wide = image.astype(jnp.promote_types(image.dtype, np.float32))
     result: Any = 0
-    for corner in product(*around):
+    for corner in product(*(_around(place, mode) for place in places)):
         indices, weights = zip(*corner, strict=True)
-        weight = weights[0]
-        for other in weights[1:]:
-            weight = weight * other
-        result += _read(image, indices, edges, padding_mode) * weight[..., None]
-    return jnp.moveaxis(result, -1, 1).astype(X.dtype)
+        result += _read(wide, indices, padding_mode, edges) * math.prod(weights)[..., None]
+    return result.astype(image.dtype)
 
 
 def _around(place: jax.Array, mode: str) -> list[tuple[jax.Array, jax.Array]]:
@@ -47,10 +67,7 @@ def _around(place: jax.Array, mode: str) -> list[tuple[jax.Array, jax.Array]]:
     part = place - low
     if mode == "linear":
         return [(low, 1 - part), (low + 1, part)]
-    a = _CUBIC
-    far = lambda x: ((a * x - 5 * a) * x + 8 * a) * x - 4 * a  # noqa: E731
-    near = lambda x: ((a + 2) * x - (a + 3)) * x * x + 1  # noqa: E731
-    return [(low - 1, far(part + 1)), (low, near(part)), (low + 1, near(1 - part)), (low + 2, far(2 - part))]
+    return [(low + step, keys(part - step, _CUBIC)) for step in (-1, 0, 1, 2)]
 
 
 def _reflected(place: jax.Array, low: float, high: float) -> jax.Array:
@@ -63,7 +80,7 @@ def _reflected(place: jax.Array, low: float, high: float) -> jax.Array:
 
 
 def _read(
-    image: jax.Array, places: Sequence[jax.Array], edges: Sequence[tuple[float, float]], padding_mode: str
+    image: jax.Array, places: Sequence[jax.Array], padding_mode: str, edges: Sequence[tuple[float, float]]
 ) -> jax.Array:
     """Return the elements ``[N, ..., C]`` of an image with channels last at whole places, or what stands outside it."""
     lengths = image.shape[1:-1]
