@@ -30,7 +30,9 @@ def test_agrees_with_onnxruntime():
     }
     nodes = [
         helper.make_node("Conv", ["x", "w", "b"], ["0"], group=2, strides=[2, 1], dilations=[1, 2], pads=[2, 0, 1, 3]),
-        helper.make_node("Conv", ["x", "w"], ["1"], group=2, strides=[2, 3], auto_pad="SAME_UPPER", kernel_shape=[3, 2]),
+        helper.make_node(
+            "Conv", ["x", "w"], ["1"], group=2, strides=[2, 3], auto_pad="SAME_UPPER", kernel_shape=[3, 2]
+        ),
         helper.make_node("Conv", ["x", "w"], ["2"], group=2, strides=[2, 2], auto_pad="SAME_LOWER"),
         helper.make_node("Conv", ["line", "short"], ["3"], auto_pad="VALID"),
         helper.make_node("Conv", ["cube", "corner"], ["4"], pads=[1, 1, 1, 0, 0, 0]),
@@ -42,7 +44,9 @@ def test_transposed_agrees_with_onnxruntime():
     inputs = {"x": normal(2, 4, 4, 3), "w": normal(4, 3, 3, 3), "b": normal(6), "v": normal(4, 2, 4, 4)}
     two = {"strides": [2, 2]}
     nodes = [
-        helper.make_node("ConvTranspose", ["x", "w", "b"], ["0"], group=2, pads=[1, 0, 1, 2], output_padding=[1, 1], **two),
+        helper.make_node(
+            "ConvTranspose", ["x", "w", "b"], ["0"], group=2, pads=[1, 0, 1, 2], output_padding=[1, 1], **two
+        ),
         helper.make_node("ConvTranspose", ["x", "v"], ["1"], auto_pad="SAME_UPPER", **two),
         helper.make_node("ConvTranspose", ["x", "w"], ["2"], auto_pad="SAME_LOWER", **two),
         helper.make_node("ConvTranspose", ["x", "w"], ["3"], output_shape=[8, 6], **two),

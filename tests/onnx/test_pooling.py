@@ -81,7 +81,9 @@ def test_a_window_of_padding_alone():
         helper.make_node("AveragePool", ["x"], ["mean"], kernel_shape=[1], pads=[1, 0]),
         helper.make_node("MaxPool", ["x"], ["largest"], kernel_shape=[1], pads=[1, 0]),
     ]
-    found = backend.prepare(model(nodes, {"x": np.ones((1, 1, 2), np.float32)}, 22)).run([np.ones((1, 1, 2), np.float32)])
+    found = backend.prepare(model(nodes, {"x": np.ones((1, 1, 2), np.float32)}, 22)).run(
+        [np.ones((1, 1, 2), np.float32)]
+    )
     np.testing.assert_array_equal(np.squeeze(found), [[0, 1, 1], [-np.inf, 1, 1]])
 
 

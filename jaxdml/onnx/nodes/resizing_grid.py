@@ -52,10 +52,19 @@ def interpolated(
     if padding_mode == "reflection":
         places = [_reflected(place, *edge) for place, edge in zip(places, edges, strict=True)]
     wide = image.astype(jnp.promote_types(image.dtype, np.float32))
+    batch = jnp.arange(image.shape[0]).reshape(-1, *(1,) * (places[0].ndim - 1))
+    limits = zip(places, image.shape[1:-1], edges or [(0.0, 0.0)] * len(places), strict=True)
+    around = [
+        [(*_kept(at, length, edge, padding_mode), weight) for at, weight in _around(place, mode)]
+        for place, length, edge in limits
+    ]
     result: Any = 0
-    for corner in product(*(_around(place, mode) for place in places)):
-        indices, weights = zip(*corner, strict=True)
-        result += _read(wide, indices, padding_mode, edges) * math.prod(weights)[..., None]
+    for corner in product(*around):
+        indices, inside, weights = zip(*corner, strict=True)
+        found = wide[(batch, *indices)]
+        if padding_mode == "zeros":
+            found = jnp.where(math.prod(inside)[..., None], found, 0)
+        result += found * math.prod(weights)[..., None]
     return result.astype(image.dtype)
 
 
@@ -79,23 +88,12 @@ def _reflected(place: jax.Array, low: float, high: float) -> jax.Array:
     return jnp.minimum(inside, 2 * span - inside) + low
 
 
-def _read(
-    image: jax.Array, places: Sequence[jax.Array], padding_mode: str, edges: Sequence[tuple[float, float]]
-) -> jax.Array:
-    """Return the elements ``[N, ..., C]`` of an image with channels last at whole places, or what stands outside it."""
-    lengths = image.shape[1:-1]
+def _kept(place: jax.Array, length: int, edge: tuple[float, float], padding_mode: str) -> tuple[jax.Array, jax.Array]:
+    """Return which element stands for a whole place, and whether it is the one that is there."""
     if padding_mode == "reflection":
-        places = [_reflected(place, *edge) for place, edge in zip(places, edges, strict=True)]
-    clipped = [jnp.clip(place, 0, n - 1) for place, n in zip(places, lengths, strict=True)]
-    indices = [place.astype(np.int32) for place in clipped]
-    batch = jnp.arange(image.shape[0]).reshape(-1, *(1,) * (indices[0].ndim - 1))
-    found = image[(batch, *indices)]
-    if padding_mode != "zeros":
-        return found
-    inside = jnp.ones((), np.bool_)
-    for place, kept in zip(places, clipped, strict=True):
-        inside &= place == kept
-    return jnp.where(inside[..., None], found, 0)
+        place = _reflected(place, *edge)
+    kept = jnp.clip(place, 0, length - 1)
+    return kept.astype(np.int32), kept == place
 
 
 def _grid_sample_16(
