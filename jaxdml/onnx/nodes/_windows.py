@@ -91,6 +91,9 @@ def windows(
       pads: the attribute: all starts, then all ends; empty for 0.
       auto_pad: the attribute; ``pads`` counts only for NOTSET.
       ceil_mode: the attribute.
+
+    Raises:
+      ValueError: a window is larger than the padded input.
     """
     rank = len(inputs)
     strides, dilations = tuple(strides) or (1,) * rank, tuple(dilations) or (1,) * rank
@@ -117,6 +120,8 @@ def _same(length: int, reach: int, stride: int, auto_pad: str) -> tuple[int, int
 
 def _given(length: int, reach: int, stride: int, start: int, end: int, ceil: bool) -> tuple[int, int, int, int]:
     room = length + start + end - reach
+    if isinstance(room, int) and room < 0:
+        raise ValueError(f"a window reaches over {reach} elements; with its padding the input has {reach + room}")
     if not ceil:
         return start, end, 0, room // stride + 1
     count = -(-room // stride) + 1
