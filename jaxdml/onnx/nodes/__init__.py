@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from jaxdml.onnx._graph import Node
 from jaxdml.onnx.nodes import (
     attention,
+    attention_state,
     control_flow,
     convolution,
     elementwise,
@@ -25,6 +26,7 @@ from jaxdml.onnx.nodes._handler import Handler, Table
 TABLES: Mapping[str, tuple[Table, ...]] = {
     "": (
         attention.TABLE,
+        attention_state.TABLE,
         control_flow.TABLE,
         convolution.TABLE,
         elementwise.TABLE,
@@ -39,6 +41,7 @@ TABLES: Mapping[str, tuple[Table, ...]] = {
         resizing.TABLE,
         signal.TABLE,
     ),
+    "ai.onnx.preview": (attention.PREVIEW,),
     "com.microsoft": (microsoft.TABLE,),
 }
 
