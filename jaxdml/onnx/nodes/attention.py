@@ -111,7 +111,14 @@ def _softmax(biased: Any, bias: Any, precision: int | None) -> Any:
     """Normalize rows. Rows without a key are 0, and so are their derivatives."""
     hidden = jnp.all(bias == -jnp.inf, axis=-1, keepdims=True)
     biased = jnp.where(hidden, 0, biased).astype(_dtype(precision, biased.dtype))
-    return jnp.where(hidden, 0, jax.nn.softmax(biased, axis=-1))
+    return jnp.where(hidden, 0, softmax(biased))
+
+
+def softmax(values: Any) -> Any:
+    """Return exp(values), divided by their sum along the last axis."""
+    largest = lax.stop_gradient(jnp.max(values, axis=-1, keepdims=True, initial=-jnp.inf))
+    powers = jnp.exp(values - largest)
+    return powers / jnp.sum(powers, axis=-1, keepdims=True)
 
 
 def _dtype(precision: int | None, default: Any) -> Any:
@@ -134,7 +141,7 @@ def flex_attention(
     values = scores(Q, K, Q.shape[-1] ** -0.5 if scale is None else scale).astype(dtype)
     if score_mod is not None:
         values = _changed(call, score_mod, values)
-    probabilities = jax.nn.softmax(values, axis=-1)
+    probabilities = softmax(values)
     if prob_mod is not None:
         probabilities = _changed(call, prob_mod, probabilities)
     return _weighted(probabilities, V.astype(dtype)).astype(V.dtype)

@@ -86,7 +86,8 @@ def causal_conv_with_state(
     if bias is not None:
         output = output + bias[:, None]
     if activation != "none":
-        output = jax.nn.silu(output.astype(jnp.float32)).astype(input.dtype)
+        wide = output.astype(jnp.float32)
+        output = (wide * lax.logistic(wide)).astype(input.dtype)
     return output, padded[:, :, length:]
 
 
