@@ -9,6 +9,7 @@ from jaxdml.onnx.nodes import (
     control_flow,
     convolution,
     elementwise,
+    fused,
     indexing,
     linear_algebra,
     microsoft,
@@ -30,6 +31,7 @@ TABLES: Mapping[str, tuple[Table, ...]] = {
         control_flow.TABLE,
         convolution.TABLE,
         elementwise.TABLE,
+        fused.STANDARD,
         indexing.TABLE,
         linear_algebra.TABLE,
         movement.TABLE,
@@ -42,7 +44,7 @@ TABLES: Mapping[str, tuple[Table, ...]] = {
         signal.TABLE,
     ),
     "ai.onnx.preview": (attention.PREVIEW,),
-    "com.microsoft": (microsoft.TABLE,),
+    "com.microsoft": (fused.TABLE, microsoft.TABLE),
 }
 
 OPERATORS: Mapping[tuple[str, str], tuple[Handler, ...]] = {
