@@ -4,9 +4,10 @@ This needs the package onnx: ``pip install "jaxdml[onnx]"``.
 """
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
-import onnx.inliner
+import onnx
 
 from jaxdml._base import errors
 from jaxdml.onnx import _files, nodes
@@ -44,36 +45,32 @@ def load(model: Any, *, numerics: str = "exact") -> Model:
         rule = f"numerics is {numerics!r}, and must be one of {', '.join(map(repr, NUMERICS))}."
         raise ValueError(errors.compose("onnx.load", rule, 'Leave it out for "exact".'))
     proto, folder = _files.read(model)
-    graph = _files.graph_of(_with_functions_inlined(proto), folder)
+    graph = _files.graph_of(proto, folder)
+    if defined := _defined_by_others(graph):
+        graph = _files.graph_of(_files.expanded(proto, defined), folder)
+    # Of a large model there are never more than two copies: the file's, the arrays', the device's.
+    del proto
     _refuse_unsupported(graph)
-    weights = parameters(graph)
-    params = {name: on_device(graph.constants[name]) for name in sorted(weights)}
-    constants = {name: array for name, array in graph.constants.items() if name not in weights}
-    return Model(Graph(graph.inputs, graph.outputs, constants, graph.nodes), params, numerics)
+    constants = dict(graph.constants)
+    weights = sorted(parameters(graph))
+    graph = replace(graph, constants=constants)
+    return Model(graph, {name: on_device(constants.pop(name)) for name in weights}, numerics)
+
+
+def _defined_by_others(graph: Graph) -> list[tuple[str, str]]:
+    """Return the operators of a graph that have no handler here, but that ONNX defines by others."""
+    missing = {(node.domain, node.op_type) for node in graph.walk()} - set(nodes.OPERATORS)
+    schemas = {kind: onnx.defs.get_schema(kind[1], kind[0]) for kind in missing if onnx.defs.has(kind[1], kind[0])}
+    return sorted(
+        kind for kind, schema in schemas.items() if schema.has_function or schema.has_context_dependent_function
+    )
 
 
 def _refuse_unsupported(graph: Graph) -> None:
-    reasons = [(node, reason) for node in graph.walk() if isinstance(reason := nodes.handler_of(node), str)]
+    dtypes = dict(graph.dtypes())
+    reasons = [(node, reason) for node in graph.walk() if isinstance(reason := nodes.handler_of(node, dtypes), str)]
     if not reasons:
         return
-    lines = [
-        f"{node}, domain '{node.domain or 'ai.onnx'}', opset {node.opset}: {reason}." for node, reason in reasons
-    ]
+    lines = [f"{node}, domain '{node.domain or 'ai.onnx'}', opset {node.opset}: {reason}." for node, reason in reasons]
     kinds = ", ".join(f"{kind} ({count})" for kind, count in Counter(node.kind for node, _ in reasons).items())
     raise unsupported(f"{len(reasons)} nodes are not supported: {kinds}.", *listed(lines))
-
-
-def _with_functions_inlined(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Expand the model's own functions, and operators that have no handler here but are defined by others."""
-    if model.functions:
-        model = onnx.inliner.inline_local_functions(model)
-    defined = []
-    for node in model.graph.node:
-        domain = "" if node.domain == "ai.onnx" else node.domain
-        if (domain, node.op_type) not in nodes.OPERATORS and domain == "" and onnx.defs.has(node.op_type):
-            schema = onnx.defs.get_schema(node.op_type)
-            if schema.has_function or schema.has_context_dependent_function:
-                defined.append((node.domain, node.op_type))
-    if defined:
-        model = onnx.inliner.inline_selected_functions(model, sorted(set(defined)), False, True)
-    return model

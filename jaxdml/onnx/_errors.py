@@ -14,6 +14,13 @@ def unsupported(rule: str, *details: str) -> UnsupportedModelError:
     return UnsupportedModelError(errors.compose("onnx.load", rule, *details))
 
 
+def must_be_text(*names: str | bytes) -> None:
+    """Refuse names that are not UTF-8, which protobuf gives as bytes."""
+    for name in names:
+        if isinstance(name, bytes):
+            raise unsupported(f"a name in the model is not UTF-8: {name[:40]!r}.", "The file may be broken.")
+
+
 def listed(lines: Sequence[str], most: int = 20) -> tuple[str, ...]:
     """Return the lines, or the first of them and how many follow."""
     return (*lines[:most], f"and {len(lines) - most} more.") if len(lines) > most else tuple(lines)

@@ -1,20 +1,21 @@
 """Read models: files are data, and every size is checked before memory is taken."""
 
-import math
 import os
-from collections.abc import Iterable
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
-from onnx import numpy_helper
+import onnx.inliner
 
-from jaxdml.onnx._errors import unsupported
-from jaxdml.onnx._graph import DOMAINS, Graph, Node, TensorType
+from jaxdml._base import errors
+from jaxdml.onnx._errors import must_be_text, unsupported
+from jaxdml.onnx._external import Folder
+from jaxdml.onnx._graph import DOMAINS, Graph
+from jaxdml.onnx._reader import Function, Reader
 
-MAX_DEPTH = 32
-"""Graphs within graphs, at most."""
+FIRST_OVERRIDABLE = 4
+"""From this IR version on, an initializer that is also listed as an input is a default; before it, all are listed."""
 
 
 def read(model: Any) -> tuple[onnx.ModelProto, Path | None]:
@@ -24,9 +25,8 @@ def read(model: Any) -> tuple[onnx.ModelProto, Path | None]:
     if isinstance(model, bytes | bytearray | memoryview):
         return _parsed(bytes(model)), None
     if not isinstance(model, str | os.PathLike):
-        raise TypeError(
-            f"jaxdml.onnx.load: model is {type(model).__name__}.\n  Give a path, the bytes of a file or an onnx.ModelProto."
-        )
+        rule = f"model is {errors.describe(model)}."
+        raise TypeError(errors.compose("onnx.load", rule, "Give a path, the bytes of a file or an onnx.ModelProto."))
     path = Path(model)
     return _parsed(path.read_bytes()), path.parent
 
@@ -36,7 +36,8 @@ def _parsed(data: bytes) -> onnx.ModelProto:
     try:
         model.ParseFromString(data)
     except Exception as error:  # protobuf has several classes for it
-        raise unsupported(f"this is no ONNX model: {error}.", "The file may be truncated, or of another format.") from None
+        rule = f"this is no ONNX model: {str(error).rstrip('.') or type(error).__name__}."
+        raise unsupported(rule, "The file may be truncated, or of another format.") from None
     return model
 
 
@@ -44,96 +45,49 @@ def graph_of(model: onnx.ModelProto, folder: Path | None) -> Graph:
     """Return a model's graph as records."""
     if not model.HasField("graph"):
         raise unsupported("the model has no graph.", "The file may be truncated, or of another format.")
-    opsets = {DOMAINS.get(entry.domain, entry.domain): entry.version for entry in model.opset_import}
-    return _graph(model.graph, opsets, folder, frozenset(), 0)
+    if model.ir_version > onnx.IR_VERSION:
+        rule = f"the model has IR version {model.ir_version}; the installed onnx {onnx.__version__} reads up to {onnx.IR_VERSION}."
+        raise unsupported(rule, "Install a newer onnx, or save the model with an older IR version.")
+    functions = _functions(model)
+    size = model.ByteSize() if functions else 0
+    reader = Reader(Folder(folder), functions, size)
+    return reader.model(model.graph, _opsets(model.opset_import, "the model"), model.ir_version >= FIRST_OVERRIDABLE)
 
 
-def _graph(graph: onnx.GraphProto, opsets: dict[str, int], folder: Path | None, outer: frozenset[str], depth: int) -> Graph:
-    if depth > MAX_DEPTH:
-        raise unsupported(f"graphs stand within graphs more than {MAX_DEPTH} deep.")
-    constants = {tensor.name: array(tensor, folder) for tensor in graph.initializer}
-    if graph.sparse_initializer:
-        raise unsupported("sparse initializers are not supported.", "Store them as dense ones.")
-    inputs = tuple(_type(value) for value in graph.input if value.name not in constants)
-    made = {value.name for value in inputs} | set(constants)
-    nodes: list[Node] = []
-    for number, proto in enumerate(graph.node):
+def _functions(model: onnx.ModelProto) -> Mapping[tuple[str, str, str], Function]:
+    found: dict[tuple[str, str, str], Function] = {}
+    for proto in model.functions:
+        must_be_text(proto.name, proto.domain, proto.overload, *proto.input, *proto.output)
         domain = DOMAINS.get(proto.domain, proto.domain)
-        label = proto.name or next(filter(None, proto.output), f"node {number}")
-        for name in filter(None, proto.input):
-            if name not in made and name not in outer:
-                rule = f"node {proto.op_type} '{label}' reads '{name}', which nothing before it makes."
-                raise unsupported(rule, "Initializers may be missing, or the nodes are not in order or form a cycle.")
-        for name in filter(None, proto.output):
-            if name in made:
-                raise unsupported(f"node {proto.op_type} '{label}' makes '{name}', which exists already.")
-        known = outer | made
-        attributes = {a.name: _attribute(a, opsets, folder, known, depth) for a in proto.attribute}
-        made |= set(filter(None, proto.output))
-        if (domain, proto.op_type) == ("", "Constant"):
-            constants[proto.output[0]] = _constant(attributes, label)
-            continue
-        nodes.append(
-            Node(proto.op_type, domain, opsets.get(domain, 0), label, tuple(proto.input), tuple(proto.output), attributes)
-        )
-    outputs = tuple(_type(value) for value in graph.output)
-    for value in outputs:
-        if value.name not in made and value.name not in outer:
-            raise unsupported(f"output '{value.name}' is made by no node.")
-    return Graph(inputs, outputs, constants, tuple(nodes))
+        what = f"the model's function '{proto.name}' of domain '{domain or 'ai.onnx'}'"
+        key = domain, proto.name, proto.overload
+        if key in found:
+            raise unsupported(f"{what} is there twice.", "Give each its own name or overload.")
+        for names in (proto.input, proto.output):
+            if len(set(names)) < len(names) or "" in names:
+                raise unsupported(f"{what} has an input or output without a name, or two of one name.")
+        # A function that imports nothing takes what the model imports.
+        opsets = _opsets(proto.opset_import or model.opset_import, what)
+        found[key] = Function(proto, what, opsets)
+    return found
 
 
-def _attribute(
-    proto: onnx.AttributeProto, opsets: dict[str, int], folder: Path | None, outer: frozenset[str], depth: int
-) -> Any:
-    kinds = onnx.AttributeProto
-    if proto.type == kinds.TENSOR:
-        return array(proto.t, folder)
-    if proto.type == kinds.GRAPH:
-        return _graph(proto.g, opsets, folder, outer, depth + 1)
-    if proto.type in (kinds.FLOAT, kinds.INT, kinds.STRING, kinds.FLOATS, kinds.INTS, kinds.STRINGS):
-        return _plain(onnx.helper.get_attribute_value(proto))
-    name = kinds.AttributeType.Name(proto.type)
-    raise unsupported(f"attribute '{proto.name}' has type {name}, which is not supported.")
+def _opsets(imports: Any, what: str) -> Mapping[str, int]:
+    """Return the version of each domain; no node need be of a domain that is imported."""
+    found: dict[str, int] = {}
+    for entry in imports:
+        must_be_text(entry.domain)
+        domain = DOMAINS.get(entry.domain, entry.domain)
+        if found.setdefault(domain, entry.version) != entry.version:
+            rule = f"{what} imports domain '{domain or 'ai.onnx'}' in versions {found[domain]} and {entry.version}."
+            raise unsupported(rule, "Import each domain once; '' and 'ai.onnx' are one domain.")
+    return found
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    if isinstance(value, Iterable) and not isinstance(value, str):
-        return tuple(_plain(item) for item in value)
-    return value
-
-
-def _constant(attributes: dict[str, Any], label: str) -> np.ndarray:
-    dtypes = {"value_int": np.int64, "value_ints": np.int64, "value_float": np.float32, "value_floats": np.float32}
-    for name, value in attributes.items():
-        if name == "value":
-            return value
-        if name in dtypes:
-            return np.asarray(value, dtypes[name])
-    raise unsupported(f"Constant '{label}' has no value that is supported, only {', '.join(attributes) or 'none'}.")
-
-
-def _type(value: onnx.ValueInfoProto) -> TensorType:
-    kind = value.type.WhichOneof("value")
-    if kind != "tensor_type":
-        return TensorType(value.name, None, None)
-    tensor = value.type.tensor_type
-    dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type) if tensor.elem_type else None
-    if not tensor.HasField("shape"):
-        return TensorType(value.name, dtype, None)
-    shape = tuple(
-        size.dim_value if size.HasField("dim_value") else size.dim_param or None for size in tensor.shape.dim
-    )
-    return TensorType(value.name, dtype, shape)
-
-
-def array(tensor: onnx.TensorProto, folder: Path | None) -> np.ndarray:
-    """Return a tensor's values, if its bytes are as many as its shape says."""
-    if tensor.data_location == onnx.TensorProto.EXTERNAL:
-        if folder is None:
-            rule = f"tensor '{tensor.name}' lies in another file, and the model was not given as a path."
-            raise unsupported(rule, "Give the path of the model's file.")
-        onnx.load_external_data_for_tensor(tensor, str(folder))
-    return numpy_helper.to_array(tensor)
+def expanded(model: onnx.ModelProto, kinds: list[tuple[str, str]]) -> onnx.ModelProto:
+    """Put the nodes that define operators, as ONNX gives them, in the place of nodes of these domains and operators."""
+    try:
+        return onnx.inliner.inline_selected_functions(model, kinds, False, True)
+    except Exception as error:  # onnx documents none
+        names = ", ".join(name for _, name in kinds)
+        raise unsupported(f"onnx cannot expand {names}: {error}.", "The nodes may contradict their schemas.") from None

@@ -73,12 +73,14 @@ class Graph:
       outputs: what the graph returns.
       constants: initializers, by name.
       nodes: in an order in which each reads only what stands before it.
+      optional: initializers that a caller may override.
     """
 
     inputs: tuple[TensorType, ...]
     outputs: tuple[TensorType, ...]
     constants: Mapping[str, np.ndarray]
     nodes: tuple[Node, ...]
+    optional: tuple[TensorType, ...] = ()
 
     def walk(self) -> Iterator[Node]:
         """Yield every node, those of inner graphs after the node that holds them."""
@@ -86,6 +88,14 @@ class Graph:
             yield node
             for graph in node.graphs():
                 yield from graph.walk()
+
+    def dtypes(self) -> Iterator[tuple[str, Any]]:
+        """Yield names and dtypes of inputs and constants, those of inner graphs among them."""
+        yield from ((value.name, value.dtype) for value in self.inputs if value.dtype is not None)
+        yield from ((name, array.dtype) for name, array in self.constants.items())
+        for node in self.nodes:
+            for graph in node.graphs():
+                yield from graph.dtypes()
 
     def captured(self) -> frozenset[str]:
         """Return the names that this graph, a body, reads from the graphs around it."""

@@ -1,8 +1,9 @@
 """Run a graph's nodes, one after another, while JAX traces."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -12,7 +13,18 @@ import numpy as np
 from jaxdml._base import errors
 from jaxdml.onnx import nodes
 from jaxdml.onnx._graph import Graph, Node, reads
-from jaxdml.onnx._values import ChannelsLast, Value, channels_first, computed, is_host, on_device
+from jaxdml.onnx._values import (
+    LAZY,
+    ChannelsLast,
+    Dequantized,
+    Value,
+    channels_first,
+    computed,
+    is_host,
+    known,
+    on_device,
+)
+from jaxdml.onnx.nodes import groups
 from jaxdml.onnx.nodes._handler import Call, Handler
 
 
@@ -49,6 +61,9 @@ def run(graph: Graph, given: Mapping[str, Value], *, exact: bool, report: Report
         operands = [values[name] if name else None for name in node.inputs]
         with _named(node):
             results = _compute(nodes.handler_of(node), call, operands)
+            if any(node.outputs[len(results) :]):
+                rule = f"{node} makes {len(results)} outputs; the model wants {len(node.outputs)}."
+                raise ValueError(errors.compose("onnx.Model", rule, "The model may be malformed."))
         values.update((name, value) for name, value in zip(node.outputs, results, strict=False) if name)
     return [values[output.name] for output in graph.outputs]
 
@@ -66,9 +81,12 @@ def needed(graph: Graph) -> tuple[Node, ...]:
 
 @contextmanager
 def _named(node: Node) -> Iterator[None]:
-    """Name the node in the traceback of an error."""
+    """Name the node in an error; what Python raises of a malformed node becomes a ValueError."""
     try:
         yield
+    except (LookupError, AttributeError, ZeroDivisionError, MemoryError) as error:
+        rule = f"{node} cannot be computed: {type(error).__name__}: {error}."
+        raise ValueError(errors.compose("onnx.Model", rule, "The model may be malformed.")) from error
     except Exception as error:
         if not getattr(error, "__notes__", None):
             error.add_note(f"in node {node} of the ONNX model")
@@ -80,6 +98,39 @@ def _compute(handler: Handler | str, call: Call, operands: list[Value]) -> tuple
     for position, operand in enumerate(operands):
         if operand is not None and handler.must_be_known(position) and not is_host(operand):
             raise NotImplementedError(_unknown(call.node, position))
+    if call.exact and any(isinstance(operand, LAZY) for operand in operands):
+        result = _on_integers(handler, call, operands)
+        if result is not None:
+            return result
+    return _ordinarily(handler, call, operands)
+
+
+def _on_integers(handler: Handler, call: Call, operands: list[Value]) -> tuple[Value, ...] | None:
+    """Compute a node on what dequantized operands stand for, if it means something there."""
+    kind, first = call.node.op_type, operands[0]
+    if call.node.domain:
+        return None
+    if kind in groups.MOVES and isinstance(first, Dequantized) and first.quantization.whole:
+        call.note((call.node.name,), "the same on integers")
+        moved = _ordinarily(handler, call, [first.integers, *operands[1:]])
+        dtype = first.integers.dtype
+        return tuple(replace(first, integers=x, _floats=[]) if x.dtype == dtype else x for x in moved)
+    if kind not in groups.GROUPS:
+        return None
+    floats = partial(_only, handler, call, operands)
+    result = groups.GROUPS[kind](call, *operands, floats=floats, **call.node.attributes)
+    if isinstance(result, str):
+        call.note((call.node.name,), f"float: {result}")
+        return None
+    return None if result is None else (result,)
+
+
+def _only(handler: Handler, call: Call, operands: list[Value]) -> Value:
+    return _ordinarily(handler, call, operands)[0]
+
+
+def _ordinarily(handler: Handler, call: Call, operands: list[Value]) -> tuple[Value, ...]:
+    """Compute a node as it is written."""
     attributes = dict(call.node.attributes)
     if handler.raw:
         return _tuple(handler.run(call, *operands, **attributes))
@@ -90,6 +141,8 @@ def _compute(handler: Handler | str, call: Call, operands: list[Value]) -> tuple
     if handler.host:
         with np.errstate(all="ignore"):
             results = _tuple(handler.run(replace(call, xp=np), *operands, **attributes))
+        # JAX arrays among them are what is too large for the host, or has symbolic sizes.
+        return tuple(result if result is None or isinstance(result, jax.Array) else known(result) for result in results)
     else:
         with jax.ensure_compile_time_eval():
             operands = [

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxdml._base import errors
 from jaxdml.onnx import nodes
-from jaxdml.onnx._graph import Graph, Node, TensorType, reads
+from jaxdml.onnx._graph import Graph, TensorType
 from jaxdml.onnx._interpreter import Report, needed, run
 from jaxdml.onnx._values import channels_first, on_device
 from jaxdml.onnx.nodes._handler import Handler
@@ -63,6 +63,11 @@ class Model:
         return self.graph.inputs
 
     @property
+    def optional_inputs(self) -> tuple[TensorType, ...]:
+        """Name, dtype and shape of each initializer that a call may override by name."""
+        return self.graph.optional
+
+    @property
     def outputs(self) -> tuple[TensorType, ...]:
         """Name, dtype and shape of each output."""
         return self.graph.outputs
@@ -70,7 +75,7 @@ class Model:
     @cached_property
     def static_inputs(self) -> frozenset[str]:
         """Names of the inputs that must be known while tracing, because shapes depend on their values."""
-        return must_be_known(self.graph) & {value.name for value in self.inputs}
+        return must_be_known(self.graph) & {value.name for value in (*self.inputs, *self.optional_inputs)}
 
     def apply(self, params: Mapping[str, Any], *inputs: Any) -> tuple[Any, ...]:
         """Compute the outputs: a pure function for jit, vmap, grad, export and shard_map.
@@ -101,7 +106,7 @@ class Model:
 
         Args:
           inputs: arrays in the order of ``self.inputs``.
-          by_name: further inputs by name.
+          by_name: further inputs by name, among them any of ``self.optional_inputs``.
 
         Returns:
           A tuple of one array for each of ``self.outputs``.
@@ -110,9 +115,10 @@ class Model:
           TypeError: an input is missing, unknown, given twice or of another dtype.
           ValueError: an input has another shape.
         """
-        arrays = checked(self.inputs, in_order(self.inputs, inputs, by_name))
+        wanted = (*self.inputs, *(value for value in self.optional_inputs if value.name in by_name))
+        arrays = checked(wanted, in_order(self.inputs, wanted, inputs, by_name))
         known, traced = {}, {}
-        for value, array in zip(self.inputs, arrays, strict=True):
+        for value, array in zip(wanted, arrays, strict=True):
             if value.name in self.static_inputs:
                 known[value.name] = _Known(np.asarray(array))
             else:
@@ -148,9 +154,7 @@ class Model:
             value.name: given for value, given in zip(self.inputs, values, strict=True) if value.name not in known
         }
         jax.eval_shape(lambda params, given: self._run(params | given | known, report), dict(self.params), traced)
-        lines = [
-            (node.name, node.kind, report.notes.get(node.name, "as it is written")) for node in needed(self.graph)
-        ]
+        lines = [(node.name, node.kind, report.notes.get(node.name, "as it is written")) for node in needed(self.graph)]
         return _columns(("node", "operator", "runs as"), lines)
 
     def __str__(self) -> str:
@@ -210,17 +214,21 @@ def parameters(graph: Graph) -> frozenset[str]:
     return frozenset(
         name
         for name, array in graph.constants.items()
-        if name not in kept and array.ndim and (jnp.issubdtype(array.dtype, jnp.floating) or array.dtype.itemsize == 1)
+        if name not in kept
+        and array.ndim
+        and (jnp.issubdtype(array.dtype, jnp.floating) or array.dtype.itemsize == 1)
         and array.dtype != np.bool_
     )
 
 
-def in_order(wanted: Sequence[TensorType], inputs: Sequence[Any], by_name: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return inputs that are given by position or by name, in order."""
-    names = [value.name for value in wanted]
+def in_order(
+    positional: Sequence[TensorType], wanted: Sequence[TensorType], inputs: Sequence[Any], by_name: Mapping[str, Any]
+) -> tuple[Any, ...]:
+    """Return inputs that are given by position, or by name, in the order in which they are wanted."""
+    names = [value.name for value in positional]
     given = dict(zip(names, inputs, strict=False))
     twice = sorted(set(given) & set(by_name))
-    unknown = sorted(set(by_name) - set(names))
+    unknown = sorted(set(by_name) - {value.name for value in wanted})
     missing = [name for name in names if name not in given and name not in by_name]
     for what, which in (("unknown", unknown), ("given twice", twice), ("missing", missing)):
         if which:
@@ -230,7 +238,7 @@ def in_order(wanted: Sequence[TensorType], inputs: Sequence[Any], by_name: Mappi
         rule = f"{len(inputs)} inputs are given; the model takes {len(names)}."
         raise TypeError(errors.compose("onnx.Model", rule, _all(wanted), "Give each input once."))
     given |= by_name
-    return tuple(given[name] for name in names)
+    return tuple(given[value.name] for value in wanted)
 
 
 def _all(wanted: Sequence[TensorType]) -> str:
@@ -243,10 +251,14 @@ def checked(wanted: Sequence[TensorType], inputs: Sequence[Any]) -> tuple[Any, .
         rule = f"{len(inputs)} inputs are given; the model takes {len(wanted)}."
         raise TypeError(errors.compose("onnx.Model", rule, _all(wanted), "Give one array for each."))
     sizes: dict[str, Any] = {}
-    arrays = tuple(value if hasattr(value, "dtype") and hasattr(value, "shape") else np.asarray(value) for value in inputs)
+    arrays = tuple(
+        value if hasattr(value, "dtype") and hasattr(value, "shape") else np.asarray(value) for value in inputs
+    )
     for value, array in zip(wanted, arrays, strict=True):
         operands = {value.name: array}
-        if value.dtype is not None and jax.dtypes.canonicalize_dtype(array.dtype) != jax.dtypes.canonicalize_dtype(value.dtype):
+        if value.dtype is not None and jax.dtypes.canonicalize_dtype(array.dtype) != jax.dtypes.canonicalize_dtype(
+            value.dtype
+        ):
             rule = f"input '{value.name}' must be {value.dtype}, not {array.dtype}."
             raise TypeError(errors.message("onnx.Model", rule, operands, f"Convert it to {value.dtype}."))
         if value.shape is None:

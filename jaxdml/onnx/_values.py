@@ -5,6 +5,7 @@ A value is one of
 - a JAX array, or a tracer: what the program computes;
 - ``ChannelsLast``: a JAX array whose channels, dimension 1 for ONNX, are stored last;
 - ``Dequantized``: integers with a scale and a zero point. The floats are made only where a node wants floats;
+- ``IntegerProduct``: the int32 result of MatMulInteger, and what it is scaled by;
 - ``Pending``: real numbers that are known as a function of integers. ``QuantizeLinear`` rounds them once; any other
   node gets float32.
 """
@@ -88,13 +89,11 @@ class Dequantized:
       integers: a NumPy array, a JAX array or ChannelsLast.
       quantization: what they mean.
       dtype: of the floats that they would be.
-      node: the node that dequantizes, for the report.
     """
 
     integers: Any
     quantization: Quantization
     dtype: Any
-    node: str
     _floats: list[Any] = field(default_factory=list)
 
     @property
@@ -111,14 +110,10 @@ class Dequantized:
         """Return the float array, computed once."""
         if not self._floats:
             scale, zero, axis, block = self.quantization
-            last = isinstance(self.integers, ChannelsLast)
-            data = self.integers.array if last else self.integers
-            if axis is not None and last:
-                axis = {0: 0, 1: data.ndim - 1}.get(axis, axis - 1)
-            result = jaxdml.dequantize_linear(
-                jnp.asarray(data), scale, zero, axis=axis, block_size=block or None
-            ).astype(self.dtype)
-            self._floats.append(ChannelsLast(result) if last else result)
+            data, wrap = stored(self.integers)
+            axis = stored_axis(self.integers, axis)
+            result = jaxdml.dequantize_linear(data, scale, zero, axis=axis, block_size=block or None)
+            self._floats.append(wrap(result.astype(self.dtype)))
         return self._floats[0]
 
 
@@ -154,7 +149,59 @@ class Pending:
         return self._floats[0]
 
 
+@dataclass(frozen=True, eq=False)
+class IntegerProduct:
+    """The int32 result of MatMulInteger, which a model casts, scales and adds a bias to: one operator of ours.
+
+    Attributes:
+      shape: of the result.
+      integers: computes the int32 result.
+      scaled: called with a scale and a bias or None, computes ``integers * scale + bias`` in float32.
+      dtype: int32, or float32 after a Cast.
+      scale: what it is multiplied by, after a Mul.
+      nodes: names of the nodes that this covers.
+    """
+
+    shape: tuple[int, ...]
+    integers: Callable[[], Any]
+    scaled: Callable[[Any, Any], Any]
+    nodes: tuple[str, ...]
+    dtype: Any = np.dtype(np.int32)
+    scale: Any = None
+    _results: list[Any] = field(default_factory=list)
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    def floats(self) -> Any:
+        """Return the array, computed once."""
+        if not self._results:
+            whole = self.dtype == np.int32
+            scale = np.float32(1) if self.scale is None else self.scale
+            self._results.append(self.integers() if whole else self.scaled(scale, None))
+        return self._results[0]
+
+
+LAZY = (Dequantized, IntegerProduct, Pending)
+"""Values that are computed when a node wants them, in the way that it wants."""
+
 Value = Any
+
+
+def stored(value: Any) -> tuple[jax.Array, Callable[[jax.Array], Any]]:
+    """Return an array as it is stored, and what makes a value of a result that is stored alike."""
+    if isinstance(value, ChannelsLast):
+        return value.array, ChannelsLast
+    return on_device(value), lambda array: array
+
+
+def stored_axis(value: Any, axis: int | None) -> int | None:
+    """Return where an array that is stored like ``value`` has a dimension."""
+    if axis is None or not isinstance(value, ChannelsLast):
+        return axis
+    return {0: 0, 1: value.ndim - 1}.get(axis, axis - 1)
 
 
 def shape_of(value: Value) -> tuple[int, ...]:
@@ -167,9 +214,17 @@ def is_host(value: Value) -> bool:
     return isinstance(value, np.ndarray)
 
 
+def known(value: Any) -> np.ndarray:
+    """Return what is known while tracing as an array: of objects if a size in it is symbolic, as in ``jax.export``."""
+    array = np.asarray(value)
+    if array.dtype == object and all(isinstance(size, int | np.integer) for size in array.flat):
+        return array.astype(np.int64)
+    return array
+
+
 def computed(value: Value) -> Value:
     """Return a NumPy array, a JAX array or ChannelsLast: what is pending or dequantized, as floats."""
-    return value.floats() if isinstance(value, Dequantized | Pending) else value
+    return value.floats() if isinstance(value, LAZY) else value
 
 
 def channels_first(value: Value) -> Value:
@@ -188,6 +243,8 @@ def on_device(value: Any) -> jax.Array:
     """Return a NumPy array as a JAX array; refuse 64-bit integers that JAX's 32 bits do not hold."""
     if not isinstance(value, np.ndarray):
         return value
+    if value.dtype == object:
+        return jnp.asarray(value.tolist())
     wanted = jax.dtypes.canonicalize_dtype(value.dtype)
     if wanted != value.dtype and np.issubdtype(wanted, np.integer) and value.size:
         limits = np.iinfo(wanted)

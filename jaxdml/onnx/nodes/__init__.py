@@ -1,13 +1,19 @@
 """Every operator that the door runs: one table."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
 
 from jaxdml.onnx._graph import Node
 from jaxdml.onnx.nodes import (
+    activations,
+    along_axis,
     attention,
     attention_state,
+    casting,
     control_flow,
     convolution,
+    data_dependent,
     elementwise,
     fused,
     indexing,
@@ -20,16 +26,21 @@ from jaxdml.onnx.nodes import (
     recurrent,
     reductions,
     resizing,
+    shapes,
     signal,
 )
 from jaxdml.onnx.nodes._handler import Handler, Table
 
 TABLES: Mapping[str, tuple[Table, ...]] = {
     "": (
+        activations.TABLE,
+        along_axis.TABLE,
         attention.TABLE,
         attention_state.TABLE,
+        casting.TABLE,
         control_flow.TABLE,
         convolution.TABLE,
+        data_dependent.TABLE,
         elementwise.TABLE,
         fused.STANDARD,
         indexing.TABLE,
@@ -41,6 +52,7 @@ TABLES: Mapping[str, tuple[Table, ...]] = {
         recurrent.TABLE,
         reductions.TABLE,
         resizing.TABLE,
+        shapes.TABLE,
         signal.TABLE,
     ),
     "ai.onnx.preview": (attention.PREVIEW,),
@@ -56,12 +68,17 @@ OPERATORS: Mapping[tuple[str, str], tuple[Handler, ...]] = {
 """By domain and name: handlers, the newest first."""
 
 
-def handler_of(node: Node) -> Handler | str:
-    """Return who runs a node, or a text: why nobody does."""
+def handler_of(node: Node, dtypes: Mapping[str, Any] = MappingProxyType({})) -> Handler | str:
+    """Return who runs a node, or a text: why nobody does.
+
+    Args:
+      node: the node.
+      dtypes: of the values that are known when a model is loaded, by name.
+    """
     handlers = OPERATORS.get((node.domain, node.op_type))
     if not handlers:
         return "there is no such operator here"
     handler = next((handler for handler in handlers if handler.since <= node.opset and handler.when(node)), None)
     if handler is None:
         return f"version {node.opset} is older than version {handlers[-1].since}, the oldest that is supported"
-    return handler.objection(node) or handler
+    return handler.objection(node, dtypes) or handler

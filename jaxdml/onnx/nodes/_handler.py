@@ -2,12 +2,10 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from jaxdml.onnx._graph import Graph, Node
 
@@ -52,6 +50,8 @@ class Handler:
       shape_only: positions of inputs of which only the shape is read.
       constant: positions where an initializer stays a constant instead of becoming one of the model's parameters,
         such as scales and zero points.
+      refuses: says why a node cannot be run, or None, from the node and the dtypes of the values that are known when a
+        model is loaded: inputs and constants.
       when: whether it runs a given node; an operator may have several handlers of one version.
     """
 
@@ -63,6 +63,7 @@ class Handler:
     raw: bool = False
     shape_only: tuple[int, ...] = ()
     constant: tuple[int, ...] = ()
+    refuses: Callable[[Node, Mapping[str, Any]], str | None] | None = None
     when: Callable[[Node], bool] = lambda node: True
 
     @cached_property
@@ -89,8 +90,10 @@ class Handler:
         """Whether the input at this position must be known while tracing."""
         return position in self.static or -1 in self.static
 
-    def objection(self, node: Node) -> str | None:
+    def objection(self, node: Node, dtypes: Mapping[str, Any]) -> str | None:
         """Say why a node cannot be run, or None."""
+        if self.refuses and (reason := self.refuses(node, dtypes)):
+            return reason
         unknown = sorted(set(node.attributes) - set(self.attributes))
         if unknown:
             return f"attribute {', '.join(unknown)} is not supported"

@@ -1,5 +1,157 @@
-"""TODO."""
+"""Convolutions of floats, with channels stored last."""
 
-from jaxdml.onnx.nodes._handler import Handler, Table
+import math
+from collections.abc import Sequence
+from typing import Any
 
-TABLE: Table = {}
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxdml.onnx._values import ChannelsLast, channels_first, channels_last, on_device
+from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes._windows import windows
+
+_SPATIAL = "0123456789"
+
+
+def conv(
+    call: Call,
+    X: Any,
+    W: Any,
+    B: Any = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Sequence[int] = (),
+    group: int = 1,
+    kernel_shape: Sequence[int] = (),
+    pads: Sequence[int] = (),
+    strides: Sequence[int] = (),
+) -> ChannelsLast:
+    """Convolve."""
+    x, w = channels_last(X), on_device(channels_first(W))
+    where = windows(
+        x.shape[1:-1],
+        kernel_of(call, w.shape, kernel_shape),
+        strides=strides,
+        dilations=dilations,
+        pads=pads,
+        auto_pad=auto_pad,
+    )
+    spatial = _SPATIAL[: len(where.sizes)]
+    result = lax.conv_general_dilated(
+        x,
+        w,
+        where.strides,
+        where.padding,
+        rhs_dilation=where.dilations,
+        dimension_numbers=(f"N{spatial}C", f"OI{spatial}", f"N{spatial}C"),
+        feature_group_count=group,
+        precision=lax.Precision.HIGHEST,
+    )
+    return ChannelsLast(_with_bias(result, B))
+
+
+def kernel_of(call: Call, w: Sequence[int], kernel_shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the spatial sizes of filters of shape ``w``; refuse an attribute that says otherwise."""
+    sizes = tuple(w[2:])
+    if kernel_shape and tuple(kernel_shape) != sizes:
+        raise ValueError(f"kernel_shape of {call.node} is {list(kernel_shape)}, but its filters have {list(sizes)}")
+    return sizes
+
+
+def _with_bias(result: Any, bias: Any) -> Any:
+    return result if bias is None else result + on_device(channels_first(bias))
+
+
+def _conv_transpose(
+    call: Call,
+    X: Any,
+    W: Any,
+    B: Any = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Sequence[int] = (),
+    group: int = 1,
+    kernel_shape: Sequence[int] = (),
+    output_padding: Sequence[int] = (),
+    output_shape: Sequence[int] = (),
+    pads: Sequence[int] = (),
+    strides: Sequence[int] = (),
+) -> ChannelsLast:
+    x, w = channels_last(X), on_device(channels_first(W))
+    kernel = kernel_of(call, w.shape, kernel_shape)
+    rank = len(kernel)
+    strides, dilations = tuple(strides) or (1,) * rank, tuple(dilations) or (1,) * rank
+    reaches = [(size - 1) * dilation + 1 for size, dilation in zip(kernel, dilations, strict=True)]
+    more = tuple(output_padding) or (0,) * rank
+    inputs = x.shape[1:-1]
+    # How long the output is if nothing is cut off.
+    whole = [
+        (n - 1) * stride + reach + extra for n, stride, reach, extra in zip(inputs, strides, reaches, more, strict=True)
+    ]
+    if output_shape:
+        cut = [_cut(full - n, auto_pad) for full, n in zip(whole, output_shape[-rank:], strict=True)]
+    elif auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+        cut = [_cut(full - n * stride, auto_pad) for full, n, stride in zip(whole, inputs, strides, strict=True)]
+    else:
+        pads = tuple(pads) if pads and auto_pad == "NOTSET" else (0,) * (2 * rank)
+        cut = list(zip(pads[:rank], pads[rank:], strict=True))
+    padding = [
+        (reach - 1 - start, reach - 1 - end + extra)
+        for reach, (start, end), extra in zip(reaches, cut, more, strict=True)
+    ]
+    # A transposed convolution is a convolution of the spread input with mirrored filters.
+    grouped = w.reshape(group, w.shape[0] // group, *w.shape[1:])
+    filters = jnp.swapaxes(grouped, 1, 2).reshape(group * w.shape[1], w.shape[0] // group, *kernel)
+    spatial = _SPATIAL[:rank]
+    result = lax.conv_general_dilated(
+        x,
+        jnp.flip(filters, range(2, 2 + rank)),
+        (1,) * rank,
+        padding,
+        lhs_dilation=strides,
+        rhs_dilation=dilations,
+        dimension_numbers=(f"N{spatial}C", f"OI{spatial}", f"N{spatial}C"),
+        feature_group_count=group,
+        precision=lax.Precision.HIGHEST,
+    )
+    return ChannelsLast(_with_bias(result, B))
+
+
+def _cut(total: int, auto_pad: str) -> tuple[int, int]:
+    """Return how much to cut off at the start and at the end."""
+    start = total // 2 if auto_pad == "SAME_UPPER" else total - total // 2
+    return start, total - start
+
+
+def _col2im(
+    call: Call,
+    data: Any,
+    image_shape: np.ndarray,
+    block_shape: np.ndarray,
+    *,
+    dilations: Sequence[int] = (),
+    pads: Sequence[int] = (),
+    strides: Sequence[int] = (),
+) -> Any:
+    image, block = tuple(image_shape.tolist()), tuple(block_shape.tolist())
+    where = windows(image, block, strides=strides, dilations=dilations, pads=pads)
+    batch, rows, _ = data.shape
+    columns = data.reshape(batch, rows // math.prod(block), *block, *where.counts)
+    result = jnp.zeros((*columns.shape[:2], *image), data.dtype)
+    each = tuple(zip(image, where.counts, where.strides, where.dilations, where.start_padding, strict=True))
+    for tap in np.ndindex(*block):
+        spread = [(0, 0, 0)] * 2
+        for at, (length, count, stride, dilation, start) in zip(tap, each, strict=True):
+            first = at * dilation - start
+            spread.append((first, length - first - ((count - 1) * stride + 1), stride - 1))
+        result += lax.pad(columns[:, :, *tap], jnp.zeros((), data.dtype), spread)
+    return result
+
+
+TABLE: Table = {
+    "Conv": (Handler(1, conv, raw=True),),
+    "ConvTranspose": (Handler(1, _conv_transpose, raw=True),),
+    "Col2Im": (Handler(18, _col2im, static=(1, 2)),),
+}

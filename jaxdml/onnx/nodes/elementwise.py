@@ -1,8 +1,189 @@
-"""Operators that compute each element from the elements at its place."""
+"""Operators that compute each element from the elements at its place: arithmetic, comparisons, logic, bits."""
 
-from jaxdml.onnx.nodes._handler import Elementwise, Handler, Table
+from collections.abc import Callable
+from functools import partial, reduce
+from types import ModuleType
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxdml.onnx.nodes._handler import Call, Handler, Table
+
+_everywhere = partial(Handler, host=True, elementwise=True)
+
+
+def is_integer(x: Any) -> bool:
+    """Whether an array holds integers, or sizes that are symbols."""
+    return x.dtype.hasobject or bool(jnp.issubdtype(x.dtype, jnp.integer))
+
+
+def _unary(name: str) -> Callable[..., Any]:
+    """Return the function of this name in NumPy and jax.numpy, of one operand."""
+
+    def run(call: Call, x: Any) -> Any:
+        return getattr(call.xp, name)(x)
+
+    return run
+
+
+def _binary(name: str) -> Callable[..., Any]:
+    """Return the function of this name in NumPy and jax.numpy, of two operands."""
+
+    def run(call: Call, a: Any, b: Any) -> Any:
+        return getattr(call.xp, name)(a, b)
+
+    return run
+
+
+def _variadic(name: str) -> Callable[..., Any]:
+    """Return what the function of this name in NumPy and jax.numpy makes of one operand after another."""
+
+    def run(call: Call, first: Any, *others: Any) -> Any:
+        return reduce(getattr(call.xp, name), others, first)
+
+    return run
+
+
+def _mean(call: Call, first: Any, *others: Any) -> Any:
+    return reduce(call.xp.add, others, first) / (1 + len(others))
+
+
+def truncating_divide(xp: ModuleType, a: Any, b: Any) -> Any:
+    """Divide integers and drop the fraction."""
+    if xp is jnp:
+        return lax.div(*jnp.broadcast_arrays(a, b))
+    quotient = np.floor_divide(a, b)
+    if a.dtype.hasobject:  # Sizes are not negative.
+        return quotient
+    return quotient + ((quotient * b != a) & ((a < 0) != (b < 0))).astype(a.dtype)
+
+
+def _divide(call: Call, a: Any, b: Any) -> Any:
+    return truncating_divide(call.xp, a, b) if is_integer(a) else call.xp.divide(a, b)
+
+
+def _mod(call: Call, a: Any, b: Any, *, fmod: int = 0) -> Any:
+    if fmod:
+        return call.xp.fmod(a, b)
+    remainder = call.xp.mod(a, b)
+    if is_integer(a):
+        return remainder
+    return call.xp.where(remainder == 0, call.xp.copysign(remainder, b), remainder)
+
+
+def _power(call: Call, x: Any, y: Any) -> Any:
+    """Return powers in the type of ``x``, whatever that of ``y``."""
+    if not is_integer(x):
+        return call.xp.power(x, y.astype(x.dtype) if is_integer(y) else y).astype(x.dtype)
+    if is_integer(y):
+        return _integer_power(call.xp, x, y.astype(x.dtype))
+    # The float function alone might miss an integer by a little, and then lose 1 where the fraction is dropped.
+    whole = (y >= 0) & (y == call.xp.floor(y))
+    exact = _integer_power(call.xp, x, call.xp.where(whole, y, 0).astype(x.dtype))
+    return call.xp.where(whole, exact, call.xp.power(x.astype(float), y).astype(x.dtype))
+
+
+def _integer_power(xp: ModuleType, x: Any, y: Any) -> Any:
+    small = (x == 1) | (x == -1)
+    power = xp.power(x, xp.maximum(y, 0))
+    return xp.where(small, xp.where(y % 2 == 0, 1, x), xp.where(y < 0, 0, power)).astype(x.dtype)
+
+
+def _shift(call: Call, x: Any, y: Any, *, direction: str) -> Any:
+    return call.xp.left_shift(x, y) if direction == "LEFT" else call.xp.right_shift(x, y)
+
+
+def _is_infinite(call: Call, x: Any, *, detect_negative: int = 1, detect_positive: int = 1) -> Any:
+    wanted = call.xp.where(x < 0, bool(detect_negative), bool(detect_positive))
+    return call.xp.isinf(x) & wanted
+
+
+def _where(call: Call, condition: Any, x: Any, y: Any) -> Any:
+    return call.xp.where(condition, x, y)
+
+
+def _identity(call: Call, x: Any) -> Any:
+    return x
+
+
+def _dropout_7(call: Call, x: Any, *, ratio: float = 0.5) -> Any:
+    return x, call.xp.ones(x.shape, x.dtype)
+
+
+def _dropout_10(call: Call, x: Any, *, ratio: float = 0.5) -> Any:
+    return x, call.xp.ones(x.shape, bool)
+
+
+def _dropout_12(call: Call, x: Any, ratio: Any = None, training_mode: Any = None, *, seed: int = 0) -> Any:
+    drops = ratio is None or ratio.any()
+    if drops and training_mode is not None and training_mode.any():
+        raise NotImplementedError("Dropout with training_mode is not supported: what it drops is random.")
+    return x, call.xp.ones(x.shape, bool)
+
+
+_UNARY = {
+    "Abs": (6, "abs"),
+    "Acos": (7, "acos"),
+    "Acosh": (9, "acosh"),
+    "Asin": (7, "asin"),
+    "Asinh": (9, "asinh"),
+    "Atan": (7, "atan"),
+    "Atanh": (9, "atanh"),
+    "BitwiseNot": (18, "bitwise_not"),
+    "Ceil": (6, "ceil"),
+    "Cos": (7, "cos"),
+    "Cosh": (9, "cosh"),
+    "Exp": (6, "exp"),
+    "Floor": (6, "floor"),
+    "IsNaN": (9, "isnan"),
+    "Log": (6, "log"),
+    "Neg": (6, "negative"),
+    "Not": (1, "logical_not"),
+    "Reciprocal": (6, "reciprocal"),
+    "Round": (11, "rint"),
+    "Sign": (9, "sign"),
+    "Sin": (7, "sin"),
+    "Sinh": (9, "sinh"),
+    "Sqrt": (6, "sqrt"),
+    "Tan": (7, "tan"),
+}
+
+_BINARY = {
+    "Add": (7, "add"),
+    "And": (7, "logical_and"),
+    "BitwiseAnd": (18, "bitwise_and"),
+    "BitwiseOr": (18, "bitwise_or"),
+    "BitwiseXor": (18, "bitwise_xor"),
+    "Equal": (7, "equal"),
+    "Greater": (7, "greater"),
+    "GreaterOrEqual": (12, "greater_equal"),
+    "Less": (7, "less"),
+    "LessOrEqual": (12, "less_equal"),
+    "Mul": (7, "multiply"),
+    "Or": (7, "logical_or"),
+    "Sub": (7, "subtract"),
+    "Xor": (7, "logical_xor"),
+}
+
+_VARIADIC = {"Max": (6, "maximum"), "Min": (6, "minimum"), "Sum": (6, "add")}
 
 TABLE: Table = {
-    name: (Handler(since, Elementwise(function), host=True, elementwise=True),)
-    for name, since, function in (("Add", 7, "add"), ("Sub", 7, "subtract"))
+    **{name: (_everywhere(since, _unary(function)),) for name, (since, function) in _UNARY.items()},
+    **{name: (_everywhere(since, _binary(function)),) for name, (since, function) in _BINARY.items()},
+    **{name: (_everywhere(since, _variadic(function)),) for name, (since, function) in _VARIADIC.items()},
+    "BitShift": (_everywhere(11, _shift),),
+    "Div": (_everywhere(7, _divide),),
+    "Dropout": (
+        _everywhere(7, _dropout_7),
+        _everywhere(10, _dropout_10),
+        Handler(12, _dropout_12, static=(1, 2), host=True),
+    ),
+    "Identity": (Handler(1, _identity, raw=True),),
+    "IsInf": (_everywhere(10, _is_infinite),),
+    "Mean": (_everywhere(6, _mean),),
+    "Mod": (_everywhere(10, _mod),),
+    "Pow": (_everywhere(7, _power, constant=(1,)),),
+    "Where": (_everywhere(9, _where),),
 }

@@ -1,5 +1,103 @@
-"""TODO."""
+"""Operators that read and write at indices."""
 
-from jaxdml.onnx.nodes._handler import Handler, Table
+from functools import partial
+from typing import Any
 
-TABLE: Table = {}
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxdml
+from jaxdml.onnx._errors import unsupported
+from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes._sizes import axis_of, namespace, numbers, placed, refusal
+
+MOVES = frozenset(("Compress", "Gather", "GatherElements", "GatherND"))
+"""Operators whose output consists of elements of input 0, so one scale and zero point for all of it stays right."""
+
+_REDUCTIONS = ("add", "mul", "max", "min")
+
+
+def gather(call: Call, x: Any, indices: Any, *, axis: int = 0) -> Any:
+    """Read slices along one axis. An index out of range is an error where it is known, else the nearest is read."""
+    axis = axis_of(axis, x.ndim)
+    xp = namespace(call.xp, (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]), x.dtype)
+    if xp is np:
+        return np.asarray(np.take(x, indices, axis), x.dtype)
+    return jaxdml.gather(placed(xp, x), indices, axis=axis)
+
+
+def _gather_elements(call: Call, x: Any, indices: Any, *, axis: int = 0) -> Any:
+    return jaxdml.gather_elements(x, indices, axis=axis)
+
+
+def _gather_nd(call: Call, x: Any, indices: Any, *, batch_dims: int = 0) -> Any:
+    return jaxdml.gather_nd(x, indices, batch_dims=batch_dims)
+
+
+def _scatter_elements(
+    call: Call, x: Any, indices: Any, updates: Any, *, axis: int = 0, reduction: str = "none"
+) -> Any:
+    if reduction == "none":
+        return jaxdml.scatter_elements(x, indices, updates, axis=axis, duplicates="last")
+    places: list[Any] = list(jnp.indices(indices.shape, sparse=True))
+    places[axis_of(axis, x.ndim)] = indices
+    return _reduced(x, tuple(places), updates, reduction)
+
+
+def _scatter_nd(call: Call, x: Any, indices: Any, updates: Any, *, reduction: str = "none") -> Any:
+    if reduction == "none":
+        return jaxdml.scatter_nd(x, indices, updates, duplicates="last")
+    return _reduced(x, tuple(jnp.moveaxis(indices, -1, 0)), updates, reduction)
+
+
+def _reduced(x: Any, places: tuple[Any, ...], updates: Any, reduction: str) -> Any:
+    if reduction not in _REDUCTIONS:
+        raise refusal(f"reduction {reduction!r} is none of {', '.join(_REDUCTIONS)}.")
+    return getattr(x.at[places], reduction)(updates, mode="drop")
+
+
+def _tensor_scatter(
+    call: Call, cache: Any, update: Any, starts: Any = None, *, axis: int = -2, mode: str = "linear"
+) -> Any:
+    axis = axis_of(axis, cache.ndim)
+    if axis == 0 or mode not in ("linear", "circular"):
+        raise refusal(f"axis {axis} is the batch, or mode {mode!r} is neither 'linear' nor 'circular'.")
+    if starts is None:
+        starts = jnp.zeros(cache.shape[0], jnp.int32)
+    places = starts[:, None] + jnp.arange(update.shape[axis])
+    if mode == "circular":
+        places = places % cache.shape[axis]
+
+    def of_one(cache: Any, places: Any, update: Any) -> Any:
+        return cache.at[places].set(update, mode="drop")
+
+    moved = jax.vmap(of_one)(jnp.moveaxis(cache, axis, 1), places, jnp.moveaxis(update, axis, 1))
+    return jnp.moveaxis(moved, 1, axis)
+
+
+def _top_k(call: Call, x: Any, k: np.ndarray, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[Any, Any]:
+    (count,) = numbers(k)
+    dtype = jax.dtypes.canonicalize_dtype(np.int64)
+    if count == 0:
+        none = jax.lax.slice_in_dim(x, 0, 0, axis=axis)
+        return none, jnp.zeros(none.shape, dtype)
+    direction = "decreasing" if largest else "increasing"
+    values, indices = jaxdml.top_k(x, count, axis=axis, direction=direction, index_dtype=dtype)
+    return values, indices
+
+
+def _top_k_1(call: Call, x: Any, *, k: int, axis: int = -1) -> tuple[Any, Any]:
+    return _top_k(call, x, np.asarray(k), axis=axis)
+
+
+TABLE: Table = {
+    "Gather": (Handler(1, gather, host=True),),
+    "GatherElements": (Handler(11, _gather_elements),),
+    "GatherND": (Handler(11, _gather_nd),),
+    "Scatter": (Handler(9, _scatter_elements),),
+    "ScatterElements": (Handler(11, _scatter_elements),),
+    "ScatterND": (Handler(11, _scatter_nd),),
+    "TensorScatter": (Handler(24, _tensor_scatter),),
+    "TopK": (Handler(1, _top_k_1), Handler(10, _top_k, static=(1,))),
+}

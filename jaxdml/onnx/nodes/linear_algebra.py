@@ -1,5 +1,51 @@
-"""TODO."""
+"""Products of matrices, and determinants."""
 
-from jaxdml.onnx.nodes._handler import Handler, Table
+from typing import Any
 
-TABLE: Table = {}
+import jax.numpy as jnp
+from jax import lax
+
+from jaxdml.onnx.nodes._handler import Call, Handler, Table
+
+HIGHEST = lax.Precision.HIGHEST
+
+
+def _matmul(call: Call, a: Any, b: Any) -> Any:
+    return jnp.matmul(a, b, precision=HIGHEST)
+
+
+def _gemm(
+    call: Call,
+    a: Any,
+    b: Any,
+    c: Any = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Any:
+    product = jnp.matmul(a.T if transA else a, b.T if transB else b, precision=HIGHEST)
+    result = _times(product, alpha)
+    return result if c is None or beta == 0 else result + _times(c, beta)
+
+
+def _times(x: Any, factor: float) -> Any:
+    return x if factor == 1 else (x * factor).astype(x.dtype)
+
+
+def _einsum(call: Call, *operands: Any, equation: str) -> Any:
+    return jnp.einsum(equation, *operands, precision=HIGHEST)
+
+
+def _det(call: Call, x: Any) -> Any:
+    # The factors of a matrix are not computed in fewer than 32 bits.
+    return jnp.linalg.det(x.astype(jnp.promote_types(x.dtype, jnp.float32))).astype(x.dtype)
+
+
+TABLE: Table = {
+    "Det": (Handler(11, _det),),
+    "Einsum": (Handler(12, _einsum),),
+    "Gemm": (Handler(7, _gemm),),
+    "MatMul": (Handler(1, _matmul),),
+}

@@ -1,5 +1,257 @@
-"""TODO."""
+"""Operators of com.microsoft on quantized arrays, as onnxruntime's quantizers write them.
 
-from jaxdml.onnx.nodes._handler import Handler, Table
+Each means real numbers that are rounded once; then the zero point is added. onnxruntime rounds after the zero point in
+some, and so differs where a result lies half-way between two integers.
+"""
 
-TABLE: Table = {}
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+import jaxdml
+from jaxdml.onnx import _integers, _tables
+from jaxdml.onnx._errors import unsupported
+from jaxdml.onnx._values import (
+    ChannelsLast,
+    Dequantized,
+    Quantization,
+    channels_first,
+    channels_last,
+    computed,
+    on_device,
+    stored,
+)
+from jaxdml.onnx.nodes import groups, quantizing
+from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes._windows import windows
+
+_FLOAT = np.dtype(np.float32)
+
+
+def _value(integers: Any, scale: Any, zero_point: Any) -> Dequantized:
+    """Return integers with one scale and zero point, of one element each."""
+    return Dequantized(integers, _one(scale, zero_point), _FLOAT)
+
+
+def _one(scale: Any, zero_point: Any) -> Quantization:
+    return quantizing.quantization(channels_first(scale), quantizing.none_or_array(zero_point), 0, 0, 0)
+
+
+def _matrix(integers: Any, scale: Any, zero_point: Any, axis: int) -> Dequantized:
+    """Return integers that may have a scale for each position of an axis."""
+    parts = channels_first(scale), quantizing.none_or_array(zero_point)
+    return Dequantized(integers, quantizing.quantization(*parts, axis, 0, integers.ndim), _FLOAT)
+
+
+def add(call: Call, A: Any, sa: Any, za: Any, B: Any, sb: Any, zb: Any, sc: Any, zc: Any = None) -> Any:
+    """Add."""
+    return _integers.add(_value(A, sa, za), _value(B, sb, zb), _one(sc, zc), A.dtype)
+
+
+def multiply(call: Call, A: Any, sa: Any, za: Any, B: Any, sb: Any, zb: Any, sc: Any, zc: Any = None) -> Any:
+    """Multiply."""
+    return _integers.multiply(_value(A, sa, za), _value(B, sb, zb), _one(sc, zc), A.dtype)
+
+
+def concatenate(call: Call, y_scale: Any, y_zero_point: Any, *operands: Any, axis: int) -> Any:
+    """Requantize arrays and join them."""
+    values = [_value(*operands[first : first + 3]) for first in range(0, len(operands), 3)]
+    out = _one(y_scale, y_zero_point)
+    return _known(call, _integers.concatenate(values, axis, out, out.zero_point.dtype))
+
+
+def _known(call: Call, result: Any) -> Any:
+    if result is None:
+        raise unsupported(f"{call.node} has a scale or zero point that is not known while tracing.")
+    return result
+
+
+def average_pool(
+    call: Call,
+    X: Any,
+    sx: Any,
+    zx: Any,
+    sy: Any,
+    zy: Any = None,
+    *,
+    kernel_shape: Sequence[int],
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    channels_last: int = 0,
+    count_include_pad: int = 0,
+    dilations: Sequence[int] = (),
+    pads: Sequence[int] = (),
+    strides: Sequence[int] = (),
+) -> Any:
+    """Average windows."""
+    value, given = _images(_value(X, sx, zx), channels_last)
+    attributes = {
+        "auto_pad": auto_pad,
+        "ceil_mode": ceil_mode,
+        "dilations": dilations,
+        "pads": pads,
+        "strides": strides,
+    }
+    where = windows(value.shape[2:], kernel_shape, **attributes)
+    if count_include_pad and any(where.overhang):
+        raise unsupported(f"{call.node} counts padding, and its last windows overhang that.")
+    options = _integers.windows(where) | {"window": where.sizes, "include_padding": bool(count_include_pad)}
+    return given(_integers.average_pooling(value, _one(sy, zy), X.dtype, options))
+
+
+def global_average_pool(
+    call: Call, X: Any, sx: Any, zx: Any, sy: Any, zy: Any = None, *, channels_last: int = 0
+) -> Any:
+    """Average all spatial dimensions."""
+    value, given = _images(_value(X, sx, zx), channels_last)
+    return given(_integers.average_pooling(value, _one(sy, zy), X.dtype, {"window": value.shape[2:]}))
+
+
+def _images(value: Dequantized, last: int) -> tuple[Dequantized, Any]:
+    """Return images that the node has with channels last as such, and what turns the result into what it returns."""
+    if not last:
+        return value, lambda result: result
+    stored_last = ChannelsLast(on_device(channels_first(value.integers)))
+    return Dequantized(stored_last, value.quantization, value.dtype), lambda result: result.array
+
+
+def convolution(
+    call: Call,
+    x: Any,
+    x_scale: Any,
+    x_zero_point: Any,
+    w: Any,
+    w_scale: Any,
+    w_zero_point: Any,
+    y_scale: Any,
+    y_zero_point: Any,
+    B: Any = None,
+    *,
+    channels_last: int = 0,
+    **attributes: Any,
+) -> Any:
+    """Convolve quantized images."""
+    value, given = _images(Dequantized(x, Quantization(None, None), _FLOAT), channels_last)
+    operands = (value.integers, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, B)
+    return given(quantizing.quantized_linear_convolution(call, *operands, **attributes))
+
+
+def gemm(
+    call: Call,
+    A: Any,
+    a_scale: Any,
+    a_zero_point: Any,
+    B: Any,
+    b_scale: Any,
+    b_zero_point: Any,
+    C: Any = None,
+    y_scale: Any = None,
+    y_zero_point: Any = None,
+    *,
+    alpha: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Any:
+    """Multiply matrices and add an int32 bias; ``alpha`` scales both."""
+    left = jnp.swapaxes(on_device(channels_first(A)), 0, 1) if transA else A
+    a = _value(left, np.float32(alpha) * channels_first(a_scale) if alpha != 1 else a_scale, a_zero_point)
+    b = _matrix(B, b_scale, b_zero_point, 1 - transB)
+    bias = None if C is None else on_device(channels_first(C))
+    if bias is not None and (bias.size not in (1, b.shape[1 - transB]) or bias.ndim > 1 and bias.shape[0] > 1):
+        raise unsupported(f"{call.node} has a bias of more than one row.")
+    if y_scale is not None:
+        out = _one(y_scale, y_zero_point)
+        return _integers.gemm(a, b, bias, out, A.dtype if y_zero_point is None else out.zero_point.dtype, bool(transB))
+    right = on_device(channels_first(B))
+    right = right.T if transB else right
+    sums = jaxdml.matrix_multiply_integer(
+        on_device(channels_first(left)), a.quantization.zero_point, right, b.quantization.zero_point
+    )
+    sums = sums if bias is None else sums + bias.reshape(-1)
+    scale = on_device(a.quantization.scale) * on_device(b.quantization.scale)
+    return jaxdml.dequantize_linear(sums, scale, axis=1 if scale.ndim else None)
+
+
+def softmax(call: Call, X: Any, sx: Any, zx: Any, sy: Any, zy: Any, *, opset: int, axis: int = -1) -> Any:
+    """Normalize exponentials."""
+    axes = tuple(range(axis % X.ndim, X.ndim)) if opset < 13 else (axis,)
+    return _known(call, _integers.softmax(_value(X, sx, zx), axes, _one(sy, zy), X.dtype))
+
+
+def _table(kind: str) -> Any:
+    """Return the handler of a function of one operand."""
+
+    def unary(call: Call, X: Any, sx: Any, zx: Any, sy: Any, zy: Any = None, **attributes: Any) -> Any:
+        real = groups.REAL[kind](**attributes)
+        return _known(call, _integers.mapped(_value(X, sx, zx), _one(sy, zy), X.dtype, real))
+
+    return unary
+
+
+def leaky_relu(call: Call, X: Any, sx: Any, zx: Any, sy: Any, zy: Any = None, *, alpha: float = 0.01) -> Any:
+    """Scale negative numbers."""
+    return _table("LeakyRelu")(call, X, sx, zx, sy, zy, alpha=alpha)
+
+
+def sigmoid(call: Call, X: Any, sx: Any, zx: Any, sy: Any, zy: Any = None) -> Any:
+    """Apply the logistic function."""
+    return _table("Sigmoid")(call, X, sx, zx, sy, zy)
+
+
+def where(
+    call: Call, condition: Any, X: Any, sx: Any, zx: Any, Y: Any, sy: Any, zy: Any, z_scale: Any, z_zero_point: Any
+) -> Any:
+    """Choose between two arrays, each requantized."""
+    out = _one(z_scale, z_zero_point)
+    parts = [_known(call, _integers.mapped(_value(*x), out, x[0].dtype)) for x in ((X, sx, zx), (Y, sy, zy))]
+    (chosen, first, second), wrap = _integers.alike(condition, *parts)
+    return wrap(jnp.where(chosen, first, second))
+
+
+def dynamic_quantize_matrix_multiply(
+    call: Call, A: Any, B: Any, b_scale: Any, b_zero_point: Any = None, bias: Any = None
+) -> Any:
+    """Quantize A with a range that covers it, and multiply to float32."""
+    a = jaxdml.dynamic_quantize_linear(on_device(channels_first(A)))
+    b = _matrix(B, b_scale, b_zero_point, B.ndim - 1)
+    return _integers.matrix_multiply_to_float(_value(*a), b, quantizing.none_or_array(bias))
+
+
+def matrix_multiply_integer_to_float(
+    call: Call,
+    A: Any,
+    B: Any,
+    a_scale: Any,
+    b_scale: Any,
+    a_zero_point: Any = None,
+    b_zero_point: Any = None,
+    bias: Any = None,
+) -> Any:
+    """Multiply quantized matrices to float32."""
+    a, b = _matrix(A, a_scale, a_zero_point, A.ndim - 2), _matrix(B, b_scale, b_zero_point, B.ndim - 1)
+    return _integers.matrix_multiply_to_float(a, b, quantizing.none_or_array(bias))
+
+
+def _raw(run: Any, *constant: int) -> tuple[Handler, ...]:
+    return (Handler(1, run, raw=True, constant=constant),)
+
+
+TABLE: Table = {
+    "DequantizeLinear": _raw(quantizing.dequantize_linear, 1, 2),
+    "DynamicQuantizeMatMul": _raw(dynamic_quantize_matrix_multiply, 2, 3),
+    "MatMulIntegerToFloat": _raw(matrix_multiply_integer_to_float, 2, 3, 4, 5),
+    "QGemm": _raw(gemm, 1, 2, 4, 5, 7, 8),
+    "QLinearAdd": _raw(add, 1, 2, 4, 5, 6, 7),
+    "QLinearAveragePool": _raw(average_pool, 1, 2, 3, 4),
+    "QLinearConcat": _raw(concatenate, *range(0, 2), *(n for n in range(2, 192) if n % 3 != 2)),
+    "QLinearConv": _raw(convolution, 1, 2, 4, 5, 6, 7),
+    "QLinearGlobalAveragePool": _raw(global_average_pool, 1, 2, 3, 4),
+    "QLinearLeakyRelu": _raw(leaky_relu, 1, 2, 3, 4),
+    "QLinearMul": _raw(multiply, 1, 2, 4, 5, 6, 7),
+    "QLinearSigmoid": _raw(sigmoid, 1, 2, 3, 4),
+    "QLinearSoftmax": _raw(softmax, 1, 2, 3, 4),
+    "QLinearWhere": _raw(where, 2, 3, 5, 6, 7, 8),
+    "QuantizeLinear": _raw(quantizing.quantize_linear, 1, 2),
+}

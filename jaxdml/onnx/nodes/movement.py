@@ -1,5 +1,207 @@
-"""TODO."""
+"""Operators that move elements by their places."""
 
-from jaxdml.onnx.nodes._handler import Handler, Table
+import math
+from typing import Any
 
-TABLE: Table = {}
+import numpy as np
+
+from jaxdml._base.shapes import broadcast
+from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes._sizes import axis_of, namespace, numbers, placed, refusal
+
+MOVES = frozenset(
+    (
+        "DepthToSpace",
+        "Expand",
+        "Flatten",
+        "Reshape",
+        "ReverseSequence",
+        "Slice",
+        "SpaceToDepth",
+        "Split",
+        "Squeeze",
+        "Tile",
+        "Transpose",
+        "Unsqueeze",
+    )
+)
+"""Operators whose outputs consist of elements of input 0, so one scale and zero point for all of it stays right."""
+
+
+def _reshape(call: Call, x: Any, shape: np.ndarray, *, allowzero: int = 0) -> Any:
+    sizes = numbers(shape)
+    if allowzero and 0 in sizes and -1 in sizes:
+        raise refusal(f"shape {list(sizes)} has both 0 and -1, and allowzero is 1.")
+    return x.reshape([x.shape[d] if size == 0 and not allowzero else size for d, size in enumerate(sizes)])
+
+
+def _flatten(call: Call, x: Any, *, axis: int = 1) -> Any:
+    if axis != x.ndim:
+        axis = axis_of(axis, x.ndim)
+    return x.reshape((math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
+
+
+def _squeeze(call: Call, x: Any, axes: np.ndarray | None = None) -> Any:
+    return call.xp.squeeze(x, None if axes is None else numbers(axes))
+
+
+def _squeeze_1(call: Call, x: Any, *, axes: tuple[int, ...] | None = None) -> Any:
+    return call.xp.squeeze(x, axes)
+
+
+def _unsqueeze(call: Call, x: Any, axes: np.ndarray) -> Any:
+    return call.xp.expand_dims(x, numbers(axes))
+
+
+def _unsqueeze_1(call: Call, x: Any, *, axes: tuple[int, ...]) -> Any:
+    return call.xp.expand_dims(x, axes)
+
+
+def _transpose(call: Call, x: Any, *, perm: tuple[int, ...] | None = None) -> Any:
+    return call.xp.transpose(x, perm)
+
+
+def _expand(call: Call, x: Any, shape: np.ndarray) -> Any:
+    sizes = broadcast(x.shape, numbers(shape))
+    if sizes is None or any(size == -1 for size in sizes):
+        raise refusal(f"shapes {list(x.shape)} and {list(numbers(shape))} do not broadcast.")
+    xp = namespace(call.xp, sizes, x.dtype)
+    return xp.broadcast_to(placed(xp, x), sizes)
+
+
+def _tile(call: Call, x: Any, repeats: np.ndarray) -> Any:
+    times = numbers(repeats)
+    if len(times) != x.ndim:
+        raise refusal(f"{len(times)} repeats are given for rank {x.ndim}.")
+    xp = namespace(call.xp, [size * n for size, n in zip(x.shape, times, strict=True)], x.dtype)
+    return xp.tile(placed(xp, x), times)
+
+
+def _concat(call: Call, first: Any, *others: Any, axis: int) -> Any:
+    operands = [first, *others]
+    shape = list(first.shape)
+    axis = axis_of(axis, len(shape))
+    shape[axis] = sum(operand.shape[axis] for operand in operands)
+    xp = namespace(call.xp, shape, first.dtype)
+    return xp.concatenate([placed(xp, operand) for operand in operands], axis)
+
+
+def _split(
+    call: Call, x: Any, sizes: np.ndarray | None = None, *, axis: int = 0, num_outputs: int | None = None
+) -> tuple[Any, ...]:
+    axis = axis_of(axis, x.ndim)
+    size, count = x.shape[axis], len(call.outputs)
+    if sizes is not None:
+        parts = numbers(sizes)
+    elif num_outputs is None:
+        parts = (size // count,) * count
+    else:
+        part = -(-size // num_outputs)
+        parts = (*(part,) * (num_outputs - 1), size - part * (num_outputs - 1))
+    if len(parts) != count or sum(parts) != size or any(part < 0 for part in parts):
+        raise refusal(f"axis {axis} of {size} elements does not split into {count} parts of {list(parts)}.")
+    return tuple(call.xp.split(x, np.cumsum(parts[:-1], dtype=int), axis))
+
+
+def _split_2(call: Call, x: Any, *, axis: int = 0, split: tuple[int, ...] | None = None) -> tuple[Any, ...]:
+    return _split(call, x, None if split is None else np.asarray(split), axis=axis)
+
+
+def _slice(
+    call: Call, x: Any, starts: np.ndarray, ends: np.ndarray, axes: np.ndarray | None = None, steps: np.ndarray | None = None
+) -> Any:
+    firsts = numbers(starts)
+    chosen = range(len(firsts)) if axes is None else numbers(axes)
+    strides = (1,) * len(firsts) if steps is None else numbers(steps)
+    places = [slice(None)] * x.ndim
+    for axis, first, end, step in zip(chosen, firsts, numbers(ends), strides, strict=True):
+        axis = axis_of(axis, x.ndim)
+        # Backwards, a start before the first element is the first element; to Python nothing would be left.
+        start = max(first, -x.shape[axis]) if step < 0 and first < -1 else first
+        places[axis] = slice(start, end, step)
+    return x[tuple(places)]
+
+
+def _slice_1(
+    call: Call, x: Any, *, starts: tuple[int, ...], ends: tuple[int, ...], axes: tuple[int, ...] | None = None
+) -> Any:
+    return _slice(call, x, np.asarray(starts), np.asarray(ends), None if axes is None else np.asarray(axes))
+
+
+def _pad(
+    call: Call, x: Any, pads: np.ndarray, value: Any = None, axes: np.ndarray | None = None, *, mode: str = "constant"
+) -> Any:
+    if mode not in ("constant", "reflect", "edge", "wrap"):
+        raise refusal(f"the mode of a Pad is {mode!r}.")
+    chosen = [axis_of(axis, x.ndim) for axis in (range(x.ndim) if axes is None else numbers(axes))]
+    amounts = numbers(pads)
+    if len(amounts) != 2 * len(chosen):
+        raise refusal(f"{len(amounts)} pads are given for {len(chosen)} axes.")
+    widths = [(0, 0)] * x.ndim
+    for axis, before, after in zip(chosen, amounts[: len(chosen)], amounts[len(chosen) :], strict=True):
+        widths[axis] = before, after
+    shape = [size + before + after for size, (before, after) in zip(x.shape, widths, strict=True)]
+    xp = namespace(call.xp, shape, x.dtype)
+    x = placed(xp, x)
+    grown = [(max(before, 0), max(after, 0)) for before, after in widths]
+    kept = tuple(slice(-before if before < 0 else None, after if after < 0 else None) for before, after in widths)
+    if mode != "constant":
+        return xp.pad(x[kept], grown, mode)
+    value = np.zeros((), x.dtype) if value is None else value.reshape(())
+    return xp.pad(x, grown, constant_values=placed(xp, value))[kept]
+
+
+def _pad_2(call: Call, x: Any, *, pads: tuple[int, ...], mode: str = "constant", value: float = 0.0) -> Any:
+    return _pad(call, x, np.asarray(pads), np.asarray(value, x.dtype), mode=mode)
+
+
+def _depth_to_space(call: Call, x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
+    n, channels, height, width = x.shape
+    blocks, depth = (blocksize, blocksize), channels // blocksize**2
+    if _in_rows(mode):
+        x = x.reshape((n, *blocks, depth, height, width)).transpose((0, 3, 4, 1, 5, 2))
+    else:
+        x = x.reshape((n, depth, *blocks, height, width)).transpose((0, 1, 4, 2, 5, 3))
+    return x.reshape((n, depth, height * blocksize, width * blocksize))
+
+
+def _space_to_depth(call: Call, x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
+    n, channels, height, width = x.shape
+    height, width = height // blocksize, width // blocksize
+    order = (0, 3, 5, 1, 2, 4) if _in_rows(mode) else (0, 1, 3, 5, 2, 4)
+    blocks = x.reshape((n, channels, height, blocksize, width, blocksize)).transpose(order)
+    return blocks.reshape((n, channels * blocksize**2, height, width))
+
+
+def _in_rows(mode: str) -> bool:
+    if mode not in ("DCR", "CRD"):
+        raise refusal(f"mode {mode!r} is neither 'DCR' nor 'CRD'.")
+    return mode == "DCR"
+
+
+def _reverse_sequence(call: Call, x: Any, lengths: Any, *, batch_axis: int = 1, time_axis: int = 0) -> Any:
+    xp = call.xp
+    over = [1] * x.ndim
+    over[batch_axis] = x.shape[batch_axis]
+    lengths = lengths.reshape(over)
+    over[batch_axis], over[time_axis] = 1, x.shape[time_axis]
+    places = xp.arange(x.shape[time_axis]).reshape(over)
+    return xp.take_along_axis(x, xp.where(places < lengths, lengths - 1 - places, places), time_axis)
+
+
+TABLE: Table = {
+    "Reshape": (Handler(5, _reshape, static=(1,), host=True),),
+    "Flatten": (Handler(1, _flatten, host=True),),
+    "Squeeze": (Handler(1, _squeeze_1, host=True), Handler(13, _squeeze, static=(1,), host=True)),
+    "Unsqueeze": (Handler(1, _unsqueeze_1, host=True), Handler(13, _unsqueeze, static=(1,), host=True)),
+    "Transpose": (Handler(1, _transpose, host=True),),
+    "Expand": (Handler(8, _expand, static=(1,), host=True),),
+    "Tile": (Handler(6, _tile, static=(1,), host=True),),
+    "Concat": (Handler(4, _concat, host=True),),
+    "Split": (Handler(2, _split_2, host=True), Handler(13, _split, static=(1,), host=True)),
+    "Slice": (Handler(1, _slice_1, host=True), Handler(10, _slice, static=(1, 2, 3, 4), host=True)),
+    "Pad": (Handler(2, _pad_2, host=True), Handler(11, _pad, static=(1, 3), host=True)),
+    "DepthToSpace": (Handler(1, _depth_to_space, host=True),),
+    "SpaceToDepth": (Handler(1, _space_to_depth, host=True),),
+    "ReverseSequence": (Handler(10, _reverse_sequence, host=True),),
+}

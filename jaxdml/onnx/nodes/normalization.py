@@ -1,5 +1,173 @@
-"""TODO."""
+"""Normalizations. Statistics are float32 where the input is narrower."""
 
-from jaxdml.onnx.nodes._handler import Handler, Table
+from collections.abc import Sequence
+from typing import Any
 
-TABLE: Table = {}
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxdml.onnx._errors import unsupported
+from jaxdml.onnx._values import ChannelsLast, Value, channels_first, channels_last, computed, on_device
+from jaxdml.onnx.nodes._handler import Call, Handler, Table
+
+
+def _wide(x: jax.Array) -> jax.Array:
+    return x.astype(jnp.promote_types(x.dtype, np.float32))
+
+
+def _parameter(value: Value) -> jax.Array:
+    return _wide(on_device(channels_first(value)))
+
+
+def _moments(x: jax.Array, axes: Sequence[int]) -> tuple[jax.Array, jax.Array]:
+    """Return the mean and the variance, from the differences to the mean."""
+    mean = x.mean(axes, keepdims=True)
+    return mean, jnp.square(x - mean).mean(axes, keepdims=True)
+
+
+def _batch_normalization(
+    call: Call,
+    X: Value,
+    scale: Value,
+    B: Value,
+    mean: Value,
+    var: Value,
+    *,
+    epsilon: float = 1e-5,
+    momentum: float = 0.9,
+    spatial: int = 1,
+) -> Value:
+    if any(call.outputs[1:]):
+        raise unsupported(f"{call.node} has more than one output, which means training.")
+    return _normalized_batch(X, scale, B, _parameter(mean), _parameter(var), epsilon)
+
+
+def _batch_normalization_14(
+    call: Call,
+    X: Value,
+    scale: Value,
+    B: Value,
+    mean: Value,
+    var: Value,
+    *,
+    epsilon: float = 1e-5,
+    momentum: float = 0.9,
+    training_mode: int = 0,
+) -> Any:
+    if not training_mode:
+        return _normalized_batch(X, scale, B, _parameter(mean), _parameter(var), epsilon)
+    x = channels_last(X)
+    averages = [statistic.reshape(-1) for statistic in _moments(_wide(x), range(x.ndim - 1))]
+    running = [
+        (_parameter(old) * momentum + new * (1 - momentum)).astype(old.dtype)
+        for old, new in zip((mean, var), averages, strict=True)
+    ]
+    return _normalized_batch(ChannelsLast(x), scale, B, *averages, epsilon), *running
+
+
+def _normalized_batch(X: Value, scale: Value, B: Value, mean: jax.Array, var: jax.Array, epsilon: float) -> Value:
+    factor = _parameter(scale) * lax.rsqrt(var + epsilon)
+    shift = _parameter(B) - mean * factor
+    value = computed(X)
+    if isinstance(value, ChannelsLast) and factor.ndim == 1:
+        x = value.array
+        return ChannelsLast((_wide(x) * factor + shift).astype(x.dtype))
+    x = on_device(channels_first(value))
+    # Before version 9 there may be one parameter for each element of a sample.
+    rank = (*factor.shape, *(1,) * (x.ndim - 1 - factor.ndim))
+    return (_wide(x) * factor.reshape(rank) + shift.reshape(rank)).astype(x.dtype)
+
+
+def _instance_normalization(call: Call, input: Value, scale: Value, B: Value, *, epsilon: float = 1e-5) -> ChannelsLast:
+    x = channels_last(input)
+    wide = _wide(x)
+    mean, variance = _moments(wide, range(1, x.ndim - 1))
+    factor = _parameter(scale) * lax.rsqrt(variance + epsilon)
+    return ChannelsLast(((wide - mean) * factor + _parameter(B)).astype(x.dtype))
+
+
+def _in_groups(X: Value, num_groups: int, epsilon: float) -> jax.Array:
+    """Normalize each group of channels, and return ``[N, *spatial, groups, channels of a group]``."""
+    x = _wide(channels_last(X))
+    grouped = x.reshape(*x.shape[:-1], num_groups, x.shape[-1] // num_groups)
+    mean, variance = _moments(grouped, (*range(1, x.ndim - 1), x.ndim))
+    return (grouped - mean) * lax.rsqrt(variance + epsilon)
+
+
+def _group_normalization_18(
+    call: Call, X: Value, scale: Value, bias: Value, *, num_groups: int, epsilon: float = 1e-5
+) -> ChannelsLast:
+    normal = _in_groups(X, num_groups, epsilon)
+    result = normal * _parameter(scale)[:, None] + _parameter(bias)[:, None]
+    return ChannelsLast(result.reshape(*result.shape[:-2], -1).astype(X.dtype))
+
+
+def _group_normalization_21(
+    call: Call, X: Value, scale: Value, bias: Value, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = 1
+) -> ChannelsLast:
+    normal = _in_groups(X, num_groups, epsilon)
+    result = normal.reshape(*normal.shape[:-2], -1) * _parameter(scale) + _parameter(bias)
+    return ChannelsLast(result.astype(X.dtype))
+
+
+def _layer_normalization(
+    call: Call, X: Any, Scale: Any, B: Any = None, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+) -> Any:
+    wide = _wide(X)
+    mean, variance = _moments(wide, range(axis % X.ndim, X.ndim))
+    inverse = lax.rsqrt(variance + epsilon)
+    # The statistics are float32, and what follows has the type of the input.
+    result = ((wide - mean) * inverse).astype(X.dtype) * Scale
+    result = result if B is None else result + B
+    return (result, mean, inverse)[: max(len(call.outputs), 1)]
+
+
+def _rms_normalization(
+    call: Call, X: Any, scale: Any, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+) -> Any:
+    wide = _wide(X)
+    square = jnp.square(wide).mean(range(axis % X.ndim, X.ndim), keepdims=True)
+    return (wide * lax.rsqrt(square + epsilon)).astype(X.dtype) * scale
+
+
+def _lp_normalization(call: Call, input: Any, *, axis: int = -1, p: int = 2) -> Any:
+    wide = _wide(input)
+    total = (jnp.abs(wide) if p == 1 else jnp.square(wide)).sum(axis, keepdims=True)
+    # What has the norm 0 stays 0, with a finite derivative.
+    total = jnp.where(total == 0, 1, total)
+    return (wide / (total if p == 1 else jnp.sqrt(total))).astype(input.dtype)
+
+
+def _lrn(call: Call, X: Value, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Value:
+    x = channels_last(X)
+    wide = _wide(x)
+    before = (size - 1) // 2
+    whole = (1,) * (x.ndim - 1)
+    total = lax.reduce_window(
+        jnp.square(wide),
+        np.zeros((), wide.dtype),
+        lax.add,
+        (*whole, size),
+        (*whole, 1),
+        (*((0, 0),) * (x.ndim - 1), (before, size - 1 - before)),
+    )
+    return ChannelsLast((wide / (bias + alpha / size * total) ** beta).astype(x.dtype))
+
+
+TABLE: Table = {
+    "BatchNormalization": (
+        Handler(7, _batch_normalization, raw=True),
+        Handler(14, _batch_normalization_14, raw=True),
+    ),
+    "InstanceNormalization": (Handler(6, _instance_normalization, raw=True),),
+    "GroupNormalization": (
+        Handler(18, _group_normalization_18, raw=True),
+        Handler(21, _group_normalization_21, raw=True),
+    ),
+    "LayerNormalization": (Handler(17, _layer_normalization),),
+    "RMSNormalization": (Handler(23, _rms_normalization),),
+    "LpNormalization": (Handler(1, _lp_normalization),),
+    "LRN": (Handler(1, _lrn, raw=True),),
+}

@@ -1,5 +1,238 @@
-"""TODO."""
+"""Poolings of floats, with channels stored last."""
 
-from jaxdml.onnx.nodes._handler import Handler, Table
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
-TABLE: Table = {}
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxdml.onnx._values import ChannelsLast, Value, channels_first, channels_last, on_device
+from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes._windows import Windows, windows
+
+
+def _least(dtype: Any) -> np.ndarray:
+    """Return the value that never wins."""
+    return np.array(-np.inf if jnp.issubdtype(dtype, jnp.floating) else jnp.iinfo(dtype).min, dtype)
+
+
+def _wide(x: jax.Array) -> jax.Array:
+    """Return halves as float32: sums of many round too often otherwise."""
+    return x.astype(jnp.promote_types(x.dtype, np.float32))
+
+
+def _max_pool(
+    call: Call,
+    X: Value,
+    *,
+    kernel_shape: Sequence[int],
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: Sequence[int] = (),
+    pads: Sequence[int] = (),
+    storage_order: int = 0,
+    strides: Sequence[int] = (),
+) -> Any:
+    where = windows(
+        X.shape[2:],
+        kernel_shape,
+        strides=strides,
+        dilations=dilations,
+        pads=pads,
+        auto_pad=auto_pad,
+        ceil_mode=ceil_mode,
+    )
+    if len(call.outputs) > 1 and call.outputs[1]:
+        return _max_with_indices(on_device(channels_first(X)), where, storage_order)
+    x = channels_last(X)
+    least = _least(x.dtype)
+    if set(where.dilations) <= {1}:
+        return ChannelsLast(_reduced(x, where, lax.max, least))
+    # A dilated reduce_window has no derivative.
+    result, *others = (value for _, value in _taps(x, 1, where, least))
+    for value in others:
+        result = jnp.maximum(result, value)
+    return ChannelsLast(result)
+
+
+def _reduced(x: jax.Array, where: Windows, reduce: Callable[..., Any], neutral: np.ndarray) -> jax.Array:
+    """Reduce the windows of an array with channels last."""
+    return lax.reduce_window(
+        x,
+        neutral,
+        reduce,
+        (1, *where.sizes, 1),
+        (1, *where.strides, 1),
+        ((0, 0), *where.padding, (0, 0)),
+        window_dilation=(1, *where.dilations, 1),
+    )
+
+
+def _taps(x: jax.Array, first: int, where: Windows, filling: Any) -> Iterator[tuple[tuple[int, ...], jax.Array]]:
+    """Yield each place in a window, and the elements that all windows have there.
+
+    Args:
+      x: an array.
+      first: which dimension the windows begin with.
+      where: the windows.
+      filling: what to pad with.
+    """
+    rest = x.ndim - first - len(where.sizes)
+    whole = [(0, 0, 0)]
+    edges = [(start, end, 0) for start, end in where.padding]
+    padded = lax.pad(x, jnp.asarray(filling), whole * first + edges + whole * rest)
+    each = tuple(zip(where.dilations, where.strides, where.counts, strict=True))
+    for tap in np.ndindex(*where.sizes):
+        spatial = tuple(
+            slice(at * dilation, at * dilation + (count - 1) * stride + 1, stride)
+            for at, (dilation, stride, count) in zip(tap, each, strict=True)
+        )
+        yield tap, padded[(slice(None),) * first + spatial]
+
+
+def _max_with_indices(x: jax.Array, where: Windows, storage_order: int) -> tuple[jax.Array, jax.Array]:
+    """Return the largest elements, and which elements of the whole input they are; the first of equal ones."""
+    order = "F" if storage_order else "C"
+    places = np.arange(np.prod(where.inputs)).reshape(where.inputs, order=order)
+    inside, at = where.inside(), list(where.elements())
+    found = np.zeros(where.counts, np.bool_)
+    best: Any = None
+    index: Any = 0
+    for tap, value in _taps(x, 2, where, _least(x.dtype)):
+        columns = [of[:, i] for of, i in zip(at, tap, strict=True)]
+        clipped = [np.clip(column, 0, n - 1) for column, n in zip(columns, where.inputs, strict=True)]
+        valid = _outer([of[:, i] for of, i in zip(inside, tap, strict=True)])
+        better = ~found & valid if best is None else (~found & valid) | (valid & (value > best))
+        best = value if best is None else jnp.where(better, value, best)
+        index = jnp.where(better, places[np.ix_(*clipped)], index)
+        found |= valid
+    integer = jax.dtypes.canonicalize_dtype(np.int64)
+    batch, channels = (lax.broadcasted_iota(integer, best.shape, d) for d in (0, 1))
+    return best, (batch * x.shape[1] + channels) * places.size + index.astype(integer)
+
+
+def _outer(masks: Sequence[np.ndarray]) -> np.ndarray:
+    result = np.ones((), np.bool_)
+    for mask in masks:
+        result = np.logical_and.outer(result, mask)
+    return result
+
+
+def _average_pool(
+    call: Call,
+    X: Value,
+    *,
+    kernel_shape: Sequence[int],
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    count_include_pad: int = 0,
+    dilations: Sequence[int] = (),
+    pads: Sequence[int] = (),
+    strides: Sequence[int] = (),
+) -> ChannelsLast:
+    where = windows(
+        X.shape[2:],
+        kernel_shape,
+        strides=strides,
+        dilations=dilations,
+        pads=pads,
+        auto_pad=auto_pad,
+        ceil_mode=ceil_mode,
+    )
+    x = channels_last(X)
+    wide = _wide(x)
+    total = _reduced(wide, where, lax.add, np.zeros((), wide.dtype))
+    # A window of padding alone has the mean 0.
+    count: Any = np.prod(where.sizes)
+    if where.padded:
+        count = np.maximum(where.populations(bool(count_include_pad)), 1)[..., None]
+    return ChannelsLast((total / jnp.asarray(count, wide.dtype)).astype(x.dtype))
+
+
+def _lp_pool(
+    call: Call,
+    X: Value,
+    *,
+    kernel_shape: Sequence[int],
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: Sequence[int] = (),
+    p: int = 2,
+    pads: Sequence[int] = (),
+    strides: Sequence[int] = (),
+) -> ChannelsLast:
+    where = windows(
+        X.shape[2:],
+        kernel_shape,
+        strides=strides,
+        dilations=dilations,
+        pads=pads,
+        auto_pad=auto_pad,
+        ceil_mode=ceil_mode,
+    )
+    x = channels_last(X)
+    powers = _power(x, p)
+    return ChannelsLast(_root(_reduced(powers, where, lax.add, np.zeros((), powers.dtype)), p).astype(x.dtype))
+
+
+def _power(x: jax.Array, p: int) -> jax.Array:
+    return lax.integer_pow(jnp.abs(_wide(x)), p)
+
+
+def _root(x: jax.Array, p: int) -> jax.Array:
+    return {1: lambda: x, 2: lambda: jnp.sqrt(x)}.get(p, lambda: x ** (1 / p))()
+
+
+def _over_space(reduce: Callable[[jax.Array, tuple[int, ...]], jax.Array]) -> Callable[[Call, Value], ChannelsLast]:
+    """Return a function that reduces each channel to one element."""
+
+    def run(call: Call, X: Value) -> ChannelsLast:
+        x = channels_last(X)
+        return ChannelsLast(reduce(_wide(x), tuple(range(1, x.ndim - 1))).astype(x.dtype))
+
+    return run
+
+
+def _global_lp_pool(call: Call, X: Value, *, p: int = 2) -> ChannelsLast:
+    def reduce(x: jax.Array, axes: tuple[int, ...]) -> jax.Array:
+        return _root(_power(x, p).sum(axes, keepdims=True), p)
+
+    return _over_space(reduce)(call, X)
+
+
+def _max_unpool(
+    call: Call,
+    X: Any,
+    indices: Any,
+    output_shape: np.ndarray | None = None,
+    *,
+    kernel_shape: Sequence[int],
+    pads: Sequence[int] = (),
+    strides: Sequence[int] = (),
+) -> Any:
+    rank = len(kernel_shape)
+    pads, strides = tuple(pads) or (0,) * (2 * rank), tuple(strides) or (1,) * rank
+    each = zip(X.shape[2:], strides, kernel_shape, pads[:rank], pads[rank:], strict=True)
+    spatial = tuple((n - 1) * stride + size - start - end for n, stride, size, start, end in each)
+    shape = (*X.shape[:2], *spatial)
+    flat = jnp.zeros(np.prod(shape), X.dtype).at[indices.reshape(-1)].set(X.reshape(-1), mode="drop")
+    result = flat.reshape(shape)
+    if output_shape is None:
+        return result
+    # The indices count in what was pooled; a larger output is filled with zeros at its ends.
+    return lax.pad(
+        result, jnp.zeros((), X.dtype), [(0, int(wanted) - n, 0) for wanted, n in zip(output_shape, shape, strict=True)]
+    )
+
+
+TABLE: Table = {
+    "MaxPool": (Handler(1, _max_pool, raw=True),),
+    "AveragePool": (Handler(7, _average_pool, raw=True),),
+    "LpPool": (Handler(2, _lp_pool, raw=True),),
+    "GlobalAveragePool": (Handler(1, _over_space(lambda x, axes: x.mean(axes, keepdims=True)), raw=True),),
+    "GlobalMaxPool": (Handler(1, _over_space(lambda x, axes: x.max(axes, keepdims=True)), raw=True),),
+    "GlobalLpPool": (Handler(2, _global_lp_pool, raw=True),),
+    "MaxUnpool": (Handler(9, _max_unpool, static=(2,)),),
+}

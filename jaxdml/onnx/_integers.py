@@ -1,0 +1,228 @@
+"""Operators on quantized values: each means real numbers that are rounded once.
+
+They serve groups of nodes that dequantize, compute and quantize, and the operators of com.microsoft. Operands are
+``Dequantized`` values of 8-bit integers with one scale, unless it is said otherwise. ``out`` and ``dtype`` say how to
+store the result.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxdml
+from jaxdml._algorithms.quantized.residuals import by_residuals
+from jaxdml.onnx import _tables
+from jaxdml.onnx._values import (
+    ChannelsLast,
+    Dequantized,
+    Quantization,
+    channels_first,
+    channels_last,
+    on_device,
+)
+from jaxdml.onnx.nodes._windows import Windows
+
+EIGHT_BITS = ("int8", "uint8")
+
+_FEWEST_BITS = 20
+"""Exponentials of fewer bits would often round to another 8-bit result."""
+
+
+def has_8_bits(value: Any) -> bool:
+    """Whether a value is dequantized from 8-bit integers."""
+    return (
+        isinstance(value, Dequantized) and str(value.integers.dtype) in EIGHT_BITS and not value.quantization.block_size
+    )
+
+
+def is_simple(value: Any) -> bool:
+    """Whether a value is dequantized from 8-bit integers with one scale."""
+    return has_8_bits(value) and value.quantization.whole
+
+
+def mapped(x: Dequantized, out: Quantization, dtype: Any, real: _tables.Real = _tables.identity) -> Any:
+    """Apply a real function to every element; None where a scale or zero point is not known while tracing."""
+    if real is _tables.identity and x.quantization.same_as(out) and x.integers.dtype == dtype:
+        return x.integers
+    if not (_tables.known(x.quantization) and _tables.known(out)):
+        return None
+    return _tables.look_up(_tables.table(real, x.quantization, x.integers.dtype, out, dtype), x.integers)
+
+
+def add(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> Any:
+    """Add two arrays, which broadcast."""
+    (first, second), wrap = alike(a.integers, b.integers)
+    operands = (first, *a.quantization[:2], second, *b.quantization[:2])
+    return wrap(jaxdml.quantized_linear_add(*operands, *out[:2], output_dtype=dtype))
+
+
+def multiply(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> Any:
+    """Multiply two arrays, which broadcast."""
+    (first, second), wrap = alike(a.integers, b.integers)
+    products = centred(first, a.quantization) * centred(second, b.quantization)
+    scales = tuple(
+        jnp.asarray(scale, jnp.float32).reshape(()) for scale in (a.quantization.scale, b.quantization.scale, out.scale)
+    )
+    return wrap(by_residuals(products, None, scales, _zero(out), jnp.dtype(dtype)))
+
+
+def centred(integers: jax.Array, quantization: Quantization) -> jax.Array:
+    """Return integers minus their zero point, as int32."""
+    zero = _zero(quantization)
+    widened = integers.astype(jnp.int32)
+    return widened if zero is None else widened - zero
+
+
+def _zero(quantization: Quantization) -> Any:
+    zero = quantization.zero_point
+    return None if zero is None else jnp.asarray(zero).astype(jnp.int32)
+
+
+def alike(*values: Any) -> tuple[list[jax.Array], Any]:
+    """Return arrays that broadcast against one another, all stored alike, and what wraps a result."""
+    rank = max(value.ndim for value in values)
+    if any(isinstance(value, ChannelsLast) and value.ndim == rank for value in values):
+        whole = [expanded(value, rank) for value in values]
+        return [channels_last(value) for value in whole], ChannelsLast
+    return [on_device(channels_first(value)) for value in values], lambda array: array
+
+
+def expanded(value: Any, rank: int) -> Any:
+    """Return a value with leading dimensions of size 1 up to a rank."""
+    if value.ndim == rank:
+        return value
+    array = on_device(channels_first(value))
+    return array.reshape((1,) * (rank - array.ndim) + array.shape)
+
+
+def concatenate(operands: Sequence[Dequantized], axis: int, out: Quantization, dtype: Any) -> Any:
+    """Requantize arrays and join them; None where a scale is not known while tracing."""
+    parts = [mapped(x, out, dtype) for x in operands]
+    if any(part is None for part in parts):
+        return None
+    axis %= operands[0].ndim
+    if axis == 1 and all(isinstance(part, ChannelsLast) for part in parts):
+        return ChannelsLast(jnp.concatenate([part.array for part in parts], -1))
+    return jnp.concatenate([on_device(channels_first(part)) for part in parts], axis)
+
+
+def convolution(
+    x: Dequantized, w: Dequantized, bias: Any, out: Quantization, dtype: Any, options: dict[str, Any]
+) -> ChannelsLast:
+    """Convolve. ``w`` may have a scale for each output channel; ``bias`` is int32 in units of both scales, or None."""
+    operands = (channels_last(x.integers), *x.quantization[:2], filters(w), *w.quantization[:2], bias)
+    order = orders(x.ndim)
+    result = jaxdml.quantized_linear_convolution(
+        *operands, *out[:2], output_dtype=dtype, dimension_numbers=order, **options
+    )
+    return ChannelsLast(result)
+
+
+def convolution_to_float(
+    x: Dequantized, w: Dequantized, bias: Any, scale: Any, options: dict[str, Any]
+) -> ChannelsLast:
+    """Convolve, add the bias as integers, and multiply by a scale in float32."""
+    operands = (channels_last(x.integers), x.quantization.zero_point, filters(w), w.quantization.zero_point)
+    sums = jaxdml.convolution_integer(*operands, dimension_numbers=orders(x.ndim), **options)
+    sums = sums if bias is None else sums + on_device(bias)
+    whole = np.size(scale) == 1
+    return ChannelsLast(jaxdml.dequantize_linear(sums, scale, axis=None if whole else sums.ndim - 1))
+
+
+def filters(w: Dequantized) -> jax.Array:
+    """Return the filters of a convolution as an array."""
+    return on_device(channels_first(w.integers))
+
+
+def orders(rank: int) -> tuple[str, str, str]:
+    """Return the orders of dimensions of images, filters and results: channels last, filters as ONNX has them."""
+    spatial = "DHW"[5 - rank :]
+    return f"N{spatial}C", f"OI{spatial}", f"N{spatial}C"
+
+
+def windows(given: Windows) -> dict[str, Any]:
+    """Return where windows lie as options of an operator."""
+    names = ("strides", "dilations", "start_padding", "end_padding")
+    return {name: getattr(given, name) for name in names}
+
+
+def average_pooling(x: Dequantized, out: Quantization, dtype: Any, options: dict[str, Any]) -> ChannelsLast:
+    """Average the windows."""
+    order = orders(x.ndim)[0]
+    result = jaxdml.quantized_linear_average_pooling(
+        channels_last(x.integers), *x.quantization[:2], *out[:2], output_dtype=dtype, dimension_numbers=order, **options
+    )
+    return ChannelsLast(result)
+
+
+def matrix_multiply(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> jax.Array:
+    """Multiply matrices. ``b`` may have a scale for each column."""
+    left, right = (on_device(channels_first(x.integers)) for x in (a, b))
+    operands = (left, *a.quantization[:2], right, *b.quantization[:2])
+    return jaxdml.quantized_linear_matrix_multiply(*operands, *out[:2], output_dtype=dtype)
+
+
+def matrix_multiply_to_float(a: Dequantized, b: Dequantized, bias: Any = None) -> jax.Array:
+    """Multiply matrices to float32. ``b`` may have a scale for each column."""
+    left, right = (on_device(channels_first(x.integers)) for x in (a, b))
+    return jaxdml.matrix_multiply_integer_to_float(left, *a.quantization[:2], right, *b.quantization[:2], bias)
+
+
+def gemm(a: Dequantized, b: Dequantized, bias: Any, out: Quantization, dtype: Any, transposed: bool) -> jax.Array:
+    """Multiply matrices and add an int32 bias for each column, in units of both scales.
+
+    Args:
+      a: ``[M, K]``.
+      b: ``[K, N]``, or ``[N, K]`` where ``transposed``; it may have a scale for each column of the product.
+      bias: int32 of one or N elements, or None.
+      out: of the result.
+      dtype: of the result.
+      transposed: whether ``b`` is transposed.
+    """
+    left, right = (on_device(channels_first(x.integers)) for x in (a, b))
+    columns = right if transposed else right.T
+    if bias is None:
+        return jaxdml.quantized_linear_matrix_multiply(
+            left, *a.quantization[:2], columns.T, *b.quantization[:2], *out[:2], output_dtype=dtype
+        )
+    # A convolution of windows of one element adds a bias before it rounds.
+    whole = jnp.broadcast_to(on_device(bias).reshape(-1), columns.shape[:1])
+    order = ("NWC", "OIW", "NWC")
+    operands = (left[:, None, :], *a.quantization[:2], columns[:, :, None], *b.quantization[:2], whole)
+    return jaxdml.quantized_linear_convolution(*operands, *out[:2], output_dtype=dtype, dimension_numbers=order)[
+        :, 0, :
+    ]
+
+
+def softmax(x: Dequantized, axes: Sequence[int], out: Quantization, dtype: Any) -> Any:
+    """Normalize exponentials over some axes, in integers; None where a scale is not known while tracing.
+
+    An exponential is an integer of ``bits`` bits from a table, so its error is half of the last bit. The quotient of
+    integers is rounded once. So the bits are the same on every device.
+    """
+    if not (_tables.known(x.quantization) and _tables.known(out)):
+        return None
+    integers = on_device(channels_first(x.integers)).astype(jnp.int32)
+    scale, out_scale = _tables.fraction(x.quantization.scale), _tables.fraction(out.scale)
+    terms = math.prod(integers.shape[axis] for axis in axes)
+    # Both sides of the comparison below fit 62 bits: a sum of terms times one, and a term times the other.
+    sides = (terms * out_scale.numerator, out_scale.denominator)
+    bits = min(30, *(61 - side.bit_length() for side in sides))
+    if bits < _FEWEST_BITS:
+        return None
+    exponentials = [round(math.exp(-float(scale * distance)) * 2**bits) for distance in range(256)]
+    below = jnp.max(integers, axes, keepdims=True) - integers
+    with jax.enable_x64(True):
+        term = jnp.take(jnp.asarray(exponentials, jnp.int64), below, mode="clip")
+        divisor = jnp.sum(term, axes, keepdims=True) * out_scale.numerator
+        dividend = term * out_scale.denominator
+        lower = dividend // divisor
+        twice = 2 * (dividend - lower * divisor)
+        up = (twice > divisor) | ((twice == divisor) & (lower % 2 == 1))
+        limits = np.iinfo(dtype)
+        rounded = lower + up + _tables.integer(out.zero_point)
+        return jnp.clip(rounded, int(limits.min), int(limits.max)).astype(dtype)

@@ -1,0 +1,108 @@
+"""What ONNX says of nodes and of values, as far as it can be checked before anything runs."""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+
+from jaxdml.onnx._errors import must_be_text, unsupported
+from jaxdml.onnx._graph import TensorType
+from jaxdml.onnx._tensors import MOST_BYTES, MOST_DIMENSIONS, dtype_of
+
+OLDEST_OPSET = 7
+"""Of ai.onnx. Before it, operators broadcast in other ways."""
+
+_CONSTANTS = {"value_int": np.int64, "value_ints": np.int64, "value_float": np.float32, "value_floats": np.float32}
+
+
+def importing(domain: str, opsets: Mapping[str, int], what: str) -> int:
+    """Return the version of a domain that a node has, if it is one that can be run."""
+    opset = opsets.get(domain)
+    if opset is None:
+        rule = f"{what} is of domain '{domain or 'ai.onnx'}', of which no version is imported."
+        raise unsupported(rule, f"Imported: {', '.join(repr(name or 'ai.onnx') for name in opsets) or 'nothing'}.")
+    if not 0 < opset < 2**31:
+        raise unsupported(f"{what} is of domain '{domain or 'ai.onnx'}' in version {opset}.", "The file may be broken.")
+    newest = onnx.defs.onnx_opset_version()
+    if domain == "" and not OLDEST_OPSET <= opset <= newest:
+        rule = f"the model's opset is {opset}; {OLDEST_OPSET} to {newest} are supported with onnx {onnx.__version__}."
+        advice = "Install a newer onnx." if opset > newest else "Convert it, as with onnx.version_converter."
+        raise unsupported(rule, f"{what} is the first node of it.", advice)
+    return opset
+
+
+def misused(proto: onnx.NodeProto, domain: str, opset: int, types: Mapping[str, int]) -> str | None:
+    """Say what of a node contradicts its schema: how many inputs and outputs there are, of what type attributes are.
+
+    Args:
+      proto: the node.
+      domain: its domain.
+      opset: the version of the domain.
+      types: of its attributes, by name.
+    """
+    try:
+        schema = onnx.defs.get_schema(proto.op_type, opset, domain)
+    except onnx.defs.SchemaError:
+        return None  # Whether there is such an operator is asked of the table of operators.
+    if schema.deprecated:
+        return None
+    for what, names, least, most in (
+        ("inputs", proto.input, schema.min_input, schema.max_input),
+        ("outputs", proto.output, schema.min_output, schema.max_output),
+    ):
+        if not least <= len(names) <= most:
+            return f"it has {len(names)} {what}; {least} to {most} are expected"
+    wrong = [
+        f"'{name}' is {onnx.AttributeProto.AttributeType.Name(kind)} instead of {schema.attributes[name].type.name}"
+        for name, kind in types.items()
+        if name in schema.attributes and schema.attributes[name].type.value != kind
+    ]
+    return f"attribute {', '.join(wrong)}" if wrong else None
+
+
+def plain(value: Any) -> Any:
+    """Return the value of an attribute with texts for bytes and tuples for lists."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return tuple(plain(item) for item in value)
+    return value
+
+
+def constant_of(attributes: Mapping[str, Any], what: str) -> np.ndarray:
+    """Return what a Constant makes."""
+    if len(attributes) == 1:
+        [(name, value)] = attributes.items()
+        if name == "value":
+            return value
+        if name in _CONSTANTS:
+            return np.asarray(value, _CONSTANTS[name])
+    found = ", ".join(attributes) or "nothing"
+    raise unsupported(f"{what} holds {found}; it must hold one of value, {', '.join(_CONSTANTS)}.")
+
+
+def type_of(value: onnx.ValueInfoProto) -> TensorType:
+    """Return what a graph declares of an input or output."""
+    must_be_text(value.name)
+    kind = value.type.WhichOneof("value")
+    if kind is None:
+        return TensorType(value.name, None, None)
+    what = f"'{value.name}', an input or output of a graph,"
+    if kind != "tensor_type":
+        raise unsupported(f"{what} is a {kind.removesuffix('_type')}; only tensors are supported.")
+    tensor = value.type.tensor_type
+    dtype = dtype_of(tensor.elem_type, what) if tensor.elem_type else None
+    if not tensor.HasField("shape"):
+        return TensorType(value.name, dtype, None)
+    must_be_text(*(size.dim_param for size in tensor.shape.dim))
+    # Some exporters write -1 for a size that is not known.
+    shape = tuple(
+        (size.dim_value if size.dim_value >= 0 else None) if size.HasField("dim_value") else size.dim_param or None
+        for size in tensor.shape.dim
+    )
+    known = math.prod(size for size in shape if isinstance(size, int) and size)
+    if len(shape) > MOST_DIMENSIONS or known * (dtype.itemsize if dtype else 1) > MOST_BYTES:
+        raise unsupported(f"{what} is declared larger than any array can be.", "The file may be broken.")
+    return TensorType(value.name, dtype, shape)

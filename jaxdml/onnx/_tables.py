@@ -1,0 +1,75 @@
+"""Functions of one 8-bit operand: a table of 256 results, computed on the host and rounded once."""
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdml.onnx._values import Quantization, stored
+
+Real = Callable[[Fraction], Fraction | float]
+
+
+def rounded(value: Fraction | float) -> int:
+    """Round to the nearest integer, ties to even; infinities to numbers that every dtype saturates at."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return 0 if math.isnan(value) else int(math.copysign(2**40, value))
+    return round(value)
+
+
+def table(real: Real, x: Quantization, x_dtype: Any, out: Quantization, out_dtype: Any) -> np.ndarray:
+    """Return ``clamp(round(real(x) / scale) + zero_point)`` for every x, indexed by its bits.
+
+    Args:
+      real: the function of real numbers. A float that it returns is taken as it is.
+      x: scale and zero point of x, known now.
+      x_dtype: int8 or uint8.
+      out: scale and zero point of the result, known now.
+      out_dtype: int8 or uint8.
+    """
+    scale, zero = fraction(x.scale), integer(x.zero_point)
+    out_scale, out_zero = fraction(out.scale), integer(out.zero_point)
+    limits = np.iinfo(out_dtype)
+    results = []
+    for bits in np.arange(256, dtype=np.uint8):
+        value = real(scale * (int(bits.astype(x_dtype)) - zero))
+        quotient = value / out_scale if isinstance(value, Fraction) else value / float(out_scale)
+        results.append(min(max(rounded(quotient) + out_zero, int(limits.min)), int(limits.max)))
+    return np.asarray(results, out_dtype)
+
+
+def fraction(scale: Any) -> Fraction:
+    """Return a scale as a rational number."""
+    return Fraction(float(np.asarray(scale).reshape(())))
+
+
+def integer(zero_point: Any) -> int:
+    """Return a zero point as an integer."""
+    return 0 if zero_point is None else int(np.asarray(zero_point).reshape(()))
+
+
+def known(quantization: Quantization) -> bool:
+    """Whether there is one scale and one zero point, both known while tracing, and the scale is positive."""
+    parts = (quantization.scale, quantization.zero_point)
+    if not quantization.whole or not all(part is None or isinstance(part, np.ndarray) for part in parts):
+        return False
+    scale = float(quantization.scale.reshape(()))
+    return math.isfinite(scale) and scale > 0
+
+
+def look_up(entries: np.ndarray, x: Any) -> Any:
+    """Return the table's entry for each of the 8-bit integers ``x``."""
+    data, wrap = stored(x)
+    if (entries == np.arange(256, dtype=np.uint8).astype(data.dtype)).all() and entries.dtype == data.dtype:
+        return x
+    bits = jax.lax.bitcast_convert_type(data, jnp.uint8)
+    return wrap(jnp.take(jnp.asarray(entries), bits.astype(jnp.int32), mode="clip"))
+
+
+def identity(value: Fraction) -> Fraction:
+    """Return the value."""
+    return value

@@ -1,0 +1,57 @@
+"""Sizes and axes: what operators that move elements check."""
+
+import math
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdml._base import errors
+from jaxdml._base.shapes import is_static
+from jaxdml.onnx._values import on_device
+
+ON_HOST = 2**24
+"""Bytes up to which a result that is known while tracing is computed with NumPy and becomes a constant of the program.
+
+Shapes and tables of indices are far smaller. Larger ones are masks and the like, which a program had better compute.
+"""
+
+MOST = 2**40
+"""Bytes that no result may exceed: a file of 80 bytes can ask for more than any machine has."""
+
+
+def numbers(values: np.ndarray) -> tuple[Any, ...]:
+    """Return a known tensor's elements as Python's integers, or as symbolic sizes."""
+    return tuple(values.reshape(-1).tolist())
+
+
+def refusal(rule: str, *details: str) -> ValueError:
+    """Compose the error about operands that do not fit."""
+    return ValueError(errors.compose("onnx.Model", rule, *details))
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """Return an axis counted from the front."""
+    if not -rank <= axis < rank:
+        raise refusal(f"axis {axis} is out of range for rank {rank}.")
+    return axis % rank
+
+
+def namespace(xp: ModuleType, shape: Sequence[Any], dtype: Any) -> ModuleType:
+    """Return what computes a result of this shape: ``xp``, or jax.numpy where a size is symbolic or the result large.
+
+    Results that no machine holds are refused before memory is taken.
+    """
+    if not is_static(*shape):
+        return jnp
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    if size > MOST:
+        raise refusal(f"a result of shape {list(shape)} has {size} bytes, more than the {MOST} that are allowed.")
+    return xp if size <= ON_HOST else jnp
+
+
+def placed(xp: ModuleType, array: Any) -> Any:
+    """Return an operand as what ``namespace`` chose takes."""
+    return array if xp is np else on_device(array)

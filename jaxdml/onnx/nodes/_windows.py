@@ -1,0 +1,128 @@
+"""Where the windows of a convolution or a pooling lie: what ``auto_pad``, ``pads`` and ``ceil_mode`` mean."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Windows(NamedTuple):
+    """Where windows lie, with one number for each spatial dimension.
+
+    With this padding and these strides the usual count of windows, rounded down, is ``counts``.
+
+    Attributes:
+      inputs: how long the dimension is.
+      sizes: how many elements a window has.
+      strides: from the first element of a window to that of the next one.
+      dilations: from one element of a window to the next one.
+      start_padding: how many elements to add before the first one.
+      end_padding: how many to add after the last one, so that the last window fits.
+      overhang: how many of ``end_padding`` the node does not ask for: ``ceil_mode`` adds them. A mean never counts
+        these.
+      counts: how many windows there are, that is, the sizes of the output.
+    """
+
+    inputs: tuple[int, ...]
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    overhang: tuple[int, ...]
+    counts: tuple[int, ...]
+
+    @property
+    def padding(self) -> tuple[tuple[int, int], ...]:
+        """Start and end padding of each dimension."""
+        return tuple(zip(self.start_padding, self.end_padding, strict=True))
+
+    @property
+    def padded(self) -> bool:
+        """Whether there is any padding."""
+        return any(self.start_padding) or any(self.end_padding)
+
+    def elements(self) -> Iterator[np.ndarray]:
+        """Yield for each dimension the places ``[counts, sizes]`` of the elements of each window, 0 being the input's
+        first.
+        """
+        each = zip(self.counts, self.strides, self.start_padding, self.sizes, self.dilations, strict=True)
+        for count, stride, start, size, dilation in each:
+            yield stride * np.arange(count)[:, None] - start + dilation * np.arange(size)
+
+    def inside(self) -> list[np.ndarray]:
+        """Return for each dimension which of ``elements`` are elements of the input."""
+        return [(at >= 0) & (at < length) for at, length in zip(self.elements(), self.inputs, strict=True)]
+
+    def populations(self, include_padding: bool) -> np.ndarray:
+        """Return how many elements each window has, in an array of shape ``counts``.
+
+        Args:
+          include_padding: whether those count that the node pads with. Overhang never does.
+        """
+        if include_padding:
+            ends = [n + end - over for n, end, over in zip(self.inputs, self.end_padding, self.overhang, strict=True)]
+            members = [at < end for at, end in zip(self.elements(), ends, strict=True)]
+        else:
+            members = self.inside()
+        result = np.ones((), np.int64)
+        for member in members:
+            result = np.multiply.outer(result, member.sum(1))
+        return result
+
+
+def windows(
+    inputs: Sequence[int],
+    sizes: Sequence[int],
+    *,
+    strides: Sequence[int] = (),
+    dilations: Sequence[int] = (),
+    pads: Sequence[int] = (),
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+) -> Windows:
+    """Return where the windows of a node lie.
+
+    Args:
+      inputs: sizes of the spatial dimensions; symbolic ones need ``auto_pad`` NOTSET or VALID, and no ``ceil_mode``.
+      sizes: of a window.
+      strides: the attribute; empty for 1.
+      dilations: the attribute; empty for 1.
+      pads: the attribute: all starts, then all ends; empty for 0.
+      auto_pad: the attribute; ``pads`` counts only for NOTSET.
+      ceil_mode: the attribute.
+    """
+    rank = len(inputs)
+    strides, dilations = tuple(strides) or (1,) * rank, tuple(dilations) or (1,) * rank
+    pads = tuple(pads) if pads and auto_pad == "NOTSET" else (0,) * (2 * rank)
+    reaches = [(size - 1) * dilation + 1 for size, dilation in zip(sizes, dilations, strict=True)]
+    each = zip(inputs, reaches, strides, pads[:rank], pads[rank:], strict=True)
+    # Rounded up, the last window of VALID would need padding.
+    ceil = bool(ceil_mode) and auto_pad == "NOTSET"
+    if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+        edges = [_same(n, reach, stride, auto_pad) for n, reach, stride, _, _ in each]
+    else:
+        edges = [_given(*one, ceil) for one in each]
+    starts, ends, overhang, counts = (tuple(part) for part in zip(*edges, strict=True)) if edges else ((),) * 4
+    return Windows(tuple(inputs), tuple(sizes), strides, dilations, starts, ends, overhang, counts)
+
+
+def _same(length: int, reach: int, stride: int, auto_pad: str) -> tuple[int, int, int, int]:
+    """Pad so that there is a window for every stride of the input."""
+    count = -(-length // stride)
+    total = max((count - 1) * stride + reach - length, 0)
+    start = (total + (auto_pad == "SAME_LOWER")) // 2
+    return start, total - start, 0, count
+
+
+def _given(length: int, reach: int, stride: int, start: int, end: int, ceil: bool) -> tuple[int, int, int, int]:
+    room = length + start + end - reach
+    if not ceil:
+        return start, end, 0, room // stride + 1
+    count = -(-room // stride) + 1
+    if (count - 1) * stride >= length + start:  # the last window would hold padding alone
+        count -= 1
+    needed = (count - 1) * stride + reach - length - start
+    # Any end of less than a stride more gives as many windows; keep what is asked for where that is one of these.
+    fitting = min(max(end, needed), needed + stride - 1)
+    return start, fitting, max(fitting - end, 0), count

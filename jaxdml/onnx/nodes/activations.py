@@ -1,0 +1,140 @@
+"""Activations: functions of one tensor of floats, and Clip."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdml.onnx.nodes._handler import Call, Handler, Table
+
+FLOAT_MAX = float(np.finfo(np.float32).max)
+SELU_ALPHA = 1.67326319217681884765625
+SELU_GAMMA = 1.05070102214813232421875
+
+
+def _celu(call: Call, x: Any, *, alpha: float = 1.0) -> Any:
+    return jnp.where(x < 0, alpha * jnp.expm1(jnp.minimum(x, 0) / alpha), x)
+
+
+def _clip(call: Call, x: Any, minimum: Any = None, maximum: Any = None) -> Any:
+    x = x if minimum is None else call.xp.maximum(x, minimum)
+    return x if maximum is None else call.xp.minimum(x, maximum)
+
+
+def _clip_6(call: Call, x: Any, *, min: float = -FLOAT_MAX, max: float = FLOAT_MAX) -> Any:
+    return _clip(call, x, *np.clip([min, max], *_finite(x.dtype)).astype(x.dtype))
+
+
+def _finite(dtype: Any) -> tuple[float, float]:
+    """Return the lowest and the greatest finite float."""
+    info = jnp.finfo(dtype)
+    return float(info.min), float(info.max)
+
+
+def _elu(call: Call, x: Any, *, alpha: float = 1.0) -> Any:
+    # The minimum keeps exp, and so the derivative, finite where it is not chosen.
+    return jnp.where(x < 0, alpha * jnp.expm1(jnp.minimum(x, 0)), x)
+
+
+def _erf(call: Call, x: Any) -> Any:
+    return jax.scipy.special.erf(x).astype(x.dtype)
+
+
+def _gelu(call: Call, x: Any, *, approximate: str = "none") -> Any:
+    return jax.nn.gelu(x, approximate=approximate == "tanh")
+
+
+def _hard_sigmoid(call: Call, x: Any, *, alpha: float = 0.2, beta: float = 0.5) -> Any:
+    return jnp.clip(alpha * x + beta, 0, 1)
+
+
+def _hard_swish(call: Call, x: Any) -> Any:
+    return x * jnp.clip(x * (1 / 6) + 0.5, 0, 1)
+
+
+def _leaky_relu(call: Call, x: Any, *, alpha: float = 0.01) -> Any:
+    return jnp.where(x < 0, alpha * x, x)
+
+
+def _mish(call: Call, x: Any) -> Any:
+    return x * jnp.tanh(jax.nn.softplus(x))
+
+
+def _prelu(call: Call, x: Any, slope: Any) -> Any:
+    return jnp.where(x < 0, slope * x, x)
+
+
+def _relu(call: Call, x: Any) -> Any:
+    return jax.nn.relu(x)  # Its derivative at 0 is 0.
+
+
+def _selu(call: Call, x: Any, *, alpha: float = SELU_ALPHA, gamma: float = SELU_GAMMA) -> Any:
+    return gamma * _elu(call, x, alpha=alpha)
+
+
+def _shrink(call: Call, x: Any, *, bias: float = 0.0, lambd: float = 0.5) -> Any:
+    return jnp.where(x < -lambd, x + bias, jnp.where(x > lambd, x - bias, 0)).astype(x.dtype)
+
+
+def _sigmoid(call: Call, x: Any) -> Any:
+    return jax.nn.sigmoid(x)
+
+
+def _softplus(call: Call, x: Any) -> Any:
+    return jax.nn.softplus(x)
+
+
+def _softsign(call: Call, x: Any) -> Any:
+    return x / (1 + jnp.abs(x))
+
+
+def _swiglu(call: Call, a: Any, b: Any, *, alpha: float = 1.0) -> Any:
+    return _swish(call, a, alpha=alpha) * b
+
+
+def _swish(call: Call, x: Any, *, alpha: float = 1.0) -> Any:
+    return x * jax.nn.sigmoid(alpha * x)
+
+
+def _tanh(call: Call, x: Any) -> Any:
+    return jnp.tanh(x)
+
+
+def _thresholded_relu(call: Call, x: Any, *, alpha: float = 1.0) -> Any:
+    return jnp.where(x > alpha, x, 0)
+
+
+_SINCE: Mapping[str, tuple[int, Callable[..., Any]]] = {
+    "Celu": (12, _celu),
+    "Elu": (6, _elu),
+    "Erf": (9, _erf),
+    "Gelu": (20, _gelu),
+    "HardSigmoid": (6, _hard_sigmoid),
+    "HardSwish": (14, _hard_swish),
+    "LeakyRelu": (6, _leaky_relu),
+    "Mish": (18, _mish),
+    "PRelu": (7, _prelu),
+    "Relu": (6, _relu),
+    "Selu": (6, _selu),
+    "Shrink": (9, _shrink),
+    "Sigmoid": (6, _sigmoid),
+    "Softplus": (1, _softplus),
+    "Softsign": (1, _softsign),
+    "SwiGLU": (28, _swiglu),
+    "Swish": (24, _swish),
+    "Tanh": (6, _tanh),
+    "ThresholdedRelu": (10, _thresholded_relu),
+}
+
+ACTIVATIONS: Mapping[str, Callable[..., Any]] = {"Clip": _clip} | {name: run for name, (_, run) in _SINCE.items()}
+"""By operator: ``run(call, x, ...)``, as in the table. Clip's is the one with its bounds as inputs."""
+
+TABLE: Table = {
+    "Clip": (
+        Handler(6, _clip_6, host=True, elementwise=True),
+        Handler(11, _clip, host=True, elementwise=True, constant=(1, 2)),
+    ),
+    **{name: (Handler(since, run, elementwise=True),) for name, (since, run) in _SINCE.items()},
+}

@@ -1,0 +1,74 @@
+"""Operators that run along axes and keep them, and ArgMax and ArgMin."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+import jaxdml
+from jaxdml.onnx.nodes._handler import Call, Handler, Table
+
+
+def _extreme(search: Callable[..., Any]) -> Callable[..., Any]:
+    def run(call: Call, x: Any, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Any:
+        return search(
+            x,
+            axis=axis,
+            keepdims=bool(keepdims),
+            select_last_index=bool(select_last_index),
+            index_dtype=jax.dtypes.canonicalize_dtype(np.int64),
+        )
+
+    return run
+
+
+def _hardmax(x: Any, axis: tuple[int, ...]) -> Any:
+    """Return 1 where the first of the greatest elements is, else 0."""
+    sizes = [x.shape[i] for i in axis]
+    if 0 in x.shape:
+        return x
+    shape = [size if i in axis else 1 for i, size in enumerate(x.shape)]
+    positions = jnp.arange(math.prod(sizes)).reshape(shape)
+    return (positions == jaxdml.argmax(x, axis=axis, keepdims=True)).astype(x.dtype)
+
+
+def _over_one(function: Callable[..., Any]) -> Callable[..., Any]:
+    def run(call: Call, x: Any, *, axis: int = -1) -> Any:
+        return function(x, axis=(axis % x.ndim,))
+
+    return run
+
+
+def _over_rest(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Treat the axis and all that follow as one."""
+
+    def run(call: Call, x: Any, *, axis: int = 1) -> Any:
+        return function(x, axis=tuple(range(axis % x.ndim, x.ndim)))
+
+    return run
+
+
+def _cumulative(function: Callable[..., Any], neutral: int) -> Callable[..., Any]:
+    def run(call: Call, x: Any, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Any:
+        axis = axis.item() % x.ndim
+        if exclusive:
+            shift = (-1, 1, 0) if reverse else (1, -1, 0)
+            x = lax.pad(x, np.asarray(neutral, x.dtype), [shift if i == axis else (0, 0, 0) for i in range(x.ndim)])
+        return function(x, axis=axis, reverse=bool(reverse))
+
+    return run
+
+
+_SOFTMAXES = {"Softmax": jax.nn.softmax, "LogSoftmax": jax.nn.log_softmax, "Hardmax": _hardmax}
+
+TABLE: Table = {
+    "ArgMax": (Handler(1, _extreme(jaxdml.argmax)),),
+    "ArgMin": (Handler(1, _extreme(jaxdml.argmin)),),
+    "CumProd": (Handler(26, _cumulative(lax.cumprod, 1), static=(1,)),),
+    "CumSum": (Handler(11, _cumulative(lax.cumsum, 0), static=(1,)),),
+    **{name: (Handler(1, _over_rest(run)), Handler(13, _over_one(run))) for name, run in _SOFTMAXES.items()},
+}

@@ -1,0 +1,97 @@
+"""Conversions between types: Cast, CastLike, BitCast."""
+
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx
+
+from jaxdml.onnx._graph import Node
+from jaxdml.onnx.nodes._handler import Call, Handler, Table
+
+SATURATING = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
+"""Types whose attribute ``saturate`` says what becomes of numbers that they do not hold."""
+
+
+def _cast(call: Call, x: Any, *, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
+    return _converted(call.xp, x, _dtype(to), bool(saturate), round_mode)
+
+
+def _cast_like(call: Call, x: Any, like: Any, *, saturate: int = 1, round_mode: str = "up") -> Any:
+    return _converted(call.xp, x, like.dtype, bool(saturate), round_mode)
+
+
+def _bit_cast(call: Call, x: Any, *, to: int) -> Any:
+    dtype = _dtype(to)
+    if call.xp is jnp and jax.dtypes.canonicalize_dtype(dtype) != dtype:
+        raise NotImplementedError(f"BitCast to {dtype} needs jax_enable_x64: without it JAX has no such bits.")
+    return x.view(dtype)
+
+
+def _dtype(to: int) -> Any:
+    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(to))
+
+
+def _unknown_type(node: Node, dtypes: Mapping[str, Any]) -> str | None:
+    """Say why a type cannot be cast to."""
+    types = onnx.TensorProto
+    known = types.DataType.values()
+    if node.attributes["to"] in known and node.attributes["to"] not in (types.UNDEFINED, types.STRING):
+        return None
+    names = dict(zip(known, types.DataType.keys(), strict=True))
+    return f"type {names.get(node.attributes['to'], node.attributes['to'])} is not supported"
+
+
+def _converted(xp: ModuleType, x: Any, dtype: Any, saturate: bool, round_mode: str) -> Any:
+    dtype = jax.dtypes.canonicalize_dtype(dtype) if xp is jnp else dtype
+    if x.dtype in (dtype, object):  # Sizes that are symbols stay so.
+        return x
+    if dtype.name == "float8_e8m0fnu":
+        return _power_of_two(xp, x, saturate, round_mode).view(dtype)
+    if saturate and dtype.name in SATURATING:
+        limit = float(jnp.finfo(dtype).max)
+        return xp.clip(x, -limit, limit).astype(dtype)
+    if jnp.issubdtype(x.dtype, jnp.floating) and jnp.issubdtype(dtype, jnp.integer):
+        return _integers(xp, x, dtype)
+    return x.astype(dtype)
+
+
+def _integers(xp: ModuleType, x: Any, dtype: Any) -> Any:
+    """Drop fractions and, of numbers that the type does not hold, the higher bits; what 32 bits do not hold saturates.
+
+    ONNX leaves open what becomes of numbers that the type does not hold. This is the same on every device.
+    """
+    bits = max(32, 8 * dtype.itemsize)
+    signed = np.dtype(f"int{bits}")
+    limit = 2.0 ** (bits - 1)
+    x = xp.trunc(xp.where(xp.isnan(x), 0, x))
+    result = xp.where(abs(x) < limit, x, 0).astype(signed)
+    result = xp.where(x >= limit, np.iinfo(signed).max, xp.where(x <= -limit, np.iinfo(signed).min, result))
+    if dtype != f"uint{bits}":
+        return result.astype(dtype)
+    large = xp.where((x >= limit) & (x < 2 * limit), x, 0).astype(dtype)
+    large = xp.where(x >= 2 * limit, np.iinfo(dtype).max, large)
+    return xp.where(x >= limit, large, result.astype(dtype))
+
+
+def _power_of_two(xp: ModuleType, x: Any, saturate: bool, round_mode: str) -> Any:
+    """Return the exponent of float8_e8m0fnu, as an integer of 8 bits."""
+    bits = x.astype(np.float32).view(np.uint32)
+    exponent, fraction = (bits >> 23) & 255, bits & 0x7FFFFF
+    half = 0x400000
+    up = {
+        "up": fraction > 0,
+        "down": fraction < 0,
+        "nearest": (fraction > half) | ((fraction == half) & (exponent > 0)),
+    }[round_mode]
+    return xp.minimum(exponent + up, xp.where(exponent == 255, 255, 254 if saturate else 255)).astype(np.uint8)
+
+
+TABLE: Table = {
+    "BitCast": (Handler(26, _bit_cast, host=True, elementwise=True, refuses=_unknown_type),),
+    "Cast": (Handler(6, _cast, host=True, elementwise=True, refuses=_unknown_type),),
+    "CastLike": (Handler(15, _cast_like, host=True, elementwise=True, shape_only=(1,)),),
+}

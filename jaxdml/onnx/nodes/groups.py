@@ -1,0 +1,462 @@
+"""Nodes on dequantized values: which integer operator each means, or why it has none.
+
+Every function here takes the call, the operands as they are, ``floats``, which computes the node in floats, and the
+node's attributes. It returns
+- ``Dequantized``, where the node only moves, selects or orders elements;
+- ``Pending``, where QuantizeLinear, if one follows, rounds the result once;
+- a text: why the node is computed in floats;
+- None where nothing is to be said.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdml.onnx import _integers, _tables
+from jaxdml.onnx._values import (
+    Dequantized,
+    IntegerProduct,
+    Pending,
+    Quantization,
+    channels_first,
+    is_host,
+    on_device,
+    shape_of,
+)
+from jaxdml.onnx.nodes._handler import Call
+from jaxdml.onnx.nodes._windows import windows
+
+Floats = Callable[[], Any]
+Group = Callable[..., Any]
+
+_SCALES_DIFFER = "a scale or zero point is not known while tracing"
+
+
+def _pending(
+    call: Call, shape: Any, operator: str, quantized: Callable[[Quantization, Any], Any], floats: Floats
+) -> Pending:
+    name = (call.node.name,)
+
+    def noted(out: Quantization, dtype: Any) -> Any:
+        result = quantized(out, dtype)
+        if result is None:
+            return _SCALES_DIFFER
+        call.note(name, operator)
+        return result
+
+    return Pending(tuple(shape), np.dtype(np.float32), noted, floats, name)
+
+
+# Functions of one operand.
+
+
+def _after_pending(call: Call, x: Pending, bounds: tuple[Fraction | None, Fraction | None], floats: Floats) -> Any:
+    """Clamp what is pending: rounding keeps the order, so the rounded bounds clamp the rounded result."""
+
+    def quantized(out: Quantization, dtype: Any) -> Any:
+        if not _tables.known(out):
+            return None
+        whole = x.quantized(out, dtype)
+        if isinstance(whole, str):
+            return whole
+        limits = np.iinfo(dtype)
+        ends = [int(limits.min), int(limits.max)]
+        for side, bound in enumerate(bounds):
+            if bound is not None:
+                rounded = _tables.rounded(bound / _tables.fraction(out.scale)) + _tables.integer(out.zero_point)
+                ends[side] = min(max(rounded, ends[0]), int(limits.max))
+        if ends == [limits.min, limits.max]:
+            return whole
+        data, wrap = _integers.stored(whole)
+        return wrap(jnp.clip(data, np.asarray(ends[0], dtype), np.asarray(ends[1], dtype)))
+
+    return _pending(call, x.shape, "a clamp", quantized, floats)
+
+
+def _bound(value: Any, default: Fraction | None) -> Any:
+    """Return a bound of Clip as a rational number, or a text."""
+    if value is None:
+        return default
+    if not is_host(value):
+        return "its bounds are not known while tracing"
+    number = float(value.reshape(()))
+    if math.isnan(number):
+        return "a bound is NaN"
+    return Fraction(number) if math.isfinite(number) else None
+
+
+def clip(
+    call: Call, x: Any, low: Any = None, high: Any = None, *, floats: Floats, min: Any = None, max: Any = None
+) -> Any:
+    """Clip, by inputs or by attributes."""
+    given = [np.float32(value) if value is not None else None for value in (min, max)]
+    bounds = [
+        _bound(value if value is not None else attribute, None)
+        for value, attribute in zip((low, high), given, strict=True)
+    ]
+    if text := next((bound for bound in bounds if isinstance(bound, str)), None):
+        return text
+    return _clamped(call, x, (bounds[0], bounds[1]), floats)
+
+
+def relu(call: Call, x: Any, *, floats: Floats) -> Any:
+    """Replace negative numbers by 0."""
+    return _clamped(call, x, (Fraction(0), None), floats)
+
+
+def _clamped(call: Call, x: Any, bounds: tuple[Fraction | None, Fraction | None], floats: Floats) -> Any:
+    if isinstance(x, Pending):
+        return _after_pending(call, x, bounds, floats)
+
+    def real(value: Fraction) -> Fraction:
+        low, high = bounds
+        value = value if low is None or value > low else low
+        return value if high is None or value < high else high
+
+    return _by_table(call, x, real, floats)
+
+
+def _by_table(call: Call, x: Any, real: _tables.Real, floats: Floats) -> Any:
+    if not _integers.is_simple(x):
+        return None
+    return _pending(call, x.shape, "a table", lambda out, dtype: _integers.mapped(x, out, dtype, real), floats)
+
+
+def _unary(make: Callable[..., _tables.Real]) -> Group:
+    """Return the group of a function of one operand; ``make`` takes its attributes and returns the real function."""
+
+    def group(call: Call, x: Any, *, floats: Floats, **attributes: Any) -> Any:
+        return _by_table(call, x, make(**attributes), floats)
+
+    return group
+
+
+def _leaky_relu(alpha: float = 0.01) -> _tables.Real:
+    slope = Fraction(float(np.float32(alpha)))
+    return lambda value: value if value >= 0 else slope * value
+
+
+def _hard_sigmoid(alpha: float = 0.2, beta: float = 0.5) -> _tables.Real:
+    slope, offset = (Fraction(float(np.float32(number))) for number in (alpha, beta))
+    return lambda value: min(max(slope * value + offset, Fraction(0)), Fraction(1))
+
+
+def _hard_swish() -> _tables.Real:
+    return lambda value: value * min(max(value / 6 + Fraction(1, 2), Fraction(0)), Fraction(1))
+
+
+def _sigmoid(value: Fraction) -> float:
+    power = math.exp(-abs(float(value)))
+    return (1.0 if value >= 0 else power) / (1.0 + power)
+
+
+def _gelu(approximate: str = "none") -> _tables.Real:
+    def exactly(value: Fraction) -> float:
+        number = float(value)
+        return number * 0.5 * math.erfc(-number / math.sqrt(2.0))
+
+    def by_tanh(value: Fraction) -> float:
+        number = float(value)
+        return 0.5 * number * (1.0 + math.tanh(math.sqrt(2.0 / math.pi) * (number + 0.044715 * number**3)))
+
+    return exactly if approximate == "none" else by_tanh
+
+
+# Functions of several operands.
+
+
+def add(call: Call, a: Any, b: Any, *, floats: Floats) -> Any:
+    """Add two dequantized arrays, or a bias to a product of integers."""
+    if isinstance(a, IntegerProduct) or isinstance(b, IntegerProduct):
+        return _biased(call, a, b)
+    return _binary(call, a, b, "quantized_linear_add", _integers.add, floats)
+
+
+def subtract(call: Call, a: Any, b: Any, *, floats: Floats) -> Any:
+    """Subtract: add with the opposite scale."""
+    if not (_integers.is_simple(a) and _integers.is_simple(b)):
+        return None
+    negative = b.quantization._replace(scale=-b.quantization.scale)
+    return _binary(call, a, replace(b, quantization=negative), "quantized_linear_add", _integers.add, floats)
+
+
+def multiply(call: Call, a: Any, b: Any, *, floats: Floats) -> Any:
+    """Multiply two dequantized arrays, or scale a product of integers."""
+    if isinstance(a, IntegerProduct) or isinstance(b, IntegerProduct):
+        return _scaled(call, a, b)
+    return _binary(call, a, b, "an integer product, requantized", _integers.multiply, floats)
+
+
+def _binary(call: Call, a: Any, b: Any, operator: str, run: Callable[..., Any], floats: Floats) -> Any:
+    if not (_integers.is_simple(a) and _integers.is_simple(b)):
+        return "its operands are not both dequantized with one scale"
+    shape = np.broadcast_shapes(shape_of(a), shape_of(b))
+    return _pending(call, shape, operator, lambda out, dtype: run(a, b, out, dtype), floats)
+
+
+def _scaled(call: Call, a: Any, b: Any) -> Any:
+    product, scale = (a, b) if isinstance(a, IntegerProduct) else (b, a)
+    if isinstance(scale, IntegerProduct) or product.scale is not None or product.dtype != np.float32:
+        return None
+    vector = scale.ndim == 1 and scale.shape[0] in (1, product.shape[-1])
+    if scale.ndim and not vector:
+        return None
+    return replace(product, scale=channels_first(scale), nodes=(*product.nodes, call.node.name), _results=[])
+
+
+def _biased(call: Call, a: Any, b: Any) -> Any:
+    product, bias = (a, b) if isinstance(a, IntegerProduct) else (b, a)
+    if isinstance(bias, IntegerProduct) or product.scale is None or bias.ndim > 1:
+        return None
+    call.note((*product.nodes, call.node.name), "matrix_multiply_integer_to_float")
+    return product.scaled(product.scale, on_device(channels_first(bias)))
+
+
+def cast(call: Call, x: Any, *, floats: Floats, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
+    """Cast the int32 result of a product to float32, which it is scaled in."""
+    if isinstance(x, IntegerProduct) and to == 1 and x.dtype == np.int32:
+        return replace(x, dtype=np.dtype(np.float32), nodes=(*x.nodes, call.node.name), _results=[])
+    return None
+
+
+def convolution(
+    call: Call,
+    x: Any,
+    w: Any,
+    b: Any = None,
+    *,
+    floats: Floats,
+    auto_pad: str = "NOTSET",
+    dilations: Any = (),
+    group: int = 1,
+    kernel_shape: Any = (),
+    pads: Any = (),
+    strides: Any = (),
+) -> Any:
+    """Convolve dequantized images with dequantized filters."""
+    if not (_integers.is_simple(x) and _integers.has_8_bits(w)):
+        return "its image and filters are not both dequantized from 8 bits"
+    if w.quantization.axis not in (None, 0):
+        return "its filters have scales along another axis than output channels"
+    if not 3 <= x.ndim <= 5:
+        return "it has more than three spatial dimensions"
+    bias = _bias(b, x, w)
+    if isinstance(bias, str):
+        return bias
+    sizes = kernel_shape or w.shape[2:]
+    where = windows(x.shape[2:], sizes, strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad)
+    options = _integers.windows(where) | {"group_count": group}
+    shape = (x.shape[0], w.shape[0], *where.counts)
+    scale = _product_of_scales(x, w)
+
+    def to_floats() -> Any:
+        if scale is None:
+            return floats()
+        call.note((call.node.name,), "convolution_integer, scaled to float")
+        return _integers.convolution_to_float(x, w, bias, scale, options)
+
+    def quantized(out: Quantization, dtype: Any) -> Any:
+        return _integers.convolution(x, w, bias, out, dtype, options)
+
+    return _pending(call, shape, "quantized_linear_convolution", quantized, to_floats)
+
+
+def _product_of_scales(x: Dequantized, w: Dequantized) -> Any:
+    scales = x.quantization.scale, w.quantization.scale
+    if not all(isinstance(scale, np.ndarray) for scale in scales):
+        return None
+    return scales[0].reshape(()) * scales[1]
+
+
+def _bias(b: Any, x: Dequantized, w: Dequantized) -> Any:
+    """Return a bias as int32 in units of both scales, None, or a text: why it is none."""
+    if b is None:
+        return None
+    if not (isinstance(b, Dequantized) and b.integers.dtype == np.int32):
+        return "its bias is not dequantized from int32"
+    scale, units = b.quantization.scale, _product_of_scales(x, w)
+    zero = b.quantization.zero_point
+    if units is None or not isinstance(scale, np.ndarray) or not (zero is None or is_host(zero)):
+        return _SCALES_DIFFER
+    if zero is not None and zero.any():
+        return "its bias has a zero point"
+    if not (scale.reshape(-1) == units.reshape(-1)).all():
+        return "the scale of its bias is not that of image and filters"
+    return channels_first(b.integers)
+
+
+def matrix_multiply(call: Call, a: Any, b: Any, *, floats: Floats) -> Any:
+    """Multiply dequantized matrices."""
+    if not (_integers.is_simple(a) and _integers.has_8_bits(b)):
+        return "its operands are not both dequantized from 8 bits"
+    if a.ndim < 2 or b.ndim < 2 or b.quantization.axis not in (None, b.ndim - 1):
+        return "its second operand has scales along another axis than columns"
+    shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
+
+    def to_floats() -> Any:
+        call.note((call.node.name,), "matrix_multiply_integer_to_float")
+        return _integers.matrix_multiply_to_float(a, b)
+
+    def quantized(out: Quantization, dtype: Any) -> Any:
+        return _integers.matrix_multiply(a, b, out, dtype)
+
+    return _pending(call, shape, "quantized_linear_matrix_multiply", quantized, to_floats)
+
+
+def gemm(
+    call: Call,
+    a: Any,
+    b: Any,
+    c: Any = None,
+    *,
+    floats: Floats,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Any:
+    """Multiply dequantized matrices and add a bias."""
+    if not (_integers.is_simple(a) and _integers.has_8_bits(b)):
+        return "its operands are not both dequantized from 8 bits"
+    if alpha != 1 or (c is not None and beta != 1) or transA:
+        return "it has alpha, beta or transA"
+    if b.quantization.axis not in (None, 1 - transB):
+        return "its second operand has scales along another axis than columns"
+    columns = b.shape[1 - transB]
+    bias = _bias(c, a, b)
+    if isinstance(bias, str):
+        return bias
+    if bias is not None and bias.size not in (1, columns):
+        return "its bias has more than one row"
+
+    def quantized(out: Quantization, dtype: Any) -> Any:
+        return _integers.gemm(a, b, bias, out, dtype, bool(transB))
+
+    return _pending(call, (a.shape[0], columns), "quantized_linear_matrix_multiply with a bias", quantized, floats)
+
+
+def average_pool(
+    call: Call,
+    x: Any,
+    *,
+    floats: Floats,
+    kernel_shape: Any,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    count_include_pad: int = 0,
+    dilations: Any = (),
+    pads: Any = (),
+    strides: Any = (),
+) -> Any:
+    """Average the windows of a dequantized array."""
+    if not _integers.is_simple(x):
+        return None
+    where = windows(
+        x.shape[2:],
+        kernel_shape,
+        strides=strides,
+        dilations=dilations,
+        pads=pads,
+        auto_pad=auto_pad,
+        ceil_mode=ceil_mode,
+    )
+    if count_include_pad and any(where.overhang):
+        return "its last windows overhang the padding that they count"
+    options = _integers.windows(where) | {"window": where.sizes, "include_padding": bool(count_include_pad)}
+    return _pending(
+        call,
+        (*x.shape[:2], *where.counts),
+        "quantized_linear_average_pooling",
+        lambda out, dtype: _integers.average_pooling(x, out, dtype, options),
+        floats,
+    )
+
+
+def global_average_pool(call: Call, x: Any, *, floats: Floats) -> Any:
+    """Average all spatial dimensions of a dequantized array."""
+    if not (_integers.is_simple(x) and 3 <= x.ndim <= 5):
+        return None
+    return _pending(
+        call,
+        (*x.shape[:2], *(1,) * (x.ndim - 2)),
+        "quantized_linear_average_pooling",
+        lambda out, dtype: _integers.average_pooling(x, out, dtype, {"window": x.shape[2:]}),
+        floats,
+    )
+
+
+def concatenate(call: Call, *operands: Any, floats: Floats, axis: int) -> Any:
+    """Join dequantized arrays."""
+    if not all(map(_integers.is_simple, operands)):
+        return "its operands are not all dequantized with one scale"
+    shape = list(operands[0].shape)
+    shape[axis] = sum(operand.shape[axis] for operand in operands)
+    return _pending(
+        call, shape, "tables, joined", lambda out, dtype: _integers.concatenate(operands, axis, out, dtype), floats
+    )
+
+
+def _elu(alpha: float = 1.0) -> _tables.Real:
+    return lambda value: value if value >= 0 else float(np.float32(alpha)) * math.expm1(value)
+
+
+def _softplus(value: Fraction) -> float:
+    return max(float(value), 0.0) + math.log1p(math.exp(-abs(float(value))))
+
+
+def softmax(call: Call, x: Any, *, floats: Floats, axis: int | None = None) -> Any:
+    """Normalize exponentials of a dequantized array."""
+    if not _integers.is_simple(x):
+        return None
+    old = call.node.opset < 13
+    axis = (1 if old else -1) if axis is None else axis
+    axes = tuple(range(axis % x.ndim, x.ndim)) if old else (axis,)
+    return _pending(
+        call, x.shape, "exponentials from a table", lambda out, dtype: _integers.softmax(x, axes, out, dtype), floats
+    )
+
+
+REAL: Mapping[str, Callable[..., _tables.Real]] = {
+    "Elu": _elu,
+    "Erf": lambda: math.erf,
+    "Gelu": _gelu,
+    "HardSigmoid": _hard_sigmoid,
+    "HardSwish": _hard_swish,
+    "LeakyRelu": _leaky_relu,
+    "Sigmoid": lambda: _sigmoid,
+    "Softplus": lambda: _softplus,
+    "Tanh": lambda: math.tanh,
+}
+"""Functions of one operand: each takes its node's attributes and returns the function of real numbers."""
+
+GROUPS: Mapping[str, Group] = {
+    **{kind: _unary(make) for kind, make in REAL.items()},
+    "Add": add,
+    "AveragePool": average_pool,
+    "Cast": cast,
+    "Clip": clip,
+    "Concat": concatenate,
+    "Conv": convolution,
+    "Gemm": gemm,
+    "GlobalAveragePool": global_average_pool,
+    "MatMul": matrix_multiply,
+    "Mul": multiply,
+    "Relu": relu,
+    "Softmax": softmax,
+    "Sub": subtract,
+}
+"""Operators that mean one on integers."""
+
+MOVES = frozenset(
+    {
+        "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "MaxPool", "Reshape",
+        "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze", "GlobalMaxPool", "ReduceMax",
+        "ReduceMin", "Dropout",
+    }
+)  # fmt: skip
+"""Operators that move or select elements of their first input, and so the integers that stand for them."""

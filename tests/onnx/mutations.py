@@ -1,0 +1,304 @@
+"""Broken models: small ones with bytes, fields, names or nodes changed. ``python -m tests.onnx.mutations 10000``.
+
+What may become of a broken model: it runs, since a change need not break it; ``load`` refuses it with an
+``UnsupportedModelError``; or tracing it raises an ``ALLOWED`` error with a text. Anything else is a bug, and so is more
+than ``SECONDS``.
+"""
+
+import random
+import signal
+import sys
+import time
+import traceback
+from collections import Counter
+from contextlib import contextmanager
+
+import jax
+import numpy as np
+import onnx
+import onnx.parser
+
+import jaxdml.onnx
+
+ALLOWED = (TypeError, ValueError, NotImplementedError, OverflowError)
+"""Errors of tracing a model that ``load`` accepts. OverflowError: a number of 64 bits where JAX has 32."""
+
+SECONDS = 20
+"""For one model at most."""
+
+LARGEST = 2**22
+"""Elements of an input that must be a NumPy array, at most; larger ones are not made here."""
+
+TEXTS = {
+    "network": """<ir_version: 8, opset_import: ["": 17]> g (float[N, 2, 6, 6] x) => (float[N, 3] y)
+        <float[2, 2, 3, 3] w, float[2] b, float[2, 3] m> {
+            a = Conv<pads = [1, 1, 1, 1], strides = [2, 2]>(x, w, b)
+            c = Relu(a)
+            d = MaxPool<kernel_shape = [2, 2]>(c)
+            e = GlobalAveragePool(d)
+            f = Flatten(e)
+            g = Gemm<alpha = 0.5>(f, m)
+            y = Softmax<axis = -1>(g) }""",
+    "shapes": """<ir_version: 8, opset_import: ["": 17]> g (float[N, 6] x, int64[2] i) => (float[A, B] y, int64[2] j) {
+            shape = Shape(x)
+            zero = Constant<value = int64 {0}>()
+            n = Gather<axis = 0>(shape, zero)
+            where = Constant<value_ints = [0]>()
+            one = Unsqueeze(n, where)
+            six = Constant<value = int64[2] {2, 3}>()
+            wanted = Concat<axis = 0>(one, six)
+            r = Reshape(x, wanted)
+            t = Transpose<perm = [2, 0, 1]>(r)
+            begin = Constant<value_ints = [1]>()
+            end = Constant<value_ints = [9223372036854775807]>()
+            s = Slice(t, begin, end)
+            p = ReduceMax<axes = [0], keepdims = 0>(s)
+            y, k = TopK(p, begin)
+            j = Add(i, i) }""",
+    "quantized": """<ir_version: 8, opset_import: ["": 17]> g (float[2, 4] x) => (float[2, 3] y)
+        <float s = {0.5}, uint8 z = {3}, int8[4, 3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12},
+         float[3] t = {0.5, 0.25, 1.0}, int8[3] u = {0, 0, 0}> {
+            q = QuantizeLinear(x, s, z)
+            d = DequantizeLinear(q, s, z)
+            v = DequantizeLinear<axis = 1>(w, t, u)
+            m = MatMul(d, v)
+            n = QuantizeLinear(m, s, z)
+            y = DequantizeLinear(n, s, z) }""",
+    "bodies": """<ir_version: 8, opset_import: ["": 17]> g (float[3] x, bool c) => (float[3] y, float[2, 3] z) {
+            a = If(c) <then_branch = t () => (float[3] p) { p = Add(x, x) },
+                       else_branch = e () => (float[3] p) { k = Constant<value_floats = [1.0, 2.0, 3.0]>() p = Sub(x, k) }>
+            n = Constant<value = int64 {2}>()
+            yes = Constant<value = bool {1}>()
+            y, z = Loop(n, yes, a) <body = l (int64 i, bool d, float[3] u) => (bool d2, float[3] v, float[3] o) {
+                d2 = Identity(d) v = Add(u, x) o = Sub(v, u) }> }""",
+    "functions": """<ir_version: 10, opset_import: ["": 17, "own": 1]> g (float[2, 3] x) => (float[2, 3] y, float[2, 3] z)
+        <float[3] w = {1.0, 2.0, 3.0}> {
+            a = own.twice<times = 2.0>(x, w)
+            y, z = own.both<axis = 1>(a) }
+        <domain: "own", opset_import: ["": 17]> twice<times>(p, q) => (r) {
+            k = Constant<value_float: float = @times>() l = Mul(p, k) r = Add(l, q) }
+        <domain: "own", opset_import: ["": 13, "own": 1]> both<axis>(p) => (r, p) {
+            s = Softmax<axis: int = @axis>(p) t = Constant<value_float = 1.0>() u = Mul(s, t) r = own.twice<times = 3.0>(u, s) }""",
+    "layers": """<ir_version: 8, opset_import: ["": 17, "com.microsoft": 1]> g (int64[2, 3] i) => (float[2, 3, 4] y)
+        <float[5, 4] table, float[4] scale, float[4] bias, float[4, 4] w> {
+            e = Gather(table, i)
+            n = LayerNormalization<axis = -1>(e, scale, bias)
+            m = MatMul(n, w)
+            t = Transpose<perm = [0, 2, 1]>(m)
+            s = MatMul(m, t)
+            p = Softmax(s)
+            o = MatMul(p, m)
+            k = Sigmoid(o)
+            y = Add(k, e) }""",
+}
+
+
+def models():
+    """Return the models that are broken, as bytes by name."""
+    return {name: _filled(onnx.parser.parse_model(text)).SerializeToString() for name, text in TEXTS.items()}
+
+
+def _filled(model):
+    """Give values to the initializers that the text only declares."""
+    rng = np.random.default_rng(0)
+    known = {tensor.name for tensor in model.graph.initializer}
+    for value in list(model.graph.value_info):
+        if value.name not in known:
+            shape = [size.dim_value for size in value.type.tensor_type.shape.dim]
+            tensor = onnx.numpy_helper.from_array(rng.normal(size=shape).astype(np.float32), value.name)
+            model.graph.initializer.append(tensor)
+            model.graph.value_info.remove(value)
+    return model
+
+
+_NUMBERS = (-(2**63), -(2**31), -2, -1, 0, 1, 2, 3, 7, 17, 255, 2**31 - 1, 2**31, 2**40, 2**62, 2**63 - 1)
+
+
+def mutated(data, number):
+    """Return the model's bytes with one to three changes, drawn from a number."""
+    draw = random.Random(number)
+    if draw.random() < 0.3:
+        return _with_other_bytes(data, draw)
+    model = onnx.ModelProto.FromString(data)
+    for _ in range(draw.choice((1, 1, 1, 2, 3))):
+        fields = list(_fields(model))
+        _change(*draw.choice(fields), fields, draw)
+    return model.SerializeToString()
+
+
+def _with_other_bytes(data, draw):
+    data = bytearray(data)
+    at, kind = draw.randrange(len(data)), draw.randrange(5)
+    length = draw.randint(1, 8)
+    if kind == 0:
+        del data[at:]
+    elif kind == 1:
+        del data[at : at + length]
+    elif kind == 2:
+        data[at:at] = data[at : at + length]
+    elif kind == 3:
+        data[at : at + length] = draw.randbytes(length)
+    else:
+        data[at] ^= 1 << draw.randrange(8)
+    return bytes(data)
+
+
+def _fields(message):
+    """Yield every field that is set, with the message that holds it."""
+    for field, value in message.ListFields():
+        yield message, field
+        if field.message_type:
+            for part in value if field.is_repeated else [value]:
+                yield from _fields(part)
+
+
+def _change(message, field, fields, draw):
+    value = getattr(message, field.name)
+    others = [
+        (other, same) for other, same in fields if same.type == field.type and same.is_repeated == field.is_repeated
+    ]
+    if draw.random() < 0.15:
+        message.ClearField(field.name)
+    elif field.message_type:
+        # As bytes, since a message that is changed may hold the one that is copied.
+        same = [getattr(other, same.name) for other, same in others if same.message_type == field.message_type]
+        same = [part.SerializePartialToString() for found in same for part in (found if field.is_repeated else [found])]
+        copied = draw.choice(same)
+        if not field.is_repeated:
+            message.ClearField(field.name)
+            getattr(message, field.name).MergeFromString(copied)
+        elif draw.random() < 0.2:
+            value.add().MergeFromString(copied)
+        else:
+            _change_list(value, draw)
+    elif field.is_repeated:
+        items = [_other(item, field, others, draw) if draw.random() < 0.5 else item for item in value]
+        message.ClearField(field.name)
+        getattr(message, field.name).extend(items)
+        _change_list(getattr(message, field.name), draw)
+    else:
+        setattr(message, field.name, _other(value, field, others, draw))
+
+
+def _change_list(values, draw):
+    items = [item.SerializePartialToString() if hasattr(item, "ListFields") else item for item in values]
+    kind, at = draw.randrange(3), draw.randrange(len(items)) if items else 0
+    if kind == 0:
+        del items[at : at + 1]
+    elif kind == 1:
+        items[at:at] = items[at : at + 1]
+    else:
+        draw.shuffle(items)
+    messages = any(hasattr(item, "ListFields") for item in values)
+    del values[:]
+    for item in items:
+        if messages:
+            values.add().MergeFromString(item)
+        else:
+            values.append(item)
+
+
+def _other(value, field, others, draw):
+    if isinstance(value, str | bytes) and draw.random() < 0.7:
+        found = [getattr(other, same.name) for other, same in others]
+        return draw.choice([item for part in found for item in (part if field.is_repeated else [part])])
+    if isinstance(value, str):
+        return draw.choice(("", "x", "/", "../x", "é" * 3, "Relu", "Loop", "Reshape", "ai.onnx", "Q" * 300))
+    if isinstance(value, bytes):
+        return draw.choice((value[:-1], value + b"\0", b"", bytes(value[::-1]), draw.randbytes(len(value))))
+    if isinstance(value, float):
+        return draw.choice((0.0, -1.0, 1e30, float("inf"), float("nan"), 0.5))
+    number = draw.choice((*_NUMBERS, value + 1, value - 1, draw.randint(0, 30)))
+    if field.cpp_type == field.CPPTYPE_INT64:
+        return min(max(number, -(2**63)), 2**63 - 1)
+    if field.cpp_type == field.CPPTYPE_UINT64:
+        return number % 2**64
+    if field.cpp_type == field.CPPTYPE_ENUM:
+        return draw.choice(field.enum_type.values).number
+    return (number + 2**31) % 2**32 - 2**31
+
+
+class Hang(BaseException):
+    """The model takes too long."""
+
+
+@contextmanager
+def limited(seconds):
+    """Raise Hang after some seconds."""
+
+    def stop(*_):
+        raise Hang(f"more than {seconds} seconds")
+
+    usual = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, usual)
+
+
+def outcome(data):
+    """Return what became of a model: "works", "refused", or the class of the error that tracing it raises.
+
+    Raises:
+      Exception: whatever is not allowed.
+    """
+    with limited(SECONDS):
+        try:
+            model = jaxdml.onnx.load(data)
+        except jaxdml.onnx.UnsupportedModelError as error:
+            assert str(error).startswith("jaxdml.onnx.load: "), error
+            return "refused"
+        try:
+            str(model)
+            inputs = [_declared(value, value.name in model.static_inputs) for value in model.inputs]
+            known = {place: value for place, value in enumerate(inputs) if isinstance(value, np.ndarray)}
+            traced = [value for value in inputs if not isinstance(value, np.ndarray)]
+
+            def apply(params, given):
+                rest = iter(given)
+                return model.apply(params, *(known[i] if i in known else next(rest) for i in range(len(inputs))))
+
+            jax.eval_shape(apply, dict(model.params), traced)
+        except ALLOWED as error:
+            assert str(error), "an error without a text"
+            return type(error).__name__
+        return "works"
+
+
+def _declared(value, static):
+    shape = tuple(size if isinstance(size, int) else 2 for size in value.shape or ())
+    dtype = jax.dtypes.canonicalize_dtype(value.dtype or np.float32)
+    if static and np.prod([float(size) for size in shape]) <= LARGEST:
+        return np.zeros(shape, dtype)
+    return jax.ShapeDtypeStruct(shape, dtype)
+
+
+def main(count, first=0):
+    """Try some mutations of each kind, print what became of them, and return how many are bugs."""
+    originals = models()
+    for name, data in originals.items():
+        print(f"{name}: {outcome(data)}")
+    found, bugs, slow = Counter(), Counter(), []
+    for number in range(first, first + count):
+        name = list(originals)[number % len(originals)]
+        start = time.perf_counter()
+        try:
+            found[outcome(mutated(originals[name], number))] += 1
+        except (Exception, Hang) as error:
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            key = f"{type(error).__name__} at {place.filename.rpartition('/')[2]}:{place.lineno}: {str(error)[:150]}"
+            bugs[key] += 1
+            print(f"BUG {number} ({name}): {key}", flush=True)
+        slow.append((time.perf_counter() - start, number, name))
+    print(dict(found))
+    print(f"slowest: {[f'{seconds:.1f} s: {number} ({name})' for seconds, number, name in sorted(slow)[-3:]]}")
+    print(f"{bugs.total()} bugs in {count} mutations")
+    for key, times in bugs.most_common():
+        print(f"  {times} x {key}")
+    return bugs.total()
+
+
+if __name__ == "__main__":
+    sys.exit(1 if main(*map(int, sys.argv[1:] or ["200"])) else 0)
