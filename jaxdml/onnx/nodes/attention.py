@@ -77,7 +77,7 @@ def merge_heads(value: Any) -> Any:
 def scores(Q: Any, K: Any, scale: float) -> Any:
     """Multiply queries with keys; consecutive query heads share a key head."""
     root = np.sqrt(scale).astype(Q.dtype)
-    grouped = Q.reshape(Q.shape[0], K.shape[1], -1, *Q.shape[2:])
+    grouped = Q.reshape(Q.shape[0], K.shape[1], Q.shape[1] // K.shape[1], *Q.shape[2:])
     products = jnp.einsum("bhgqd,bhkd->bhgqk", grouped * root, K * root, precision=EXACTLY)
     return products.reshape(*Q.shape[:3], K.shape[2])
 
@@ -122,7 +122,9 @@ def softmax(values: Any) -> Any:
 
 
 def _dtype(precision: int | None, default: Any) -> Any:
-    return default if precision is None else onnx.helper.tensor_dtype_to_np_dtype(precision)
+    if precision is None:
+        return default
+    return jax.dtypes.canonicalize_dtype(onnx.helper.tensor_dtype_to_np_dtype(precision))
 
 
 def flex_attention(
@@ -154,7 +156,7 @@ def _changed(call: Call, graph: Graph, values: Any) -> Any:
 def _weighted(probabilities: Any, V: Any) -> Any:
     """Add values up; consecutive query heads share a head of values."""
     batch, heads, *sizes = probabilities.shape
-    grouped = probabilities.reshape(batch, V.shape[1], -1, *sizes)
+    grouped = probabilities.reshape(batch, V.shape[1], heads // V.shape[1], *sizes)
     return jnp.einsum("bhgqk,bhkv->bhgqv", grouped, V, precision=EXACTLY).reshape(batch, heads, sizes[0], V.shape[-1])
 
 

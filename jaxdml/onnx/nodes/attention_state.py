@@ -51,9 +51,9 @@ def linear_attention(
         if b is not None:
             v = b * (v - jnp.einsum("bhdm,bhd->bhm", state, k, precision=EXACTLY))
         state = state + k[..., :, None] * v[..., None, :]
-        grouped = q.reshape(q.shape[0], kv_num_heads, -1, size)
+        grouped = q.reshape(q.shape[0], kv_num_heads, q_num_heads // kv_num_heads, size)
         read = jnp.einsum("bhgd,bhdm->bhgm", grouped, state, precision=EXACTLY)
-        return state, (factor * read).reshape(q.shape[0], q_num_heads, -1)
+        return state, (factor * read).reshape(*q.shape[:2], v.shape[-1])
 
     if past_state is None:
         state = jnp.zeros((query.shape[0], kv_num_heads, size, in_time[2].shape[-1]), jnp.float32)

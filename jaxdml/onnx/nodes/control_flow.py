@@ -51,9 +51,7 @@ def loop(call: Call, M: Value = None, cond: Value = None, *carried: Value, body:
         return _scanned(call, body, count, carried)
     if settled and (steady or scans or not alike):
         return _written_out(call, body, M, carried)
-    if scans:
-        raise _unknown(call)
-    return _while(call, body, M, cond, carried)
+    return _while(call, body, M, cond, carried)  # Without scan outputs: their number would have to be known.
 
 
 def _unknown(call: Call) -> NotImplementedError:
