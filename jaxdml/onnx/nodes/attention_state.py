@@ -33,16 +33,14 @@ def linear_attention(
         raise ValueError(
             f"update_rule {update_rule!r} does not take these inputs: decay or beta is missing or too many"
         )
-    given = (query, q_num_heads), (key, kv_num_heads), (value, kv_num_heads), (decay, kv_num_heads), (beta, None)
-    in_time = [
-        # Betas may be one for all heads.
-        None
-        if array is None
-        else split_heads(array, heads or array.shape[-1]).transpose(2, 0, 1, 3).astype(jnp.float32)
-        for array, heads in given
-    ]
-    size = in_time[0].shape[-1]
+    size = query.shape[-1] // q_num_heads
     factor = scale or size**-0.5
+    in_time = (
+        _in_time(query, q_num_heads),
+        *(_in_time(array, kv_num_heads) for array in (key, value)),
+        None if decay is None else _in_time(decay, kv_num_heads),
+        None if beta is None else _in_time(beta, beta.shape[-1]),  # They may be one for all heads.
+    )
 
     def step(state: Any, inputs: Any) -> tuple[Any, Any]:
         q, k, v, g, b = inputs
@@ -56,12 +54,17 @@ def linear_attention(
         return state, (factor * read).reshape(*q.shape[:2], v.shape[-1])
 
     if past_state is None:
-        state = jnp.zeros((query.shape[0], kv_num_heads, size, in_time[2].shape[-1]), jnp.float32)
+        state = jnp.zeros((query.shape[0], kv_num_heads, size, value.shape[-1] // kv_num_heads), jnp.float32)
     else:
         state = past_state.astype(jnp.float32)
     state, outputs = lax.scan(step, state, in_time)
     dtype = query.dtype if past_state is None else past_state.dtype
     return merge_heads(outputs.transpose(1, 2, 0, 3)).astype(query.dtype), state.astype(dtype)
+
+
+def _in_time(array: Any, heads: int) -> Any:
+    """Bring [batch, time, heads * size] to [time, batch, heads, size]."""
+    return split_heads(array, heads).transpose(2, 0, 1, 3).astype(jnp.float32)
 
 
 def causal_conv_with_state(
