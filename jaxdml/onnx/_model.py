@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxdml._base import errors
 from jaxdml.onnx import nodes
-from jaxdml.onnx._graph import Graph, Node, TensorType, reads
+from jaxdml.onnx._graph import Graph, TensorType
 from jaxdml.onnx._interpreter import Report, needed, run
 from jaxdml.onnx._values import channels_first, on_device
 from jaxdml.onnx.nodes._handler import Handler

@@ -96,12 +96,17 @@ def test_tensors_whose_bytes_and_shapes_disagree(fields, text):
     refused(with_tensor(**fields), text)
 
 
-@pytest.mark.parametrize("name", [name for name in TensorProto.DataType.keys() if name not in ("UNDEFINED", "STRING")])
+KINDS = sorted(set(TensorProto.DataType.keys()) - {"UNDEFINED", "STRING"})
+
+
+@pytest.mark.parametrize("name", KINDS)
 def test_every_form_of_storage(name, tmp_path):
     kind = TensorProto.DataType.Value(name)
     values = np.array([[0, 1, 1], [1, 0, 1], [1, 1, 1]]).astype(helper.tensor_dtype_to_np_dtype(kind))
     folder = Folder(tmp_path)
-    by_field = helper.make_tensor("w", kind, values.shape, values.astype(complex if values.dtype.kind == "c" else float))
+    by_field = helper.make_tensor(
+        "w", kind, values.shape, values.astype(complex if values.dtype.kind == "c" else float)
+    )
     raw = numpy_helper.from_array(values, "w")
     assert not by_field.HasField("raw_data")
     assert raw.HasField("raw_data")
@@ -118,7 +123,9 @@ def test_true_is_one_byte_and_scalars_stay_arrays():
     assert found.view(np.uint8).tolist() == [0, 1, 1]
     found = array(TensorProto(data_type=TensorProto.BOOL, raw_data=b"\x01"), Folder(None), "w")
     assert isinstance(found, np.ndarray)
-    assert array(TensorProto(data_type=TensorProto.INT4, dims=[1], raw_data=b"\x0f"), Folder(None), "w") == ml_dtypes.int4(-1)
+    assert array(
+        TensorProto(data_type=TensorProto.INT4, dims=[1], raw_data=b"\x0f"), Folder(None), "w"
+    ) == ml_dtypes.int4(-1)
 
 
 def external(location, offset=None, length=None, **fields):
@@ -157,7 +164,8 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("location", "offset", "length"), [("data", None, None), ("data", 8, 8), ("./sub/./data", 0, None), ("sub/data", 8, 8)]
+    ("location", "offset", "length"),
+    [("data", None, None), ("data", 8, 8), ("./sub/./data", 0, None), ("sub/data", 8, 8)],
 )
 def test_external_data(location, offset, length, folder, monkeypatch):
     model = jaxdml.onnx.load(saved(folder, external(location, offset, length)))
@@ -287,12 +295,14 @@ def test_a_small_file_cannot_become_a_lot_of_memory(tmp_path):
     folder = Folder(tmp_path)
     (tmp_path / "data").write_bytes(bytes(2**20))
     tensor = external("data", dims=[2**18])
+    for _ in range(65):
+        folder.read(tensor, "w", 2**20)
     with pytest.raises(UnsupportedModelError, match="At most 64 times its size"):
-        for _ in range(66):
-            folder.read(tensor, "w", 2**20)
+        folder.read(tensor, "w", 2**20)
 
 
 # Names, nodes and graphs.
+
 
 @pytest.mark.parametrize(
     ("body", "texts"),
@@ -310,7 +320,10 @@ def test_a_small_file_cannot_become_a_lot_of_memory(tmp_path):
         ("{ y, z = Add(x, x) }", ["it has 2 outputs; 1 to 1 are expected"]),
         ("{ y = Concat<axis = 1.5>(x, x) }", ["'axis' is FLOAT instead of INT"]),
         ('{ y = Concat<axis = "a">(x, x) }', ["'axis' is STRING instead of INT"]),
-        ("{ y = Constant<value_ints: ints = @axis>() }", ["refers to attribute 'axis' of a function, and stands in none"]),
+        (
+            "{ y = Constant<value_ints: ints = @axis>() }",
+            ["refers to attribute 'axis' of a function, and stands in none"],
+        ),
         ('{ y = Constant<value_string = "a">() }', ["node Constant 'y' holds value_string"]),
         ("{ y = Constant() }", ["node Constant 'y' holds nothing"]),
         ("{ y = Constant<value_int = 1, value_float = 1.0>() }", ["holds value_int, value_float"]),
@@ -414,7 +427,7 @@ def test_initializers_that_are_listed_as_inputs():
     assert [value.name for value in overridable.optional_inputs] == ["w"]
     np.testing.assert_array_equal(overridable(x)[0], W + 1)
     np.testing.assert_array_equal(overridable(x, w=x)[0], x + 1)
-    with pytest.raises(ValueError, match="'w'|w: float32"):
+    with pytest.raises(ValueError, match="w: float32"):
         overridable(x, w=np.float32([1]))
     with pytest.raises(TypeError, match="2 inputs are given; the model takes 1"):
         overridable(x, x)
@@ -428,6 +441,7 @@ def test_initializers_that_are_listed_as_inputs():
 
 
 # Graphs within graphs, and functions.
+
 
 def nested(depth):
     model = parsed("{ y = Add(x, x) }")
@@ -501,7 +515,8 @@ def test_a_function_may_return_its_input():
 
 
 def test_names_of_functions_and_bodies_hide_nothing():
-    body = '{ y = own.a(x) z = If(c) <then_branch = t () => (float[2] k) { k = Identity(x) }, else_branch = e () => (float[2] k) { y = Add(x, x) k = Add(y, y) }> }'
+    branches = "t () => (float[2] k) { k = Identity(x) }", "e () => (float[2] k) { y = Add(x, x) k = Add(y, y) }"
+    body = "{{ y = own.a(x) z = If(c) <then_branch = {}, else_branch = {}> }}".format(*branches)
     model = functions("a (p) => (r) { k = Add(p, p) r = Add(k, p) }", body=body)
     model.graph.input.append(helper.make_tensor_value_info("c", TensorProto.BOOL, []))
     nodes = jaxdml.onnx.load(model).graph.nodes
@@ -540,7 +555,9 @@ def test_functions_cannot_become_a_lot_of_nodes():
 
 
 def test_functions_cannot_become_a_lot_of_memory():
-    model = functions("a (p) => (r) { k = Constant<value = float[2] {1, 2}>() r = Add(p, k) }", body="{ y = Add(x, x) }")
+    model = functions(
+        "a (p) => (r) { k = Constant<value = float[2] {1, 2}>() r = Add(p, k) }", body="{ y = Add(x, x) }"
+    )
     values = numpy_helper.from_array(np.zeros(2**15, np.float32))
     model.functions[0].node[0].attribute[0].t.CopyFrom(values)
     model.graph.node.extend(helper.make_node("a", ["x"], [f"o{i}"], domain="own") for i in range(100))
@@ -572,7 +589,9 @@ def test_broken_models_are_refused_or_run():
 def test_external_data_is_held_twice_at_most(tmp_path):
     # The arrays are views of what was read, and each goes to the device by itself.
     (tmp_path / "data").write_bytes(W.tobytes())
-    graph = jaxdml.onnx._files.graph_of(onnx.load(saved(tmp_path, external("data")), load_external_data=False), tmp_path)
+    graph = jaxdml.onnx._files.graph_of(
+        onnx.load(saved(tmp_path, external("data")), load_external_data=False), tmp_path
+    )
     assert graph.constants["w"].base is not None
     loaded = jaxdml.onnx.load(tmp_path / "model.onnx")
     assert "w" not in loaded.graph.constants
