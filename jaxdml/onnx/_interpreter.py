@@ -1,6 +1,6 @@
 """Run a graph's nodes, one after another, while JAX traces."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -146,10 +146,8 @@ class Reader:
             if self._names.made(own, inner) != name:
                 # The function returns one of its inputs.
                 opset = onnx.defs.onnx_opset_version()
-                copy = f"{label}/{own}"
-                parts.nodes.append(
-                    Node("Identity", "", opset, self._names.label(copy), (inner.names[own],), (name,), {})
-                )
+                copy = self._names.label(f"{label}/{own}")
+                parts.nodes.append(Node("Identity", "", opset, copy, (inner.names[own],), (name,)))
 
     def _attributes(self, protos: Iterable[onnx.AttributeProto], scope: Scope, what: str) -> dict[str, Attribute]:
         found: dict[str, Attribute] = {}

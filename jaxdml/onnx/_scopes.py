@@ -90,6 +90,7 @@ class Names:
         return new
 
     def read(self, name: str, scope: Scope, what: str) -> str:
+        """Return what the records call a name that is read; an input that is left out has none."""
         if not name:
             return name
         found = scope.names.get(name)
@@ -102,12 +103,14 @@ class Names:
         raise unsupported(rule, "An initializer or a node may be missing: the file may be broken.")
 
     def made(self, name: str, scope: Scope) -> str:
+        """Return what the records call an output of a graph or of a function."""
         found = scope.names.get(name)
         if found is None:
             raise unsupported(f"output '{name}' of a graph is made by no node.", "A node may be missing.")
         return found
 
     def label(self, name: str) -> str:
+        """Return a name for a node that no other node has."""
         label = name
         while label in self._labels:
             self._count += 1
