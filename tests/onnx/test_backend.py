@@ -75,9 +75,9 @@ def test_inputs_that_are_left_out():
 
 
 def test_nodes_of_another_domain():
-    node = helper.make_node("QLinearAdd", ["a", "s", "", "b", "s", "", "s"], ["c"], domain="com.microsoft")
-    q, s = np.uint8([3, 4]), np.float32(0.5)
-    assert backend.run_node(node, [q, s, q, s, s])[0].tolist() == [6, 8]
+    node = helper.make_node("QLinearAdd", ["a", "s", "z", "b", "s", "z", "s"], ["c"], domain="com.microsoft")
+    q, s, z = np.uint8([3, 4]), np.float32(0.5), np.uint8(0)
+    assert backend.run_node(node, [q, s, z, q, s, z, s])[0].tolist() == [6, 8]
 
 
 @pytest.mark.parametrize(

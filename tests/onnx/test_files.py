@@ -16,6 +16,7 @@ import jaxdml.onnx
 from jaxdml.onnx import UnsupportedModelError, _reader, nodes
 from jaxdml.onnx._external import Folder
 from jaxdml.onnx._tensors import array
+from jaxdml.onnx.nodes._handler import Handler
 from tests.onnx import mutations
 from tests.quick import quick
 
@@ -577,6 +578,29 @@ def test_operators_are_expanded_where_onnx_defines_them_by_others(monkeypatch):
 
     monkeypatch.setattr(onnx.inliner, "inline_selected_functions", fail)
     refused(model, "onnx cannot expand MeanVarianceNormalization: the nodes are odd.")
+
+
+def test_operators_that_onnx_no_longer_has():
+    refused(parsed("{ y = Scatter(x) }"), "Scatter 'y'")
+
+
+def test_what_handlers_raise_of_malformed_nodes(monkeypatch):
+    def odd(call, x):
+        raise KeyError("lost")
+
+    known = {("com.microsoft", "Odd"): (Handler(1, odd),), ("com.microsoft", "One"): (Handler(1, lambda call, x: x),)}
+    monkeypatch.setattr(nodes, "OPERATORS", {**nodes.OPERATORS, **known})
+    head = HEAD.replace('"": 17', '"": 17, "com.microsoft": 1')
+    x = np.float32([1, 2])
+    with pytest.raises(ValueError, match=r"com\.microsoft\.Odd 'y' cannot be computed: KeyError: 'lost'"):
+        jaxdml.onnx.load(parsed("{ y = com.microsoft.Odd(x) }", head))(x)
+    with pytest.raises(ValueError, match="One 'z' makes 1 outputs; the model wants 2"):
+        jaxdml.onnx.load(parsed("{ z, y = com.microsoft.One(x) }", head))(x)
+
+
+def test_numerics_that_do_not_exist():
+    with pytest.raises(ValueError, match="numerics is 'fast', and must be one of 'exact', 'literal'"):
+        jaxdml.onnx.load(b"", numerics="fast")
 
 
 def test_broken_models_are_refused_or_run():
