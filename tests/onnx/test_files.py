@@ -320,6 +320,7 @@ def test_a_small_file_cannot_become_a_lot_of_memory(tmp_path):
         ("{ y = Add(x) }", ["it has 1 inputs; 2 to 2 are expected"]),
         ("{ y, z = Add(x, x) }", ["it has 2 outputs; 1 to 1 are expected"]),
         ("{ y = Concat<axis = 1.5>(x, x) }", ["'axis' is FLOAT instead of INT"]),
+        ("{ y = Concat(x, x) }", ["attribute 'axis' is missing"]),
         ('{ y = Concat<axis = "a">(x, x) }', ["'axis' is STRING instead of INT"]),
         (
             "{ y = Constant<value_ints: ints = @axis>() }",
@@ -502,7 +503,7 @@ def test_inputs_and_attributes_of_functions_may_be_left_out():
     node = jaxdml.onnx.load(model).graph.nodes[0]
     assert (node.inputs, node.outputs) == (("x", "x"), ("y",))
     model.graph.node[0].ClearField("attribute")
-    refused(model, "attribute axis is missing")
+    refused(model, "attribute 'axis' is missing")
     model.functions[0].attribute_proto.append(helper.make_attribute("axis", 0))
     del model.functions[0].attribute[:]
     assert jaxdml.onnx.load(model).graph.nodes[1].attributes == {"axis": 0}
