@@ -100,7 +100,7 @@ TEXTS = {
         g (float[N, 2, 4, 4] x) => (float[A, B, C, D] y, float[E] z, float[F] v)
         <int64[8] pads = {0, 0, 1, 1, 0, 0, 1, 1}, float[4] scales = {1, 1, 2, 2}, int64[4] times = {1, 1, 1, 2},
          int64[2] parts = {1, 1}, int64[1, 2] at = {0, 1}, int64 from = {0}, int64 to = {6}, int64 by = {2},
-         float[2] pair = {0, 1}, int64[2] sizes = {2, 3}, int64 depth = {3}> {
+         float[2] pair = {0, 1}, float[1] one = {7}, int64[2] sizes = {2, 3}, int64 depth = {3}> {
             p = Pad(x, pads)
             a, b = Split<axis = 1>(p, parts)
             r = Resize<mode = "linear", coordinate_transformation_mode = "asymmetric">(a, "", scales)
@@ -108,7 +108,7 @@ TEXTS = {
             o = ConstantOfShape<value = float[1] {1.5}>(sizes)
             h = OneHot(at, depth, pair)
             e = Expand(o, sizes)
-            s = ScatterND(e, at, pair)
+            s = ScatterND(e, at, one)
             t = Trilu<upper = 1>(s)
             c = CumSum(t, from)
             q = Range(from, to, by)
