@@ -12,7 +12,8 @@ from jaxdml._base import errors
 from jaxdml.onnx._errors import must_be_text, unsupported
 from jaxdml.onnx._external import Folder
 from jaxdml.onnx._graph import DOMAINS, Graph
-from jaxdml.onnx._reader import Function, Reader
+from jaxdml.onnx._reader import Reader
+from jaxdml.onnx._scopes import Function
 
 FIRST_OVERRIDABLE = 4
 """From this IR version on, an initializer that is also listed as an input is a default; before it, all are listed."""
@@ -46,7 +47,8 @@ def graph_of(model: onnx.ModelProto, folder: Path | None) -> Graph:
     if not model.HasField("graph"):
         raise unsupported("the model has no graph.", "The file may be truncated, or of another format.")
     if model.ir_version > onnx.IR_VERSION:
-        rule = f"the model has IR version {model.ir_version}; the installed onnx {onnx.__version__} reads up to {onnx.IR_VERSION}."
+        newest = f"the installed onnx {onnx.__version__} reads up to {onnx.IR_VERSION}"
+        rule = f"the model has IR version {model.ir_version}; {newest}."
         raise unsupported(rule, "Install a newer onnx, or save the model with an older IR version.")
     functions = _functions(model)
     size = model.ByteSize() if functions else 0

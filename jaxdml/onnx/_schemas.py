@@ -59,6 +59,7 @@ def misused(proto: onnx.NodeProto, domain: str, opset: int, types: Mapping[str, 
         for name, kind in types.items()
         if name in schema.attributes and schema.attributes[name].type.value != kind
     ]
+    wrong += [f"'{name}' is missing" for name, a in schema.attributes.items() if a.required and name not in types]
     return f"attribute {', '.join(wrong)}" if wrong else None
 
 
