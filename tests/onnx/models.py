@@ -16,6 +16,8 @@ from onnx import helper, numpy_helper
 from onnxruntime import quantization
 from onnxruntime.quantization import QuantFormat, QuantType
 
+from tests.grids import THOROUGH
+
 SEQUENCE = 8
 WORDS = 32
 HIDDEN = 32
@@ -366,9 +368,51 @@ def with_outputs(model: onnx.ModelProto, names: list[str]) -> onnx.ModelProto:
     return shown
 
 
+QUANTIZED_CASES = [
+    ("mobilenet_v2", "qoperator_channels", 17),
+    ("mobilenet_v2", "qdq_powers", 13),
+    ("mobilenet_v2", "dynamic_s8", 11),
+    ("resnet", "qoperator_powers", 17),
+    ("resnet", "qdq", 21),
+    ("resnet", "dynamic_u8", 17),
+    ("vgg", "qoperator_s8", 13),
+    ("vgg", "qdq_symmetric", 17),
+    ("vgg", "dynamic_channels", 21),
+    ("inception", "qoperator", 11),
+    ("inception", "qdq_channels", 18),
+    ("inception", "dynamic_s8", 17),
+    ("bert", "qoperator_powers", 17),
+    ("bert", "qdq_s8", 18),
+    ("bert", "dynamic_u8", 11),
+    ("gpt_2", "qoperator", 21),
+    ("gpt_2", "qdq_channels", 13),
+    ("gpt_2", "dynamic_s8", 18),
+]
+FLOAT_CASES = [(name, "float", opset) for name, opset in zip(NAMES, (17, 11, 13, 21, 11, 18), strict=True)]
+SAVED_CASES = [
+    ("resnet", "qdq_channels_saved", 17),
+    ("vgg", "float_saved", 17),
+    ("bert", "float_saved", 17),
+    ("bert", "dynamic_s8_saved", 17),
+    ("gpt_2", "qdq_channels_saved", 17),
+]
+if THOROUGH:
+    OPSETS = range(11, 22)
+    FLOAT_CASES = [(name, "float", opset) for name in NAMES for opset in OPSETS]
+    # Below 13 onnxruntime's quantizer writes a DequantizeLinear by channel that nothing loads.
+    QUANTIZED_CASES = [
+        (name, form, opset)
+        for name in NAMES
+        for i, form in enumerate((*STATIC, *DYNAMIC))
+        for opset in {17, OPSETS[i % 11]}
+        if opset >= 13 or form not in ("qdq_channels", "qdq_powers")
+    ]
+    SAVED_CASES = [(name, form, 17) for name in NAMES for form in SAVED]
+
+
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 LIGHT_NAMES = tuple(
-    f"bvlc_alexnet densenet121 inception_v1 inception_v2 resnet50 shufflenet squeezenet vgg19 zfnet512".split()
+    "bvlc_alexnet densenet121 inception_v1 inception_v2 resnet50 shufflenet squeezenet vgg19 zfnet512".split()
 )
 
 
