@@ -348,12 +348,16 @@ def _with_powers_of_two(model: onnx.ModelProto) -> onnx.ModelProto:
         kept = numpy_helper.to_array(tensors[name])
         tensors[name].CopyFrom(numpy_helper.from_array(np.broadcast_to(value, kept.shape).astype(np.float32), name))
 
-    for name in tensors:
+    for name, tensor in tensors.items():
         if name.endswith("_scale"):
-            set_to(name, np.exp2(np.rint(np.log2(numpy_helper.to_array(tensors[name])))))
+            set_to(name, np.exp2(np.rint(np.log2(numpy_helper.to_array(tensor)))))
     for node in model.graph.node:
         made = [makers.get(name) for name in node.input]
-        if node.op_type in ("Conv", "Gemm") and len(made) == 3 and all(m and m.op_type == "DequantizeLinear" for m in made):
+        if (
+            node.op_type in ("Conv", "Gemm")
+            and len(made) == 3
+            and all(m and m.op_type == "DequantizeLinear" for m in made)
+        ):
             x, weight, bias = (m.input[1] for m in made)
             set_to(bias, numpy_helper.to_array(tensors[x]) * numpy_helper.to_array(tensors[weight]))
     return model
@@ -411,13 +415,21 @@ if THOROUGH:
 
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
-LIGHT_NAMES = tuple(
-    "bvlc_alexnet densenet121 inception_v1 inception_v2 resnet50 shufflenet squeezenet vgg19 zfnet512".split()
+LIGHT_NAMES = (
+    "bvlc_alexnet",
+    "densenet121",
+    "inception_v1",
+    "inception_v2",
+    "resnet50",
+    "shufflenet",
+    "squeezenet",
+    "vgg19",
+    "zfnet512",
 )
 
 
 def light(name: str) -> tuple[onnx.ModelProto, np.ndarray, np.ndarray]:
-    """Return one of onnx's own models, whose weights are constants, with its input and the output that lies beside it."""
+    """Return one of onnx's own models, all of whose weights are one number, its input and the output beside it."""
     found = onnx.load(LIGHT / f"light_{name}.onnx")
     known = {tensor.name for tensor in found.graph.initializer}
     (taken,) = (value for value in found.graph.input if value.name not in known)

@@ -32,7 +32,10 @@ def test_a_sum_is_rounded_once_in_real_numbers():
         a, b, c = map(np.float32, scales)
         x, y = rng.integers(-700, 700, (2, 300))
         terms = [(x, rationals(a)), (y, rationals(b))]
-        real = [(int(i) * Fraction(float(a)) + int(j) * Fraction(float(b))) / Fraction(float(c)) for i, j in zip(x, y)]
+        real = [
+            (int(i) * Fraction(float(a)) + int(j) * Fraction(float(b))) / Fraction(float(c))
+            for i, j in zip(x, y, strict=True)
+        ]
         want = np.clip([round(value) + 3 for value in real], -128, 127)
         np.testing.assert_array_equal(rounded(terms, rationals(c), 3, np.int8), want)
 
@@ -64,7 +67,18 @@ def test_convolutions_are_those_of_the_oracle(group):
     sw, zw = rng.choice(SCALES, 6), integers(rng, 6, np.int8)
     bias, out = rng.integers(-9999, 9999, 6).astype(np.int32), (np.float32(64), np.uint8(120))
     made = microsoft.q_linear_conv(
-        x, SCALES[1], np.uint8(7), w, sw, zw, *out, bias, group=group, strides=[2, 1], pads=[1, 0, 2, 1], dilations=[1, 2]
+        x,
+        SCALES[1],
+        np.uint8(7),
+        w,
+        sw,
+        zw,
+        *out,
+        bias,
+        group=group,
+        strides=[2, 1],
+        pads=[1, 0, 2, 1],
+        dilations=[1, 2],
     )
     options = {"strides": (2, 1), "start_padding": (1, 0), "end_padding": (2, 1), "dilations": (1, 2)}
     want = reference.quantized_linear_convolution(
@@ -91,8 +105,9 @@ def test_poolings_are_those_of_the_oracle(include):
 def test_a_range_is_chosen_as_by_the_oracle():
     rng = np.random.default_rng(4)
     for x in (rng.normal(0, 1, 50), rng.uniform(1, 2, 50), np.zeros(3)):
-        x = x.astype(np.float32)
-        for got, want in zip(plain.dynamic_quantize_linear(x), reference.dynamic_quantize_linear(x), strict=True):
+        floats = x.astype(np.float32)
+        made, want_all = plain.dynamic_quantize_linear(floats), reference.dynamic_quantize_linear(floats)
+        for got, want in zip(made, want_all, strict=True):
             np.testing.assert_array_equal(got, want)
 
 
