@@ -35,6 +35,13 @@ STATIC = {
     "qdq_s8": {"activation_type": QuantType.QInt8, "extra_options": {"ActivationSymmetric": True}},
     "qdq_symmetric": {"extra_options": {"ActivationSymmetric": True}},
     "qdq_powers": {"per_channel": True},
+    "qoperator_u8": {"weight_type": QuantType.QUInt8},
+    "qoperator_forced": {"extra_options": {"ForceQuantizeNoInputCheck": True}},
+    "qdq_pairs": {"extra_options": {"AddQDQPairToWeight": True, "DedicatedQDQPair": True}},
+    "qdq_kept": {"extra_options": {"QDQKeepRemovableActivations": True, "UseQDQContribOps": True}},
+    "qdq_partly": {"extra_options": {"OpTypesToExcludeOutputQuantization": ["Conv", "MatMul", "Add"]}},
+    "qdq_float_biases": {"extra_options": {"QuantizeBias": False}},
+    "qdq_16": {"activation_type": QuantType.QUInt16},
 }
 DYNAMIC = {
     "dynamic_u8": {"weight_type": QuantType.QUInt8},
@@ -403,13 +410,13 @@ SAVED_CASES = [
 if THOROUGH:
     OPSETS = range(11, 22)
     FLOAT_CASES = [(name, "float", opset) for name in NAMES for opset in OPSETS]
-    # Below 13 onnxruntime's quantizer writes a DequantizeLinear by channel that nothing loads.
+    # Below 13 onnxruntime's quantizer writes a DequantizeLinear by channel, or of its own domain, that nothing loads.
     QUANTIZED_CASES = [
         (name, form, opset)
         for name in NAMES
         for i, form in enumerate((*STATIC, *DYNAMIC))
         for opset in {17, OPSETS[i % 11]}
-        if opset >= 13 or form not in ("qdq_channels", "qdq_powers")
+        if opset >= 13 or form not in ("qdq_channels", "qdq_powers", "qdq_kept", "qdq_16")
     ]
     SAVED_CASES = [(name, form, 17) for name in NAMES for form in SAVED]
 

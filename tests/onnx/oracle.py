@@ -79,7 +79,7 @@ def run(model: onnx.ModelProto, inputs: Mapping[str, Array], given: Mapping[str,
 
 
 def _is_integer(value: Any) -> bool:
-    return isinstance(value, Array) and value.dtype in (np.int8, np.uint8, np.int32)
+    return isinstance(value, Array) and value.dtype.kind in "iu" and value.dtype.itemsize < 8
 
 
 def _floats(value: Any) -> Any:
