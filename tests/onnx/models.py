@@ -16,6 +16,8 @@ from onnx import helper, numpy_helper
 from onnxruntime import quantization
 from onnxruntime.quantization import QuantFormat, QuantType
 
+from tests.grids import THOROUGH
+
 SEQUENCE = 8
 WORDS = 32
 HIDDEN = 32
@@ -33,6 +35,13 @@ STATIC = {
     "qdq_s8": {"activation_type": QuantType.QInt8, "extra_options": {"ActivationSymmetric": True}},
     "qdq_symmetric": {"extra_options": {"ActivationSymmetric": True}},
     "qdq_powers": {"per_channel": True},
+    "qoperator_u8": {"weight_type": QuantType.QUInt8},
+    "qoperator_forced": {"extra_options": {"ForceQuantizeNoInputCheck": True}},
+    "qdq_pairs": {"extra_options": {"AddQDQPairToWeight": True, "DedicatedQDQPair": True}},
+    "qdq_kept": {"extra_options": {"QDQKeepRemovableActivations": True, "UseQDQContribOps": True}},
+    "qdq_partly": {"extra_options": {"OpTypesToExcludeOutputQuantization": ["Conv", "MatMul", "Add"]}},
+    "qdq_float_biases": {"extra_options": {"QuantizeBias": False}},
+    "qdq_16": {"activation_type": QuantType.QUInt16},
 }
 DYNAMIC = {
     "dynamic_u8": {"weight_type": QuantType.QUInt8},
@@ -346,9 +355,9 @@ def _with_powers_of_two(model: onnx.ModelProto) -> onnx.ModelProto:
         kept = numpy_helper.to_array(tensors[name])
         tensors[name].CopyFrom(numpy_helper.from_array(np.broadcast_to(value, kept.shape).astype(np.float32), name))
 
-    for name in tensors:
+    for name, tensor in tensors.items():
         if name.endswith("_scale"):
-            set_to(name, np.exp2(np.rint(np.log2(numpy_helper.to_array(tensors[name])))))
+            set_to(name, np.exp2(np.rint(np.log2(numpy_helper.to_array(tensor)))))
     for node in model.graph.node:
         made = [makers.get(name) for name in node.input]
         if (
@@ -370,14 +379,64 @@ def with_outputs(model: onnx.ModelProto, names: list[str]) -> onnx.ModelProto:
     return shown
 
 
+QUANTIZED_CASES = [
+    ("mobilenet_v2", "qoperator_channels", 17),
+    ("mobilenet_v2", "qdq_powers", 13),
+    ("mobilenet_v2", "dynamic_s8", 11),
+    ("resnet", "qoperator_powers", 17),
+    ("resnet", "qdq", 21),
+    ("resnet", "dynamic_u8", 17),
+    ("vgg", "qoperator_s8", 13),
+    ("vgg", "qdq_symmetric", 17),
+    ("vgg", "dynamic_channels", 21),
+    ("inception", "qoperator", 11),
+    ("inception", "qdq_channels", 18),
+    ("inception", "dynamic_s8", 17),
+    ("bert", "qoperator_powers", 17),
+    ("bert", "qdq_s8", 18),
+    ("bert", "dynamic_u8", 11),
+    ("gpt_2", "qoperator", 21),
+    ("gpt_2", "qdq_channels", 13),
+    ("gpt_2", "dynamic_s8", 18),
+]
+FLOAT_CASES = [(name, "float", opset) for name, opset in zip(NAMES, (17, 11, 13, 21, 11, 18), strict=True)]
+SAVED_CASES = [
+    ("resnet", "qdq_channels_saved", 17),
+    ("vgg", "float_saved", 17),
+    ("bert", "float_saved", 17),
+    ("bert", "dynamic_s8_saved", 17),
+    ("gpt_2", "qdq_channels_saved", 17),
+]
+if THOROUGH:
+    OPSETS = range(11, 22)
+    FLOAT_CASES = [(name, "float", opset) for name in NAMES for opset in OPSETS]
+    # Below 13 onnxruntime's quantizer writes a DequantizeLinear by channel, or of its own domain, that nothing loads.
+    QUANTIZED_CASES = [
+        (name, form, opset)
+        for name in NAMES
+        for i, form in enumerate((*STATIC, *DYNAMIC))
+        for opset in {17, OPSETS[i % 11]}
+        if opset >= 13 or form not in ("qdq_channels", "qdq_powers", "qdq_kept", "qdq_16")
+    ]
+    SAVED_CASES = [(name, form, 17) for name in NAMES for form in SAVED]
+
+
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
-LIGHT_NAMES = tuple(
-    f"bvlc_alexnet densenet121 inception_v1 inception_v2 resnet50 shufflenet squeezenet vgg19 zfnet512".split()
+LIGHT_NAMES = (
+    "bvlc_alexnet",
+    "densenet121",
+    "inception_v1",
+    "inception_v2",
+    "resnet50",
+    "shufflenet",
+    "squeezenet",
+    "vgg19",
+    "zfnet512",
 )
 
 
 def light(name: str) -> tuple[onnx.ModelProto, np.ndarray, np.ndarray]:
-    """Return one of onnx's own models, whose weights are constants, with its input and the output that lies beside it."""
+    """Return one of onnx's own models, all of whose weights are one number, its input and the output beside it."""
     found = onnx.load(LIGHT / f"light_{name}.onnx")
     known = {tensor.name for tensor in found.graph.initializer}
     (taken,) = (value for value in found.graph.input if value.name not in known)
