@@ -98,7 +98,7 @@ def expanded(model: onnx.ModelProto, kind: tuple[str, str]) -> onnx.ModelProto:
 
 
 def _types_in_bodies(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
-    """Return types of values in inner graphs, where onnx's inliner does not look; none of names that two types share."""
+    """Return types of values in inner graphs, where the inliner does not look; none of names that two types share."""
     found: dict[str, onnx.ValueInfoProto | None] = {}
     for inner in _bodies(graph):
         stored = [onnx.helper.make_tensor_value_info(t.name, t.data_type, t.dims) for t in inner.initializer]
