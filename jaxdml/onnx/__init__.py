@@ -46,8 +46,12 @@ def load(model: Any, *, numerics: str = "exact") -> Model:
         raise ValueError(errors.compose("onnx.load", rule, 'Leave it out for "exact".'))
     proto, folder = _files.read(model)
     graph = _files.graph_of(proto, folder)
-    if defined := _defined_by_others(graph):
-        graph = _files.graph_of(_files.expanded(proto, defined), folder)
+    left: set[tuple[str, str]] = set()
+    while defined := [kind for kind in _defined_by_others(graph) if kind not in left]:
+        # One kind at a time: onnx does not know the types within what it has just put in.
+        proto = _files.expanded(proto, defined[0])
+        graph = _files.graph_of(proto, folder)
+        left |= {defined[0]} & set(_defined_by_others(graph))
     # Of a large model there are never more than two copies: the file's, the arrays', the device's.
     del proto
     _refuse_unsupported(graph)

@@ -1,12 +1,13 @@
 """Read models: files are data, and every size is checked before memory is taken."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import onnx
 import onnx.inliner
+import onnx.shape_inference
 
 from jaxdml._base import errors
 from jaxdml.onnx._errors import must_be_text, unsupported
@@ -86,10 +87,31 @@ def _opsets(imports: Any, what: str) -> Mapping[str, int]:
     return found
 
 
-def expanded(model: onnx.ModelProto, kinds: list[tuple[str, str]]) -> onnx.ModelProto:
-    """Put the nodes that define operators, as ONNX gives them, in the place of nodes of these domains and operators."""
+def expanded(model: onnx.ModelProto, kind: tuple[str, str]) -> onnx.ModelProto:
+    """Put the nodes that define an operator, as ONNX gives them, in the place of nodes of this domain and operator."""
     try:
-        return onnx.inliner.inline_selected_functions(model, kinds, False, True)
+        typed = onnx.shape_inference.infer_shapes(model)
+        typed.graph.value_info.extend(_types_in_bodies(typed.graph))
+        return onnx.inliner.inline_selected_functions(typed, [kind], False, True)
     except Exception as error:  # onnx documents none
-        names = ", ".join(name for _, name in kinds)
-        raise unsupported(f"onnx cannot expand {names}: {error}.", "The nodes may contradict their schemas.") from None
+        raise unsupported(
+            f"onnx cannot expand {kind[1]}: {error}.", "The nodes may contradict their schemas."
+        ) from None
+
+
+def _types_in_bodies(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
+    """Return types of values in inner graphs, where the inliner does not look; none of names that two types share."""
+    found: dict[str, onnx.ValueInfoProto | None] = {}
+    for inner in _bodies(graph):
+        stored = [onnx.helper.make_tensor_value_info(t.name, t.data_type, t.dims) for t in inner.initializer]
+        for value in (*inner.input, *inner.output, *inner.value_info, *stored):
+            other = found.setdefault(value.name, value)
+            if other and other.type.tensor_type.elem_type != value.type.tensor_type.elem_type:
+                found[value.name] = None
+    return [value for value in found.values() if value is not None]
+
+
+def _bodies(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    for attribute in (attribute for node in graph.node for attribute in node.attribute if attribute.HasField("g")):
+        yield attribute.g
+        yield from _bodies(attribute.g)

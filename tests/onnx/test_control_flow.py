@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxdml.onnx import load
+from jaxdml.onnx import UnsupportedModelError, load
 from jaxdml.onnx._graph import Graph, Node, TensorType
 from jaxdml.onnx._interpreter import Report, run
 from jaxdml.onnx._values import Dequantized, Quantization
@@ -220,3 +220,25 @@ def test_what_is_dequantized_outside_a_body_is_valid_after_it():
 
     for condition, factor in ((True, 0), (False, 3)):
         close(compute(condition, np.int8([2, 4, -6])), [np.float32([1, 2, -3]) * factor])
+
+
+def test_what_onnx_defines_by_other_operators_is_expanded_within_bodies():
+    proto = parsed("""g (bool c, float[2,3] x, int64[2] t) => (y) {
+        y = If(c) <
+            then_branch = a () => (float p) { e = Exp(x) p = SoftmaxCrossEntropyLoss(e, t) },
+            else_branch = b () => (float q) <float[1] k = {0.5}> { f = Mul(x, k) q = NegativeLogLikelihoodLoss(f, t) }
+        >
+    }""")
+    for condition in (True, False):
+        as_onnxruntime(proto, np.array(condition), np.stack([X, -X]), np.array([1, 2]))
+
+
+def test_what_cannot_be_expanded_is_refused():
+    proto = parsed("""g (bool c, float[2,3] x, int64[2] t) => (y) {
+        y = If(c) <
+            then_branch = a () => (float p) { e = Exp(x) p = SoftmaxCrossEntropyLoss(e, t) },
+            else_branch = b () => (int64[2] q) { e = Neg(t) q = Identity(e) }
+        >
+    }""")
+    with pytest.raises(UnsupportedModelError, match="onnx cannot expand SoftmaxCrossEntropyLoss"):
+        load(proto)
