@@ -121,6 +121,12 @@ def test_a_batch_of_unknown_size():
     assert exported.call(X).shape == (2, 3, 6, 7)
 
 
+def test_no_memory_is_taken_for_what_is_too_long():
+    node = helper.make_node("Resize", ["x", "", "", "sizes"], ["y"])
+    with pytest.raises(NotImplementedError, match="an output of length 1000000000000"):
+        backend.run_node(node, [X, np.int64([2, 3, 4, 10**12])])
+
+
 def test_scales_or_sizes_must_be_there():
     with pytest.raises(ValueError, match="has neither scales nor sizes"):
         backend.run_node(helper.make_node("Resize", ["x"], ["y"]), [X])
@@ -135,7 +141,6 @@ CASES = [
     ("nearest", "reflection", 1),
     ("cubic", "zeros", 0),
     ("cubic", "border", 1),
-    ("cubic", "reflection", 0),
 ]
 
 
@@ -152,7 +157,7 @@ def test_samples_agree_with_onnxruntime(opset, old):
             align_corners=corners,
         )
         for i, (mode, padding, corners) in enumerate(CASES)
-        if opset == 20 or padding == "zeros"
+        if (padding == "zeros") == (opset == 16)
     ]
     assert_agree(nodes, {"x": X, "grid": grid}, opset, tolerance=1e-4)
 
