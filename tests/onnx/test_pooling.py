@@ -100,6 +100,21 @@ def test_the_derivative_of_a_largest_element_goes_to_it():
     assert jax.jit(jax.grad(lambda x: run.apply({}, x)[0].sum()))(x).tolist() == [[[0, 2, 1, 0]]]
 
 
+@pytest.mark.parametrize(
+    ("size", "padding", "outputs", "rule"),
+    [
+        (2**15, 2**14, 2, "more than 16384 elements"),
+        (2**40, 2**39, 1, "windows of 1099511627776 elements are more than 67108864 elements"),
+    ],
+)
+def test_no_memory_is_taken_for_what_is_too_large(size, padding, outputs, rule):
+    x = np.zeros((1, 1, 8), np.float32)
+    kind, names = ("MaxPool", ["y", "i"]) if outputs == 2 else ("AveragePool", ["y"])
+    node = helper.make_node(kind, ["x"], names, kernel_shape=[size], pads=[padding, padding])
+    with pytest.raises(NotImplementedError, match=rule):
+        backend.run_node(node, [x])
+
+
 def test_unpooling_into_a_larger_shape():
     node = helper.make_node("MaxUnpool", ["x", "i", "s"], ["y"], kernel_shape=[2], strides=[2], pads=[0, 1])
     x, i = np.float32([[[5, 7]]]), np.int64([[[1, 2]]])

@@ -88,12 +88,19 @@ def test_with_channels_last():
 def test_integers_are_cut_off_and_clamped():
     x = np.array([[[0, 255, 255, 0]]], np.uint8)
     sizes = np.int64([1, 1, 8])
-    for mode in ("linear", "cubic"):
-        found = backend.run_node(helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], mode=mode), [x, sizes])[0]
-        real = backend.run_node(
-            helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], mode=mode), [x.astype(np.float32), sizes]
-        )[0]
-        np.testing.assert_array_equal(found, np.clip(real, 0, 255).astype(np.uint8))
+    found, real = (
+        backend.run_node(helper.make_node("Resize", ["x", "", "", "s"], ["y"], mode="cubic"), [x.astype(dtype), sizes])
+        for dtype in (np.uint8, np.float32)
+    )
+    np.testing.assert_array_equal(found[0], np.clip(real[0], 0, 255).astype(np.uint8))
+
+
+def test_a_mean_that_is_an_integer_keeps_its_value():
+    """Of numbers in a row, a fifth of each step is an integer; float32 finds some of them a little less."""
+    x = np.arange(0, 255, 5, dtype=np.uint8)[None, None]
+    node = helper.make_node("Resize", ["x", "", "s"], ["y"], mode="linear", coordinate_transformation_mode="asymmetric")
+    (found,) = backend.run_node(node, [x, np.float32([1, 1, 5])])
+    assert found[0, 0, :251].tolist() == list(range(251))
 
 
 def test_an_infinite_element_stays_where_it_is():
@@ -114,6 +121,12 @@ def test_a_batch_of_unknown_size():
     assert exported.call(X).shape == (2, 3, 6, 7)
 
 
+def test_no_memory_is_taken_for_what_is_too_long():
+    node = helper.make_node("Resize", ["x", "", "", "sizes"], ["y"])
+    with pytest.raises(NotImplementedError, match="an output of length 1000000000000"):
+        backend.run_node(node, [X, np.int64([2, 3, 4, 10**12])])
+
+
 def test_scales_or_sizes_must_be_there():
     with pytest.raises(ValueError, match="has neither scales nor sizes"):
         backend.run_node(helper.make_node("Resize", ["x"], ["y"]), [X])
@@ -128,7 +141,6 @@ CASES = [
     ("nearest", "reflection", 1),
     ("cubic", "zeros", 0),
     ("cubic", "border", 1),
-    ("cubic", "reflection", 0),
 ]
 
 
@@ -145,7 +157,7 @@ def test_samples_agree_with_onnxruntime(opset, old):
             align_corners=corners,
         )
         for i, (mode, padding, corners) in enumerate(CASES)
-        if opset == 20 or padding == "zeros"
+        if (padding == "zeros") == (opset == 16)
     ]
     assert_agree(nodes, {"x": X, "grid": grid}, opset, tolerance=1e-4)
 

@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxdml.onnx.nodes._windows import LARGEST_TABLE
+
 
 class Sampling(NamedTuple):
     """How one dimension is resized.
@@ -31,6 +33,8 @@ def originals(sampling: Sampling) -> np.ndarray:
 
     In float32, as exporters expect: 2 / float32(2 / 3) must not fall below 3.
     """
+    if sampling.outputs > LARGEST_TABLE:
+        raise NotImplementedError(f"an output of length {sampling.outputs}; at most {LARGEST_TABLE} is supported")
     real = np.float32
     factor, width, n = real(sampling.factor), real(sampling.width), real(sampling.length)
     start, end = map(real, sampling.part)

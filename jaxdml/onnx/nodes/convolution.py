@@ -142,7 +142,7 @@ def _col2im(
     columns = data.reshape(batch, rows // math.prod(block), *block, *where.counts)
     result = jnp.zeros((*columns.shape[:2], *image), data.dtype)
     each = tuple(zip(image, where.counts, where.strides, where.dilations, where.start_padding, strict=True))
-    for tap in np.ndindex(*block):
+    for tap in where.taps():
         spread = [(0, 0, 0)] * 2
         for at, (length, count, stride, dilation, start) in zip(tap, each, strict=True):
             first = at * dilation - start

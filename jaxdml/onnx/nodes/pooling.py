@@ -85,7 +85,7 @@ def _taps(x: jax.Array, first: int, where: Windows, filling: Any) -> Iterator[tu
     edges = [(start, end, 0) for start, end in where.padding]
     padded = lax.pad(x, jnp.asarray(filling), whole * first + edges + whole * rest)
     each = tuple(zip(where.dilations, where.strides, where.counts, strict=True))
-    for tap in np.ndindex(*where.sizes):
+    for tap in where.taps():
         spatial = tuple(
             slice(at * dilation, at * dilation + (count - 1) * stride + 1, stride)
             for at, (dilation, stride, count) in zip(tap, each, strict=True)

@@ -15,6 +15,9 @@ from jaxdml.onnx.nodes._interpolation import Sampling, originals, taps
 _FEW_TAPS = 8
 """Up to this many source elements for one result, adding them beats a matrix product."""
 
+_ROUNDING = 2.0**-10
+"""More than the rounding errors of interpolated 8-bit integers."""
+
 
 def _resize(
     call: Call,
@@ -84,8 +87,10 @@ def _resized(X: Value, samplings: Sequence[tuple[int, Sampling]], rule: Any, ext
             mask = outside.reshape(-1, *(1,) * (x.ndim - 1 - at))
             result = jnp.where(mask, jnp.asarray(extrapolation_value, result.dtype), result)
     if jnp.issubdtype(x.dtype, jnp.integer) and result.dtype != x.dtype:
-        limits = jnp.iinfo(x.dtype)
-        result = jnp.clip(result, limits.min, limits.max)  # the cast cuts the fraction off
+        # The cast cuts the fraction off, so that what is an integer but for rounding must become one first.
+        limits, whole = jnp.iinfo(x.dtype), jnp.round(result)
+        result = jnp.where(jnp.abs(result - whole) < _ROUNDING, whole, result)
+        result = jnp.clip(result, limits.min, limits.max)
     result = result.astype(x.dtype)
     return ChannelsLast(result) if last else result
 
