@@ -88,8 +88,21 @@ def _opsets(imports: Any, what: str) -> Mapping[str, int]:
 
 def expanded(model: onnx.ModelProto, kinds: list[tuple[str, str]]) -> onnx.ModelProto:
     """Put the nodes that define operators, as ONNX gives them, in the place of nodes of these domains and operators."""
+    changed = onnx.ModelProto()
+    changed.CopyFrom(model)
+    for node in changed.graph.node:
+        if (DOMAINS.get(node.domain, node.domain), node.op_type) in kinds:
+            _with_defaults(node)
     try:
-        return onnx.inliner.inline_selected_functions(model, kinds, False, True)
+        return onnx.inliner.inline_selected_functions(changed, kinds, False, True)
     except Exception as error:  # onnx documents none
         names = ", ".join(name for _, name in kinds)
         raise unsupported(f"onnx cannot expand {names}: {error}.", "The nodes may contradict their schemas.") from None
+
+
+def _with_defaults(node: onnx.NodeProto) -> None:
+    """Give a node the attributes that it leaves out, which onnx does not do before it expands it."""
+    given = {attribute.name for attribute in node.attribute}
+    for name, attribute in onnx.defs.get_schema(node.op_type, node.domain).attributes.items():
+        if name not in given and attribute.default_value.name:
+            node.attribute.append(attribute.default_value)
