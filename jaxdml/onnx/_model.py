@@ -93,8 +93,8 @@ class Model:
           NotImplementedError: a shape depends on a traced value.
           OverflowError: a constant of 64 bits does not fit in JAX's 32.
 
-        Where the model is malformed in a way that ``load`` does not see, such as shapes that do not fit, it is a TypeError
-        or ValueError of the node that they do not fit, whose name is among the error's notes.
+        Where the model is malformed in a way that ``load`` does not see, such as shapes that do not fit, it is a
+        TypeError or ValueError, and the node's name is in its text or among its notes.
         """
         arrays = checked(self.inputs, inputs)
         given = dict(params) | {value.name: array for value, array in zip(self.inputs, arrays, strict=True)}
