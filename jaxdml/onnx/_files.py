@@ -103,6 +103,6 @@ def expanded(model: onnx.ModelProto, kinds: list[tuple[str, str]]) -> onnx.Model
 def _with_defaults(node: onnx.NodeProto) -> None:
     """Give a node the attributes that it leaves out, which onnx does not do before it expands it."""
     given = {attribute.name for attribute in node.attribute}
-    for name, attribute in onnx.defs.get_schema(node.op_type, node.domain).attributes.items():
+    for name, attribute in onnx.defs.get_schema(node.op_type, DOMAINS.get(node.domain, node.domain)).attributes.items():
         if name not in given and attribute.default_value.name:
             node.attribute.append(attribute.default_value)
