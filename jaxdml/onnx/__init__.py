@@ -34,7 +34,10 @@ def load(model: Any, *, numerics: str = "exact") -> Model:
       A ``Model``.
 
     Raises:
-      UnsupportedModelError: the file is no ONNX model, or has nodes that cannot be run; the message names each.
+      UnsupportedModelError: the file is no ONNX model, contradicts itself, or has nodes that cannot be run; the message
+        names each of them, or the tensor or node that is broken.
+      TypeError: ``model`` is something else.
+      OSError: the file cannot be read.
       ValueError: ``numerics`` is another text.
 
     Source:

@@ -91,6 +91,9 @@ def expanded(model: onnx.ModelProto, kind: tuple[str, str]) -> onnx.ModelProto:
     """Put the nodes that define an operator, as ONNX gives them, in the place of nodes of this domain and operator."""
     try:
         typed = onnx.shape_inference.infer_shapes(model)
+        for node in _nodes(typed.graph):
+            if (DOMAINS.get(node.domain, node.domain), node.op_type) == kind:
+                _with_defaults(node)
         typed.graph.value_info.extend(_types_in_bodies(typed.graph))
         return onnx.inliner.inline_selected_functions(typed, [kind], False, True)
     except Exception as error:  # onnx documents none
@@ -115,3 +118,16 @@ def _bodies(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
     for attribute in (attribute for node in graph.node for attribute in node.attribute if attribute.HasField("g")):
         yield attribute.g
         yield from _bodies(attribute.g)
+
+
+def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    for inner in (graph, *_bodies(graph)):
+        yield from inner.node
+
+
+def _with_defaults(node: onnx.NodeProto) -> None:
+    """Give a node the attributes that it leaves out, which onnx does not do before it expands it."""
+    given = {attribute.name for attribute in node.attribute}
+    for name, attribute in onnx.defs.get_schema(node.op_type, DOMAINS.get(node.domain, node.domain)).attributes.items():
+        if name not in given and attribute.default_value.name:
+            node.attribute.append(attribute.default_value)

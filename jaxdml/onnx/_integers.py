@@ -64,9 +64,9 @@ def multiply(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> A
     """Multiply two arrays, which broadcast."""
     (first, second), wrap = alike(a.integers, b.integers)
     products = centred(first, a.quantization) * centred(second, b.quantization)
-    scales = tuple(
-        jnp.asarray(scale, jnp.float32).reshape(()) for scale in (a.quantization.scale, b.quantization.scale, out.scale)
-    )
+    parts = (a.quantization.scale, b.quantization.scale, out.scale)
+    first_scale, second_scale, out_scale = (jnp.asarray(scale, jnp.float32).reshape(()) for scale in parts)
+    scales = first_scale, second_scale, out_scale
     return wrap(by_residuals(products, None, scales, _zero(out), jnp.dtype(dtype)))
 
 

@@ -91,6 +91,10 @@ class Model:
           TypeError: an input has another dtype, or their number differs.
           ValueError: an input has another shape.
           NotImplementedError: a shape depends on a traced value.
+          OverflowError: a constant of 64 bits does not fit in JAX's 32.
+
+        Where the model is malformed in a way that ``load`` does not see, such as shapes that do not fit, it is a
+        TypeError or ValueError, and the node's name is in its text or among its notes.
         """
         arrays = checked(self.inputs, inputs)
         given = dict(params) | {value.name: array for value, array in zip(self.inputs, arrays, strict=True)}
@@ -181,7 +185,7 @@ def _array(result: Any) -> jax.Array:
 
 def _declared(value: TensorType) -> jax.ShapeDtypeStruct:
     shape = tuple(size if isinstance(size, int) else 1 for size in value.shape or ())
-    return jax.ShapeDtypeStruct(shape, jax.dtypes.canonicalize_dtype(value.dtype or np.float32))
+    return jax.ShapeDtypeStruct(shape, jax.dtypes.canonicalize_dtype(value.dtype or np.float32))  # type: ignore[no-untyped-call]
 
 
 def must_be_known(graph: Graph) -> frozenset[str]:

@@ -10,7 +10,7 @@ import onnx
 
 from jaxdml.onnx._errors import must_be_text, unsupported
 from jaxdml.onnx._external import Folder
-from jaxdml.onnx._graph import DOMAINS, Graph, Node
+from jaxdml.onnx._graph import DOMAINS, Graph, Node, TensorType
 from jaxdml.onnx._schemas import constant_of, importing, misused, plain, type_of
 from jaxdml.onnx._scopes import Attribute, Function, Names, Parts, Scope
 from jaxdml.onnx._tensors import array

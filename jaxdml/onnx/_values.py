@@ -152,6 +152,9 @@ class Pending:
         return self._floats[0]
 
 
+_INT32 = np.dtype(np.int32)
+
+
 @dataclass(frozen=True, eq=False)
 class IntegerProduct:
     """The int32 result of MatMulInteger, which a model casts, scales and adds a bias to: one operator of ours.
@@ -169,7 +172,7 @@ class IntegerProduct:
     integers: Callable[[], Any]
     scaled: Callable[[Any, Any], Any]
     nodes: tuple[str, ...]
-    dtype: Any = np.dtype(np.int32)
+    dtype: Any = _INT32
     scale: Any = None
     _results: list[Any] = field(default_factory=list)
 

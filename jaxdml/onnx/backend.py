@@ -17,7 +17,7 @@ PLATFORMS = {"CPU": "cpu", "CUDA": "cuda"}
 """What ONNX calls devices, and what JAX does."""
 
 
-class JaxdmlBackendRep(onnx.backend.base.BackendRep):
+class JaxdmlBackendRep(onnx.backend.base.BackendRep):  # type: ignore[misc]  # onnx has no types that help.
     """A model, ready to run on NumPy arrays.
 
     Attributes:
@@ -46,7 +46,7 @@ class JaxdmlBackendRep(onnx.backend.base.BackendRep):
         return onnx.backend.base.namedtupledict("Outputs", names)(*results)
 
 
-class JaxdmlBackend(onnx.backend.base.Backend):
+class JaxdmlBackend(onnx.backend.base.Backend):  # type: ignore[misc]
     """Runs models with ``jaxdml.onnx`` on the devices that JAX finds."""
 
     @classmethod

@@ -128,6 +128,11 @@ TEXTS = {
             u, s = Scan<num_scan_inputs = 1, body = l (float[2] p, float[2] i) => (float[2] n, float[2] o) {
                 n = Add(p, i) o = Identity(n) }>(zero, q)
             v = ReduceMean<axes = [0]>(s) }""",
+    "defined": """<ir_version: 8, opset_import: ["": 17]>
+        g (float[2, 3, 1, 1] x, int64[2, 1, 1] t) => (float[A, B, C, D] y, float[E] w, float l) <int64 n = {4}> {
+            w = HannWindow<periodic = 0>(n)
+            y = MeanVarianceNormalization<axes = [0]>(x)
+            l = NegativeLogLikelihoodLoss<reduction = "mean">(y, t) }""",
     "integers": """<ir_version: 8, opset_import: ["": 17, "com.microsoft": 1]>
         g (uint8[1, 2, 4, 4] x) => (uint8[1, 2, 4, 4] y, int32[1, 2, 4, 4] i, float[2, 3] f)
         <float s = {0.5}, uint8 z = {3}, int8[2, 2, 1, 1] w = {1, 2, 3, 4}, float[2] t = {0.5, 0.25},

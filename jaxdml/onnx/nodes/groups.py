@@ -27,6 +27,7 @@ from jaxdml.onnx._values import (
     is_host,
     on_device,
     shape_of,
+    stored,
 )
 from jaxdml.onnx.nodes._handler import Call
 from jaxdml.onnx.nodes._windows import windows
@@ -72,7 +73,7 @@ def _after_pending(call: Call, x: Pending, bounds: tuple[Fraction | None, Fracti
                 ends[side] = min(max(rounded, ends[0]), int(limits.max))
         if ends == [limits.min, limits.max]:
             return whole
-        data, wrap = _integers.stored(whole)
+        data, wrap = stored(whole)
         return wrap(jnp.clip(data, np.asarray(ends[0], dtype), np.asarray(ends[1], dtype)))
 
     return _pending(call, x.shape, "a clamp", quantized, floats)

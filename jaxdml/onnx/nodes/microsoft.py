@@ -84,14 +84,15 @@ def average_pool(
 ) -> Any:
     """Average windows."""
     value, given = _images(_value(X, sx, zx), channels_last)
-    attributes = {
-        "auto_pad": auto_pad,
-        "ceil_mode": ceil_mode,
-        "dilations": dilations,
-        "pads": pads,
-        "strides": strides,
-    }
-    where = windows(value.shape[2:], kernel_shape, **attributes)
+    where = windows(
+        value.shape[2:],
+        kernel_shape,
+        strides=strides,
+        dilations=dilations,
+        pads=pads,
+        auto_pad=auto_pad,
+        ceil_mode=ceil_mode,
+    )
     if count_include_pad and any(where.overhang):
         raise unsupported(f"{call.node} counts padding, and its last windows overhang that.")
     options = _integers.windows(where) | {"window": where.sizes, "include_padding": bool(count_include_pad)}
@@ -126,13 +127,19 @@ def convolution(
     y_zero_point: Any,
     B: Any = None,
     *,
+    auto_pad: str = "NOTSET",
     channels_last: int = 0,
-    **attributes: Any,
+    dilations: Sequence[int] = (),
+    group: int = 1,
+    kernel_shape: Sequence[int] = (),
+    pads: Sequence[int] = (),
+    strides: Sequence[int] = (),
 ) -> Any:
     """Convolve quantized images."""
     value, given = _images(Dequantized(x, Quantization(None, None), _FLOAT), channels_last)
     operands = (value.integers, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, B)
-    return given(quantizing.quantized_linear_convolution(call, *operands, **attributes))
+    where = {"auto_pad": auto_pad, "dilations": dilations, "kernel_shape": kernel_shape, "pads": pads}
+    return given(quantizing.quantized_linear_convolution(call, *operands, **where, group=group, strides=strides))
 
 
 def gemm(

@@ -16,6 +16,7 @@ from jaxdml.onnx._values import (
     Pending,
     Quantization,
     channels_first,
+    channels_last,
     computed,
     on_device,
     stored,
@@ -181,7 +182,7 @@ def convolution_integer(
     options = _integers.windows(where) | {"group_count": group}
     zeros = (none_or_array(x_zero_point), none_or_array(w_zero_point))
     result = jaxdml.convolution_integer(
-        _integers.channels_last(x),
+        channels_last(x),
         zeros[0],
         on_device(channels_first(w)),
         zeros[1],
