@@ -22,6 +22,8 @@ SEQUENCE = 8
 WORDS = 32
 HIDDEN = 32
 HEADS = 4
+BLOCKS = 2 if THOROUGH else 1
+"""Of a transformer: each takes seconds to compile."""
 SIZES = {"mobilenet_v2": 32, "resnet": 32, "vgg": 16, "inception": 16}
 """Height and width of the images that a model takes."""
 
@@ -213,7 +215,7 @@ def _bert(net: Net) -> onnx.ModelProto:
     # Exporters write a much larger number than 10: with it a quantized sum holds nothing but the mask.
     hidden = net("Sub", np.float32(1), net("Cast", net.unsqueeze(mask, 1, 2), to=onnx.TensorProto.FLOAT))
     hidden = net("Mul", hidden, np.float32(-10))
-    for _ in range(2):
+    for _ in range(BLOCKS):
         query, key, value = (net.heads(net.linear(x, HIDDEN, HIDDEN), 0, 2, *last) for last in ((1, 3), (3, 1), (1, 3)))
         scores = net("Div", net("MatMul", query, key), np.float32(np.sqrt(HIDDEN // HEADS)))
         weights = net("Softmax", net("Add", scores, hidden), axis=-1 if net.opset >= 13 else 3)
@@ -243,7 +245,7 @@ def _gpt_2(net: Net) -> onnx.ModelProto:
         kept = [net.unsqueeze(net("Gather", shape, np.int64(i), axis=0), 0) for i in (0, 1)]
         return net("Reshape", x, net("Concat", *kept, np.int64(sizes), axis=0))
 
-    for _ in range(2):
+    for _ in range(BLOCKS):
         packed = net.linear(net.layer_norm(x), HIDDEN, 3 * HIDDEN)
         sizes = ([np.int64([HIDDEN] * 3)], {}) if net.opset >= 13 else ([], {"split": [HIDDEN] * 3})
         parts = net("Split", packed, *sizes[0], outputs=3, axis=2, **sizes[1])
