@@ -4,7 +4,6 @@ They run many in one program, since compiling one for each takes most of the tim
 """
 
 import warnings
-from collections import Counter
 from functools import cache
 
 import jax

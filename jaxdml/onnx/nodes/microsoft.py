@@ -138,7 +138,7 @@ def convolution(
     """Convolve quantized images."""
     value, given = _images(Dequantized(x, Quantization(None, None), _FLOAT), channels_last)
     operands = (value.integers, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, B)
-    where = {"auto_pad": auto_pad, "dilations": dilations, "kernel_shape": kernel_shape, "pads": pads}
+    where: dict[str, Any] = {"auto_pad": auto_pad, "dilations": dilations, "kernel_shape": kernel_shape, "pads": pads}
     return given(quantizing.quantized_linear_convolution(call, *operands, **where, group=group, strides=strides))
 
 
