@@ -13,8 +13,7 @@ from jaxdml._base import errors
 from jaxdml.onnx import _files, nodes
 from jaxdml.onnx._errors import UnsupportedModelError, listed, unsupported
 from jaxdml.onnx._graph import Graph
-from jaxdml.onnx._model import NUMERICS, Model, parameters
-from jaxdml.onnx._values import on_device
+from jaxdml.onnx._model import NUMERICS, Model, filters, parameter, parameters
 
 __all__ = ["Model", "UnsupportedModelError", "load"]
 
@@ -59,9 +58,9 @@ def load(model: Any, *, numerics: str = "exact") -> Model:
     del proto
     _refuse_unsupported(graph)
     constants = dict(graph.constants)
-    weights = sorted(parameters(graph))
+    weights, packed = sorted(parameters(graph)), filters(graph)
     graph = replace(graph, constants=constants)
-    return Model(graph, {name: on_device(constants.pop(name)) for name in weights}, numerics)
+    return Model(graph, {name: parameter(constants.pop(name), name in packed) for name in weights}, numerics)
 
 
 def _defined_by_others(graph: Graph) -> list[tuple[str, str]]:

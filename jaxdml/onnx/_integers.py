@@ -15,7 +15,8 @@ import numpy as np
 
 import jaxdml
 from jaxdml._algorithms.quantized.residuals import by_residuals
-from jaxdml.onnx import _tables
+from jaxdml._lowerings.known_scales import on_one_cpu
+from jaxdml.onnx import _known_scales, _tables
 from jaxdml.onnx._values import (
     ChannelsLast,
     Dequantized,
@@ -56,18 +57,27 @@ def mapped(x: Dequantized, out: Quantization, dtype: Any, real: _tables.Real = _
 def add(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> Any:
     """Add two arrays, which broadcast."""
     (first, second), wrap = alike(a.integers, b.integers)
-    operands = (first, *a.quantization[:2], second, *b.quantization[:2])
-    return wrap(jaxdml.quantized_linear_add(*operands, *out[:2], output_dtype=dtype))
+
+    def otherwise(first: jax.Array, second: jax.Array) -> jax.Array:
+        operands = (first, *a.quantization[:2], second, *b.quantization[:2])
+        return jaxdml.quantized_linear_add(*operands, *out[:2], output_dtype=dtype)
+
+    form = _known_scales.add(a, b, out, dtype)
+    return wrap(otherwise(first, second) if form is None else on_one_cpu(form, otherwise, first, second))
 
 
 def multiply(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> Any:
     """Multiply two arrays, which broadcast."""
     (first, second), wrap = alike(a.integers, b.integers)
-    products = centred(first, a.quantization) * centred(second, b.quantization)
-    parts = (a.quantization.scale, b.quantization.scale, out.scale)
-    first_scale, second_scale, out_scale = (jnp.asarray(scale, jnp.float32).reshape(()) for scale in parts)
-    scales = first_scale, second_scale, out_scale
-    return wrap(by_residuals(products, None, scales, _zero(out), jnp.dtype(dtype)))
+    scales = (a.quantization.scale, b.quantization.scale, out.scale)
+
+    def otherwise(first: jax.Array, second: jax.Array) -> jax.Array:
+        products = centred(first, a.quantization) * centred(second, b.quantization)
+        numbers = [jnp.asarray(scale, jnp.float32).reshape(()) for scale in scales]
+        return by_residuals(products, None, (numbers[0], numbers[1], numbers[2]), _zero(out), jnp.dtype(dtype))
+
+    form = _known_scales.multiply(a, b, out, dtype)
+    return wrap(otherwise(first, second) if form is None else on_one_cpu(form, otherwise, first, second))
 
 
 def centred(integers: jax.Array, quantization: Quantization) -> jax.Array:
@@ -114,8 +124,11 @@ def convolution(
     x: Dequantized, w: Dequantized, bias: Any, out: Quantization, dtype: Any, options: dict[str, Any]
 ) -> ChannelsLast:
     """Convolve. ``w`` may have a scale for each output channel; ``bias`` is int32 in units of both scales, or None."""
-    operands = (channels_last(x.integers), *x.quantization[:2], filters(w), *w.quantization[:2], bias)
     order = orders(x.ndim)
+    known = _known_scales.convolution(x, w, bias, out, dtype, options, order)
+    if known is not None:
+        return ChannelsLast(known)
+    operands = (channels_last(x.integers), *x.quantization[:2], filters(w), *w.quantization[:2], bias)
     result = jaxdml.quantized_linear_convolution(
         *operands, *out[:2], output_dtype=dtype, dimension_numbers=order, **options
     )
@@ -183,6 +196,9 @@ def gemm(a: Dequantized, b: Dequantized, bias: Any, out: Quantization, dtype: An
       dtype: of the result.
       transposed: whether ``b`` is transposed.
     """
+    known = _known_scales.gemm(a, b, bias, out, dtype) if transposed else None
+    if known is not None:
+        return known
     left, right = (on_device(channels_first(x.integers)) for x in (a, b))
     columns = right if transposed else right.T
     if bias is None:

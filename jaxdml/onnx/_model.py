@@ -11,9 +11,9 @@ import numpy as np
 
 from jaxdml._base import errors
 from jaxdml.onnx import nodes
-from jaxdml.onnx._graph import Graph, TensorType
+from jaxdml.onnx._graph import Graph, Node, TensorType
 from jaxdml.onnx._interpreter import Report, needed, run
-from jaxdml.onnx._values import channels_first, on_device
+from jaxdml.onnx._values import Filters, channels_first, on_device, packed_filters
 from jaxdml.onnx.nodes._handler import Handler
 
 NUMERICS = ("exact", "literal")
@@ -54,7 +54,7 @@ class Model:
     """
 
     graph: Graph
-    params: Mapping[str, jax.Array]
+    params: Mapping[str, jax.Array | Filters]
     numerics: str
 
     @property
@@ -223,6 +223,41 @@ def parameters(graph: Graph) -> frozenset[str]:
         and (jnp.issubdtype(array.dtype, jnp.floating) or array.dtype.itemsize == 1)
         and array.dtype != np.bool_
     )
+
+
+_FILTERS_AT = {"Conv": 1, "ConvInteger": 1, "Gemm": 1, "QGemm": 3, "QLinearConv": 3}
+"""The positions of filters, and of matrices whose rows are filters if ``transB`` is 1."""
+
+
+def filters(graph: Graph) -> frozenset[str]:
+    """Return the names of initializers that nothing reads but convolutions, as their filters."""
+    captured = {name for node in graph.nodes for inner in node.graphs() for name in inner.captured()}
+    names = {name for node in graph.nodes for name in node.inputs} - captured - {value.name for value in graph.outputs}
+    users: dict[str, list[tuple[Node, int]]] = {name: [] for name in names}
+    for node in graph.nodes:
+        for position, name in enumerate(node.inputs):
+            if name in users:
+                users[name].append((node, position))
+
+    def only_filters(name: str) -> bool:
+        return name in users and all(
+            (
+                _FILTERS_AT.get(node.op_type) == position
+                and (node.op_type[-4:] != "Gemm" or node.attributes.get("transB"))
+            )
+            or (node.op_type == "DequantizeLinear" and position == 0 and only_filters(node.outputs[0]))
+            for node, position in users[name]
+        )
+
+    return frozenset(name for name, array in graph.constants.items() if array.ndim > 1 and only_filters(name))
+
+
+def parameter(array: np.ndarray, is_filters: bool) -> jax.Array | Filters:
+    """Return an initializer as a parameter of the model."""
+    packed = is_filters and str(array.dtype) in (
+        ("int8", "uint8") if array.ndim == 2 else ("int8", "uint8", "float32", "float16")
+    )
+    return packed_filters(array) if packed else on_device(array)
 
 
 def in_order(

@@ -4,6 +4,7 @@ A value is one of
 - a NumPy array: known while tracing, such as an initializer, a shape or what follows from them;
 - a JAX array, or a tracer: what the program computes;
 - ``ChannelsLast``: a JAX array whose channels, dimension 1 for ONNX, are stored last;
+- ``Filters``: the filters of a convolution, stored in the order in which it reads them;
 - ``Dequantized``: integers with a scale and a zero point. The floats are made only where a node wants floats;
 - ``IntegerProduct``: the int32 result of MatMulInteger, and what it is scaled by;
 - ``Pending``: real numbers that are known as a function of integers. ``QuantizeLinear`` rounds them once; any other
@@ -12,13 +13,16 @@ A value is one of
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import export
 
 import jaxdml
+from jaxdml._algorithms.bits import with_flipped_sign
 
 
 class ChannelsLast(NamedTuple):
@@ -41,6 +45,56 @@ class ChannelsLast(NamedTuple):
     def dtype(self) -> Any:
         """The dtype."""
         return self.array.dtype
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["array", "sums"], meta_fields=["dtype"])
+@dataclass(frozen=True, eq=False)
+class Filters:
+    """Filters ``[O, I, *spatial]`` of convolutions, stored as these read them. A pytree, one of a model's parameters.
+
+    Attributes:
+      array: ``[*spatial, I, O]``; of uint8 filters as int8, 128 less.
+      sums: of 8-bit filters the sums of the elements of ``array``, int32 ``[O]``; None for floats.
+      dtype: of the filters. Static.
+    """
+
+    array: jax.Array
+    sums: jax.Array | None
+    dtype: np.dtype[Any]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape in ONNX's order."""
+        *spatial, depth, features = self.array.shape
+        return (features, depth, *spatial)
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self.array.ndim
+
+    def whole(self) -> jax.Array:
+        """Return the filters in ONNX's order."""
+        array = jnp.transpose(self.array, (self.ndim - 1, self.ndim - 2, *range(self.ndim - 2)))
+        return array if array.dtype == self.dtype else with_flipped_sign(array, self.dtype)
+
+
+export.register_pytree_node_serialization(
+    Filters,
+    serialized_name="jaxdml.onnx.Filters",
+    serialize_auxdata=lambda static: str(static[0]).encode(),
+    deserialize_auxdata=lambda text: (np.dtype(text.decode()),),
+)
+
+
+def packed_filters(array: np.ndarray) -> Filters:
+    """Store filters ``[O, I, *spatial]`` as convolutions read them."""
+    stored = np.ascontiguousarray(np.transpose(array, (*range(2, array.ndim), 1, 0)))
+    if array.dtype.itemsize > 1:
+        return Filters(jnp.asarray(stored), None, array.dtype)
+    integers = (stored ^ 0x80).view(np.int8) if array.dtype == np.uint8 else stored
+    sums = integers.sum(tuple(range(array.ndim - 1)), dtype=np.int32)
+    return Filters(jnp.asarray(integers), jnp.asarray(sums), array.dtype)
 
 
 class Quantization(NamedTuple):
@@ -200,7 +254,7 @@ def stored(value: Any) -> tuple[jax.Array, Callable[[jax.Array], Any]]:
     """Return an array as it is stored, and what makes a value of a result that is stored alike."""
     if isinstance(value, ChannelsLast):
         return value.array, ChannelsLast
-    return on_device(value), lambda array: array
+    return on_device(channels_first(value)), lambda array: array
 
 
 def stored_axis(value: Any, axis: int | None) -> int | None:
@@ -236,13 +290,15 @@ def computed(value: Value) -> Value:
 def channels_first(value: Value) -> Value:
     """Return a value as an array with ONNX's order of dimensions."""
     value = computed(value)
+    if isinstance(value, Filters):
+        return value.whole()
     return jnp.moveaxis(value.array, -1, 1) if isinstance(value, ChannelsLast) else value
 
 
 def channels_last(value: Value) -> jax.Array:
     """Return a value as an array with channels, dimension 1, last."""
     value = computed(value)
-    return value.array if isinstance(value, ChannelsLast) else jnp.moveaxis(on_device(value), 1, -1)
+    return value.array if isinstance(value, ChannelsLast) else jnp.moveaxis(on_device(channels_first(value)), 1, -1)
 
 
 def on_device(value: Any) -> jax.Array:

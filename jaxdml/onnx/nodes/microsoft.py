@@ -162,7 +162,7 @@ def gemm(
     left = jnp.swapaxes(on_device(channels_first(A)), 0, 1) if transA else A
     a = _value(left, np.float32(alpha) * channels_first(a_scale) if alpha != 1 else a_scale, a_zero_point)
     b = _matrix(B, b_scale, b_zero_point, 1 - transB)
-    bias = None if C is None else on_device(channels_first(C))
+    bias = None if C is None else channels_first(C)
     if bias is not None and (bias.size not in (1, b.shape[1 - transB]) or (bias.ndim > 1 and bias.shape[0] > 1)):
         raise unsupported(f"{call.node} has a bias of more than one row.")
     if y_scale is not None:
@@ -173,7 +173,7 @@ def gemm(
     sums = jaxdml.matrix_multiply_integer(
         on_device(channels_first(left)), a.quantization.zero_point, right, b.quantization.zero_point
     )
-    sums = sums if bias is None else sums + bias.reshape(-1)
+    sums = sums if bias is None else sums + on_device(bias).reshape(-1)
     scale = on_device(a.quantization.scale) * on_device(b.quantization.scale)
     return jaxdml.dequantize_linear(sums, scale, axis=1 if scale.ndim else None)
 

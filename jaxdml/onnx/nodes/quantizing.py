@@ -256,7 +256,7 @@ def quantized_linear_convolution(
     inputs = Dequantized(x, Quantization(channels_first(x_scale), channels_first(x_zero_point)), np.float32)
     weights = Dequantized(w, Quantization(channels_first(w_scale), channels_first(w_zero_point)), np.float32)
     out = Quantization(channels_first(y_scale), channels_first(y_zero_point))
-    bias = None if B is None else on_device(channels_first(B))
+    bias = None if B is None else channels_first(B)
     return _integers.convolution(inputs, weights, bias, out, out.zero_point.dtype, options)
 
 

@@ -1,0 +1,148 @@
+"""Round accumulators with scales that are known beforehand, after a proof on the host that this is always right.
+
+``float64(acc) * m`` with ``m = float64(a_scale * b_scale / output_scale)`` never decreases as acc grows, and nor does
+its rounding. So every accumulator is rounded correctly if those on both sides of each half, an integer plus 1/2, are.
+Halves beyond 256 do not matter, since results saturate there. What rounds to negative numbers mirrors the rest, so 256
+halves are left for each multiplier.
+
+Write the scales as integers ma, mb, mo of 24 bits times powers of two. Then the half ``k + 1/2`` is reached at an
+accumulator of ``(2 * k + 1) * mo * 2**s / (ma * mb)``. The remainder of that division tells exactly how far the two
+accumulators next to it are from the half. ``m`` and the product have relative errors of 2**-53 each, so a product of up
+to 256 is wrong by less than ``2**-44``; a distance of ``MARGIN`` suffices. If the remainder is 0, the accumulator
+itself is a tie, and its product must be the half in float64 too.
+
+On a CPU a float64 product costs no more than to load the accumulator and to store the result. float32 would leave
+doubts with most scales: among the 512 accumulators next to halves some are nearer than its error. int32 words need two
+limbs, which are more operations. GPUs and TPUs may have slow float64, or one that is not IEEE 754's.
+"""
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+MARGIN = 2.0**-42
+"""How far products of accumulators must be from a half for float64 to be on the same side."""
+
+_HALVES = np.arange(256) + 0.5
+
+_TO_INTEGER = 1.5 * 2.0**52
+"""Adding this to a float64 below 2**31 in magnitude rounds it, ties to even, and leaves it in the lower bits."""
+
+_DIGIT = 14
+"""So many bits more than those of ``ma * mb`` fit int64."""
+
+
+def proved_multipliers(a_scale: Any, b_scale: Any, output_scale: Any, greatest: int) -> np.ndarray | None:
+    """Return ``a_scale * b_scale / output_scale`` in float64, or None if some accumulator might be rounded wrongly.
+
+    Args:
+      a_scale: float32, as the other scales; NumPy arrays that broadcast against each other.
+      b_scale: that of b.
+      output_scale: that of the result.
+      greatest: no accumulator is greater than this in magnitude.
+    """
+    scales = [np.asarray(scale, np.float32).reshape(-1) for scale in (a_scale, b_scale, output_scale)]
+    if greatest >= 2**31 or not all(np.isfinite(scale).all() and scale.all() for scale in scales):
+        return None
+    multipliers: np.ndarray = scales[0].astype(np.float64) * scales[1] / scales[2]
+    size = np.abs(multipliers)[:, None]
+    below = np.floor(_HALVES / size)
+    # float64 itself tells of nearly all accumulators that they are far from a half.
+    distance = np.minimum(_HALVES - below * size, (below + 1) * size - _HALVES)
+    settled = (distance > 2 * MARGIN) | ((greatest + 2.0) * size < _HALVES)
+    left = np.flatnonzero(~settled.all(-1))
+    each = [np.broadcast_to(scale, multipliers.shape)[left] for scale in scales]
+    return multipliers if _proved(*each, multipliers[left]) else None
+
+
+def _proved(a_scale: np.ndarray, b_scale: np.ndarray, output_scale: np.ndarray, multipliers: np.ndarray) -> bool:
+    """Tell from remainders whether all accumulators next to halves are rounded correctly."""
+    (ma, ea), (mb, eb), (mo, eo) = map(_parts, (a_scale, b_scale, output_scale))
+    divisor, shift = ma * mb, eo - ea - eb - 1
+    # Below 0 every accumulator but 0 saturates; beyond 62 every one is rounded to 0.
+    rest, more = mo % divisor, np.clip(shift, 0, 62)
+    while more.any():
+        step = np.minimum(more, _DIGIT)
+        rest, more = (rest << step) % divisor, more - step
+    divisor, size = divisor[:, None], np.abs(multipliers)[:, None]
+    remainder = rest[:, None] * (2 * _HALVES).astype(np.int64) % divisor
+    nearest = np.minimum(remainder, divisor - remainder) / divisor
+    is_half = np.rint(_HALVES / size) * size == _HALVES
+    right = np.where(remainder == 0, is_half, nearest * size > MARGIN)
+    return bool((right | ((shift < 0) | (shift > 62))[:, None]).all())
+
+
+def _parts(scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the magnitudes of float32 numbers as int64 of 24 bits, the top one set, times powers of two."""
+    mantissa, exponent = np.frexp(np.abs(scale).astype(np.float64))
+    return (mantissa * 2.0**24).astype(np.int64), exponent.astype(np.int64) - 24
+
+
+def proved_addends(a_scale: Any, b_scale: Any, output_scale: Any, p: np.ndarray, q: np.ndarray) -> np.ndarray | None:
+    """Return the scales of a and of b over the output's in float64, or None if some sum might be rounded wrongly.
+
+    Either all sums ``p * A + q * B`` are exact in float64, or all are further from a half than their error.
+
+    Args:
+      a_scale: float32, one value, as the other scales.
+      b_scale: that of b.
+      output_scale: that of the result.
+      p: all differences of an integer and its zero point, at most 255 in magnitude.
+      q: those of b.
+    """
+    scales = [float(np.asarray(scale).reshape(())) for scale in (a_scale, b_scale, output_scale)]
+    if not all(math.isfinite(scale) and scale for scale in scales):
+        return None
+    factors = np.asarray(scales[:2]) / scales[2]
+    greatest = 255.0 * np.abs(factors).sum()
+    exact = [Fraction(scale) / Fraction(scales[2]) for scale in scales[:2]]
+    lowest = max(number.denominator for number in exact)
+    if exact == [Fraction(factor) for factor in factors.tolist()] and greatest * lowest < 2.0**53:
+        return factors
+    total = p[:, None] * factors[0] + q * factors[1]
+    distance = np.abs(total - np.floor(total) - 0.5)
+    far = (distance > greatest * 2.0**-50) | (np.abs(total) > 257)
+    return factors if greatest < 2.0**40 and far.all() else None
+
+
+def round_sums(p: jax.Array, q: jax.Array, factors: np.ndarray, zero_point: int, dtype: Any) -> jax.Array:
+    """Return ``clamp(round(p * factors[0] + q * factors[1]) + zero_point)`` on a CPU, with factors that are proved.
+
+    Args:
+      p: int32 of at most 255 in magnitude; ``q`` alike. They broadcast.
+      q: int32.
+      factors: two float64.
+      zero_point: of the result.
+      dtype: int8 or uint8.
+    """
+    with jax.enable_x64(True):
+        terms = (x.astype(jnp.float64) * factor for x, factor in zip((p, q), factors, strict=True))
+        return stored_as(sum(terms), zero_point, dtype)
+
+
+def round_products(total: jax.Array, multipliers: np.ndarray, zero_point: int, dtype: Any) -> jax.Array:
+    """Return ``clamp(round(total * multipliers) + zero_point)`` on a CPU, with multipliers that are proved.
+
+    Args:
+      total: int32.
+      multipliers: float64 that broadcast against ``total``.
+      zero_point: of the result.
+      dtype: int8 or uint8.
+    """
+    with jax.enable_x64(True):
+        return stored_as(total.astype(jnp.float64) * multipliers, zero_point, dtype)
+
+
+def stored_as(value: jax.Array, zero_point: int, dtype: Any) -> jax.Array:
+    """Round float64 numbers, ties to even, add the zero point and clamp; 64-bit types must be enabled."""
+    limits = np.iinfo(dtype)
+    low, high = (np.float64(int(limit) - zero_point) for limit in (limits.min, limits.max))
+    shifted = lax.clamp(low, value, high) + np.float64(_TO_INTEGER)
+    # The zero point is added afterwards: it may be odd, and would turn the ties.
+    lowest = lax.bitcast_convert_type(shifted, jnp.int64).astype(dtype)
+    return lowest + np.asarray(zero_point, dtype) if zero_point else lowest
