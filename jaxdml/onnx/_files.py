@@ -90,8 +90,11 @@ def expanded(model: onnx.ModelProto, kinds: list[tuple[str, str]]) -> onnx.Model
     """Put the nodes that define operators, as ONNX gives them, in the place of nodes of these domains and operators."""
     changed = onnx.ModelProto()
     changed.CopyFrom(model)
+    # onnx's inliner does not know that they are one domain.
+    for part in (*changed.opset_import, *changed.graph.node):
+        part.domain = DOMAINS.get(part.domain, part.domain)
     for node in changed.graph.node:
-        if (DOMAINS.get(node.domain, node.domain), node.op_type) in kinds:
+        if (node.domain, node.op_type) in kinds:
             _with_defaults(node)
     try:
         return onnx.inliner.inline_selected_functions(changed, kinds, False, True)
@@ -103,6 +106,6 @@ def expanded(model: onnx.ModelProto, kinds: list[tuple[str, str]]) -> onnx.Model
 def _with_defaults(node: onnx.NodeProto) -> None:
     """Give a node the attributes that it leaves out, which onnx does not do before it expands it."""
     given = {attribute.name for attribute in node.attribute}
-    for name, attribute in onnx.defs.get_schema(node.op_type, DOMAINS.get(node.domain, node.domain)).attributes.items():
+    for name, attribute in onnx.defs.get_schema(node.op_type, node.domain).attributes.items():
         if name not in given and attribute.default_value.name:
             node.attribute.append(attribute.default_value)
