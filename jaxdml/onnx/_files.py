@@ -89,11 +89,16 @@ def _opsets(imports: Any, what: str) -> Mapping[str, int]:
 
 def expanded(model: onnx.ModelProto, kind: tuple[str, str]) -> onnx.ModelProto:
     """Put the nodes that define an operator, as ONNX gives them, in the place of nodes of this domain and operator."""
+    changed = onnx.ModelProto()
+    changed.CopyFrom(model)
+    # onnx's inliner does not know that they are one domain.
+    for part in (*changed.opset_import, *_nodes(changed.graph)):
+        part.domain = DOMAINS.get(part.domain, part.domain)
+    for node in _nodes(changed.graph):
+        if (node.domain, node.op_type) == kind:
+            _with_defaults(node)
     try:
-        typed = onnx.shape_inference.infer_shapes(model)
-        for node in _nodes(typed.graph):
-            if (DOMAINS.get(node.domain, node.domain), node.op_type) == kind:
-                _with_defaults(node)
+        typed = onnx.shape_inference.infer_shapes(changed)
         typed.graph.value_info.extend(_types_in_bodies(typed.graph))
         return onnx.inliner.inline_selected_functions(typed, [kind], False, True)
     except Exception as error:  # onnx documents none
@@ -103,7 +108,7 @@ def expanded(model: onnx.ModelProto, kind: tuple[str, str]) -> onnx.ModelProto:
 
 
 def _types_in_bodies(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
-    """Return types of values in inner graphs, where the inliner does not look; none of names that two types share."""
+    """Return types of values in inner graphs, where onnx does not look; none of names that two types share."""
     found: dict[str, onnx.ValueInfoProto | None] = {}
     for inner in _bodies(graph):
         stored = [onnx.helper.make_tensor_value_info(t.name, t.data_type, t.dims) for t in inner.initializer]
@@ -121,13 +126,14 @@ def _bodies(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
 
 
 def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    for inner in (graph, *_bodies(graph)):
+    yield from graph.node
+    for inner in _bodies(graph):
         yield from inner.node
 
 
 def _with_defaults(node: onnx.NodeProto) -> None:
     """Give a node the attributes that it leaves out, which onnx does not do before it expands it."""
     given = {attribute.name for attribute in node.attribute}
-    for name, attribute in onnx.defs.get_schema(node.op_type, DOMAINS.get(node.domain, node.domain)).attributes.items():
+    for name, attribute in onnx.defs.get_schema(node.op_type, node.domain).attributes.items():
         if name not in given and attribute.default_value.name:
             node.attribute.append(attribute.default_value)
