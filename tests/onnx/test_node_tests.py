@@ -3,6 +3,7 @@
 They run many in one program, since compiling one for each takes most of the time.
 """
 
+import re
 import warnings
 from functools import cache
 
@@ -15,13 +16,30 @@ from onnx.backend.test import loader
 
 import jaxdml.onnx
 from jaxdml.onnx import UnsupportedModelError
-from tests.quick import quick
+from tests.quick import as_shipped, quick
 
 pytestmark = quick
 
 PARTS = 16
-PASSED_AT_LEAST = 1180
-"""Of the 1,404 tests of onnx 1.23.2."""
+
+FNUZ = "FNUZ"
+"""In the names of tests with types that XLA's older emitters, which compile quickly, convert wrongly."""
+
+ROUGH = {
+    f"test_attention_{kind}_bf16" for kind in ("3d_causal", *(f"4d_{mask}" for mask in (
+        "causal", "padded_kv", "causal_padded_kv", "attn_mask_causal"
+    )))
+}  # fmt: skip
+"""Their tolerance is less than a step of bfloat16: the answers depend on how a softmax is summed in bfloat16."""
+
+REFUSED = re.compile(
+    "strings|is a sequence|is a optional|ImageDecoder|TfIdfVectorizer|Random|Optional|ai.onnx.ml|ai.onnx.preview.training|"
+    "which is no integer of|Scan .* 8|value_string|opset is [1-6];"
+)
+"""Why a node test may be refused."""
+
+TRAINING = re.compile("training_dropout(?!_zero)")
+"""Tests that drop at random."""
 
 
 @cache
@@ -38,9 +56,11 @@ def plain(value):
 
 @cache
 def part(number):
-    """Return the models of a part by name with their data, and of those that are refused why."""
+    """Return the models of a part by name with their data, and why others are refused."""
+    known = [case for case in cases() if not TRAINING.search(case.name)]
+    chosen = [case for case in known if (FNUZ in case.name) == (number == FNUZ)]
     models, refused = {}, {}
-    for case in cases()[number::PARTS]:
+    for case in chosen if number == FNUZ else chosen[number::PARTS]:
         try:
             model = jaxdml.onnx.load(case.model)
         except UnsupportedModelError as error:
@@ -79,21 +99,28 @@ def close(got, wanted, rtol, atol):
     np.testing.assert_allclose(got, wanted, rtol=rtol, atol=atol)
 
 
-@pytest.mark.parametrize("number", range(PARTS))
+@pytest.mark.parametrize("number", [*range(PARTS), pytest.param(FNUZ, marks=as_shipped)])
 def test_answers_are_those_of_onnx(number):
     with jax.enable_x64(True):
-        models, _ = part(number)
+        models, refused = part(number)
         results = computed(models)
     wrong = {}
     for name, (_, _, outputs, rtol, atol) in models.items():
+        rough = name.partition(",")[0] in ROUGH
         try:
             assert len(results[name]) == len(outputs)
             for got, wanted in zip(results[name], outputs, strict=True):
-                close(np.asarray(got), wanted, rtol, atol)
+                close(np.asarray(got), wanted, 2**-7 if rough else rtol, 2**-7 if rough else atol)
         except AssertionError as error:
             wrong[name] = str(error)
     assert not wrong
+    assert not {name: reason for name, reason in refused.items() if not REFUSED.search(reason)}
 
 
-def test_what_is_not_run_is_refused_for_a_known_reason():
-    pass
+def test_what_drops_at_random_is_refused():
+    tests = [case for case in cases() if TRAINING.search(case.name)]
+    for case in tests:
+        model = jaxdml.onnx.load(case.model)
+        with pytest.raises(NotImplementedError, match="random"):
+            model(*(plain(value) for value in case.data_sets[0][0]))
+    assert len(tests) == 4
