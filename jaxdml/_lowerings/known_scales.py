@@ -79,25 +79,29 @@ def apart(form: Form, *operands: jax.Array) -> jax.Array:
 def add(
     factors: np.ndarray, zeros: tuple[int, int], zero_point: int, dtype: Any, a: jax.Array, b: jax.Array
 ) -> jax.Array:
-    """Add ``a - zeros[0]`` times a factor and ``b - zeros[1]`` times another one, and round."""
+    """Add ``a`` less its zero point times a factor and ``b`` alike, and round."""
 
     def form(a: jax.Array, b: jax.Array) -> jax.Array:
-        p, q = (x.astype(jnp.int32) - np.int32(zero) for x, zero in zip((a, b), zeros, strict=True))
-        return round_sums(p, q, factors, zero_point, dtype)
+        return round_sums(*_differences(zeros, a, b), factors, zero_point, dtype)
 
     # A sum is often read twice, by the next convolution and the next sum. If each computed it anew, and the sums
     # before it, every sum of a model would take longer than the one before.
-    return shifted_by_128(apart(form, a, b), dtype)
+    return shifted_by_128(apart(form, shifted_by_128(a, jnp.int8), shifted_by_128(b, jnp.int8)), dtype)
 
 
 def multiply(rounding: Rounding, zeros: tuple[int, int], a: jax.Array, b: jax.Array) -> jax.Array:
-    """Multiply ``a - zeros[0]`` by ``b - zeros[1]``, and round."""
+    """Multiply ``a`` less its zero point by ``b`` alike, and round."""
 
     def form(a: jax.Array, b: jax.Array) -> jax.Array:
-        p, q = (x.astype(jnp.int32) - np.int32(zero) for x, zero in zip((a, b), zeros, strict=True))
+        p, q = _differences(zeros, a, b)
         return round_products(p * q, *rounding)
 
-    return shifted_by_128(apart(form, a, b), rounding.dtype)
+    return shifted_by_128(apart(form, shifted_by_128(a, jnp.int8), shifted_by_128(b, jnp.int8)), rounding.dtype)
+
+
+def _differences(zeros: tuple[int, int], a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return int8 arrays less their zero points, as int32."""
+    return a.astype(jnp.int32) - np.int32(zeros[0]), b.astype(jnp.int32) - np.int32(zeros[1])
 
 
 def convolve(

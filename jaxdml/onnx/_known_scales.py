@@ -84,9 +84,9 @@ def add(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> Callab
     """Return what adds two arrays of integers that broadcast, or None."""
     if not _known(*a.quantization[:2], *b.quantization[:2], *out[:2]):
         return None
-    zeros = _integer(a.quantization), _integer(b.quantization)
-    p, q = (_all(x.integers.dtype) - zero for x, zero in zip((a, b), zeros, strict=True))
-    factors = proved_addends(a.quantization.scale, b.quantization.scale, out.scale, p, q)
+    zeros = _zero(a.quantization, a.integers.dtype), _zero(b.quantization, b.integers.dtype)
+    each = np.arange(-128, 128.0)
+    factors = proved_addends(a.quantization.scale, b.quantization.scale, out.scale, each - zeros[0], each - zeros[1])
     return None if factors is None else partial(known_scales.add, factors, zeros, _integer(out), np.dtype(dtype))
 
 
@@ -94,15 +94,10 @@ def multiply(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> C
     """Return what multiplies two arrays of integers that broadcast, or None."""
     if not _known(*a.quantization[:2], *b.quantization[:2], *out[:2]):
         return None
-    zeros = _integer(a.quantization), _integer(b.quantization)
+    zeros = _zero(a.quantization, a.integers.dtype), _zero(b.quantization, b.integers.dtype)
     multipliers = proved_multipliers(a.quantization.scale, b.quantization.scale, out.scale, 255 * 255)
     rounding = multipliers is not None and Rounding(multipliers, _integer(out), np.dtype(dtype))
     return partial(known_scales.multiply, rounding, zeros) if rounding else None
-
-
-def _all(dtype: Any) -> np.ndarray:
-    limits = np.iinfo(dtype)
-    return np.arange(limits.min, limits.max + 1.0)
 
 
 def _placed(options: dict[str, Any]) -> dict[str, Any]:
