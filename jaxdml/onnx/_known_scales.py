@@ -6,19 +6,14 @@ function returns None where something is not known, or where there is no proof.
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 import jaxdml
-from jaxdml._algorithms.quantized.proved_rounding import (
-    proved_addends,
-    proved_multipliers,
-    round_products,
-    round_sums,
-)
+from jaxdml._algorithms.quantized.proved_rounding import proved_addends, proved_multipliers
 from jaxdml._algorithms.quantized.windows import Windows
 from jaxdml._base.shapes import is_static
 from jaxdml._lowerings import known_scales
@@ -89,38 +84,20 @@ def add(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> Callab
     """Return what adds two arrays of integers that broadcast, or None."""
     if not _known(*a.quantization[:2], *b.quantization[:2], *out[:2]):
         return None
-    zeros = [_integer(x.quantization) for x in (a, b)]
-    p, q = (_all(x.integers.dtype) - zero for x, zero in zip((a, b), zeros, strict=True))
-    factors = proved_addends(a.quantization.scale, b.quantization.scale, out.scale, p, q)
-    if factors is None:
-        return None
-
-    def form(*operands: jax.Array) -> jax.Array:
-        first, second = (x.astype(jnp.int32) - np.int32(zero) for x, zero in zip(operands, zeros, strict=True))
-        return round_sums(first, second, factors, _integer(out), dtype)
-
-    return form
+    zeros = _zero(a.quantization, a.integers.dtype), _zero(b.quantization, b.integers.dtype)
+    each = np.arange(-128, 128.0)
+    factors = proved_addends(a.quantization.scale, b.quantization.scale, out.scale, each - zeros[0], each - zeros[1])
+    return None if factors is None else partial(known_scales.add, factors, zeros, _integer(out), np.dtype(dtype))
 
 
 def multiply(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> Callable[..., jax.Array] | None:
     """Return what multiplies two arrays of integers that broadcast, or None."""
     if not _known(*a.quantization[:2], *b.quantization[:2], *out[:2]):
         return None
-    zeros = [_integer(x.quantization) for x in (a, b)]
+    zeros = _zero(a.quantization, a.integers.dtype), _zero(b.quantization, b.integers.dtype)
     multipliers = proved_multipliers(a.quantization.scale, b.quantization.scale, out.scale, 255 * 255)
-    if multipliers is None:
-        return None
-
-    def form(*operands: jax.Array) -> jax.Array:
-        first, second = (x.astype(jnp.int32) - np.int32(zero) for x, zero in zip(operands, zeros, strict=True))
-        return round_products(first * second, multipliers, _integer(out), dtype)
-
-    return form
-
-
-def _all(dtype: Any) -> np.ndarray:
-    limits = np.iinfo(dtype)
-    return np.arange(limits.min, limits.max + 1.0)
+    rounding = multipliers is not None and Rounding(multipliers, _integer(out), np.dtype(dtype))
+    return partial(known_scales.multiply, rounding, zeros) if rounding else None
 
 
 def _placed(options: dict[str, Any]) -> dict[str, Any]:
