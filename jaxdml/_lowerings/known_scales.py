@@ -76,6 +76,11 @@ def apart(form: Form, *operands: jax.Array) -> jax.Array:
     return result
 
 
+def rounded(sums: jax.Array, rounding: Rounding) -> jax.Array:
+    """Round int32 sums."""
+    return shifted_by_128(round_products(sums, *rounding), rounding.dtype)
+
+
 def add(
     factors: np.ndarray, zeros: tuple[int, int], zero_point: int, dtype: Any, a: jax.Array, b: jax.Array
 ) -> jax.Array:

@@ -26,6 +26,7 @@ from jaxdml.onnx._values import (
     channels_first,
     channels_last,
     on_device,
+    right_matrix,
 )
 
 _PADDING = "start_padding", "end_padding"
@@ -78,6 +79,33 @@ def gemm(a: Dequantized, b: Dequantized, bias: Any, out: Quantization, dtype: An
     order = ("NWC", "OIW", "NWC")
     result = convolution(x, replace(b, integers=w, _floats=[]), whole, out, dtype, options, order)
     return None if result is None else result[:, 0]
+
+
+def matrix_multiply(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> jax.Array | None:
+    """Multiply matrices. ``b`` may have a scale for each column."""
+    left, right = on_device(channels_first(a.integers)), right_matrix(b.integers)
+    parts = (*a.quantization[:2], *b.quantization[:2], *out[:2])
+    if not (_known(*parts) and is_static(*left.shape, *right.shape)) or np.size(parts[0]) > 1 or np.ndim(parts[2]) > 1:
+        return None
+    reaches = (
+        max(map(_reach, _zeros(a.quantization, left.dtype))),
+        max(map(_reach, _zeros(b.quantization, right.dtype))),
+    )
+    greatest = left.shape[-1] * int(reaches[0]) * int(reaches[1])
+    multipliers = proved_multipliers(a.quantization.scale, b.quantization.scale, out.scale, greatest)
+    if multipliers is None:
+        return None
+    rounding = Rounding(multipliers, _integer(out), np.dtype(dtype))
+
+    def form(left: jax.Array, right: Any) -> jax.Array:
+        sums = jaxdml.matrix_multiply_integer(left, parts[1], right, parts[3])
+        return known_scales.rounded(sums, rounding)
+
+    def otherwise(left: jax.Array, right: Any) -> jax.Array:
+        operands = (left, *parts[:2], right, *parts[2:4], *parts[4:])
+        return jaxdml.quantized_linear_matrix_multiply(*operands, output_dtype=dtype)
+
+    return known_scales.on_one_cpu(form, otherwise, left, right)
 
 
 def add(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> Callable[..., jax.Array] | None:

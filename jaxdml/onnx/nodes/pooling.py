@@ -13,7 +13,6 @@ from jaxdml.onnx.nodes import pooling_regions
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
 from jaxdml.onnx.nodes._windows import Windows, windows
 
-
 _FEW_TAPS = 16
 """Of so many elements a window is read by slices."""
 

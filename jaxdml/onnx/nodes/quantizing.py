@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -19,6 +20,7 @@ from jaxdml.onnx._values import (
     channels_last,
     computed,
     on_device,
+    right_matrix,
     stored,
     stored_axis,
 )
@@ -141,15 +143,15 @@ def dynamic_quantize_linear(call: Call, x: Any) -> tuple[Any, ...]:
 
 def matrix_multiply_integer(call: Call, a: Any, b: Any, a_zero_point: Any = None, b_zero_point: Any = None) -> Any:
     """Multiply matrices of integers."""
-    left, right = (on_device(channels_first(x)) for x in (a, b))
+    left, right = on_device(channels_first(a)), right_matrix(b)
     za, zb = none_or_array(a_zero_point), none_or_array(b_zero_point)
     if left.ndim < 2 or right.ndim < 2:
         rows, columns = (
             left.reshape((1, -1)) if left.ndim < 2 else left,
-            right.reshape((-1, 1)) if right.ndim < 2 else right,
+            right.reshape((-1, 1)) if isinstance(right, jax.Array) and right.ndim < 2 else right,
         )
         result = jaxdml.matrix_multiply_integer(rows, za, columns, zb)
-        return result.reshape(np.matmul(np.empty(left.shape), np.empty(right.shape)).shape)
+        return result.reshape(_shape_of_product(left, right))
     if not call.exact:
         return jaxdml.matrix_multiply_integer(left, za, right, zb)
     shape = (*jnp.broadcast_shapes(left.shape[:-2], right.shape[:-2]), left.shape[-2], right.shape[-1])
@@ -204,29 +206,25 @@ def quantized_linear_matrix_multiply(
     y_zero_point: Any,
 ) -> Any:
     """Multiply quantized matrices."""
-    arrays = [on_device(channels_first(x)) for x in (a, b)]
-    left, right = arrays
-    shape = (
-        np.matmul(np.empty(left.shape, bool), np.empty(right.shape, bool)).shape
-        if min(left.ndim, right.ndim) < 2
-        else None
+    left, right = on_device(channels_first(a)), right_matrix(b)
+    rows = left.reshape(1, -1) if left.ndim < 2 else left
+    columns = right.reshape(-1, 1) if isinstance(right, jax.Array) and right.ndim < 2 else right
+    first, second = (
+        Dequantized(x, Quantization(_float32(scale), channels_first(zero)), np.dtype(np.float32))
+        for x, scale, zero in ((rows, a_scale, a_zero_point), (columns, b_scale, b_zero_point))
     )
-    left, right = left.reshape(1, -1) if left.ndim < 2 else left, right.reshape(-1, 1) if right.ndim < 2 else right
-    scales = [
-        np.float32(1) * channels_first(scale) if str(scale.dtype) != "float32" else channels_first(scale)
-        for scale in (a_scale, b_scale, y_scale)
-    ]
-    result = jaxdml.quantized_linear_matrix_multiply(
-        left,
-        scales[0],
-        channels_first(a_zero_point),
-        right,
-        scales[1],
-        channels_first(b_zero_point),
-        scales[2],
-        channels_first(y_zero_point),
-    )
-    return result if shape is None else result.reshape(shape)
+    out = Quantization(_float32(y_scale), channels_first(y_zero_point))
+    result = _integers.matrix_multiply(first, second, out, out.zero_point.dtype)
+    return result if min(left.ndim, right.ndim) > 1 else result.reshape(_shape_of_product(left, right))
+
+
+def _shape_of_product(left: Any, right: Any) -> tuple[int, ...]:
+    return np.matmul(np.empty(left.shape, bool), np.empty(right.shape, bool)).shape
+
+
+def _float32(scale: Any) -> Any:
+    """Return a scale as float32, which holds every float16 and bfloat16."""
+    return channels_first(scale).astype(np.float32)
 
 
 def quantized_linear_convolution(
