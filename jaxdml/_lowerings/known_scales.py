@@ -158,7 +158,7 @@ def _by_product(windows: Windows, zw: np.ndarray | None, x: jax.Array, w: jax.Ar
         return patch_sums(x, jnp.swapaxes(columns, 0, 1), windows)
 
     is_image = len(windows.sizes) == 2 and windows.groups == 1
-    if is_image and depth >= MIN_NATIVE_CHANNELS and features >= MIN_NATIVE_FEATURES:
+    if is_image and windows.taps > 1 and depth >= MIN_NATIVE_CHANNELS and features >= MIN_NATIVE_FEATURES:
         total = native_sums(x, w, windows, jnp.int32, by_patches)
     elif is_image and windows.taps > 1 and windows.dilations == (1, 1):
         total = _by_rows(windows, x, w)
