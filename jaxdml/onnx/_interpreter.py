@@ -110,11 +110,11 @@ def _on_integers(handler: Handler, call: Call, operands: list[Value]) -> tuple[V
     kind, first = call.node.op_type, operands[0]
     if call.node.domain:
         return None
-    if kind in groups.MOVES and isinstance(first, Dequantized) and first.quantization.whole:
+    if isinstance(first, Dequantized) and groups.moves(kind, first.quantization):
         call.note((call.node.name,), "the same on integers")
         moved = _ordinarily(handler, call, [first.integers, *operands[1:]])
-        dtype = first.integers.dtype
-        return tuple(replace(first, integers=x, _floats=[]) if x.dtype == dtype else x for x in moved)
+        count = len(moved) if kind == "Split" else 1  # Others have indices or a mask as their second output.
+        return (*(replace(first, integers=x, _floats=[]) for x in moved[:count]), *moved[count:])
     if kind not in groups.GROUPS:
         return None
     floats = partial(_only, handler, call, operands)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -63,10 +64,10 @@ def dequantize_linear(
 ) -> Any:
     """Return integers with what they mean; floats only where a node wants floats."""
     x_scale, x_zero_point = channels_first(x_scale), none_or_array(x_zero_point)
-    if str(x.dtype) in _NARROW:
-        x = x.astype(_NARROW[str(x.dtype)])
+    if narrow := _NARROW.get(str(x.dtype)):
+        x = ChannelsLast(x.array.astype(narrow)) if isinstance(x, ChannelsLast) else x.astype(narrow)
     dtype = {0: x_scale.dtype, 1: np.float32, 10: np.float16, 16: jnp.bfloat16}[output_dtype]
-    stands_for = quantization(x_scale, x_zero_point, axis, block_size, x.ndim)
+    stands_for = quantization(x_scale.astype(np.float32), x_zero_point, axis, block_size, x.ndim)
     if not call.exact:
         return Dequantized(x, stands_for, np.dtype(dtype)).floats()
     name = (call.node.name,)
@@ -91,18 +92,16 @@ def quantize_linear(
     wanted = y_zero_point.dtype if y_zero_point is not None else _ELEMENT_TYPES[output_dtype] or "uint8"
     narrow = _NARROW.get(str(wanted))
     dtype = np.dtype(narrow or wanted)
-    out = quantization(y_scale, y_zero_point, axis, block_size, x.ndim)
+    out = quantization(y_scale.astype(np.float32), y_zero_point, axis, block_size, x.ndim)
     if call.exact and out.whole and narrow is None and str(dtype) in _integers.EIGHT_BITS:
         result = _rounded_once(call, x, out, dtype)
         if result is not None:
             call.note((call.node.name,), f"rounds {x.nodes[-1]}" if isinstance(x, Pending) else "a table")
             return result
     data, wrap = stored(computed(x))
-    if precision == 10 or str(y_scale.dtype) != "float32":
-        data, y_scale = data.astype(jnp.float32), on_device(y_scale).astype(jnp.float32)
     result = jaxdml.quantize_linear(
         data,
-        y_scale if not out.whole else out.scale.astype(np.float32),
+        out.scale,
         out.zero_point,
         axis=stored_axis(x, out.axis),
         block_size=block_size or None,
@@ -139,19 +138,22 @@ def dynamic_quantize_linear(call: Call, x: Any) -> tuple[Any, ...]:
     return wrap(result.output), result.scale, result.zero_point
 
 
+def _matrices(a: Any, b: Any) -> tuple[Any, Any, tuple[int, ...] | None]:
+    """Return operands of a product as matrices, and the shape of the result, or None where it is that of these."""
+    left, right = (on_device(channels_first(x)) for x in (a, b))
+    if min(left.ndim, right.ndim) > 1:
+        return left, right, None
+    shape = jax.eval_shape(jnp.matmul, left, right).shape
+    return left.reshape(1, -1) if left.ndim < 2 else left, right.reshape(-1, 1) if right.ndim < 2 else right, shape
+
+
 def matrix_multiply_integer(call: Call, a: Any, b: Any, a_zero_point: Any = None, b_zero_point: Any = None) -> Any:
     """Multiply matrices of integers."""
-    left, right = (on_device(channels_first(x)) for x in (a, b))
+    left, right, given = _matrices(a, b)
     za, zb = none_or_array(a_zero_point), none_or_array(b_zero_point)
-    if left.ndim < 2 or right.ndim < 2:
-        rows, columns = (
-            left.reshape((1, -1)) if left.ndim < 2 else left,
-            right.reshape((-1, 1)) if right.ndim < 2 else right,
-        )
-        result = jaxdml.matrix_multiply_integer(rows, za, columns, zb)
-        return result.reshape(np.matmul(np.empty(left.shape), np.empty(right.shape)).shape)
-    if not call.exact:
-        return jaxdml.matrix_multiply_integer(left, za, right, zb)
+    if given is not None or not call.exact:
+        result = jaxdml.matrix_multiply_integer(left, za, right, zb)
+        return result if given is None else result.reshape(given)
     shape = (*jnp.broadcast_shapes(left.shape[:-2], right.shape[:-2]), left.shape[-2], right.shape[-1])
 
     def scaled(scale: Any, bias: Any) -> Any:
@@ -204,18 +206,8 @@ def quantized_linear_matrix_multiply(
     y_zero_point: Any,
 ) -> Any:
     """Multiply quantized matrices."""
-    arrays = [on_device(channels_first(x)) for x in (a, b)]
-    left, right = arrays
-    shape = (
-        np.matmul(np.empty(left.shape, bool), np.empty(right.shape, bool)).shape
-        if min(left.ndim, right.ndim) < 2
-        else None
-    )
-    left, right = left.reshape(1, -1) if left.ndim < 2 else left, right.reshape(-1, 1) if right.ndim < 2 else right
-    scales = [
-        np.float32(1) * channels_first(scale) if str(scale.dtype) != "float32" else channels_first(scale)
-        for scale in (a_scale, b_scale, y_scale)
-    ]
+    left, right, shape = _matrices(a, b)
+    scales = [channels_first(scale).astype(np.float32) for scale in (a_scale, b_scale, y_scale)]
     result = jaxdml.quantized_linear_matrix_multiply(
         left,
         scales[0],
