@@ -460,7 +460,11 @@ def softmax(call: Call, x: Any, *, floats: Floats, axis: int | None = None) -> A
     old = call.node.opset < 13
     axis = (1 if old else -1) if axis is None else axis
     axes = tuple(range(axis % x.ndim, x.ndim)) if old else (axis,)
-    normalized = lambda out, dtype: _integers.softmax(x, axes, out, dtype)  # noqa: E731
+
+    def normalized(out: Quantization, dtype: Any) -> Any:
+        result = _integers.softmax(x, axes, out, dtype)
+        return "its scales or sizes are not known while tracing, or out of range" if result is None else result
+
     return _pending(call, x, x.shape, "exponentials from a table", normalized, floats)
 
 

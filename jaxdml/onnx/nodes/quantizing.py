@@ -98,7 +98,8 @@ def quantize_linear(
         if result is not None:
             call.note((call.node.name,), f"rounds {x.nodes[-1]}" if isinstance(x, Pending) else "a table")
             return result
-    data, wrap = stored(computed(x))
+    x = computed(x)
+    data, wrap = stored(x)
     result = jaxdml.quantize_linear(
         data,
         out.scale,
