@@ -60,7 +60,7 @@ def run(graph: Graph, given: Mapping[str, Value], *, exact: bool, report: Report
             computed(values[name])  # Floats that are made within a traced body would not be valid after it.
         operands = [values[name] if name else None for name in node.inputs]
         with _named(node):
-            results = _compute(nodes.handler_of(node), call, operands)
+            results = _compute(nodes.runner(node), call, operands)
             if any(node.outputs[len(results) :]):
                 rule = f"{node} makes {len(results)} outputs; the model wants {len(node.outputs)}."
                 raise ValueError(errors.compose("onnx.Model", rule, "The model may be malformed."))
@@ -93,8 +93,7 @@ def _named(node: Node) -> Iterator[None]:
         raise
 
 
-def _compute(handler: Handler | str, call: Call, operands: list[Value]) -> tuple[Value, ...]:
-    assert isinstance(handler, Handler), handler  # load refuses what has none
+def _compute(handler: Handler, call: Call, operands: list[Value]) -> tuple[Value, ...]:
     for position, operand in enumerate(operands):
         if operand is not None and handler.must_be_known(position) and not is_host(operand):
             raise NotImplementedError(_unknown(call.node, position))

@@ -14,7 +14,6 @@ from jaxdml.onnx import nodes
 from jaxdml.onnx._graph import Graph, Node, TensorType
 from jaxdml.onnx._interpreter import Report, needed, run
 from jaxdml.onnx._values import Filters, channels_first, on_device, packed_filters
-from jaxdml.onnx.nodes._handler import Handler
 
 NUMERICS = ("exact", "literal")
 
@@ -142,13 +141,13 @@ class Model:
 
         Args:
           inputs: arrays or ``jax.ShapeDtypeStruct`` for each of ``self.inputs``; by default what the model declares,
-            with 1 for each unknown dimension.
+            with 1 for each unknown dimension. Of inputs whose values must be known without one, they are zeros.
 
         Returns:
           One line for each node that is computed: its name, its operator, what became of it.
         """
         report = Report()
-        values = inputs or tuple(_declared(value) for value in self.inputs)
+        values = checked(self.inputs, inputs) if inputs else tuple(_declared(value) for value in self.inputs)
         known = {
             value.name: np.zeros(given.shape, given.dtype) if isinstance(given, jax.ShapeDtypeStruct) else given
             for value, given in zip(self.inputs, values, strict=True)
@@ -192,9 +191,7 @@ def must_be_known(graph: Graph) -> frozenset[str]:
     """Return the names of values that must be known while tracing: what shapes depend on, and what makes these."""
     wanted: set[str] = set()
     for node in reversed(needed(graph)):
-        handler = nodes.handler_of(node)
-        if not isinstance(handler, Handler):
-            continue
+        handler = nodes.runner(node)
         all_known = bool(wanted & set(node.outputs))
         for position, name in enumerate(node.inputs):
             if handler.must_be_known(position) or (all_known and position not in handler.shape_only):
@@ -212,9 +209,8 @@ def parameters(graph: Graph) -> frozenset[str]:
     """Return the names of the initializers that are weights: float or 8-bit, and not needed while tracing."""
     kept = set(must_be_known(graph))
     for node in graph.walk():
-        handler = nodes.handler_of(node)
-        if isinstance(handler, Handler):
-            kept |= {node.inputs[position] for position in handler.constant if position < len(node.inputs)}
+        constant = nodes.runner(node).constant
+        kept |= {node.inputs[position] for position in constant if position < len(node.inputs)}
     return frozenset(
         name
         for name, array in graph.constants.items()

@@ -1,7 +1,6 @@
 """Groups of nodes between DequantizeLinear and QuantizeLinear: the integers that real numbers mean, or why none."""
 
 import itertools
-import math
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 from fractions import Fraction
 
@@ -124,11 +123,11 @@ def test_functions_of_one_operand_are_right_on_every_integer(setting):
     groups = Groups()
     x = groups.dq(groups.input(every), scale, dtype(zero))
     names = {}
-    for kind, *attributes in FUNCTIONS:
+    for (kind, *attributes), function in FUNCTIONS.items():
         given = dict(attributes)
         bounds = [np.float32(given.pop(side)) if side in given else None for side in ("min", "max")]
         made = groups(kind, x, *(bounds if kind == "Clip" else ()), **given)
-        names[groups.q(made, out_scale, out_dtype(out_zero))] = FUNCTIONS[kind, *attributes]
+        names[groups.q(made, out_scale, out_dtype(out_zero))] = function
     got = groups.run(compiled=False)
     values = [float32(scale) * (int(q) - zero) for q in every]
     with localcontext() as context:
@@ -232,10 +231,12 @@ def test_tables_want_scales_that_are_known():
     for y in made:
         groups.q(y, 0.5, U8(3))
     groups.q(a, 0.5, U8(3))
+    made.append(groups("Relu", groups("Concat", a, b, axis=-1)))
+    groups.q(made[-1], 0.5, U8(3))
     made.append(groups("Relu", groups("Add", b, b)))
     groups.q(made[-1], scale, U8(3))
     notes = groups.notes()
-    assert [notes[y] for y in made] == [UNKNOWN, TOO_FINE, UNKNOWN, UNKNOWN, UNKNOWN]
+    assert [notes[y] for y in made] == [UNKNOWN, TOO_FINE, *[UNKNOWN] * 4]
     groups.nearly()
 
 
@@ -459,7 +460,7 @@ def test_a_bound_that_is_nan_stays_float():
     clipped = groups("Clip", groups.dq(groups.input(U8([0, 200])), 1), np.float32(np.nan))
     groups.q(clipped, 1, U8(7))
     assert groups.notes()[clipped] == "float: a bound is NaN"
-    assert list(groups.run(compiled=False).values())[0].tolist() == [7, 7]
+    assert next(iter(groups.run(compiled=False).values())).tolist() == [7, 7]
 
 
 # What moves and orders
@@ -497,6 +498,23 @@ def test_the_greatest_is_that_of_the_integers_where_the_scale_is_positive(scale)
         groups.q(value, 0.125, S8(-3))
     assert (groups.notes()[pooled] == "the same on integers") == (scale == 0.25)
     groups.nearly()
+
+
+def test_nothing_is_left_of_what_changes_nothing():
+    groups = Groups()
+    scale, zero = groups.input(np.float32(0.3)), groups.input(S8(3))
+    x, y = groups.input(np.arange(-128, 128).astype(S8)), groups.input(np.arange(256).astype(U8))
+    moved = groups("Unsqueeze", groups.dq(x, scale, zero), np.int64([0]))
+    groups.q(moved, scale, zero)  # Traced, but the same.
+    groups.q(groups.dq(x, 0.3), 0.3, S8(0))
+    groups.q(groups.dq(x, 0.3, S8(0)), np.float32([0.3]), S8([0]))
+    groups.q(groups("Relu", groups.dq(y, 0.3)), 0.3)
+    groups.q(groups.dq(y, 0.3, U8(1)), 0.3)  # This one is another.
+    groups.check()
+    groups.outputs.pop()
+    model = groups.load()
+    jaxpr = jax.make_jaxpr(model.apply)({}, *groups.inputs.values())
+    assert {str(eqn.primitive) for eqn in jaxpr.eqns} <= {"reshape", "broadcast_in_dim", "convert_element_type"}
 
 
 def test_second_outputs_are_no_quantized_values():
@@ -537,3 +555,22 @@ def test_channels_stay_last_from_step_to_step():
     groups.q(groups("Flatten", z), 0.5, S8(3))
     groups.check()
     assert "float" not in " ".join(groups.notes().values())
+
+
+def test_what_has_no_meaning_on_integers_is_computed_in_floats():
+    rng = np.random.default_rng(12)
+    groups = Groups()
+    by_channel = groups.dq(groups.input(draw(rng, (2, 3, 6), S8)), np.float32([0.5, 0.25, 1]), axis=1)
+    x = groups.dq(groups.input(draw(rng, (2, 3, 6), S8)), 0.25, S8(3))
+    groups.q(groups("AveragePool", by_channel, kernel_shape=[2]), 0.5)
+    groups.q(groups("GlobalAveragePool", by_channel), 0.5)
+    groups.q(groups("Softmax", by_channel), 1 / 256)
+    groups.q(groups("Relu", by_channel), 0.5)
+    groups.q(groups("Exp", x), 2)
+    groups.q(groups("com.microsoft.Gelu", x), 2, S8(3))
+    groups.q(x, np.float32([1, 2, 4]), axis=1)
+    groups.nearly()
+    wide = groups.dq(groups.input(draw(rng, (1, 1, 2, 2, 2, 2), U8)), 0.5)
+    product = groups("Conv", wide, groups.dq(np.ones((1, 1, 2, 2, 2, 2), S8), 0.5))
+    groups.outputs = [groups("Identity", product)]
+    assert groups.notes()[product] == "float: it has more than three spatial dimensions"

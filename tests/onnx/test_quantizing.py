@@ -121,7 +121,7 @@ def test_channels_are_last_within_and_first_to_the_world():
 def test_what_else_may_be_quantized(dtype):
     groups = Groups(23)
     groups.q(groups.input(np.arange(-9, 9, 3).astype(dtype)), 2, S8(1))
-    np.testing.assert_array_equal(list(groups.run().values())[0], [-3, -2, -1, 1, 3, 4])
+    np.testing.assert_array_equal(next(iter(groups.run().values())), [-3, -2, -1, 1, 3, 4])
 
 
 @pytest.mark.parametrize(

@@ -48,8 +48,12 @@ def quantization(scale: Any, zero_point: Any, axis: int, block_size: int, rank: 
     if zero_point is not None and str(zero_point.dtype) in _NARROW:
         zero_point = zero_point.astype(_NARROW[str(zero_point.dtype)])
     if np.prod(scale.shape) == 1 and not block_size:
-        return Quantization(scale.reshape(()), None if zero_point is None else zero_point.reshape(()))
+        return Quantization(_scalar(scale), None if zero_point is None else _scalar(zero_point))
     return Quantization(scale, zero_point, axis % max(rank, 1), block_size)
+
+
+def _scalar(value: Any) -> Any:
+    return value.reshape(()) if value.ndim else value
 
 
 def dequantize_linear(
@@ -67,7 +71,7 @@ def dequantize_linear(
     if narrow := _NARROW.get(str(x.dtype)):
         x = ChannelsLast(x.array.astype(narrow)) if isinstance(x, ChannelsLast) else x.astype(narrow)
     dtype = {0: x_scale.dtype, 1: np.float32, 10: np.float16, 16: jnp.bfloat16}[output_dtype]
-    stands_for = quantization(x_scale.astype(np.float32), x_zero_point, axis, block_size, x.ndim)
+    stands_for = quantization(_float32(x_scale), x_zero_point, axis, block_size, x.ndim)
     if not call.exact:
         return Dequantized(x, stands_for, np.dtype(dtype)).floats()
     name = (call.node.name,)
@@ -92,7 +96,7 @@ def quantize_linear(
     wanted = y_zero_point.dtype if y_zero_point is not None else _ELEMENT_TYPES[output_dtype] or "uint8"
     narrow = _NARROW.get(str(wanted))
     dtype = np.dtype(narrow or wanted)
-    out = quantization(y_scale.astype(np.float32), y_zero_point, axis, block_size, x.ndim)
+    out = quantization(_float32(y_scale), y_zero_point, axis, block_size, x.ndim)
     if call.exact and out.whole and narrow is None and str(dtype) in _integers.EIGHT_BITS:
         result = _rounded_once(call, x, out, dtype)
         if result is not None:
@@ -112,6 +116,11 @@ def quantize_linear(
         return wrap(result)
     limits = jnp.iinfo(wanted)
     return wrap(jnp.clip(result, int(limits.min), int(limits.max)).astype(wanted))
+
+
+def _float32(scale: Any) -> Any:
+    """Return a scale as float32, which holds it."""
+    return scale if scale.dtype == np.float32 else scale.astype(np.float32)
 
 
 def none_or_array(value: Any) -> Any:
@@ -208,7 +217,7 @@ def quantized_linear_matrix_multiply(
 ) -> Any:
     """Multiply quantized matrices."""
     left, right, shape = _matrices(a, b)
-    scales = [channels_first(scale).astype(np.float32) for scale in (a_scale, b_scale, y_scale)]
+    scales = [_float32(channels_first(scale)) for scale in (a_scale, b_scale, y_scale)]
     result = jaxdml.quantized_linear_matrix_multiply(
         left,
         scales[0],
