@@ -161,7 +161,8 @@ def test_bodies_get_floats_that_are_made_outside():
     model = parsed(
         """g (uint8[2] x, bool c) => (y) <float s = {0.5}> {
           a = DequantizeLinear(x, s)
-          y = If(c) <then_branch = t () => (float[2] p) { p = Relu(a) }, else_branch = e () => (float[2] q) { q = Neg(a) }>
+          y = If(c) <then_branch = t () => (float[2] p) { p = Relu(a) },
+                       else_branch = e () => (float[2] q) { q = Neg(a) }>
         }"""
     )
     x = jnp.asarray([2, 4], jnp.uint8)
