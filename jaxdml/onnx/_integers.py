@@ -15,6 +15,7 @@ import numpy as np
 
 import jaxdml
 from jaxdml._algorithms.quantized.residuals import by_residuals
+from jaxdml._base.shapes import is_static
 from jaxdml._lowerings.known_scales import on_one_cpu
 from jaxdml.onnx import _known_scales, _tables
 from jaxdml.onnx._values import (
@@ -231,14 +232,17 @@ def softmax(x: Dequantized, axes: Sequence[int], out: Quantization, dtype: Any) 
         return None
     integers = on_device(channels_first(x.integers)).astype(jnp.int32)
     scale, out_scale = _tables.fraction(x.quantization.scale), _tables.fraction(out.scale)
-    terms = math.prod(integers.shape[axis] for axis in axes)
+    sizes = [integers.shape[axis] for axis in axes]
+    if not is_static(*sizes):
+        return None
+    terms = math.prod(sizes)
     # Both sides of the comparison below fit 62 bits: a sum of terms times one, and a term times the other.
     sides = (terms * out_scale.numerator, out_scale.denominator)
     bits = min(30, *(61 - side.bit_length() for side in sides))
     if bits < _FEWEST_BITS:
         return None
     exponentials = [round(math.exp(-float(scale * distance)) * 2**bits) for distance in range(256)]
-    below = jnp.max(integers, axes, keepdims=True) - integers
+    below = jnp.max(integers, axes, keepdims=True, initial=-128) - integers
     with jax.enable_x64(True):
         term = jnp.take(jnp.asarray(exponentials, jnp.int64), below, mode="clip")
         divisor = jnp.sum(term, axes, keepdims=True) * out_scale.numerator

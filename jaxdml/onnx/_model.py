@@ -140,13 +140,13 @@ class Model:
 
         Args:
           inputs: arrays or ``jax.ShapeDtypeStruct`` for each of ``self.inputs``; by default what the model declares,
-            with 1 for each unknown dimension.
+            with 1 for each unknown dimension. Of inputs whose values must be known without one, they are zeros.
 
         Returns:
           One line for each node that is computed: its name, its operator, what became of it.
         """
         report = Report()
-        values = inputs or tuple(_declared(value) for value in self.inputs)
+        values = checked(self.inputs, inputs) if inputs else tuple(_declared(value) for value in self.inputs)
         known = {
             value.name: np.zeros(given.shape, given.dtype) if isinstance(given, jax.ShapeDtypeStruct) else given
             for value, given in zip(self.inputs, values, strict=True)

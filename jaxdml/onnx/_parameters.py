@@ -11,7 +11,6 @@ from jaxdml.onnx import nodes
 from jaxdml.onnx._graph import Graph, Node
 from jaxdml.onnx._interpreter import needed
 from jaxdml.onnx._values import Filters, on_device, packed_filters
-from jaxdml.onnx.nodes._handler import Handler
 
 Parameter = jax.Array | Filters | jaxdml.PackedMatrix
 
@@ -32,9 +31,7 @@ def must_be_known(graph: Graph) -> frozenset[str]:
     """Return the names of values that must be known while tracing: what shapes depend on, and what makes these."""
     wanted: set[str] = set()
     for node in reversed(needed(graph)):
-        handler = nodes.handler_of(node)
-        if not isinstance(handler, Handler):
-            continue
+        handler = nodes.runner(node)
         all_known = bool(wanted & set(node.outputs))
         for position, name in enumerate(node.inputs):
             if handler.must_be_known(position) or (all_known and position not in handler.shape_only):
@@ -67,9 +64,8 @@ def _weights(graph: Graph) -> frozenset[str]:
     """Return the names of the initializers that are weights: float or 8-bit, and not needed while tracing."""
     kept = set(must_be_known(graph))
     for node in graph.walk():
-        handler = nodes.handler_of(node)
-        if isinstance(handler, Handler):
-            kept |= {node.inputs[position] for position in handler.constant if position < len(node.inputs)}
+        constant = nodes.runner(node).constant
+        kept |= {node.inputs[position] for position in constant if position < len(node.inputs)}
     return frozenset(
         name
         for name, array in graph.constants.items()

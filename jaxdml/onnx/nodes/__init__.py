@@ -82,3 +82,10 @@ def handler_of(node: Node, dtypes: Mapping[str, Any] = MappingProxyType({})) -> 
     if handler is None:
         return f"version {node.opset} is older than version {handlers[-1].since}, the oldest that is supported"
     return handler.objection(node, dtypes) or handler
+
+
+def runner(node: Node) -> Handler:
+    """Return who runs a node of a model that is loaded: ``load`` refuses what nobody runs."""
+    handler = handler_of(node)
+    assert isinstance(handler, Handler), handler
+    return handler

@@ -49,8 +49,12 @@ def quantization(scale: Any, zero_point: Any, axis: int, block_size: int, rank: 
     if zero_point is not None and str(zero_point.dtype) in _NARROW:
         zero_point = zero_point.astype(_NARROW[str(zero_point.dtype)])
     if np.prod(scale.shape) == 1 and not block_size:
-        return Quantization(scale.reshape(()), None if zero_point is None else zero_point.reshape(()))
+        return Quantization(_scalar(scale), None if zero_point is None else _scalar(zero_point))
     return Quantization(scale, zero_point, axis % max(rank, 1), block_size)
+
+
+def _scalar(value: Any) -> Any:
+    return value.reshape(()) if value.ndim else value
 
 
 def dequantize_linear(
@@ -65,10 +69,10 @@ def dequantize_linear(
 ) -> Any:
     """Return integers with what they mean; floats only where a node wants floats."""
     x_scale, x_zero_point = channels_first(x_scale), none_or_array(x_zero_point)
-    if str(x.dtype) in _NARROW:
-        x = x.astype(_NARROW[str(x.dtype)])
+    if narrow := _NARROW.get(str(x.dtype)):
+        x = ChannelsLast(x.array.astype(narrow)) if isinstance(x, ChannelsLast) else x.astype(narrow)
     dtype = {0: x_scale.dtype, 1: np.float32, 10: np.float16, 16: jnp.bfloat16}[output_dtype]
-    stands_for = quantization(x_scale, x_zero_point, axis, block_size, x.ndim)
+    stands_for = quantization(_float32(x_scale), x_zero_point, axis, block_size, x.ndim)
     if not call.exact:
         return Dequantized(x, stands_for, np.dtype(dtype)).floats()
     name = (call.node.name,)
@@ -93,18 +97,17 @@ def quantize_linear(
     wanted = y_zero_point.dtype if y_zero_point is not None else _ELEMENT_TYPES[output_dtype] or "uint8"
     narrow = _NARROW.get(str(wanted))
     dtype = np.dtype(narrow or wanted)
-    out = quantization(y_scale, y_zero_point, axis, block_size, x.ndim)
+    out = quantization(_float32(y_scale), y_zero_point, axis, block_size, x.ndim)
     if call.exact and out.whole and narrow is None and str(dtype) in _integers.EIGHT_BITS:
         result = _rounded_once(call, x, out, dtype)
         if result is not None:
             call.note((call.node.name,), f"rounds {x.nodes[-1]}" if isinstance(x, Pending) else "a table")
             return result
-    data, wrap = stored(computed(x))
-    if precision == 10 or str(y_scale.dtype) != "float32":
-        data, y_scale = data.astype(jnp.float32), on_device(y_scale).astype(jnp.float32)
+    x = computed(x)
+    data, wrap = stored(x)
     result = jaxdml.quantize_linear(
         data,
-        y_scale if not out.whole else out.scale.astype(np.float32),
+        out.scale,
         out.zero_point,
         axis=stored_axis(x, out.axis),
         block_size=block_size or None,
@@ -114,6 +117,11 @@ def quantize_linear(
         return wrap(result)
     limits = jnp.iinfo(wanted)
     return wrap(jnp.clip(result, int(limits.min), int(limits.max)).astype(wanted))
+
+
+def _float32(scale: Any) -> Any:
+    """Return a scale as float32, which holds it."""
+    return scale if scale.dtype == np.float32 else scale.astype(np.float32)
 
 
 def none_or_array(value: Any) -> Any:
@@ -141,19 +149,22 @@ def dynamic_quantize_linear(call: Call, x: Any) -> tuple[Any, ...]:
     return wrap(result.output), result.scale, result.zero_point
 
 
+def _matrices(a: Any, b: Any) -> tuple[Any, Any, tuple[int, ...] | None]:
+    """Return operands of a product as matrices, and the shape of the result, or None where it is that of these."""
+    left, right = on_device(channels_first(a)), right_matrix(b)
+    if min(left.ndim, right.ndim) > 1:
+        return left, right, None
+    shape = jax.eval_shape(jnp.matmul, *(jax.ShapeDtypeStruct(x.shape, np.int8) for x in (left, right))).shape  # type: ignore[no-untyped-call]
+    return left.reshape(1, -1) if left.ndim < 2 else left, right if right.ndim > 1 else right.reshape(-1, 1), shape
+
+
 def matrix_multiply_integer(call: Call, a: Any, b: Any, a_zero_point: Any = None, b_zero_point: Any = None) -> Any:
     """Multiply matrices of integers."""
-    left, right = on_device(channels_first(a)), right_matrix(b)
+    left, right, given = _matrices(a, b)
     za, zb = none_or_array(a_zero_point), none_or_array(b_zero_point)
-    if left.ndim < 2 or right.ndim < 2:
-        rows, columns = (
-            left.reshape((1, -1)) if left.ndim < 2 else left,
-            right.reshape((-1, 1)) if isinstance(right, jax.Array) and right.ndim < 2 else right,
-        )
-        result = jaxdml.matrix_multiply_integer(rows, za, columns, zb)
-        return result.reshape(_shape_of_product(left, right))
-    if not call.exact:
-        return jaxdml.matrix_multiply_integer(left, za, right, zb)
+    if given is not None or not call.exact:
+        result = jaxdml.matrix_multiply_integer(left, za, right, zb)
+        return result if given is None else result.reshape(given)
     shape = (*jnp.broadcast_shapes(left.shape[:-2], right.shape[:-2]), left.shape[-2], right.shape[-1])
 
     def scaled(scale: Any, bias: Any) -> Any:
@@ -206,25 +217,14 @@ def quantized_linear_matrix_multiply(
     y_zero_point: Any,
 ) -> Any:
     """Multiply quantized matrices."""
-    left, right = on_device(channels_first(a)), right_matrix(b)
-    rows = left.reshape(1, -1) if left.ndim < 2 else left
-    columns = right.reshape(-1, 1) if isinstance(right, jax.Array) and right.ndim < 2 else right
+    left, right, shape = _matrices(a, b)
     first, second = (
-        Dequantized(x, Quantization(_float32(scale), channels_first(zero)), np.dtype(np.float32))
-        for x, scale, zero in ((rows, a_scale, a_zero_point), (columns, b_scale, b_zero_point))
+        Dequantized(x, Quantization(_float32(channels_first(scale)), channels_first(zero)), np.dtype(np.float32))
+        for x, scale, zero in ((left, a_scale, a_zero_point), (right, b_scale, b_zero_point))
     )
-    out = Quantization(_float32(y_scale), channels_first(y_zero_point))
+    out = Quantization(_float32(channels_first(y_scale)), channels_first(y_zero_point))
     result = _integers.matrix_multiply(first, second, out, out.zero_point.dtype)
-    return result if min(left.ndim, right.ndim) > 1 else result.reshape(_shape_of_product(left, right))
-
-
-def _shape_of_product(left: Any, right: Any) -> tuple[int, ...]:
-    return np.matmul(np.empty(left.shape, bool), np.empty(right.shape, bool)).shape
-
-
-def _float32(scale: Any) -> Any:
-    """Return a scale as float32, which holds every float16 and bfloat16."""
-    return channels_first(scale).astype(np.float32)
+    return result if shape is None else result.reshape(shape)
 
 
 def quantized_linear_convolution(
