@@ -20,10 +20,6 @@ from jaxdml._lowerings._partitioning import by_partitioning
 from jaxdml._lowerings._platform import Kernel, run
 from jaxdml._lowerings._when_lowered import Form
 
-OUTPUTS_PER_PART = 2**18
-"""Images are convolved together if they have so few outputs, and one after the other if they have more. The int32 sums
-of a part then stay in the cache."""
-
 MIN_NATIVE_CHANNELS, MIN_NATIVE_FEATURES = 16, 17
 """XLA's own convolution is faster than a product of patches from so many channels and output channels on."""
 
@@ -64,15 +60,13 @@ def on_one_cpu(form: Form, otherwise: Form, *operands: Any) -> Any:
     )
 
 
-def apart(form: Form, *operands: jax.Array) -> jax.Array:
-    """Call a form that returns int8, so that XLA neither merges it with what comes before nor with what comes after.
+def stored(x: jax.Array) -> jax.Array:
+    """Return ``x``, so that XLA on a CPU stores it instead of computing it anew in each operator that reads it.
 
-    A branch keeps XLA from that, as no barrier does on a CPU. It is always taken.
+    No barrier keeps XLA from that; a branch does. It is always taken.
     """
-    least = min(operands, key=lambda x: x.dtype.itemsize)
-    shape = jax.eval_shape(form, *operands).shape
-    taken = least.reshape(-1)[0].astype(jnp.int32) > -(2**31)
-    result: jax.Array = lax.cond(taken, form, lambda *operands: jnp.zeros(shape, jnp.int8), *operands)
+    taken = x.reshape(-1)[0].astype(jnp.int32) > -(2**31)
+    result: jax.Array = lax.cond(taken, lambda x: x, jnp.zeros_like, x)
     return result
 
 
@@ -86,7 +80,7 @@ def add(
 
     # A sum is often read twice, by the next convolution and the next sum. If each computed it anew, and the sums
     # before it, every sum of a model would take longer than the one before.
-    return shifted_by_128(apart(form, shifted_by_128(a, jnp.int8), shifted_by_128(b, jnp.int8)), dtype)
+    return shifted_by_128(stored(form(shifted_by_128(a, jnp.int8), shifted_by_128(b, jnp.int8))), dtype)
 
 
 def multiply(rounding: Rounding, zeros: tuple[int, int], a: jax.Array, b: jax.Array) -> jax.Array:
@@ -96,7 +90,7 @@ def multiply(rounding: Rounding, zeros: tuple[int, int], a: jax.Array, b: jax.Ar
         p, q = _differences(zeros, a, b)
         return round_products(p * q, *rounding)
 
-    return shifted_by_128(apart(form, shifted_by_128(a, jnp.int8), shifted_by_128(b, jnp.int8)), rounding.dtype)
+    return shifted_by_128(stored(form(shifted_by_128(a, jnp.int8), shifted_by_128(b, jnp.int8))), rounding.dtype)
 
 
 def _differences(zeros: tuple[int, int], a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -105,43 +99,28 @@ def _differences(zeros: tuple[int, int], a: jax.Array, b: jax.Array) -> tuple[ja
 
 
 def convolve(
-    stored: Stored, rounding: Rounding, windows: Windows, x: jax.Array, w: jax.Array, sums: jax.Array
+    meaning: Stored, rounding: Rounding, windows: Windows, x: jax.Array, w: jax.Array, sums: jax.Array
 ) -> jax.Array:
     """Convolve ``[N, *spatial, C]``, and round.
 
     Args:
-      stored: what the operands mean.
+      meaning: of the operands.
       rounding: how to round.
       windows: where windows lie; channels are last.
       x: int8 or uint8.
       w: int8 ``[*sizes, C / groups, O]``.
       sums: int32 ``[O]``, the sums of the filters.
     """
-    offset, zw = -stored.x_zero_point * sums, stored.w_zero_point
-    if stored.bias is not None:
-        offset += stored.bias
+    offset, zw = -meaning.x_zero_point * sums, meaning.w_zero_point
+    if meaning.bias is not None:
+        offset += meaning.bias
     if zw is not None:
-        offset += stored.x_zero_point * math.prod(w.shape[:-1]) * zw
+        offset += meaning.x_zero_point * math.prod(w.shape[:-1]) * zw
     by_channel = w.shape[-2] == 1 and windows.groups > 1
     total = partial(_by_channel if by_channel else _by_product, windows, zw)
 
-    def of_part(x: jax.Array) -> jax.Array:
-        read = padded(shifted_by_128(x, jnp.int8), np.asarray(stored.x_zero_point), windows)
-        return round_products(total(read, w) + offset, *rounding)
-
-    counts, features = windows.counts(x.shape), w.shape[-1]
-    size = _images_per_part(x.shape[0], math.prod(counts) * features)
-    if size == x.shape[0]:
-        results = of_part(x)
-    else:
-        results = lax.map(of_part, x.reshape(x.shape[0] // size, size, *x.shape[1:]))
-    return shifted_by_128(results.reshape(x.shape[0], *counts, features), rounding.dtype)
-
-
-def _images_per_part(images: int, outputs: int) -> int:
-    """Return how many of the images, with so many outputs each, are convolved together: a divisor of their number."""
-    most = max(1, OUTPUTS_PER_PART // max(1, outputs))
-    return next((size for size in range(min(images, most), 0, -1) if images % size == 0), images)
+    read = padded(shifted_by_128(x, jnp.int8), np.asarray(meaning.x_zero_point), windows)
+    return shifted_by_128(round_products(total(read, w) + offset, *rounding), rounding.dtype)
 
 
 def _by_product(windows: Windows, zw: np.ndarray | None, x: jax.Array, w: jax.Array) -> jax.Array:
