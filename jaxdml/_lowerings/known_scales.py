@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxdml._algorithms.quantized.integer_dot import MIN_SIZE, dot
 from jaxdml._algorithms.quantized.native_convolution import native_sums
 from jaxdml._algorithms.quantized.patch_product import patch_sums
 from jaxdml._algorithms.quantized.proved_rounding import round_products, round_sums, shifted_by_128
@@ -23,6 +24,9 @@ from jaxdml._lowerings._when_lowered import Form
 MIN_NATIVE_CHANNELS, MIN_NATIVE_FEATURES = 16, 17
 """XLA's own convolution is faster than a product of patches from so many channels and output channels on."""
 
+
+MAX_ROWS_ON_THE_RIGHT = 32
+"""Up to so many rows are the right operand of a product with a matrix that is stored by columns."""
 
 _MULTIPLE = 4
 """A product of int8 is slow where the number of terms is no multiple of this."""
@@ -70,6 +74,12 @@ def stored(x: jax.Array) -> jax.Array:
     return result
 
 
+def stored_integers(quantize: Form, x: jax.Array) -> jax.Array:
+    """Return 8-bit ``quantize(x)``, stored before it is transposed: a loop over the transposed array is slower."""
+    result = quantize(x)
+    return shifted_by_128(stored(shifted_by_128(result, jnp.int8)), result.dtype)
+
+
 def add(
     factors: np.ndarray, zeros: tuple[int, int], zero_point: int, dtype: Any, a: jax.Array, b: jax.Array
 ) -> jax.Array:
@@ -96,6 +106,48 @@ def multiply(rounding: Rounding, zeros: tuple[int, int], a: jax.Array, b: jax.Ar
 def _differences(zeros: tuple[int, int], a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Return int8 arrays less their zero points, as int32."""
     return a.astype(jnp.int32) - np.int32(zeros[0]), b.astype(jnp.int32) - np.int32(zeros[1])
+
+
+def multiply_matrices(
+    meaning: Stored, rounding: Rounding, by_columns: bool, x: jax.Array, w: jax.Array, sums: jax.Array | None
+) -> jax.Array:
+    """Multiply ``[..., M, K]`` by a matrix, and round.
+
+    Args:
+      meaning: of the operands.
+      rounding: how to round.
+      by_columns: whether ``w`` is stored by columns.
+      x: int8 or uint8.
+      w: int8 or uint8 ``[K, N]``, or ``[N, K]`` if it is stored by columns.
+      sums: int32 ``[N]``, the sums of the columns of ``w`` as int8, or None.
+    """
+    depth, features = x.shape[-1], w.shape[0 if by_columns else 1]
+    columns = _with_at_least(MIN_SIZE, shifted_by_128(w, jnp.int8), 0 if by_columns else 1)
+    rows = shifted_by_128(x, jnp.int8).reshape(-1, depth)
+    count = rows.shape[0]
+    rows = _with_at_least(MIN_SIZE, rows, 0)
+    if sums is None:
+        sums = dot(jnp.ones((MIN_SIZE, depth), jnp.int8), columns, by_columns)[0, :features]
+    if by_columns and count <= MAX_ROWS_ON_THE_RIGHT:
+        # Without the barrier XLA would exchange the operands to save the transposition.
+        transposed = lax.optimization_barrier(dot(columns, rows, by_columns=True))  # type: ignore[no-untyped-call]
+        total = jnp.swapaxes(transposed, 0, 1)[:count, :features]
+    else:
+        total = dot(rows, columns, by_columns)[:count, :features]
+    if meaning.w_zero_point is not None:
+        of_rows = dot(rows, jnp.ones((depth, MIN_SIZE), jnp.int8))[:count, :1]
+        total -= (of_rows - depth * meaning.x_zero_point) * meaning.w_zero_point
+    offset = -meaning.x_zero_point * sums
+    if meaning.bias is not None:
+        offset += meaning.bias
+    result = round_products(total + offset, *rounding).reshape(*x.shape[:-1], features)
+    return shifted_by_128(result, rounding.dtype)
+
+
+def _with_at_least(least: int, x: jax.Array, axis: int) -> jax.Array:
+    """Pad a matrix with zeros: XLA's CPU backend has no kernel for an operand of a single row or column."""
+    missing = max(0, least - x.shape[axis])
+    return lax.pad(x, np.int8(0), [(0, missing if d == axis else 0, 0) for d in range(2)])
 
 
 def convolve(
@@ -148,7 +200,7 @@ def _by_rows(windows: Windows, x: jax.Array, w: jax.Array) -> jax.Array:
     multiplied by 0.
     """
     (height, width), (down, right) = windows.sizes, windows.strides
-    rows, columns = windows._replace(start_padding=(0, 0), end_padding=(0, 0)).counts(x.shape)
+    columns = windows._replace(start_padding=(0, 0), end_padding=(0, 0)).counts(x.shape)[1]
     channels, features = w.shape[-2:]
     steps = -(-width // right)
     beyond = (columns - 1 + steps) * right - x.shape[2]
@@ -157,11 +209,16 @@ def _by_rows(windows: Windows, x: jax.Array, w: jax.Array) -> jax.Array:
     missing = -steps * right * channels % _MULTIPLE
     filling = [jnp.zeros((*x.shape[:2], columns, missing), jnp.int8)] if missing else []
     x = lax.concatenate([x[:, :, step : step + columns] for step in range(steps)] + filling, 3)
-    x = lax.concatenate([x[:, row : row + (rows - 1) * down + 1 : down] for row in range(height)], 3)
     w = lax.pad(w, np.int8(0), [(0, 0, 0), (0, steps * right - width, 0), (0, 0, 0), (0, 0, 0)])
-    w = lax.pad(w.reshape(height, -1, features), np.int8(0), [(0, 0, 0), (0, missing, 0), (0, 0, 0)])
-    ones = (1, 1)
-    return patch_sums(x, w.reshape(1, -1, features), windows._replace(sizes=ones, strides=ones))
+    w = lax.pad(w.reshape(height, 1, -1, features), np.int8(0), [(0, 0, 0), (0, 0, 0), (0, missing, 0), (0, 0, 0)])
+    of_rows = windows._replace(sizes=(height, 1), strides=(down, 1))
+
+    def by_patches(x: jax.Array, w: jax.Array) -> jax.Array:
+        return patch_sums(x, w.reshape(1, -1, features), of_rows)
+
+    if w.shape[2] >= MIN_NATIVE_CHANNELS and features >= MIN_NATIVE_FEATURES:
+        return native_sums(x, w, of_rows, jnp.int32, by_patches)
+    return by_patches(x, w)
 
 
 def _by_channel(windows: Windows, zw: np.ndarray | None, x: jax.Array, w: jax.Array) -> jax.Array:

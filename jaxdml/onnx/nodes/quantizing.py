@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxdml
-from jaxdml.onnx import _integers
+from jaxdml.onnx import _integers, _known_scales
 from jaxdml.onnx._graph import Node
 from jaxdml.onnx._values import (
     ChannelsLast,
@@ -94,14 +94,20 @@ def quantize_linear(
     data, wrap = stored(computed(x))
     if precision == 10 or str(y_scale.dtype) != "float32":
         data, y_scale = data.astype(jnp.float32), on_device(y_scale).astype(jnp.float32)
-    result = jaxdml.quantize_linear(
-        data,
-        y_scale if not out.whole else out.scale.astype(np.float32),
-        out.zero_point,
-        axis=stored_axis(x, out.axis),
-        block_size=block_size or None,
-        output_dtype=dtype,
-    )
+
+    def quantize(data: Any) -> Any:
+        return jaxdml.quantize_linear(
+            data,
+            y_scale if not out.whole else out.scale.astype(np.float32),
+            out.zero_point,
+            axis=stored_axis(x, out.axis),
+            block_size=block_size or None,
+            output_dtype=dtype,
+        )
+
+    known = isinstance(y_scale, np.ndarray) and isinstance(y_zero_point, np.ndarray | None)
+    apart = known and narrow is None and not isinstance(x, ChannelsLast) and str(dtype) in _integers.EIGHT_BITS
+    result = _known_scales.quantized(quantize, data) if apart else quantize(data)
     if narrow is None:
         return wrap(result)
     limits = jnp.iinfo(wanted)
