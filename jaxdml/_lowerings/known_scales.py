@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxdml._algorithms.quantized.integer_dot import MIN_SIZE, dot
 from jaxdml._algorithms.quantized.native_convolution import native_sums
 from jaxdml._algorithms.quantized.patch_product import patch_sums
 from jaxdml._algorithms.quantized.proved_rounding import round_products, round_sums, shifted_by_128
@@ -20,13 +21,12 @@ from jaxdml._lowerings._partitioning import by_partitioning
 from jaxdml._lowerings._platform import Kernel, run
 from jaxdml._lowerings._when_lowered import Form
 
-OUTPUTS_PER_PART = 2**18
-"""Images are convolved together if they have so few outputs, and one after the other if they have more. The int32 sums
-of a part then stay in the cache."""
-
 MIN_NATIVE_CHANNELS, MIN_NATIVE_FEATURES = 16, 17
 """XLA's own convolution is faster than a product of patches from so many channels and output channels on."""
 
+
+MAX_ROWS_ON_THE_RIGHT = 32
+"""Up to so many rows are the right operand of a product with a matrix that is stored by columns."""
 
 _MULTIPLE = 4
 """A product of int8 is slow where the number of terms is no multiple of this."""
@@ -64,21 +64,25 @@ def on_one_cpu(form: Form, otherwise: Form, *operands: Any) -> Any:
     )
 
 
-def apart(form: Form, *operands: jax.Array) -> jax.Array:
-    """Call a form that returns int8, so that XLA neither merges it with what comes before nor with what comes after.
+def stored(x: jax.Array) -> jax.Array:
+    """Return ``x``, so that XLA on a CPU stores it instead of computing it anew in each operator that reads it.
 
-    A branch keeps XLA from that, as no barrier does on a CPU. It is always taken.
+    No barrier keeps XLA from that; a branch does. It is always taken.
     """
-    least = min(operands, key=lambda x: x.dtype.itemsize)
-    shape = jax.eval_shape(form, *operands).shape
-    taken = least.reshape(-1)[0].astype(jnp.int32) > -(2**31)
-    result: jax.Array = lax.cond(taken, form, lambda *operands: jnp.zeros(shape, jnp.int8), *operands)
+    taken = x.reshape(-1)[0].astype(jnp.int32) > -(2**31)
+    result: jax.Array = lax.cond(taken, lambda x: x, jnp.zeros_like, x)
     return result
 
 
 def rounded(sums: jax.Array, rounding: Rounding) -> jax.Array:
     """Round int32 sums."""
     return shifted_by_128(round_products(sums, *rounding), rounding.dtype)
+
+
+def stored_integers(quantize: Form, x: jax.Array) -> jax.Array:
+    """Return 8-bit ``quantize(x)``, stored before it is transposed: a loop over the transposed array is slower."""
+    result = quantize(x)
+    return shifted_by_128(stored(shifted_by_128(result, jnp.int8)), result.dtype)
 
 
 def add(
@@ -91,7 +95,7 @@ def add(
 
     # A sum is often read twice, by the next convolution and the next sum. If each computed it anew, and the sums
     # before it, every sum of a model would take longer than the one before.
-    return shifted_by_128(apart(form, shifted_by_128(a, jnp.int8), shifted_by_128(b, jnp.int8)), dtype)
+    return shifted_by_128(stored(form(shifted_by_128(a, jnp.int8), shifted_by_128(b, jnp.int8))), dtype)
 
 
 def multiply(rounding: Rounding, zeros: tuple[int, int], a: jax.Array, b: jax.Array) -> jax.Array:
@@ -101,7 +105,7 @@ def multiply(rounding: Rounding, zeros: tuple[int, int], a: jax.Array, b: jax.Ar
         p, q = _differences(zeros, a, b)
         return round_products(p * q, *rounding)
 
-    return shifted_by_128(apart(form, shifted_by_128(a, jnp.int8), shifted_by_128(b, jnp.int8)), rounding.dtype)
+    return shifted_by_128(stored(form(shifted_by_128(a, jnp.int8), shifted_by_128(b, jnp.int8))), rounding.dtype)
 
 
 def _differences(zeros: tuple[int, int], a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -109,44 +113,71 @@ def _differences(zeros: tuple[int, int], a: jax.Array, b: jax.Array) -> tuple[ja
     return a.astype(jnp.int32) - np.int32(zeros[0]), b.astype(jnp.int32) - np.int32(zeros[1])
 
 
+def multiply_matrices(
+    meaning: Stored, rounding: Rounding, by_columns: bool, x: jax.Array, w: jax.Array, sums: jax.Array | None
+) -> jax.Array:
+    """Multiply ``[..., M, K]`` by a matrix, and round.
+
+    Args:
+      meaning: of the operands.
+      rounding: how to round.
+      by_columns: whether ``w`` is stored by columns.
+      x: int8 or uint8.
+      w: int8 or uint8 ``[K, N]``, or ``[N, K]`` if it is stored by columns.
+      sums: int32 ``[N]``, the sums of the columns of ``w`` as int8, or None.
+    """
+    depth, features = x.shape[-1], w.shape[0 if by_columns else 1]
+    columns = _with_at_least(MIN_SIZE, shifted_by_128(w, jnp.int8), 0 if by_columns else 1)
+    rows = shifted_by_128(x, jnp.int8).reshape(-1, depth)
+    count = rows.shape[0]
+    rows = _with_at_least(MIN_SIZE, rows, 0)
+    if sums is None:
+        sums = dot(jnp.ones((MIN_SIZE, depth), jnp.int8), columns, by_columns)[0, :features]
+    if by_columns and count <= MAX_ROWS_ON_THE_RIGHT:
+        # Without the barrier XLA would exchange the operands to save the transposition.
+        transposed = lax.optimization_barrier(dot(columns, rows, by_columns=True))  # type: ignore[no-untyped-call]
+        total = jnp.swapaxes(transposed, 0, 1)[:count, :features]
+    else:
+        total = dot(rows, columns, by_columns)[:count, :features]
+    if meaning.w_zero_point is not None:
+        of_rows = dot(rows, jnp.ones((depth, MIN_SIZE), jnp.int8))[:count, :1]
+        total -= (of_rows - depth * meaning.x_zero_point) * meaning.w_zero_point
+    offset = -meaning.x_zero_point * sums
+    if meaning.bias is not None:
+        offset += meaning.bias
+    result = round_products(total + offset, *rounding).reshape(*x.shape[:-1], features)
+    return shifted_by_128(result, rounding.dtype)
+
+
+def _with_at_least(least: int, x: jax.Array, axis: int) -> jax.Array:
+    """Pad a matrix with zeros: XLA's CPU backend has no kernel for an operand of a single row or column."""
+    missing = max(0, least - x.shape[axis])
+    return lax.pad(x, np.int8(0), [(0, missing if d == axis else 0, 0) for d in range(2)])
+
+
 def convolve(
-    stored: Stored, rounding: Rounding, windows: Windows, x: jax.Array, w: jax.Array, sums: jax.Array
+    meaning: Stored, rounding: Rounding, windows: Windows, x: jax.Array, w: jax.Array, sums: jax.Array
 ) -> jax.Array:
     """Convolve ``[N, *spatial, C]``, and round.
 
     Args:
-      stored: what the operands mean.
+      meaning: of the operands.
       rounding: how to round.
       windows: where windows lie; channels are last.
       x: int8 or uint8.
       w: int8 ``[*sizes, C / groups, O]``.
       sums: int32 ``[O]``, the sums of the filters.
     """
-    offset, zw = -stored.x_zero_point * sums, stored.w_zero_point
-    if stored.bias is not None:
-        offset += stored.bias
+    offset, zw = -meaning.x_zero_point * sums, meaning.w_zero_point
+    if meaning.bias is not None:
+        offset += meaning.bias
     if zw is not None:
-        offset += stored.x_zero_point * math.prod(w.shape[:-1]) * zw
+        offset += meaning.x_zero_point * math.prod(w.shape[:-1]) * zw
     by_channel = w.shape[-2] == 1 and windows.groups > 1
     total = partial(_by_channel if by_channel else _by_product, windows, zw)
 
-    def of_part(x: jax.Array) -> jax.Array:
-        read = padded(shifted_by_128(x, jnp.int8), np.asarray(stored.x_zero_point), windows)
-        return round_products(total(read, w) + offset, *rounding)
-
-    counts, features = windows.counts(x.shape), w.shape[-1]
-    size = _images_per_part(x.shape[0], math.prod(counts) * features)
-    if size == x.shape[0]:
-        results = of_part(x)
-    else:
-        results = lax.map(of_part, x.reshape(x.shape[0] // size, size, *x.shape[1:]))
-    return shifted_by_128(results.reshape(x.shape[0], *counts, features), rounding.dtype)
-
-
-def _images_per_part(images: int, outputs: int) -> int:
-    """Return how many of the images, with so many outputs each, are convolved together: a divisor of their number."""
-    most = max(1, OUTPUTS_PER_PART // max(1, outputs))
-    return next((size for size in range(min(images, most), 0, -1) if images % size == 0), images)
+    read = padded(shifted_by_128(x, jnp.int8), np.asarray(meaning.x_zero_point), windows)
+    return shifted_by_128(round_products(total(read, w) + offset, *rounding), rounding.dtype)
 
 
 def _by_product(windows: Windows, zw: np.ndarray | None, x: jax.Array, w: jax.Array) -> jax.Array:
@@ -174,7 +205,7 @@ def _by_rows(windows: Windows, x: jax.Array, w: jax.Array) -> jax.Array:
     multiplied by 0.
     """
     (height, width), (down, right) = windows.sizes, windows.strides
-    rows, columns = windows._replace(start_padding=(0, 0), end_padding=(0, 0)).counts(x.shape)
+    columns = windows._replace(start_padding=(0, 0), end_padding=(0, 0)).counts(x.shape)[1]
     channels, features = w.shape[-2:]
     steps = -(-width // right)
     beyond = (columns - 1 + steps) * right - x.shape[2]
@@ -183,11 +214,16 @@ def _by_rows(windows: Windows, x: jax.Array, w: jax.Array) -> jax.Array:
     missing = -steps * right * channels % _MULTIPLE
     filling = [jnp.zeros((*x.shape[:2], columns, missing), jnp.int8)] if missing else []
     x = lax.concatenate([x[:, :, step : step + columns] for step in range(steps)] + filling, 3)
-    x = lax.concatenate([x[:, row : row + (rows - 1) * down + 1 : down] for row in range(height)], 3)
     w = lax.pad(w, np.int8(0), [(0, 0, 0), (0, steps * right - width, 0), (0, 0, 0), (0, 0, 0)])
-    w = lax.pad(w.reshape(height, -1, features), np.int8(0), [(0, 0, 0), (0, missing, 0), (0, 0, 0)])
-    ones = (1, 1)
-    return patch_sums(x, w.reshape(1, -1, features), windows._replace(sizes=ones, strides=ones))
+    w = lax.pad(w.reshape(height, 1, -1, features), np.int8(0), [(0, 0, 0), (0, 0, 0), (0, missing, 0), (0, 0, 0)])
+    of_rows = windows._replace(sizes=(height, 1), strides=(down, 1))
+
+    def by_patches(x: jax.Array, w: jax.Array) -> jax.Array:
+        return patch_sums(x, w.reshape(1, -1, features), of_rows)
+
+    if w.shape[2] >= MIN_NATIVE_CHANNELS and features >= MIN_NATIVE_FEATURES:
+        return native_sums(x, w, of_rows, jnp.int32, by_patches)
+    return by_patches(x, w)
 
 
 def _by_channel(windows: Windows, zw: np.ndarray | None, x: jax.Array, w: jax.Array) -> jax.Array:

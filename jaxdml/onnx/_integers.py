@@ -21,6 +21,7 @@ from jaxdml.onnx import _known_scales, _tables
 from jaxdml.onnx._values import (
     ChannelsLast,
     Dequantized,
+    Filters,
     Quantization,
     channels_first,
     channels_last,
@@ -204,22 +205,25 @@ def gemm(a: Dequantized, b: Dequantized, bias: Any, out: Quantization, dtype: An
       dtype: of the result.
       transposed: whether ``b`` is transposed.
     """
-    known = _known_scales.gemm(a, b, bias, out, dtype) if transposed else None
-    if known is not None:
-        return known
-    left, right = (on_device(channels_first(x.integers)) for x in (a, b))
-    columns = right if transposed else right.T
-    if bias is None:
-        return jaxdml.quantized_linear_matrix_multiply(
-            left, *a.quantization[:2], columns.T, *b.quantization[:2], *out[:2], output_dtype=dtype
-        )
-    # A convolution of windows of one element adds a bias before it rounds.
-    whole = jnp.broadcast_to(on_device(bias).reshape(-1), columns.shape[:1])
-    order = ("NWC", "OIW", "NWC")
-    operands = (left[:, None, :], *a.quantization[:2], columns[:, :, None], *b.quantization[:2], whole)
-    return jaxdml.quantized_linear_convolution(*operands, *out[:2], output_dtype=dtype, dimension_numbers=order)[
-        :, 0, :
-    ]
+
+    def otherwise(left: jax.Array, right: jax.Array) -> jax.Array:
+        columns = right if transposed else right.T
+        if bias is None:
+            return jaxdml.quantized_linear_matrix_multiply(
+                left, *a.quantization[:2], columns.T, *b.quantization[:2], *out[:2], output_dtype=dtype
+            )
+        # A convolution of windows of one element adds a bias before it rounds.
+        whole = jnp.broadcast_to(on_device(bias).reshape(-1), columns.shape[:1])
+        order = ("NWC", "OIW", "NWC")
+        operands = (left[:, None, :], *a.quantization[:2], columns[:, :, None], *b.quantization[:2], whole)
+        result = jaxdml.quantized_linear_convolution(*operands, *out[:2], output_dtype=dtype, dimension_numbers=order)
+        return result[:, 0, :]
+
+    if isinstance(b.integers, Filters) or not transposed:
+        known = _known_scales.multiply_matrices(a, b, bias, out, dtype, otherwise)
+        if known is not None:
+            return known
+    return otherwise(*(on_device(channels_first(x.integers)) for x in (a, b)))
 
 
 def softmax(x: Dequantized, axes: Sequence[int], out: Quantization, dtype: Any) -> Any:

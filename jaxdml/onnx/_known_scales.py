@@ -5,7 +5,6 @@ function returns None where something is not known, or where there is no proof.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,7 +18,6 @@ from jaxdml._base.shapes import is_static
 from jaxdml._lowerings import known_scales
 from jaxdml._lowerings.known_scales import Rounding, Stored
 from jaxdml.onnx._values import (
-    ChannelsLast,
     Dequantized,
     Filters,
     Quantization,
@@ -37,65 +35,89 @@ def convolution(
 ) -> jax.Array | None:
     """Convolve as ``_integers.convolution`` does; the result has channels last."""
     filters, images = w.integers, channels_last(x.integers)
-    parts = (*x.quantization[:2], *w.quantization[:2], *out[:2], bias)
-    if not (isinstance(filters, Filters) and filters.sums is not None and _known(*parts)):
+    if not isinstance(filters, Filters) or filters.sums is None or filters.ndim < 3:
         return None
     *sizes, depth, features = filters.array.shape
     groups = options["group_count"]
     if not is_static(*images.shape) or images.shape[-1] != depth * groups or features % groups or not images.size:
         return None
-    zx = _zero(x.quantization, images.dtype)
-    zw = _zeros(w.quantization, filters.dtype)
-    biases = None if bias is None else np.asarray(bias, np.int32).reshape(-1)
-    greatest = int(np.prod(sizes)) * depth * _reach(zx) * max(map(_reach, zw.tolist())) + (
-        0 if biases is None else int(np.abs(biases.astype(np.int64)).max())
-    )
-    multipliers = proved_multipliers(x.quantization.scale, w.quantization.scale, out.scale, greatest)
-    if multipliers is None:
+    settled = _settled(x, w, bias, out, dtype, int(np.prod(sizes)) * depth)
+    if settled is None:
         return None
+    of_x, of_w = x.quantization[:2], w.quantization[:2]
     windows = Windows(tuple(range(1, images.ndim - 1)), tuple(sizes), **_placed(options), groups=groups)
-    stored = Stored(zx, zw if zw.any() else None, biases)
-    rounding = Rounding(multipliers, _integer(out), np.dtype(dtype))
 
     def form(x: jax.Array, w: jax.Array, sums: jax.Array) -> jax.Array:
-        return known_scales.convolve(stored, rounding, windows, x, w, sums)
+        return known_scales.convolve(*settled, windows, x, w, sums)
 
     def otherwise(x: jax.Array, w: jax.Array, sums: jax.Array) -> jax.Array:
         whole = Filters(w, sums, filters.dtype).whole()
-        operands = (x, *parts[:2], whole, *parts[2:4], bias, *parts[4:6])
+        operands = (x, *of_x, whole, *of_w, bias, *out[:2])
         return jaxdml.quantized_linear_convolution(*operands, output_dtype=dtype, dimension_numbers=order, **options)
 
     return known_scales.on_one_cpu(form, otherwise, images, filters.array, filters.sums)
 
 
-def gemm(a: Dequantized, b: Dequantized, bias: Any, out: Quantization, dtype: Any) -> jax.Array | None:
-    """Multiply ``[M, K]`` by ``Filters`` of no spatial dimensions, and add a bias: windows of one element."""
-    if not isinstance(b.integers, Filters):
+def _settled(
+    x: Dequantized, w: Dequantized, bias: Any, out: Quantization, dtype: Any, depth: int
+) -> tuple[Stored, Rounding] | None:
+    """Return what is known of a sum of so many products and of its rounding, or None."""
+    if not _known(*x.quantization[:2], *w.quantization[:2], *out[:2], bias):
         return None
-    w = replace(b.integers, array=b.integers.array[None])
-    x = replace(a, integers=ChannelsLast(on_device(channels_first(a.integers))[:, None]), _floats=[])
-    whole = None if bias is None else np.broadcast_to(bias.reshape(-1), w.shape[:1]) if _known(bias) else bias
-    options = {**dict.fromkeys(("strides", "dilations"), (1,)), **dict.fromkeys(_PADDING, (0,)), "group_count": 1}
-    order = ("NWC", "OIW", "NWC")
-    result = convolution(x, replace(b, integers=w, _floats=[]), whole, out, dtype, options, order)
-    return None if result is None else result[:, 0]
+    zx = _zero(x.quantization, x.integers.dtype)
+    zero = np.asarray(0 if w.quantization.zero_point is None else w.quantization.zero_point)
+    zw = zero.astype(np.int32).reshape(-1) - (128 if w.integers.dtype == np.uint8 else 0)
+    biases = None if bias is None else np.asarray(bias, np.int32).reshape(-1)
+    greatest = depth * _reach(zx) * max(map(_reach, zw.tolist()))
+    if biases is not None:
+        greatest += int(np.abs(biases.astype(np.int64)).max())
+    multipliers = proved_multipliers(x.quantization.scale, w.quantization.scale, out.scale, greatest)
+    if multipliers is None:
+        return None
+    meaning = Stored(zx, zw if zw.any() else None, biases)
+    return meaning, Rounding(multipliers, _integer(out), np.dtype(dtype))
+
+
+def multiply_matrices(
+    a: Dequantized, b: Dequantized, bias: Any, out: Quantization, dtype: Any, otherwise: Callable[..., jax.Array]
+) -> jax.Array | None:
+    """Multiply ``[..., M, K]`` by ``[K, N]``, or by ``Filters`` ``[N, K]``; ``otherwise`` takes both as arrays."""
+    left, right = on_device(channels_first(a.integers)), b.integers
+    by_columns = isinstance(right, Filters)
+    w, sums = (right.array, right.sums) if by_columns else (on_device(channels_first(right)), None)
+    if not is_static(*left.shape, *w.shape) or left.ndim < 2 or w.ndim != 2 or not left.size * w.size:
+        return None
+    depth, features = w.shape[::-1] if by_columns else w.shape
+    settled = _settled(a, b, bias, out, dtype, depth) if left.shape[-1] == depth else None
+    if settled is None or (bias is not None and bias.size not in (1, features)):
+        return None
+
+    def form(x: jax.Array, w: jax.Array, sums: jax.Array | None) -> jax.Array:
+        return known_scales.multiply_matrices(*settled, by_columns, x, w, sums)
+
+    def general(x: jax.Array, w: jax.Array, sums: jax.Array | None) -> jax.Array:
+        return otherwise(x, Filters(w, sums, right.dtype).whole() if by_columns else w)
+
+    return known_scales.on_one_cpu(form, general, left, w, sums)
+
+
+def quantized(quantize: Callable[[jax.Array], jax.Array], x: jax.Array) -> jax.Array:
+    """Return ``quantize(x)``, 8-bit integers of an array that is likely to be transposed next."""
+    if not is_static(*x.shape) or x.ndim < 3 or not x.size:
+        return quantize(x)
+    return known_scales.on_one_cpu(partial(known_scales.stored_integers, quantize), quantize, x)
 
 
 def matrix_multiply(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> jax.Array | None:
-    """Multiply matrices. ``b`` may have a scale for each column."""
+    """Multiply matrices; ``b`` may be packed, and have a scale for each column."""
     left, right = on_device(channels_first(a.integers)), right_matrix(b.integers)
     parts = (*a.quantization[:2], *b.quantization[:2], *out[:2])
-    if not (_known(*parts) and is_static(*left.shape, *right.shape)) or np.size(parts[0]) > 1 or np.ndim(parts[2]) > 1:
+    if not is_static(*left.shape, *right.shape) or np.size(parts[0]) > 1 or np.ndim(parts[2]) > 1:
         return None
-    reaches = (
-        max(map(_reach, _zeros(a.quantization, left.dtype))),
-        max(map(_reach, _zeros(b.quantization, right.dtype))),
-    )
-    greatest = left.shape[-1] * int(reaches[0]) * int(reaches[1])
-    multipliers = proved_multipliers(a.quantization.scale, b.quantization.scale, out.scale, greatest)
-    if multipliers is None:
+    settled = _settled(a, b, None, out, dtype, left.shape[-1])
+    if settled is None:
         return None
-    rounding = Rounding(multipliers, _integer(out), np.dtype(dtype))
+    _, rounding = settled
 
     def form(left: jax.Array, right: Any) -> jax.Array:
         sums = jaxdml.matrix_multiply_integer(left, parts[1], right, parts[3])
@@ -145,12 +167,6 @@ def _integer(quantization: Quantization) -> int:
 def _zero(quantization: Quantization, dtype: Any) -> int:
     """Return the zero point of integers that are stored as int8."""
     return _integer(quantization) - (128 if dtype == np.uint8 else 0)
-
-
-def _zeros(quantization: Quantization, dtype: Any) -> np.ndarray:
-    """Return the zero points of filters that are stored as int8."""
-    zero = np.asarray(0 if quantization.zero_point is None else quantization.zero_point)
-    return zero.astype(np.int32).reshape(-1) - (128 if dtype == np.uint8 else 0)
 
 
 def _reach(zero_point: int) -> int:

@@ -53,7 +53,7 @@ class Filters:
     """Filters ``[O, I, *spatial]`` of convolutions, stored as these read them. A pytree, one of a model's parameters.
 
     Attributes:
-      array: ``[*spatial, I, O]``; of uint8 filters as int8, 128 less.
+      array: ``[*spatial, I, O]``, or ``[O, I]`` if there are no spatial dimensions; of uint8 filters as int8, 128 less.
       sums: of 8-bit filters the sums of the elements of ``array``, int32 ``[O]``; None for floats.
       dtype: of the filters. Static.
     """
@@ -66,7 +66,7 @@ class Filters:
     def shape(self) -> tuple[int, ...]:
         """The shape in ONNX's order."""
         *spatial, depth, features = self.array.shape
-        return (features, depth, *spatial)
+        return (features, depth, *spatial) if spatial else self.array.shape
 
     @property
     def ndim(self) -> int:
@@ -75,7 +75,8 @@ class Filters:
 
     def whole(self) -> jax.Array:
         """Return the filters in ONNX's order."""
-        array = jnp.transpose(self.array, (self.ndim - 1, self.ndim - 2, *range(self.ndim - 2)))
+        order = (self.ndim - 1, self.ndim - 2, *range(self.ndim - 2)) if self.ndim > 2 else (0, 1)
+        array = jnp.transpose(self.array, order)
         return array if array.dtype == self.dtype else with_flipped_sign(array, self.dtype)
 
 
@@ -89,11 +90,11 @@ export.register_pytree_node_serialization(
 
 def packed_filters(array: np.ndarray) -> Filters:
     """Store filters ``[O, I, *spatial]`` as convolutions read them."""
-    stored = np.ascontiguousarray(np.transpose(array, (*range(2, array.ndim), 1, 0)))
+    stored = np.ascontiguousarray(np.transpose(array, (*range(2, array.ndim), 1, 0))) if array.ndim > 2 else array
     if array.dtype.itemsize > 1:
         return Filters(jnp.asarray(stored), None, array.dtype)
     integers = (stored ^ 0x80).view(np.int8) if array.dtype == np.uint8 else stored
-    sums = integers.sum(tuple(range(array.ndim - 1)), dtype=np.int32)
+    sums = integers.sum(tuple(range(array.ndim - 1)) if array.ndim > 2 else 1, dtype=np.int32)
     return Filters(jnp.asarray(integers), jnp.asarray(sums), array.dtype)
 
 

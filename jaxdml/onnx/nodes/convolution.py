@@ -4,13 +4,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml.onnx._values import ChannelsLast, channels_first, channels_last, on_device
+from jaxdml.onnx._values import ChannelsLast, Filters, channels_first, channels_last, on_device
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
-from jaxdml.onnx.nodes._windows import windows
+from jaxdml.onnx.nodes._windows import Windows, windows
 from jaxdml.onnx.nodes.resizing_grid import interpolated
 
 _SPATIAL = "0123456789"
@@ -30,27 +31,61 @@ def conv(
     strides: Sequence[int] = (),
 ) -> ChannelsLast:
     """Convolve."""
-    x, w = channels_last(X), on_device(channels_first(W))
+    x = channels_last(X)
+    # Filters of a model are stored with their spatial dimensions first.
+    stored = isinstance(W, Filters)
+    w = W.array if stored else on_device(channels_first(W))
     where = windows(
         x.shape[1:-1],
-        kernel_of(call, w.shape, kernel_shape),
+        kernel_of(call, W.shape, kernel_shape),
         strides=strides,
         dilations=dilations,
         pads=pads,
         auto_pad=auto_pad,
     )
     spatial = _SPATIAL[: len(where.sizes)]
-    result = lax.conv_general_dilated(
-        x,
-        w,
-        where.strides,
-        where.padding,
-        rhs_dilation=where.dilations,
-        dimension_numbers=(f"N{spatial}C", f"OI{spatial}", f"N{spatial}C"),
-        feature_group_count=group,
-        precision=lax.Precision.HIGHEST,
-    )
+
+    def at_once(x: jax.Array, w: jax.Array) -> jax.Array:
+        return lax.conv_general_dilated(
+            x,
+            w,
+            where.strides,
+            where.padding,
+            rhs_dilation=where.dilations,
+            dimension_numbers=(f"N{spatial}C", f"{spatial}IO" if stored else f"OI{spatial}", f"N{spatial}C"),
+            feature_group_count=group,
+            precision=lax.Precision.HIGHEST,
+        )
+
+    by_channel = group == W.shape[0] == x.shape[-1] > 1 and math.prod(where.sizes) <= _FEW_TAPS
+    if not (by_channel and x.dtype == w.dtype == np.float32):
+        return ChannelsLast(_with_bias(at_once(x, w), B))
+
+    def by_slices(x: jax.Array, w: jax.Array) -> jax.Array:
+        taps = w if stored else jnp.moveaxis(w, 0, -1)
+        return sum_of_slices(x, taps.reshape(-1, w.shape[-1] if stored else w.shape[0]), where)
+
+    result = lax.platform_dependent(x, w, cpu=by_slices, default=at_once)
     return ChannelsLast(_with_bias(result, B))
+
+
+_FEW_TAPS = 64
+"""A CPU convolves each channel by so many slices of an image or fewer."""
+
+
+def sum_of_slices(x: jax.Array, taps: jax.Array, where: Windows) -> jax.Array:
+    """Convolve each channel by a filter of its own: add slices times one number for each channel."""
+    edges = [(0, 0, 0), *((start, end, 0) for start, end in where.padding), (0, 0, 0)]
+    padded = lax.pad(x, np.float32(0), edges)
+    each = tuple(zip(where.dilations, where.strides, where.counts, strict=True))
+    total: Any = np.float32(0)
+    for place, tap in zip(np.ndindex(*where.sizes), taps, strict=True):
+        at = [(0, x.shape[0], 1)]
+        for first, (dilation, stride, count) in zip(place, each, strict=True):
+            at.append((first * dilation, first * dilation + (count - 1) * stride + 1, stride))
+        at.append((0, x.shape[-1], 1))
+        total += lax.slice(padded, *zip(*at, strict=True)) * tap
+    return total
 
 
 def kernel_of(call: Call, w: Sequence[int], kernel_shape: Sequence[int]) -> tuple[int, ...]:

@@ -25,7 +25,9 @@ def _gemm(
     transA: int = 0,
     transB: int = 0,
 ) -> Any:
-    product = jnp.matmul(a.T if transA else a, b.T if transB else b, precision=HIGHEST)
+    # With a batch dimension XLA's CPU backend does not copy a matrix to transpose it.
+    contracted = (1 if transA else 2,), (2 if transB else 1,)
+    product = lax.dot_general(a[None], b[None], (contracted, ((0,), (0,))), precision=HIGHEST)[0]
     result = _times(product, alpha)
     return result if c is None or beta == 0 else result + _times(c, beta)
 

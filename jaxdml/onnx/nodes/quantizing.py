@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxdml
-from jaxdml.onnx import _integers
+from jaxdml.onnx import _integers, _known_scales
 from jaxdml.onnx._graph import Node
 from jaxdml.onnx._values import (
     ChannelsLast,
@@ -105,14 +105,20 @@ def quantize_linear(
             return result
     x = computed(x)
     data, wrap = stored(x)
-    result = jaxdml.quantize_linear(
-        data,
-        out.scale,
-        out.zero_point,
-        axis=stored_axis(x, out.axis),
-        block_size=block_size or None,
-        output_dtype=dtype,
-    )
+
+    def quantize(data: Any) -> Any:
+        return jaxdml.quantize_linear(
+            data,
+            out.scale,
+            out.zero_point,
+            axis=stored_axis(x, out.axis),
+            block_size=block_size or None,
+            output_dtype=dtype,
+        )
+
+    known = all(isinstance(part, np.ndarray | None) for part in (out.scale, out.zero_point))
+    apart = known and narrow is None and not isinstance(x, ChannelsLast) and str(dtype) in _integers.EIGHT_BITS
+    result = _known_scales.quantized(quantize, data) if apart else quantize(data)
     if narrow is None:
         return wrap(result)
     limits = jnp.iinfo(wanted)
@@ -146,7 +152,8 @@ def dynamic_quantize_linear(call: Call, x: Any) -> tuple[Any, ...]:
     """Quantize with a range that covers the values."""
     data, wrap = stored(computed(x))
     result = jaxdml.dynamic_quantize_linear(data)
-    return wrap(result.output), result.scale, result.zero_point
+    # Stored, or every element of a window would be quantized again where a convolution reads it.
+    return wrap(_known_scales.quantized(lambda x: x, result.output)), result.scale, result.zero_point
 
 
 def _matrices(a: Any, b: Any) -> tuple[Any, Any, tuple[int, ...] | None]:
@@ -155,7 +162,11 @@ def _matrices(a: Any, b: Any) -> tuple[Any, Any, tuple[int, ...] | None]:
     if min(left.ndim, right.ndim) > 1:
         return left, right, None
     shape = jax.eval_shape(jnp.matmul, *(jax.ShapeDtypeStruct(x.shape, np.int8) for x in (left, right))).shape  # type: ignore[no-untyped-call]
-    return left.reshape(1, -1) if left.ndim < 2 else left, right if right.ndim > 1 else right.reshape(-1, 1), shape
+    return (
+        left.reshape(1, -1) if left.ndim < 2 else left,
+        right.reshape(-1, 1) if isinstance(right, jax.Array) and right.ndim < 2 else right,
+        shape,
+    )
 
 
 def matrix_multiply_integer(call: Call, a: Any, b: Any, a_zero_point: Any = None, b_zero_point: Any = None) -> Any:
