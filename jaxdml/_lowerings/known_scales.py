@@ -12,10 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml._algorithms.bits import with_flipped_sign
 from jaxdml._algorithms.quantized.native_convolution import native_sums
 from jaxdml._algorithms.quantized.patch_product import patch_sums
-from jaxdml._algorithms.quantized.proved_rounding import round_products
+from jaxdml._algorithms.quantized.proved_rounding import round_products, round_sums, shifted_by_128
 from jaxdml._algorithms.quantized.windows import Windows, padded, shifted_slices, sums_of_groups
 from jaxdml._lowerings._partitioning import by_partitioning
 from jaxdml._lowerings._platform import Kernel, run
@@ -29,11 +28,15 @@ MIN_NATIVE_CHANNELS, MIN_NATIVE_FEATURES = 16, 17
 """XLA's own convolution is faster than a product of patches from so many channels and output channels on."""
 
 
+_MULTIPLE = 4
+"""A product of int8 is slow where the number of terms is no multiple of this."""
+
+
 class Rounding(NamedTuple):
     """How to round int32 sums: NumPy arrays and numbers, known while tracing."""
 
     multipliers: np.ndarray
-    """float64 ``[1]`` or ``[O]``, proved."""
+    """float32 ``[2, 1]`` or ``[2, O]``, proved."""
 
     zero_point: int
     dtype: Any
@@ -61,9 +64,49 @@ def on_one_cpu(form: Form, otherwise: Form, *operands: Any) -> Any:
     )
 
 
-def as_int8(x: jax.Array) -> jax.Array:
-    """Return int8 as it is, and uint8 as int8 that is 128 less."""
-    return x if x.dtype == jnp.int8 else with_flipped_sign(x, jnp.int8)
+def apart(form: Form, *operands: jax.Array) -> jax.Array:
+    """Call a form that returns int8, so that XLA neither merges it with what comes before nor with what comes after.
+
+    A branch keeps XLA from that, as no barrier does on a CPU. It is always taken.
+    """
+    least = min(operands, key=lambda x: x.dtype.itemsize)
+    shape = jax.eval_shape(form, *operands).shape
+    taken = least.reshape(-1)[0].astype(jnp.int32) > -(2**31)
+    result: jax.Array = lax.cond(taken, form, lambda *operands: jnp.zeros(shape, jnp.int8), *operands)
+    return result
+
+
+def rounded(sums: jax.Array, rounding: Rounding) -> jax.Array:
+    """Round int32 sums."""
+    return shifted_by_128(round_products(sums, *rounding), rounding.dtype)
+
+
+def add(
+    factors: np.ndarray, zeros: tuple[int, int], zero_point: int, dtype: Any, a: jax.Array, b: jax.Array
+) -> jax.Array:
+    """Add ``a`` less its zero point times a factor and ``b`` alike, and round."""
+
+    def form(a: jax.Array, b: jax.Array) -> jax.Array:
+        return round_sums(*_differences(zeros, a, b), factors, zero_point, dtype)
+
+    # A sum is often read twice, by the next convolution and the next sum. If each computed it anew, and the sums
+    # before it, every sum of a model would take longer than the one before.
+    return shifted_by_128(apart(form, shifted_by_128(a, jnp.int8), shifted_by_128(b, jnp.int8)), dtype)
+
+
+def multiply(rounding: Rounding, zeros: tuple[int, int], a: jax.Array, b: jax.Array) -> jax.Array:
+    """Multiply ``a`` less its zero point by ``b`` alike, and round."""
+
+    def form(a: jax.Array, b: jax.Array) -> jax.Array:
+        p, q = _differences(zeros, a, b)
+        return round_products(p * q, *rounding)
+
+    return shifted_by_128(apart(form, shifted_by_128(a, jnp.int8), shifted_by_128(b, jnp.int8)), rounding.dtype)
+
+
+def _differences(zeros: tuple[int, int], a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return int8 arrays less their zero points, as int32."""
+    return a.astype(jnp.int32) - np.int32(zeros[0]), b.astype(jnp.int32) - np.int32(zeros[1])
 
 
 def convolve(
@@ -84,18 +127,20 @@ def convolve(
         offset += stored.bias
     if zw is not None:
         offset += stored.x_zero_point * math.prod(w.shape[:-1]) * zw
-    total = partial(_by_channel if w.shape[-2] == 1 and windows.groups > 1 else _by_product, windows, zw)
+    by_channel = w.shape[-2] == 1 and windows.groups > 1
+    total = partial(_by_channel if by_channel else _by_product, windows, zw)
 
     def of_part(x: jax.Array) -> jax.Array:
-        read = padded(as_int8(x), np.asarray(stored.x_zero_point), windows)
+        read = padded(shifted_by_128(x, jnp.int8), np.asarray(stored.x_zero_point), windows)
         return round_products(total(read, w) + offset, *rounding)
 
     counts, features = windows.counts(x.shape), w.shape[-1]
     size = _images_per_part(x.shape[0], math.prod(counts) * features)
     if size == x.shape[0]:
-        return of_part(x)
-    results: jax.Array = lax.map(of_part, x.reshape(x.shape[0] // size, size, *x.shape[1:]))
-    return results.reshape(x.shape[0], *counts, features)
+        results = of_part(x)
+    else:
+        results = lax.map(of_part, x.reshape(x.shape[0] // size, size, *x.shape[1:]))
+    return shifted_by_128(results.reshape(x.shape[0], *counts, features), rounding.dtype)
 
 
 def _images_per_part(images: int, outputs: int) -> int:
@@ -112,12 +157,37 @@ def _by_product(windows: Windows, zw: np.ndarray | None, x: jax.Array, w: jax.Ar
         columns = w.reshape(windows.taps * depth, windows.groups, features // windows.groups)
         return patch_sums(x, jnp.swapaxes(columns, 0, 1), windows)
 
-    native = len(windows.sizes) == 2 and windows.groups == 1 and windows.taps > 1
-    if native and depth >= MIN_NATIVE_CHANNELS and features >= MIN_NATIVE_FEATURES:
+    is_image = len(windows.sizes) == 2 and windows.groups == 1
+    if is_image and windows.taps > 1 and depth >= MIN_NATIVE_CHANNELS and features >= MIN_NATIVE_FEATURES:
         total = native_sums(x, w, windows, jnp.int32, by_patches)
+    elif is_image and windows.taps > 1 and windows.dilations == (1, 1):
+        total = _by_rows(windows, x, w)
     else:
         total = by_patches(x, w)
     return total if zw is None else total - sums_of_groups(x, windows, features) * zw
+
+
+def _by_rows(windows: Windows, x: jax.Array, w: jax.Array) -> jax.Array:
+    """Return the sums of products of padded int8 ``x`` of few channels: of patches that are gathered row by row.
+
+    So many neighbours are copied together that a window is read in few steps. What is read beyond a window is
+    multiplied by 0.
+    """
+    (height, width), (down, right) = windows.sizes, windows.strides
+    rows, columns = windows._replace(start_padding=(0, 0), end_padding=(0, 0)).counts(x.shape)
+    channels, features = w.shape[-2:]
+    steps = -(-width // right)
+    beyond = (columns - 1 + steps) * right - x.shape[2]
+    x = lax.pad(x, np.int8(0), [(0, 0, 0), (0, 0, 0), (0, beyond, 0), (0, 0, 0)])
+    x = x.reshape(*x.shape[:2], columns - 1 + steps, right * channels)
+    missing = -steps * right * channels % _MULTIPLE
+    filling = [jnp.zeros((*x.shape[:2], columns, missing), jnp.int8)] if missing else []
+    x = lax.concatenate([x[:, :, step : step + columns] for step in range(steps)] + filling, 3)
+    x = lax.concatenate([x[:, row : row + (rows - 1) * down + 1 : down] for row in range(height)], 3)
+    w = lax.pad(w, np.int8(0), [(0, 0, 0), (0, steps * right - width, 0), (0, 0, 0), (0, 0, 0)])
+    w = lax.pad(w.reshape(height, -1, features), np.int8(0), [(0, 0, 0), (0, missing, 0), (0, 0, 0)])
+    ones = (1, 1)
+    return patch_sums(x, w.reshape(1, -1, features), windows._replace(sizes=ones, strides=ones))
 
 
 def _by_channel(windows: Windows, zw: np.ndarray | None, x: jax.Array, w: jax.Array) -> jax.Array:

@@ -4,7 +4,6 @@ This needs the package onnx: ``pip install "jaxdml[onnx]"``.
 """
 
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import onnx
@@ -13,7 +12,8 @@ from jaxdml._base import errors
 from jaxdml.onnx import _files, nodes
 from jaxdml.onnx._errors import UnsupportedModelError, listed, unsupported
 from jaxdml.onnx._graph import Graph
-from jaxdml.onnx._model import NUMERICS, Model, filters, parameter, parameters
+from jaxdml.onnx._model import NUMERICS, Model
+from jaxdml.onnx._parameters import parameters
 
 __all__ = ["Model", "UnsupportedModelError", "load"]
 
@@ -57,10 +57,8 @@ def load(model: Any, *, numerics: str = "exact") -> Model:
     # Of a large model there are never more than two copies: the file's, the arrays', the device's.
     del proto
     _refuse_unsupported(graph)
-    constants = dict(graph.constants)
-    weights, packed = sorted(parameters(graph)), filters(graph)
-    graph = replace(graph, constants=constants)
-    return Model(graph, {name: parameter(constants.pop(name), name in packed) for name in weights}, numerics)
+    graph, weights = parameters(graph, exact=numerics == "exact")
+    return Model(graph, weights, numerics)
 
 
 def _defined_by_others(graph: Graph) -> list[tuple[str, str]]:

@@ -6,19 +6,14 @@ function returns None where something is not known, or where there is no proof.
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 import jaxdml
-from jaxdml._algorithms.quantized.proved_rounding import (
-    proved_addends,
-    proved_multipliers,
-    round_products,
-    round_sums,
-)
+from jaxdml._algorithms.quantized.proved_rounding import proved_addends, proved_multipliers
 from jaxdml._algorithms.quantized.windows import Windows
 from jaxdml._base.shapes import is_static
 from jaxdml._lowerings import known_scales
@@ -31,6 +26,7 @@ from jaxdml.onnx._values import (
     channels_first,
     channels_last,
     on_device,
+    right_matrix,
 )
 
 _PADDING = "start_padding", "end_padding"
@@ -85,42 +81,51 @@ def gemm(a: Dequantized, b: Dequantized, bias: Any, out: Quantization, dtype: An
     return None if result is None else result[:, 0]
 
 
+def matrix_multiply(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> jax.Array | None:
+    """Multiply matrices. ``b`` may have a scale for each column."""
+    left, right = on_device(channels_first(a.integers)), right_matrix(b.integers)
+    parts = (*a.quantization[:2], *b.quantization[:2], *out[:2])
+    if not (_known(*parts) and is_static(*left.shape, *right.shape)) or np.size(parts[0]) > 1 or np.ndim(parts[2]) > 1:
+        return None
+    reaches = (
+        max(map(_reach, _zeros(a.quantization, left.dtype))),
+        max(map(_reach, _zeros(b.quantization, right.dtype))),
+    )
+    greatest = left.shape[-1] * int(reaches[0]) * int(reaches[1])
+    multipliers = proved_multipliers(a.quantization.scale, b.quantization.scale, out.scale, greatest)
+    if multipliers is None:
+        return None
+    rounding = Rounding(multipliers, _integer(out), np.dtype(dtype))
+
+    def form(left: jax.Array, right: Any) -> jax.Array:
+        sums = jaxdml.matrix_multiply_integer(left, parts[1], right, parts[3])
+        return known_scales.rounded(sums, rounding)
+
+    def otherwise(left: jax.Array, right: Any) -> jax.Array:
+        operands = (left, *parts[:2], right, *parts[2:4], *parts[4:])
+        return jaxdml.quantized_linear_matrix_multiply(*operands, output_dtype=dtype)
+
+    return known_scales.on_one_cpu(form, otherwise, left, right)
+
+
 def add(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> Callable[..., jax.Array] | None:
     """Return what adds two arrays of integers that broadcast, or None."""
     if not _known(*a.quantization[:2], *b.quantization[:2], *out[:2]):
         return None
-    zeros = [_integer(x.quantization) for x in (a, b)]
-    p, q = (_all(x.integers.dtype) - zero for x, zero in zip((a, b), zeros, strict=True))
-    factors = proved_addends(a.quantization.scale, b.quantization.scale, out.scale, p, q)
-    if factors is None:
-        return None
-
-    def form(*operands: jax.Array) -> jax.Array:
-        first, second = (x.astype(jnp.int32) - np.int32(zero) for x, zero in zip(operands, zeros, strict=True))
-        return round_sums(first, second, factors, _integer(out), dtype)
-
-    return form
+    zeros = _zero(a.quantization, a.integers.dtype), _zero(b.quantization, b.integers.dtype)
+    each = np.arange(-128, 128.0)
+    factors = proved_addends(a.quantization.scale, b.quantization.scale, out.scale, each - zeros[0], each - zeros[1])
+    return None if factors is None else partial(known_scales.add, factors, zeros, _integer(out), np.dtype(dtype))
 
 
 def multiply(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> Callable[..., jax.Array] | None:
     """Return what multiplies two arrays of integers that broadcast, or None."""
     if not _known(*a.quantization[:2], *b.quantization[:2], *out[:2]):
         return None
-    zeros = [_integer(x.quantization) for x in (a, b)]
+    zeros = _zero(a.quantization, a.integers.dtype), _zero(b.quantization, b.integers.dtype)
     multipliers = proved_multipliers(a.quantization.scale, b.quantization.scale, out.scale, 255 * 255)
-    if multipliers is None:
-        return None
-
-    def form(*operands: jax.Array) -> jax.Array:
-        first, second = (x.astype(jnp.int32) - np.int32(zero) for x, zero in zip(operands, zeros, strict=True))
-        return round_products(first * second, multipliers, _integer(out), dtype)
-
-    return form
-
-
-def _all(dtype: Any) -> np.ndarray:
-    limits = np.iinfo(dtype)
-    return np.arange(limits.min, limits.max + 1.0)
+    rounding = multipliers is not None and Rounding(multipliers, _integer(out), np.dtype(dtype))
+    return partial(known_scales.multiply, rounding, zeros) if rounding else None
 
 
 def _placed(options: dict[str, Any]) -> dict[str, Any]:

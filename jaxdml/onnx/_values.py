@@ -290,7 +290,19 @@ def channels_first(value: Value) -> Value:
     value = computed(value)
     if isinstance(value, Filters):
         return value.whole()
+    if isinstance(value, jaxdml.PackedMatrix):
+        return _unpacked(value)
     return jnp.moveaxis(value.array, -1, 1) if isinstance(value, ChannelsLast) else value
+
+
+def right_matrix(value: Value) -> jax.Array | jaxdml.PackedMatrix:
+    """Return the right matrix of a product, packed if it is."""
+    return value if isinstance(value, jaxdml.PackedMatrix) else on_device(channels_first(value))
+
+
+def _unpacked(b: jaxdml.PackedMatrix) -> jax.Array:
+    matrix = jnp.swapaxes(b.matrix, -1, -2)
+    return matrix if matrix.dtype == b.dtype else with_flipped_sign(matrix, b.dtype)
 
 
 def channels_last(value: Value) -> jax.Array:

@@ -92,9 +92,8 @@ def test_caches_are_written_where_each_batch_says():
 def test_an_index_out_of_range_is_an_error_where_it_is_known_and_else_clipped():
     x, index = numbers(3), i64(5)
     model = load(one_node("Gather", x, index))
-    with pytest.raises(IndexError, match="out of bounds") as error:
+    with pytest.raises(ValueError, match="Gather .* out of bounds"):
         run_known(model, x, index)
-    assert "Gather" in error.value.__notes__[0]
     check([x[2:]], run_traced(model, x, index))
 
 

@@ -63,17 +63,6 @@ if not THOROUGH:  # Each compiles for seconds, and dynamic ones have no operator
     CASES = [case for case in CASES if case[:2] not in LEFT_OUT]
 
 
-def refused(name: str, form: str) -> bool:
-    """Whether onnxruntime, saving, wrote operators that the door does not have: fused ones, and channels last."""
-    if form in ("qoperator_saved", "qdq_channels_saved"):
-        return name not in ("bert", "gpt_2")
-    return form == "float_saved" or (form == "dynamic_s8_saved" and name in ("bert", "gpt_2"))
-
-
-not_yet = pytest.mark.xfail(raises=jaxdml.onnx.UnsupportedModelError, reason="operators that only onnxruntime writes")
-CASES = [pytest.param(*case, marks=not_yet if refused(*case[:2]) else ()) for case in CASES]
-
-
 @pytest.mark.parametrize(("name", "form", "opset"), CASES)
 def test_integers_are_those_of_the_interpreter(name, form, opset):
     ours, run, theirs = judged(name, form, opset)

@@ -1,19 +1,23 @@
 """Round accumulators with scales that are known beforehand, after a proof on the host that this is always right.
 
-``float64(acc) * m`` with ``m = float64(a_scale * b_scale / output_scale)`` never decreases as acc grows, and nor does
-its rounding. So every accumulator is rounded correctly if those on both sides of each half, an integer plus 1/2, are.
+``float64(acc) * m`` with m near ``a_scale * b_scale / output_scale`` never decreases as acc grows, and nor does its
+rounding. So every accumulator is rounded correctly if those on both sides of each half, an integer plus 1/2, are.
 Halves beyond 256 do not matter, since results saturate there. What rounds to negative numbers mirrors the rest, so 256
 halves are left for each multiplier.
 
 Write the scales as integers ma, mb, mo of 24 bits times powers of two. Then the half ``k + 1/2`` is reached at an
 accumulator of ``(2 * k + 1) * mo * 2**s / (ma * mb)``. The remainder of that division tells exactly how far the two
-accumulators next to it are from the half. ``m`` and the product have relative errors of 2**-53 each, so a product of up
-to 256 is wrong by less than ``2**-44``; a distance of ``MARGIN`` suffices. If the remainder is 0, the accumulator
-itself is a tie, and its product must be the half in float64 too.
+accumulators next to it are from the half. If the remainder is 0, the accumulator itself is a tie, and its product must
+be the half in float64 too.
 
-On a CPU a float64 product costs no more than to load the accumulator and to store the result. float32 would leave
-doubts with most scales: among the 512 accumulators next to halves some are nearer than its error. int32 words need two
-limbs, which are more operations. GPUs and TPUs may have slow float64, or one that is not IEEE 754's.
+On a CPU a float64 product costs no more than to load the accumulator and to store the result, with one condition: the
+loop must not load float64, since LLVM chooses the number of elements in a vector by the widest type that is loaded or
+stored. So ``m`` is the sum of two float32 numbers. It has a relative error of less than 2**-48, and the product one of
+2**-53. A product of up to 256 is thus wrong by less than ``2**-39``; a distance of ``MARGIN`` suffices.
+
+float32 alone would leave doubts with most scales: among the 512 accumulators next to halves some are nearer than its
+error. int32 words need two limbs, which are more operations. GPUs and TPUs may have slow float64, or one that is not
+IEEE 754's.
 """
 
 import math
@@ -25,7 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-MARGIN = 2.0**-42
+MARGIN = 2.0**-39
 """How far products of accumulators must be from a half for float64 to be on the same side."""
 
 _HALVES = np.arange(256) + 0.5
@@ -33,23 +37,34 @@ _HALVES = np.arange(256) + 0.5
 _TO_INTEGER = 1.5 * 2.0**52
 """Adding this to a float64 below 2**31 in magnitude rounds it, ties to even, and leaves it in the lower bits."""
 
+_LEAST, _GREATEST = 2.0**-80, 2.0**80
+"""Between these, both parts of a multiplier are normal numbers."""
+
 _DIGIT = 14
 """So many bits more than those of ``ma * mb`` fit int64."""
 
 
 def proved_multipliers(a_scale: Any, b_scale: Any, output_scale: Any, greatest: int) -> np.ndarray | None:
-    """Return ``a_scale * b_scale / output_scale`` in float64, or None if some accumulator might be rounded wrongly.
+    """Return ``a_scale * b_scale / output_scale``, or None if some accumulator might be rounded wrongly.
 
     Args:
       a_scale: float32, as the other scales; NumPy arrays that broadcast against each other.
       b_scale: that of b.
       output_scale: that of the result.
       greatest: no accumulator is greater than this in magnitude.
+
+    Returns:
+      float32 ``[2, n]``, whose sums in float64 are the n multipliers.
     """
     scales = [np.asarray(scale, np.float32).reshape(-1) for scale in (a_scale, b_scale, output_scale)]
     if greatest >= 2**31 or not all(np.isfinite(scale).all() and scale.all() for scale in scales):
         return None
-    multipliers: np.ndarray = scales[0].astype(np.float64) * scales[1] / scales[2]
+    quotients = scales[0].astype(np.float64) * scales[1] / scales[2]
+    if not ((np.abs(quotients) > _LEAST) & (np.abs(quotients) < _GREATEST)).all():
+        return None
+    high = quotients.astype(np.float32)
+    low = (quotients - high).astype(np.float32)
+    multipliers = high.astype(np.float64) + low
     size = np.abs(multipliers)[:, None]
     below = np.floor(_HALVES / size)
     # float64 itself tells of nearly all accumulators that they are far from a half.
@@ -57,7 +72,7 @@ def proved_multipliers(a_scale: Any, b_scale: Any, output_scale: Any, greatest: 
     settled = (distance > 2 * MARGIN) | ((greatest + 2.0) * size < _HALVES)
     left = np.flatnonzero(~settled.all(-1))
     each = [np.broadcast_to(scale, multipliers.shape)[left] for scale in scales]
-    return multipliers if _proved(*each, multipliers[left]) else None
+    return np.stack([high, low]) if _proved(*each, multipliers[left]) else None
 
 
 def _proved(a_scale: np.ndarray, b_scale: np.ndarray, output_scale: np.ndarray, multipliers: np.ndarray) -> bool:
@@ -118,11 +133,11 @@ def round_sums(p: jax.Array, q: jax.Array, factors: np.ndarray, zero_point: int,
       q: int32.
       factors: two float64.
       zero_point: of the result.
-      dtype: int8 or uint8.
+      dtype: int8 or uint8 that the result stands for; it is int8 as ``shifted_by_128`` makes it.
     """
     with jax.enable_x64(True):
         terms = (x.astype(jnp.float64) * factor for x, factor in zip((p, q), factors, strict=True))
-        return stored_as(sum(terms), zero_point, dtype)
+        return _rounded(sum(terms), zero_point, dtype)
 
 
 def round_products(total: jax.Array, multipliers: np.ndarray, zero_point: int, dtype: Any) -> jax.Array:
@@ -130,19 +145,33 @@ def round_products(total: jax.Array, multipliers: np.ndarray, zero_point: int, d
 
     Args:
       total: int32.
-      multipliers: float64 that broadcast against ``total``.
+      multipliers: float32 ``[2, n]``, whose sums broadcast against ``total``.
       zero_point: of the result.
-      dtype: int8 or uint8.
+      dtype: int8 or uint8 that the result stands for; it is int8 as ``shifted_by_128`` makes it.
     """
+    # Without the barrier XLA would add the two parts, and load float64.
+    parts = lax.optimization_barrier((jnp.asarray(multipliers[0]), jnp.asarray(multipliers[1])))  # type: ignore[no-untyped-call]
     with jax.enable_x64(True):
-        return stored_as(total.astype(jnp.float64) * multipliers, zero_point, dtype)
+        by = parts[0].astype(jnp.float64) + parts[1].astype(jnp.float64)
+        return _rounded(total.astype(jnp.float64) * by, zero_point, dtype)
 
 
-def stored_as(value: jax.Array, zero_point: int, dtype: Any) -> jax.Array:
-    """Round float64 numbers, ties to even, add the zero point and clamp; 64-bit types must be enabled."""
+def _rounded(value: Any, zero_point: int, dtype: Any) -> jax.Array:
     limits = np.iinfo(dtype)
     low, high = (np.float64(int(limit) - zero_point) for limit in (limits.min, limits.max))
     shifted = lax.clamp(low, value, high) + np.float64(_TO_INTEGER)
     # The zero point is added afterwards: it may be odd, and would turn the ties.
-    lowest = lax.bitcast_convert_type(shifted, jnp.int64).astype(dtype)
-    return lowest + np.asarray(zero_point, dtype) if zero_point else lowest
+    lowest = lax.bitcast_convert_type(shifted, jnp.int64).astype(jnp.int8)
+    return lowest + np.uint8(zero_point - (128 if dtype == np.uint8 else 0) & 255).view(np.int8)
+
+
+def shifted_by_128(x: jax.Array, dtype: Any) -> jax.Array:
+    """Turn int8 into uint8, each 128 more, or uint8 into int8, each 128 less; ``dtype`` is the new one.
+
+    XLA sees that two of these cancel, so it stores the int8 that one operator makes and another reads.
+    """
+    if x.dtype == dtype:
+        return x
+    if dtype == jnp.int8:
+        return lax.bitcast_convert_type(x + np.uint8(128), jnp.int8)
+    return lax.bitcast_convert_type(x, jnp.uint8) + np.uint8(128)

@@ -13,6 +13,9 @@ from jaxdml.onnx.nodes import pooling_regions
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
 from jaxdml.onnx.nodes._windows import Windows, windows
 
+_FEW_TAPS = 16
+"""Of so many elements a window is read by slices."""
+
 
 def _least(dtype: Any) -> np.ndarray:
     """Return the value that never wins."""
@@ -49,9 +52,10 @@ def _max_pool(
         return _max_with_indices(on_device(channels_first(X)), where, storage_order)
     x = channels_last(X)
     least = _least(x.dtype)
-    if set(where.dilations) <= {1}:
+    few = jnp.issubdtype(x.dtype, jnp.integer) and int(np.prod(where.sizes)) <= _FEW_TAPS
+    if set(where.dilations) <= {1} and not few:
         return ChannelsLast(_reduced(x, where, lax.max, least))
-    # A dilated reduce_window has no derivative.
+    # A dilated reduce_window has no derivative, and a CPU has no fast one of integers.
     result, *others = (value for _, value in _taps(x, 1, where, least))
     for value in others:
         result = jnp.maximum(result, value)

@@ -20,6 +20,7 @@ from jaxdml.onnx._values import (
     channels_last,
     computed,
     on_device,
+    right_matrix,
     stored,
     stored_axis,
 )
@@ -150,11 +151,13 @@ def dynamic_quantize_linear(call: Call, x: Any) -> tuple[Any, ...]:
 
 def _matrices(a: Any, b: Any) -> tuple[Any, Any, tuple[int, ...] | None]:
     """Return operands of a product as matrices, and the shape of the result, or None where it is that of these."""
-    left, right = (on_device(channels_first(x)) for x in (a, b))
+    left, right = on_device(channels_first(a)), right_matrix(b)
     if min(left.ndim, right.ndim) > 1:
         return left, right, None
-    shape = jax.eval_shape(jnp.matmul, left, right).shape
-    return left.reshape(1, -1) if left.ndim < 2 else left, right.reshape(-1, 1) if right.ndim < 2 else right, shape
+    shape = jax.eval_shape(jnp.matmul, *(jax.ShapeDtypeStruct(x.shape, np.int8) for x in (left, right))).shape
+    rows = left.reshape(1, -1) if left.ndim < 2 else left
+    # What is packed is no vector.
+    return rows, right.reshape(-1, 1) if isinstance(right, jax.Array) and right.ndim < 2 else right, shape
 
 
 def matrix_multiply_integer(call: Call, a: Any, b: Any, a_zero_point: Any = None, b_zero_point: Any = None) -> Any:
@@ -217,17 +220,12 @@ def quantized_linear_matrix_multiply(
 ) -> Any:
     """Multiply quantized matrices."""
     left, right, shape = _matrices(a, b)
-    scales = [_float32(channels_first(scale)) for scale in (a_scale, b_scale, y_scale)]
-    result = jaxdml.quantized_linear_matrix_multiply(
-        left,
-        scales[0],
-        channels_first(a_zero_point),
-        right,
-        scales[1],
-        channels_first(b_zero_point),
-        scales[2],
-        channels_first(y_zero_point),
+    first, second = (
+        Dequantized(x, Quantization(_float32(channels_first(scale)), channels_first(zero)), np.dtype(np.float32))
+        for x, scale, zero in ((left, a_scale, a_zero_point), (right, b_scale, b_zero_point))
     )
+    out = Quantization(_float32(channels_first(y_scale)), channels_first(y_zero_point))
+    result = _integers.matrix_multiply(first, second, out, out.zero_point.dtype)
     return result if shape is None else result.reshape(shape)
 
 
