@@ -5,7 +5,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,8 @@ WORDS = 32
 HIDDEN = 32
 HEADS = 4
 BLOCKS = 2 if THOROUGH else 1
-"""Of a transformer: each takes seconds to compile."""
-SIZES = {"mobilenet_v2": 32, "resnet": 32, "vgg": 16, "inception": 16}
+"""Of a transformer, and of each kind in a network for images: each takes seconds to compile."""
+SIZES = {"mobilenet_v2": 32, "resnet": 32, "one_block": 32, "vgg": 16, "inception": 16}
 """Height and width of the images that a model takes."""
 
 STATIC = {
@@ -150,7 +150,7 @@ class Net:
 
 def _mobilenet_v2(net: Net) -> onnx.ModelProto:
     x = net.conv(net.input("image", np.float32, 3, 32, 32), (3, 8), 3, "Clip", strides=[2, 2])
-    for taken, given, stride, weighted in ((8, 12, 2, False), (12, 12, 1, True), (12, 12, 1, False)):
+    for taken, given, stride, weighted in ((8, 12, 2, False), (12, 12, 1, True), (12, 12, 1, False))[: 1 + BLOCKS]:
         wide = 4 * taken
         y = net.conv(x, (taken, wide), 1, "Clip")
         y = net.conv(y, (wide, wide), 3, "Clip", group=wide, strides=[stride, stride])
@@ -163,16 +163,16 @@ def _mobilenet_v2(net: Net) -> onnx.ModelProto:
     return net.finished(**{net.dense(net("Flatten", net("GlobalAveragePool", x)), 32, 10): (10,)})
 
 
-def _resnet(net: Net) -> onnx.ModelProto:
+def _resnet(net: Net, blocks: int = 1 + BLOCKS) -> onnx.ModelProto:
     x = net.conv(net.input("image", np.float32, 3, 32, 32), (3, 8), 7, "Relu", strides=[2, 2])
     x = net("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
-    for taken, given, stride in ((8, 8, 1), (8, 16, 2), (16, 16, 1)):
+    for taken, given, stride in ((8, 8, 1), (8, 16, 2), (16, 16, 1))[:blocks]:
         y = net.conv(x, (taken, given), 3, "Relu", strides=[stride, stride])
         y = net.conv(y, (given, given), 3)
         if taken != given:
             x = net.conv(x, (taken, given), 1, strides=[stride, stride])
         x = net("Relu", net("Add", y, x))
-    return net.finished(**{net.dense(net("Flatten", net("GlobalAveragePool", x)), 16, 10): (10,)})
+    return net.finished(**{net.dense(net("Flatten", net("GlobalAveragePool", x)), given, 10): (10,)})
 
 
 def _vgg(net: Net) -> onnx.ModelProto:
@@ -274,6 +274,7 @@ BUILDERS: dict[str, Callable[[Net], onnx.ModelProto]] = {
     "gpt_2": _gpt_2,
 }
 NAMES = tuple(BUILDERS)
+BUILDERS["one_block"] = partial(_resnet, blocks=1)
 
 
 def inputs(name: str, batch: int = 2, seed: int = 0) -> dict[str, np.ndarray]:

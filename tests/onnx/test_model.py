@@ -153,6 +153,10 @@ def test_zero_points_may_be_left_out_between_what_is_required():
         assert parsed(f"{header} {{ y = com.microsoft.{kind}({inputs}) }}").inputs
         with pytest.raises(UnsupportedModelError, match="input 0 is left out"):
             parsed(f"{header} {{ y = com.microsoft.{kind}({inputs.replace('x', '', 1)}) }}")
+    with pytest.raises(UnsupportedModelError, match="attribute axis is missing"):
+        parsed(f"{header} {{ y = com.microsoft.QLinearConcat(s, z, x, s, z) }}")
+    with pytest.raises(UnsupportedModelError, match="attribute turns is not supported"):
+        parsed(f"{header} {{ y = com.microsoft.QLinearSigmoid <turns = 1> (x, s, z, s) }}")
     with pytest.raises(UnsupportedModelError, match="it has 3 inputs; 7 to 8 are expected"):
         parsed(f"{header} {{ y = com.microsoft.QLinearAdd(x, s, z) }}")
 

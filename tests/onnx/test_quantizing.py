@@ -114,6 +114,8 @@ def test_channels_are_last_within_and_first_to_the_world():
         groups.out(name)
     integers = groups.out(groups("ConvInteger", made, draw(rng, (2, 4, 3, 3), S8), zero))
     groups.out(groups("Transpose", integers, perm=[0, 2, 3, 1]))
+    scaled = groups("Mul", groups("Cast", integers, to=onnx.TensorProto.FLOAT), groups("Mul", scale, np.float32(0.1)))
+    groups.out(groups("Add", scaled, np.float32([1, 2]).reshape(1, 2, 1, 1)))
     groups.nearly()
 
 
