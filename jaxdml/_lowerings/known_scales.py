@@ -171,7 +171,7 @@ def convolve(
     by_channel = w.shape[-2] == 1 and windows.groups > 1
     total = partial(_by_channel if by_channel else _by_product, windows, zw)
 
-    read = padded(shifted_by_128(x, jnp.int8), np.asarray(meaning.x_zero_point), windows)
+    read = padded(shifted_by_128(x, jnp.int8), jnp.asarray(meaning.x_zero_point), windows)
     return shifted_by_128(round_products(total(read, w) + offset, *rounding), rounding.dtype)
 
 

@@ -351,7 +351,11 @@ def _with_powers_of_two(model: onnx.ModelProto) -> onnx.ModelProto:
             set_to(name, np.exp2(np.rint(np.log2(numpy_helper.to_array(tensors[name])))))
     for node in model.graph.node:
         made = [makers.get(name) for name in node.input]
-        if node.op_type in ("Conv", "Gemm") and len(made) == 3 and all(m and m.op_type == "DequantizeLinear" for m in made):
+        if (
+            node.op_type in ("Conv", "Gemm")
+            and len(made) == 3
+            and all(m and m.op_type == "DequantizeLinear" for m in made)
+        ):
             x, weight, bias = (m.input[1] for m in made)
             set_to(bias, numpy_helper.to_array(tensors[x]) * numpy_helper.to_array(tensors[weight]))
     return model

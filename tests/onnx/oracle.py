@@ -188,7 +188,9 @@ def _sum(sign: int, literal: Any, a: Any, b: Any) -> Real | None:
         return None
     (x, of_x), (y, of_y) = a.stored, b.stored
     rank = max(x.ndim, y.ndim)
-    return of_terms([(_to_rank(x, rank), _to_rank(of_x, rank)), (_to_rank(sign * y, rank), _to_rank(of_y, rank))], literal)
+    return of_terms(
+        [(_to_rank(x, rank), _to_rank(of_x, rank)), (_to_rank(sign * y, rank), _to_rank(of_y, rank))], literal
+    )
 
 
 def _to_rank(array: Array, rank: int) -> Array:

@@ -198,7 +198,9 @@ def split(x, given=None, *, axis=0, split=None, num_outputs=None, outputs):
 def slice_(x, starts, ends, axes=None, steps=None):
     parts = [slice(None)] * x.ndim
     axes = range(len(starts)) if axes is None else axes
-    for axis, start, end, step in zip(axes, starts, ends, np.ones_like(starts) if steps is None else steps, strict=True):
+    for axis, start, end, step in zip(
+        axes, starts, ends, np.ones_like(starts) if steps is None else steps, strict=True
+    ):
         # Python's slices clamp in the same way; the end of a backward one may lie before the first element.
         end = None if step < 0 and end < -x.shape[axis] else int(end)
         parts[axis] = slice(int(start), end, int(step))

@@ -37,6 +37,9 @@ _HALVES = np.arange(256) + 0.5
 _TO_INTEGER = 1.5 * 2.0**52
 """Adding this to a float64 below 2**31 in magnitude rounds it, ties to even, and leaves it in the lower bits."""
 
+_STEP, _TO_STEP = 2.0**-40, np.float64(1.5 * 2.0**12)
+"""Adding the second one to a float64 of up to 2**11 in magnitude rounds it to a multiple of the first one."""
+
 _LEAST, _GREATEST = 2.0**-80, 2.0**80
 """Between these, both parts of a multiplier are normal numbers."""
 
@@ -71,8 +74,8 @@ def proved_multipliers(a_scale: Any, b_scale: Any, output_scale: Any, greatest: 
     distance = np.minimum(_HALVES - below * size, (below + 1) * size - _HALVES)
     settled = (distance > 2 * MARGIN) | ((greatest + 2.0) * size < _HALVES)
     left = np.flatnonzero(~settled.all(-1))
-    each = [np.broadcast_to(scale, multipliers.shape)[left] for scale in scales]
-    return np.stack([high, low]) if _proved(*each, multipliers[left]) else None
+    a, b, output = (np.broadcast_to(scale, multipliers.shape)[left] for scale in scales)
+    return np.stack([high, low]) if _proved(a, b, output, multipliers[left]) else None
 
 
 def _proved(a_scale: np.ndarray, b_scale: np.ndarray, output_scale: np.ndarray, multipliers: np.ndarray) -> bool:
@@ -101,13 +104,15 @@ def _parts(scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def proved_addends(a_scale: Any, b_scale: Any, output_scale: Any, p: np.ndarray, q: np.ndarray) -> np.ndarray | None:
     """Return the scales of a and of b over the output's in float64, or None if some sum might be rounded wrongly.
 
-    Either all sums ``p * A + q * B`` are exact in float64, or all are further from a half than their error.
+    Each sum ``p * A + q * B`` must be a half, or further from one than its error in float64 and ``_STEP``, to whose
+    multiples ``round_sums`` rounds first. So what should be a half becomes one, also if a device contracts a product
+    and the sum.
 
     Args:
       a_scale: float32, one value, as the other scales.
       b_scale: that of b.
       output_scale: that of the result.
-      p: all differences of an integer and its zero point, at most 255 in magnitude.
+      p: int64, all differences of an integer and its zero point, at most 255 in magnitude.
       q: those of b.
     """
     scales = [float(np.asarray(scale).reshape(())) for scale in (a_scale, b_scale, output_scale)]
@@ -115,14 +120,17 @@ def proved_addends(a_scale: Any, b_scale: Any, output_scale: Any, p: np.ndarray,
         return None
     factors = np.asarray(scales[:2]) / scales[2]
     greatest = 255.0 * np.abs(factors).sum()
-    exact = [Fraction(scale) / Fraction(scales[2]) for scale in scales[:2]]
-    lowest = max(number.denominator for number in exact)
-    if exact == [Fraction(factor) for factor in factors.tolist()] and greatest * lowest < 2.0**53:
-        return factors
     total = p[:, None] * factors[0] + q * factors[1]
     distance = np.abs(total - np.floor(total) - 0.5)
-    far = (distance > greatest * 2.0**-50) | (np.abs(total) > 257)
-    return factors if greatest < 2.0**40 and far.all() else None
+    doubtful = np.argwhere((distance <= 4 * _STEP + greatest * 2.0**-50) & (np.abs(total) <= 257))
+    if not doubtful.size:
+        return factors
+    first, second = (Fraction(scale) / Fraction(scales[2]) for scale in scales[:2])
+    unit = math.lcm(first.denominator, second.denominator)
+    exact = p[doubtful[:, 0]].astype(object) * int(first * unit) + q[doubtful[:, 1]].astype(object) * int(second * unit)
+    are_halves = ((2 * exact - unit) % (2 * unit) == 0).all()
+    no_error = unit & (unit - 1) == 0 and unit <= 1 / _STEP and unit * greatest < 2**53
+    return factors if are_halves and (no_error or greatest * 2.0**-51 < _STEP / 2) else None
 
 
 def round_sums(p: jax.Array, q: jax.Array, factors: np.ndarray, zero_point: int, dtype: Any) -> jax.Array:
@@ -136,8 +144,11 @@ def round_sums(p: jax.Array, q: jax.Array, factors: np.ndarray, zero_point: int,
       dtype: int8 or uint8 that the result stands for; it is int8 as ``shifted_by_128`` makes it.
     """
     with jax.enable_x64(True):
-        terms = (x.astype(jnp.float64) * factor for x, factor in zip((p, q), factors, strict=True))
-        return _rounded(sum(terms), zero_point, dtype)
+        first, second = (x.astype(jnp.float64) * factor for x, factor in zip((p, q), factors, strict=True))
+        clamped = lax.clamp(np.float64(-1024), first + second, np.float64(1024))
+        # Without the barrier XLA would see that nothing is added, in real numbers.
+        stepped = lax.optimization_barrier(clamped + _TO_STEP)  # type: ignore[no-untyped-call]
+        return _rounded(stepped - _TO_STEP, zero_point, dtype)
 
 
 def round_products(total: jax.Array, multipliers: np.ndarray, zero_point: int, dtype: Any) -> jax.Array:

@@ -195,7 +195,7 @@ def multiply(call: Call, a: Any, b: Any, *, floats: Floats) -> Any:
 def _binary(call: Call, a: Any, b: Any, operator: str, run: Callable[..., Any], floats: Floats) -> Any:
     if not (_integers.is_simple(a) and _integers.is_simple(b)):
         return "its operands are not both dequantized with one scale"
-    shape = np.broadcast_shapes(shape_of(a), shape_of(b))
+    shape = jnp.broadcast_shapes(shape_of(a), shape_of(b))
     return _pending(call, shape, operator, lambda out, dtype: run(a, b, out, dtype), floats)
 
 
@@ -296,7 +296,7 @@ def matrix_multiply(call: Call, a: Any, b: Any, *, floats: Floats) -> Any:
         return "its operands are not both dequantized from 8 bits"
     if a.ndim < 2 or b.ndim < 2 or b.quantization.axis not in (None, b.ndim - 1):
         return "its second operand has scales along another axis than columns"
-    shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
+    shape = (*jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
 
     def to_floats() -> Any:
         call.note((call.node.name,), "matrix_multiply_integer_to_float")

@@ -216,16 +216,12 @@ def quantized_linear_matrix_multiply(
         np.float32(1) * channels_first(scale) if str(scale.dtype) != "float32" else channels_first(scale)
         for scale in (a_scale, b_scale, y_scale)
     ]
-    result = jaxdml.quantized_linear_matrix_multiply(
-        left,
-        scales[0],
-        channels_first(a_zero_point),
-        right,
-        scales[1],
-        channels_first(b_zero_point),
-        scales[2],
-        channels_first(y_zero_point),
+    zeros = [channels_first(zero) for zero in (a_zero_point, b_zero_point, y_zero_point)]
+    first, second = (
+        Dequantized(x, Quantization(scale, zero), np.float32)
+        for x, scale, zero in zip((left, right), scales[:2], zeros[:2], strict=True)
     )
+    result = _integers.matrix_multiply(first, second, Quantization(scales[2], zeros[2]), zeros[2].dtype)
     return result if shape is None else result.reshape(shape)
 
 
