@@ -121,8 +121,8 @@ def add(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> Callab
         return None
     zeros = _zero(a.quantization, a.integers.dtype), _zero(b.quantization, b.integers.dtype)
     each = np.arange(-128, 128)
-    factors = proved_addends(a.quantization.scale, b.quantization.scale, out.scale, each - zeros[0], each - zeros[1])
-    return None if factors is None else partial(known_scales.add, factors, zeros, _integer(out), np.dtype(dtype))
+    by = proved_addends(a.quantization.scale, b.quantization.scale, out.scale, each - zeros[0], each - zeros[1])
+    return None if by is None else partial(known_scales.add, by, zeros, _integer(out), np.dtype(dtype))
 
 
 def multiply(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> Callable[..., jax.Array] | None:

@@ -157,9 +157,9 @@ P, Q = ALL - 17, ALL + 128
 @as_shipped
 def test_all_sums_of_two_are_right(a, b, output):
     a, b, output = map(np.float32, (a, b, output))
-    factors = proved_addends(a, b, output, P, Q)
+    by = proved_addends(a, b, output, P, Q)
     got = shifted_by_128(
-        jax.jit(lambda p, q: round_sums(p[:, None], q[None], factors, 5, np.uint8))(np.int32(P), np.int32(Q)), np.uint8
+        jax.jit(lambda p, q: round_sums(p[:, None], q[None], by, 5, np.uint8))(np.int32(P), np.int32(Q)), np.uint8
     )
     first, second = (Fraction(float(x)) / Fraction(float(output)) for x in (a, b))
     unit = math.lcm(first.denominator, second.denominator)
@@ -222,6 +222,7 @@ def convolved(x, w, strides, dilations, pads, groups):
 CONVOLUTIONS = {
     "1x1": ((2, 5, 4, 4), (9, 5, 1, 1), 1, (1, 1), (1, 1), (0, 0, 0, 0)),
     "native": ((1, 16, 5, 5), (17, 16, 3, 3), 1, (2, 1), (1, 1), (1, 0, 1, 2)),
+    "few features": ((1, 16, 5, 5), (4, 16, 3, 3), 1, (1, 1), (1, 1), (0, 0, 0, 0)),
     "rows": ((1, 3, 9, 8), (4, 3, 3, 3), 1, (2, 2), (1, 1), (1, 1, 0, 1)),
     "rows, native": ((1, 3, 9, 9), (18, 3, 3, 7), 1, (1, 2), (1, 1), (0, 3, 1, 3)),
     "rows without filling": ((1, 2, 4, 6), (8, 2, 2, 2), 1, (1, 1), (1, 1), (0, 0, 0, 0)),

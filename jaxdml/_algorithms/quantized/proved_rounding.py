@@ -22,7 +22,7 @@ IEEE 754's.
 
 import math
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -101,7 +101,16 @@ def _parts(scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return (mantissa * 2.0**24).astype(np.int64), exponent.astype(np.int64) - 24
 
 
-def proved_addends(a_scale: Any, b_scale: Any, output_scale: Any, p: np.ndarray, q: np.ndarray) -> np.ndarray | None:
+class Addends(NamedTuple):
+    """Two numbers that integers are multiplied by before they are added; ``proved_addends`` makes it."""
+
+    factors: tuple[float, float]
+
+    with_halves: bool
+    """Whether some sums are halves."""
+
+
+def proved_addends(a_scale: Any, b_scale: Any, output_scale: Any, p: np.ndarray, q: np.ndarray) -> Addends | None:
     """Return the scales of a and of b over the output's in float64, or None if some sum might be rounded wrongly.
 
     Each sum ``p * A + q * B`` must be a half, or further from one than its error in float64 and ``_STEP``, to whose
@@ -123,32 +132,32 @@ def proved_addends(a_scale: Any, b_scale: Any, output_scale: Any, p: np.ndarray,
     total = p[:, None] * factors[0] + q * factors[1]
     distance = np.abs(total - np.floor(total) - 0.5)
     doubtful = np.argwhere((distance <= 4 * _STEP + greatest * 2.0**-50) & (np.abs(total) <= 257))
-    if not doubtful.size:
-        return factors
+    addends = Addends((float(factors[0]), float(factors[1])), bool(doubtful.size))
+    if not addends.with_halves:
+        return addends
     first, second = (Fraction(scale) / Fraction(scales[2]) for scale in scales[:2])
     unit = math.lcm(first.denominator, second.denominator)
     exact = p[doubtful[:, 0]].astype(object) * int(first * unit) + q[doubtful[:, 1]].astype(object) * int(second * unit)
     are_halves = ((2 * exact - unit) % (2 * unit) == 0).all()
     no_error = unit & (unit - 1) == 0 and unit <= 1 / _STEP and unit * greatest < 2**53
-    return factors if are_halves and (no_error or greatest * 2.0**-51 < _STEP / 2) else None
+    return addends if are_halves and (no_error or greatest * 2.0**-51 < _STEP / 2) else None
 
 
-def round_sums(p: jax.Array, q: jax.Array, factors: np.ndarray, zero_point: int, dtype: Any) -> jax.Array:
-    """Return ``clamp(round(p * factors[0] + q * factors[1]) + zero_point)`` on a CPU, with factors that are proved.
+def round_sums(p: jax.Array, q: jax.Array, by: Addends, zero_point: int, dtype: Any) -> jax.Array:
+    """Return ``clamp(round(p * by.factors[0] + q * by.factors[1]) + zero_point)`` on a CPU, with what is proved.
 
     Args:
       p: int32 of at most 255 in magnitude; ``q`` alike. They broadcast.
       q: int32.
-      factors: two float64.
+      by: what ``proved_addends`` returns.
       zero_point: of the result.
       dtype: int8 or uint8 that the result stands for; it is int8 as ``shifted_by_128`` makes it.
     """
     with jax.enable_x64(True):
-        first, second = (x.astype(jnp.float64) * factor for x, factor in zip((p, q), factors, strict=True))
-        clamped = lax.clamp(np.float64(-1024), first + second, np.float64(1024))
-        # Without the barrier XLA would see that nothing is added, in real numbers.
-        stepped = lax.optimization_barrier(clamped + _TO_STEP)  # type: ignore[no-untyped-call]
-        return _rounded(stepped - _TO_STEP, zero_point, dtype)
+        first, second = (
+            x.astype(jnp.float64) * np.float64(factor) for x, factor in zip((p, q), by.factors, strict=True)
+        )
+        return _rounded(first + second, zero_point, dtype, by.with_halves)
 
 
 def round_products(total: jax.Array, multipliers: np.ndarray, zero_point: int, dtype: Any) -> jax.Array:
@@ -167,10 +176,14 @@ def round_products(total: jax.Array, multipliers: np.ndarray, zero_point: int, d
         return _rounded(total.astype(jnp.float64) * by, zero_point, dtype)
 
 
-def _rounded(value: Any, zero_point: int, dtype: Any) -> jax.Array:
+def _rounded(value: jax.Array, zero_point: int, dtype: Any, by_steps: bool = False) -> jax.Array:
     limits = np.iinfo(dtype)
     low, high = (np.float64(int(limit) - zero_point) for limit in (limits.min, limits.max))
-    shifted = lax.clamp(low, value, high) + np.float64(_TO_INTEGER)
+    value = lax.clamp(low, value, high)
+    if by_steps:
+        # Without the barrier XLA would see that nothing is added, in real numbers.
+        value = lax.optimization_barrier(value + _TO_STEP) - _TO_STEP  # type: ignore[no-untyped-call]
+    shifted = value + np.float64(_TO_INTEGER)
     # The zero point is added afterwards: it may be odd, and would turn the ties.
     lowest = lax.bitcast_convert_type(shifted, jnp.int64).astype(jnp.int8)
     return lowest + np.uint8(zero_point - (128 if dtype == np.uint8 else 0) & 255).view(np.int8)
