@@ -70,7 +70,7 @@ def stored(x: jax.Array) -> jax.Array:
     No barrier keeps XLA from that; a branch does. It is always taken.
     """
     taken = x.reshape(-1)[0].astype(jnp.int32) > -(2**31)
-    result: jax.Array = lax.cond(taken, lambda x: x, jnp.zeros_like, x)
+    result: jax.Array = lax.cond(taken, lambda x: x, lambda x: x - x, x)
     return result
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from jax import export
+from jax.sharding import PartitionSpec
 from onnx import helper, numpy_helper
 
 import jaxdml.onnx
@@ -21,6 +22,7 @@ from jaxdml._algorithms.quantized.proved_rounding import (
     shifted_by_128,
 )
 from jaxdml.onnx._values import Filters, packed_filters
+from tests.meshes import COUNT, mesh_of, needs_devices, put
 from tests.quick import as_shipped, quick
 
 pytestmark = quick
@@ -402,10 +404,49 @@ def test_products_for_other_platforms():
 
 def test_vmap_maps_images_and_filters():
     loaded, x = convolution()
-    both = np.stack([x, integers("uint8", *x.shape)])
-    got = jax.jit(jax.vmap(loaded.apply, (None, 0)))(loaded.params, both)[0]
-    for one, result in zip(both, got, strict=True):
-        np.testing.assert_array_equal(result, loaded(one)[0])
+    images = np.stack([x, integers("uint8", *x.shape)])
+    filters = [loaded.params, {"w": packed_filters(integers("int8", 8, 4, 3, 3))}]
+    stacked = jax.tree.map(lambda *arrays: jnp.stack(arrays), *filters)
+    by_image = jax.jit(jax.vmap(loaded.apply, (None, 0)))(loaded.params, images)[0]
+    by_both = jax.jit(jax.vmap(loaded.apply))(stacked, images)[0]
+    each = jax.jit(loaded.apply)
+    for image, params, one, both in zip(images, filters, by_image, by_both, strict=True):
+        np.testing.assert_array_equal(one, loaded(image)[0])
+        np.testing.assert_array_equal(both, each(params, image)[0])
+
+
+@needs_devices
+@pytest.mark.parametrize("manual", [False, True])
+def test_sharded_batches_have_the_same_bits(manual):
+    loaded, x = convolution()
+    x = integers("uint8", COUNT, *x.shape[1:])
+    mesh = mesh_of("auto", batch=COUNT)
+    run = loaded.apply
+    if manual:
+        run = jax.shard_map(
+            run, mesh=mesh, in_specs=(PartitionSpec(), PartitionSpec("batch")), out_specs=PartitionSpec("batch")
+        )
+    np.testing.assert_array_equal(jax.jit(run)(loaded.params, put(mesh, x, "batch"))[0], loaded(x)[0])
+
+
+@needs_devices
+def test_sums_and_quantized_images_in_shard_map():
+    text = """<ir_version: 8, opset_import: ["": 17]>
+    g (float[N, 2, 3] x) => (uint8[N, 2, 3] y) <float k = {0.5}, uint8 z = {3}>
+    { q = QuantizeLinear (x, k, z)
+      d = DequantizeLinear (q, k, z)
+      a = Add (d, d)
+      m = Mul (d, d)
+      s = QuantizeLinear (a, k, z)
+      t = QuantizeLinear (m, k, z)
+      y = Max (s, t) }"""
+    loaded = jaxdml.onnx.load(onnx.parser.parse_model(text))
+    x = RNG.normal(size=(COUNT, 2, 3)).astype(np.float32)
+    mesh = mesh_of("auto", batch=COUNT)
+    run = jax.shard_map(
+        lambda x: loaded.apply({}, x), mesh=mesh, in_specs=PartitionSpec("batch"), out_specs=PartitionSpec("batch")
+    )
+    np.testing.assert_array_equal(jax.jit(run)(put(mesh, x, "batch"))[0], loaded(x)[0])
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "float32"])
