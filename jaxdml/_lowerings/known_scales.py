@@ -15,7 +15,7 @@ from jax import lax
 from jaxdml._algorithms.quantized.integer_dot import MIN_SIZE, dot
 from jaxdml._algorithms.quantized.native_convolution import native_sums
 from jaxdml._algorithms.quantized.patch_product import patch_sums
-from jaxdml._algorithms.quantized.proved_rounding import round_products, round_sums, shifted_by_128
+from jaxdml._algorithms.quantized.proved_rounding import Addends, round_products, round_sums, shifted_by_128
 from jaxdml._algorithms.quantized.windows import Windows, padded, shifted_slices, sums_of_groups
 from jaxdml._lowerings._partitioning import by_partitioning
 from jaxdml._lowerings._platform import Kernel, run
@@ -70,7 +70,7 @@ def stored(x: jax.Array) -> jax.Array:
     No barrier keeps XLA from that; a branch does. It is always taken.
     """
     taken = x.reshape(-1)[0].astype(jnp.int32) > -(2**31)
-    result: jax.Array = lax.cond(taken, lambda x: x, jnp.zeros_like, x)
+    result: jax.Array = lax.cond(taken, lambda x: x, lambda x: x - x, x)
     return result
 
 
@@ -85,13 +85,12 @@ def stored_integers(quantize: Form, x: jax.Array) -> jax.Array:
     return shifted_by_128(stored(shifted_by_128(result, jnp.int8)), result.dtype)
 
 
-def add(
-    factors: np.ndarray, zeros: tuple[int, int], zero_point: int, dtype: Any, a: jax.Array, b: jax.Array
-) -> jax.Array:
+def add(by: Addends, zeros: tuple[int, int], zero_point: int, dtype: Any, a: jax.Array, b: jax.Array) -> jax.Array:
     """Add ``a`` less its zero point times a factor and ``b`` alike, and round."""
 
     def form(a: jax.Array, b: jax.Array) -> jax.Array:
-        return round_sums(*_differences(zeros, a, b), factors, zero_point, dtype)
+        p, q = _differences(zeros, a, b)
+        return round_sums(p, q, by, zero_point, dtype)
 
     # A sum is often read twice, by the next convolution and the next sum. If each computed it anew, and the sums
     # before it, every sum of a model would take longer than the one before.
@@ -176,7 +175,7 @@ def convolve(
     by_channel = w.shape[-2] == 1 and windows.groups > 1
     total = partial(_by_channel if by_channel else _by_product, windows, zw)
 
-    read = padded(shifted_by_128(x, jnp.int8), np.asarray(meaning.x_zero_point), windows)
+    read = padded(shifted_by_128(x, jnp.int8), jnp.asarray(meaning.x_zero_point), windows)
     return shifted_by_128(round_products(total(read, w) + offset, *rounding), rounding.dtype)
 
 

@@ -4,12 +4,14 @@ Then NumPy proves that a short formula rounds every possible sum correctly, and 
 function returns None where something is not known, or where there is no proof.
 """
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
+from jax import lax
 
 import jaxdml
 from jaxdml._algorithms.quantized.proved_rounding import proved_addends, proved_multipliers
@@ -41,7 +43,7 @@ def convolution(
     groups = options["group_count"]
     if not is_static(*images.shape) or images.shape[-1] != depth * groups or features % groups or not images.size:
         return None
-    settled = _settled(x, w, bias, out, dtype, int(np.prod(sizes)) * depth)
+    settled = _settled(x, w, bias, out, dtype, math.prod(sizes) * depth, features)
     if settled is None:
         return None
     of_x, of_w = x.quantization[:2], w.quantization[:2]
@@ -59,22 +61,27 @@ def convolution(
 
 
 def _settled(
-    x: Dequantized, w: Dequantized, bias: Any, out: Quantization, dtype: Any, depth: int
+    x: Dequantized, w: Dequantized, bias: Any, out: Quantization, dtype: Any, depth: int, features: int
 ) -> tuple[Stored, Rounding] | None:
-    """Return what is known of a sum of so many products and of its rounding, or None."""
-    if not _known(*x.quantization[:2], *w.quantization[:2], *out[:2], bias):
+    """Return what is known of sums of ``depth`` products, for so many filters, and of their rounding, or None."""
+    of_x, of_w = x.quantization[:2], w.quantization[:2]
+    one = (*of_x, *out[:2])
+    if not (_known(x.integers.dtype, of_x) and _known(w.integers.dtype, of_w) and _known(dtype, out)):
+        return None
+    if not all(_fits(part, 1) for part in one) or not all(_fits(part, features) for part in (*of_w, bias)):
+        return None
+    if bias is not None and bias.dtype != np.int32:
         return None
     zx = _zero(x.quantization, x.integers.dtype)
     zero = np.asarray(0 if w.quantization.zero_point is None else w.quantization.zero_point)
     zw = zero.astype(np.int32).reshape(-1) - (128 if w.integers.dtype == np.uint8 else 0)
-    biases = None if bias is None else np.asarray(bias, np.int32).reshape(-1)
     greatest = depth * _reach(zx) * max(map(_reach, zw.tolist()))
-    if biases is not None:
-        greatest += int(np.abs(biases.astype(np.int64)).max())
+    if bias is not None:
+        greatest += int(np.abs(bias.astype(np.int64)).max())
     multipliers = proved_multipliers(x.quantization.scale, w.quantization.scale, out.scale, greatest)
     if multipliers is None:
         return None
-    meaning = Stored(zx, zw if zw.any() else None, biases)
+    meaning = Stored(zx, zw if zw.any() else None, None if bias is None else bias.reshape(-1))
     return meaning, Rounding(multipliers, _integer(out), np.dtype(dtype))
 
 
@@ -88,8 +95,8 @@ def multiply_matrices(
     if not is_static(*left.shape, *w.shape) or left.ndim < 2 or w.ndim != 2 or not left.size * w.size:
         return None
     depth, features = w.shape[::-1] if by_columns else w.shape
-    settled = _settled(a, b, bias, out, dtype, depth) if left.shape[-1] == depth else None
-    if settled is None or (bias is not None and bias.size not in (1, features)):
+    settled = _settled(a, b, bias, out, dtype, depth, features) if left.shape[-1] == depth else None
+    if settled is None:
         return None
 
     def form(x: jax.Array, w: jax.Array, sums: jax.Array | None) -> jax.Array:
@@ -105,6 +112,7 @@ def quantized(quantize: Callable[[jax.Array], jax.Array], x: jax.Array) -> jax.A
     """Return ``quantize(x)``, 8-bit integers of an array that is likely to be transposed next."""
     if not is_static(*x.shape) or x.ndim < 3 or not x.size:
         return quantize(x)
+    x = lax.stop_gradient(x)  # What runs by platform has no derivative, and integers have none.
     return known_scales.on_one_cpu(partial(known_scales.stored_integers, quantize), quantize, x)
 
 
@@ -132,17 +140,17 @@ def matrix_multiply(a: Dequantized, b: Dequantized, out: Quantization, dtype: An
 
 def add(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> Callable[..., jax.Array] | None:
     """Return what adds two arrays of integers that broadcast, or None."""
-    if not _known(*a.quantization[:2], *b.quantization[:2], *out[:2]):
+    if not _all_known(a, b, out, dtype):
         return None
     zeros = _zero(a.quantization, a.integers.dtype), _zero(b.quantization, b.integers.dtype)
-    each = np.arange(-128, 128.0)
-    factors = proved_addends(a.quantization.scale, b.quantization.scale, out.scale, each - zeros[0], each - zeros[1])
-    return None if factors is None else partial(known_scales.add, factors, zeros, _integer(out), np.dtype(dtype))
+    each = np.arange(-128, 128)
+    by = proved_addends(a.quantization.scale, b.quantization.scale, out.scale, each - zeros[0], each - zeros[1])
+    return None if by is None else partial(known_scales.add, by, zeros, _integer(out), np.dtype(dtype))
 
 
 def multiply(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> Callable[..., jax.Array] | None:
     """Return what multiplies two arrays of integers that broadcast, or None."""
-    if not _known(*a.quantization[:2], *b.quantization[:2], *out[:2]):
+    if not _all_known(a, b, out, dtype):
         return None
     zeros = _zero(a.quantization, a.integers.dtype), _zero(b.quantization, b.integers.dtype)
     multipliers = proved_multipliers(a.quantization.scale, b.quantization.scale, out.scale, 255 * 255)
@@ -150,13 +158,25 @@ def multiply(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> C
     return partial(known_scales.multiply, rounding, zeros) if rounding else None
 
 
+def _all_known(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> bool:
+    return all(_known(x.integers.dtype, x.quantization) for x in (a, b)) and _known(dtype, out)
+
+
 def _placed(options: dict[str, Any]) -> dict[str, Any]:
     return {name: tuple(options[name]) for name in ("strides", "dilations", *_PADDING)}
 
 
-def _known(*parts: Any) -> bool:
-    """Whether scales, zero points and biases are known while tracing, or None."""
-    return all(part is None or isinstance(part, np.ndarray | np.generic) for part in parts)
+def _known(dtype: Any, quantization: Any) -> bool:
+    """Whether a scale and a zero point, of this dtype or None, are known while tracing."""
+    scale, zero = quantization[:2]
+    return isinstance(scale, np.ndarray) and (
+        zero is None or (isinstance(zero, np.ndarray | np.generic) and zero.dtype == dtype)
+    )
+
+
+def _fits(part: Any, count: int) -> bool:
+    """Whether a part that is known, or None, has one value or so many."""
+    return part is None or (isinstance(part, np.ndarray | np.generic) and part.size in (1, count))
 
 
 def _integer(quantization: Quantization) -> int:

@@ -22,7 +22,7 @@ IEEE 754's.
 
 import math
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -36,6 +36,9 @@ _HALVES = np.arange(256) + 0.5
 
 _TO_INTEGER = 1.5 * 2.0**52
 """Adding this to a float64 below 2**31 in magnitude rounds it, ties to even, and leaves it in the lower bits."""
+
+_STEP, _TO_STEP = 2.0**-40, np.float64(1.5 * 2.0**12)
+"""Adding the second one to a float64 of up to 2**11 in magnitude rounds it to a multiple of the first one."""
 
 _LEAST, _GREATEST = 2.0**-80, 2.0**80
 """Between these, both parts of a multiplier are normal numbers."""
@@ -71,8 +74,8 @@ def proved_multipliers(a_scale: Any, b_scale: Any, output_scale: Any, greatest: 
     distance = np.minimum(_HALVES - below * size, (below + 1) * size - _HALVES)
     settled = (distance > 2 * MARGIN) | ((greatest + 2.0) * size < _HALVES)
     left = np.flatnonzero(~settled.all(-1))
-    each = [np.broadcast_to(scale, multipliers.shape)[left] for scale in scales]
-    return np.stack([high, low]) if _proved(*each, multipliers[left]) else None
+    a, b, output = (np.broadcast_to(scale, multipliers.shape)[left] for scale in scales)
+    return np.stack([high, low]) if _proved(a, b, output, multipliers[left]) else None
 
 
 def _proved(a_scale: np.ndarray, b_scale: np.ndarray, output_scale: np.ndarray, multipliers: np.ndarray) -> bool:
@@ -98,16 +101,27 @@ def _parts(scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return (mantissa * 2.0**24).astype(np.int64), exponent.astype(np.int64) - 24
 
 
-def proved_addends(a_scale: Any, b_scale: Any, output_scale: Any, p: np.ndarray, q: np.ndarray) -> np.ndarray | None:
+class Addends(NamedTuple):
+    """Two numbers that integers are multiplied by before they are added; ``proved_addends`` makes it."""
+
+    factors: tuple[float, float]
+
+    with_halves: bool
+    """Whether some sums are halves."""
+
+
+def proved_addends(a_scale: Any, b_scale: Any, output_scale: Any, p: np.ndarray, q: np.ndarray) -> Addends | None:
     """Return the scales of a and of b over the output's in float64, or None if some sum might be rounded wrongly.
 
-    Either all sums ``p * A + q * B`` are exact in float64, or all are further from a half than their error.
+    Each sum ``p * A + q * B`` must be a half, or further from one than its error in float64 and ``_STEP``, to whose
+    multiples ``round_sums`` rounds first. So what should be a half becomes one, also if a device contracts a product
+    and the sum.
 
     Args:
       a_scale: float32, one value, as the other scales.
       b_scale: that of b.
       output_scale: that of the result.
-      p: all differences of an integer and its zero point, at most 255 in magnitude.
+      p: int64, all differences of an integer and its zero point, at most 255 in magnitude.
       q: those of b.
     """
     scales = [float(np.asarray(scale).reshape(())) for scale in (a_scale, b_scale, output_scale)]
@@ -115,29 +129,35 @@ def proved_addends(a_scale: Any, b_scale: Any, output_scale: Any, p: np.ndarray,
         return None
     factors = np.asarray(scales[:2]) / scales[2]
     greatest = 255.0 * np.abs(factors).sum()
-    exact = [Fraction(scale) / Fraction(scales[2]) for scale in scales[:2]]
-    lowest = max(number.denominator for number in exact)
-    if exact == [Fraction(factor) for factor in factors.tolist()] and greatest * lowest < 2.0**53:
-        return factors
     total = p[:, None] * factors[0] + q * factors[1]
     distance = np.abs(total - np.floor(total) - 0.5)
-    far = (distance > greatest * 2.0**-50) | (np.abs(total) > 257)
-    return factors if greatest < 2.0**40 and far.all() else None
+    doubtful = np.argwhere((distance <= 4 * _STEP + greatest * 2.0**-50) & (np.abs(total) <= 257))
+    addends = Addends((float(factors[0]), float(factors[1])), bool(doubtful.size))
+    if not addends.with_halves:
+        return addends
+    first, second = (Fraction(scale) / Fraction(scales[2]) for scale in scales[:2])
+    unit = math.lcm(first.denominator, second.denominator)
+    exact = p[doubtful[:, 0]].astype(object) * int(first * unit) + q[doubtful[:, 1]].astype(object) * int(second * unit)
+    are_halves = ((2 * exact - unit) % (2 * unit) == 0).all()
+    no_error = unit & (unit - 1) == 0 and unit <= 1 / _STEP and unit * greatest < 2**53
+    return addends if are_halves and (no_error or greatest * 2.0**-51 < _STEP / 2) else None
 
 
-def round_sums(p: jax.Array, q: jax.Array, factors: np.ndarray, zero_point: int, dtype: Any) -> jax.Array:
-    """Return ``clamp(round(p * factors[0] + q * factors[1]) + zero_point)`` on a CPU, with factors that are proved.
+def round_sums(p: jax.Array, q: jax.Array, by: Addends, zero_point: int, dtype: Any) -> jax.Array:
+    """Return ``clamp(round(p * by.factors[0] + q * by.factors[1]) + zero_point)`` on a CPU, with what is proved.
 
     Args:
       p: int32 of at most 255 in magnitude; ``q`` alike. They broadcast.
       q: int32.
-      factors: two float64.
+      by: what ``proved_addends`` returns.
       zero_point: of the result.
       dtype: int8 or uint8 that the result stands for; it is int8 as ``shifted_by_128`` makes it.
     """
     with jax.enable_x64(True):
-        terms = (x.astype(jnp.float64) * factor for x, factor in zip((p, q), factors, strict=True))
-        return _rounded(sum(terms), zero_point, dtype)
+        first, second = (
+            x.astype(jnp.float64) * np.float64(factor) for x, factor in zip((p, q), by.factors, strict=True)
+        )
+        return _rounded(first + second, zero_point, dtype, by.with_halves)
 
 
 def round_products(total: jax.Array, multipliers: np.ndarray, zero_point: int, dtype: Any) -> jax.Array:
@@ -156,10 +176,14 @@ def round_products(total: jax.Array, multipliers: np.ndarray, zero_point: int, d
         return _rounded(total.astype(jnp.float64) * by, zero_point, dtype)
 
 
-def _rounded(value: Any, zero_point: int, dtype: Any) -> jax.Array:
+def _rounded(value: jax.Array, zero_point: int, dtype: Any, by_steps: bool = False) -> jax.Array:
     limits = np.iinfo(dtype)
     low, high = (np.float64(int(limit) - zero_point) for limit in (limits.min, limits.max))
-    shifted = lax.clamp(low, value, high) + np.float64(_TO_INTEGER)
+    value = lax.clamp(low, value, high)
+    if by_steps:
+        # Without the barrier XLA would see that nothing is added, in real numbers.
+        value = lax.optimization_barrier(value + _TO_STEP) - _TO_STEP  # type: ignore[no-untyped-call]
+    shifted = value + np.float64(_TO_INTEGER)
     # The zero point is added afterwards: it may be odd, and would turn the ties.
     lowest = lax.bitcast_convert_type(shifted, jnp.int64).astype(jnp.int8)
     return lowest + np.uint8(zero_point - (128 if dtype == np.uint8 else 0) & 255).view(np.int8)

@@ -1,0 +1,523 @@
+"""What is rounded with a proof, and the layers that use it: every case by integers and rational numbers."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx
+import pytest
+from jax import export
+from jax.sharding import PartitionSpec
+from onnx import helper, numpy_helper
+
+import jaxdml.onnx
+from jaxdml._algorithms.quantized.proved_rounding import (
+    proved_addends,
+    proved_multipliers,
+    round_products,
+    round_sums,
+    shifted_by_128,
+)
+from jaxdml.onnx._values import Filters, packed_filters
+from tests.meshes import COUNT, mesh_of, needs_devices, put
+from tests.quick import as_shipped, quick
+
+pytestmark = quick
+
+RNG = np.random.default_rng(7)
+ALL = np.arange(-128, 128)
+
+
+def rounded(sums, scales, zero_point, dtype):
+    """Round every sum times the scales as rational numbers. ``scales``: one multiplier, or one for each channel."""
+    limits = np.iinfo(dtype)
+    channels = len(scales)
+    results = [
+        min(max(round(int(x) * scales[i % channels]) + zero_point, int(limits.min)), int(limits.max))
+        for i, x in enumerate(sums.reshape(-1))
+    ]
+    return np.reshape(results, sums.shape).astype(dtype)
+
+
+def quotient(a, b, output):
+    return Fraction(float(a)) * Fraction(float(b)) / Fraction(float(output))
+
+
+def near_halves(multiplier, greatest):
+    """Return the accumulators around all halves and ends that are in range."""
+    around = [int((k + Fraction(1, 2)) / multiplier) + d for k in range(-257, 257) for d in (-1, 0, 1)]
+    ends = [*range(-3, 4), greatest, -greatest]
+    return np.array([x for x in around + ends if abs(x) <= greatest] + [0] * 2048, np.int32)[:1600]
+
+
+PRODUCTS = {
+    (zero, dtype): jax.jit(lambda x, by, zero=zero, dtype=dtype: round_products(x, by, zero, dtype))
+    for zero, dtype in ((0, np.int8), (3, np.uint8), (255, np.uint8), (-128, np.int8))
+}
+
+
+def powers():
+    return [np.float32(2.0 ** RNG.integers(-12, 3)) for _ in range(3)]
+
+
+def usual():
+    return [np.float32(RNG.uniform(*ends)) for ends in ((0.01, 0.1), (0.001, 0.01), (0.01, 0.1))]
+
+
+def any_size():
+    return [np.float32(np.exp(RNG.uniform(-25, 25))) for _ in range(3)]
+
+
+def with_ties():
+    return [
+        np.float32(2.0 ** RNG.integers(-9, 0)),
+        np.float32(RNG.integers(1, 99)),
+        np.float32(RNG.integers(1, 99) * 256),
+    ]
+
+
+def negative():
+    a, b, output = usual()
+    return [a, -b, output]
+
+
+@pytest.mark.parametrize("scales", [powers, usual, any_size, with_ties, negative])
+@pytest.mark.parametrize(("zero_point", "dtype"), PRODUCTS)
+def test_what_is_proved_is_right_around_every_half(scales, zero_point, dtype):
+    proved = 0
+    for _ in range(6):
+        greatest = int(2 ** RNG.uniform(4, 31) - 1)
+        a, b, output = scales()
+        by = proved_multipliers(a, b, output, greatest)
+        if by is None:
+            continue
+        proved += 1
+        multiplier = quotient(a, b, output)
+        sums = near_halves(multiplier, greatest)
+        got = shifted_by_128(PRODUCTS[zero_point, dtype](sums, by), dtype)
+        np.testing.assert_array_equal(got, rounded(sums, [multiplier], zero_point, dtype))
+    assert proved or scales is with_ties
+
+
+def test_powers_of_two_and_usual_scales_are_always_proved():
+    for scales in (powers, usual):
+        assert all(proved_multipliers(*scales(), 10**7) is not None for _ in range(200))
+
+
+def test_many_channels_have_one_proof():
+    by = proved_multipliers(np.float32(0.02), RNG.uniform(0.001, 0.01, 512).astype(np.float32), np.float32(0.05), 2**22)
+    assert by.shape == (2, 512)
+    assert by.dtype == np.float32
+
+
+@pytest.mark.parametrize("scale", [0, np.inf, np.nan, 1e-38, 1e38])
+def test_scales_without_a_meaning_or_far_from_1_are_not_proved(scale):
+    scale = np.float32(scale)
+    assert proved_multipliers(scale, np.float32(1e-3 if scale < 1 else 1e3), np.float32(1), 1000) is None
+
+
+def test_sums_beyond_int32_are_not_proved():
+    assert proved_multipliers(np.float32(0.5), np.float32(0.5), np.float32(1), 2**31) is None
+
+
+def test_a_sum_that_is_too_close_to_a_half_is_not_proved():
+    # An odd number times mo * 2**15 is 1 more than a multiple of ma: an accumulator misses a half by its 1 / ma.
+    ma = 2**24 - 3
+    mo = next(mo for k in range(256) if 2**23 <= (mo := pow((2 * k + 1) << 15, -1, ma)) < 2**24)
+    a, b, output = np.float32(ma * 2.0**-24), np.float32(2.0**-16), np.float32(mo * 2.0**-24)
+    assert proved_multipliers(a, b, output, 2**30) is None
+    assert proved_multipliers(a, b, output, 100) is not None
+
+
+def test_a_tie_that_float64_misses_is_not_proved():
+    declined = [scales for _ in range(300) if proved_multipliers(*(scales := with_ties()), 2**24) is None]
+    assert declined
+    for a, b, output in declined:
+        multiplier = quotient(a, b, output)
+        assert any(((k + Fraction(1, 2)) / multiplier).denominator == 1 for k in range(256))
+
+
+P, Q = ALL - 17, ALL + 128
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "output"),
+    [
+        (0.5, 0.25, 1),
+        (0.1, 0.1, 0.1),
+        (0.023, 0.041, 0.05),
+        (-0.013, 0.02, 0.031),
+        (1e-6, 0.2, 0.1),
+        (3, 5, 0.25),
+        (5, 5, 6),
+        (3, -5, 7),
+    ],
+)
+@as_shipped
+def test_all_sums_of_two_are_right(a, b, output):
+    a, b, output = map(np.float32, (a, b, output))
+    by = proved_addends(a, b, output, P, Q)
+    got = shifted_by_128(
+        jax.jit(lambda p, q: round_sums(p[:, None], q[None], by, 5, np.uint8))(np.int32(P), np.int32(Q)), np.uint8
+    )
+    first, second = (Fraction(float(x)) / Fraction(float(output)) for x in (a, b))
+    unit = math.lcm(first.denominator, second.denominator)
+    total = P[:, None].astype(object) * int(first * unit) + Q.astype(object) * int(second * unit)
+    lower, rest = total // unit, 2 * (total % unit)
+    up = (rest > unit) | ((rest == unit) & (lower % 2 == 1))
+    np.testing.assert_array_equal(got, np.clip((lower + up + 5).astype(np.int64), 0, 255))
+
+
+@pytest.mark.parametrize(("a", "b", "output"), [(0, 1, 1), (1, np.inf, 1), (5, 80, 12), (1, 1e-12, 2)])
+def test_sums_that_are_not_proved(a, b, output):
+    scales = map(np.float32, (a, b, output))
+    assert proved_addends(*scales, P, Q) is None
+
+
+# Layers.
+
+
+def model(kind, inputs, constants, outputs, domain="", **attributes):
+    """Return a model of one node; ``order`` names its inputs and constants in the node's order."""
+    order = attributes.pop("order")
+    node = helper.make_node(kind, order, ["y"], domain=domain, name="node", **attributes)
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x.dtype), [None, *x.shape[1:]])
+            for name, x in inputs.items()
+        ],
+        [helper.make_tensor_value_info("y", helper.np_dtype_to_tensor_dtype(np.dtype(outputs)), None)],
+        [numpy_helper.from_array(np.asarray(x), name) for name, x in constants.items()],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    return jaxdml.onnx.load(helper.make_model(graph, opset_imports=opsets, ir_version=9))
+
+
+def integers(dtype, *shape):
+    limits = np.iinfo(dtype)
+    return RNG.integers(limits.min, limits.max + 1, shape).astype(dtype)
+
+
+def convolved(x, w, strides, dilations, pads, groups):
+    """Return int64 sums ``[N, O, *spatial]`` of ``x [N, C, *spatial]``, of which zero points are subtracted."""
+    rank = x.ndim - 2
+    x = np.pad(x.astype(np.int64), [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)])
+    sizes, features, depth = w.shape[2:], w.shape[0], w.shape[1]
+    counts = [(n - (k - 1) * d - 1) // s + 1 for n, k, d, s in zip(x.shape[2:], sizes, dilations, strides, strict=True)]
+    total = np.zeros((x.shape[0], features, *counts), np.int64)
+    for o, i in itertools.product(range(features), range(depth)):
+        channel = o // (features // groups) * depth + i
+        for tap in np.ndindex(*sizes):
+            at = tuple(
+                slice(t * d, t * d + (c - 1) * s + 1, s)
+                for t, d, c, s in zip(tap, dilations, counts, strides, strict=True)
+            )
+            total[:, o] += x[(slice(None), channel, *at)] * int(w[(o, i, *tap)])
+    return total
+
+
+CONVOLUTIONS = {
+    "1x1": ((2, 5, 4, 4), (9, 5, 1, 1), 1, (1, 1), (1, 1), (0, 0, 0, 0)),
+    "native": ((1, 16, 5, 5), (17, 16, 3, 3), 1, (2, 1), (1, 1), (1, 0, 1, 2)),
+    "few features": ((1, 16, 5, 5), (4, 16, 3, 3), 1, (1, 1), (1, 1), (0, 0, 0, 0)),
+    "rows": ((1, 3, 9, 8), (4, 3, 3, 3), 1, (2, 2), (1, 1), (1, 1, 0, 1)),
+    "rows, native": ((1, 3, 9, 9), (18, 3, 3, 7), 1, (1, 2), (1, 1), (0, 3, 1, 3)),
+    "rows without filling": ((1, 2, 4, 6), (8, 2, 2, 2), 1, (1, 1), (1, 1), (0, 0, 0, 0)),
+    "dilated": ((1, 3, 7, 7), (8, 3, 2, 2), 1, (1, 1), (2, 3), (0, 0, 0, 0)),
+    "groups": ((1, 4, 5, 5), (6, 2, 2, 2), 2, (1, 1), (1, 1), (1, 1, 0, 0)),
+    "depthwise": ((2, 5, 6, 6), (5, 1, 3, 3), 5, (1, 2), (1, 1), (1, 1, 1, 1)),
+    "depthwise, 2 each": ((1, 3, 5, 5), (6, 1, 3, 2), 3, (1, 1), (1, 2), (0, 1, 0, 1)),
+    "one dimension": ((1, 4, 9), (8, 4, 3), 1, (2,), (1,), (1, 1)),
+    "three dimensions": ((1, 2, 4, 4, 3), (8, 2, 2, 1, 2), 1, (1, 2, 1), (1, 1, 1), (0,) * 6),
+}
+
+
+@pytest.mark.parametrize("case", CONVOLUTIONS)
+@pytest.mark.parametrize("signs", ["uint8 int8", "int8 uint8"])
+def test_convolutions_are_exact(case, signs):
+    shape, filters, groups, strides, dilations, pads = CONVOLUTIONS[case]
+    x_dtype, w_dtype = map(np.dtype, signs.split())
+    asymmetric, features = w_dtype == np.uint8, filters[0]
+    x, w = integers(x_dtype, *shape), integers(w_dtype, *filters)
+    zx, zy = (np.asarray(value, x_dtype) for value in (x.flat[0], 7))
+    zw = integers(w_dtype, features) if asymmetric else np.asarray(0, w_dtype)
+    sw = RNG.uniform(0.002, 0.004, features).astype(np.float32) if asymmetric else np.asarray(0.003, np.float32)
+    bias = None if asymmetric else RNG.integers(-(10**4), 10**4, features).astype(np.int32)
+    constants = {"sx": np.float32(0.02), "zx": zx, "w": w, "sw": sw, "zw": zw, "sy": np.float32(0.05), "zy": zy}
+    order = ["x", "sx", "zx", "w", "sw", "zw", "sy", "zy"]
+    if bias is not None:
+        constants["b"], order = bias, [*order, "b"]
+    attributes = {"group": groups, "strides": strides, "dilations": dilations, "pads": pads, "order": order}
+    loaded = model("QLinearConv", {"x": x}, constants, x_dtype, **attributes)
+    assert isinstance(loaded.params["w"], Filters)
+    aligned = zw.astype(np.int64).reshape(-1, *[1] * (w.ndim - 1))
+    sums = convolved(x.astype(np.int64) - int(zx), w - aligned, strides, dilations, pads, groups)
+    sums = np.moveaxis(sums, 1, -1) + (0 if bias is None else bias)
+    multipliers = [quotient(np.float32(0.02), s, np.float32(0.05)) for s in np.broadcast_to(sw, features)]
+    want = np.moveaxis(rounded(sums, multipliers, 7, x_dtype), -1, 1)
+    np.testing.assert_array_equal(loaded(x)[0], want)
+
+
+def matrices(dtype, *, a=(3, 8), b=(8, 5), columns=False, zero=True):
+    left, right = integers("uint8", *a), integers(dtype, *b)
+    scale = RNG.uniform(0.002, 0.004, b[-1]).astype(np.float32) if columns else np.float32(0.003)
+    zb = integers(dtype, *np.shape(scale)) if zero else np.zeros(np.shape(scale), dtype)
+    return left, right, scale, np.asarray(zb)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        {"dtype": "int8", "zero": False},
+        {"dtype": "int8", "a": (2, 0, 8)},
+        {"dtype": "uint8", "columns": True, "a": (2, 1, 8)},
+        {"dtype": "int8", "columns": True, "a": (8,)},
+        {"dtype": "int8", "a": (2, 3, 8), "b": (2, 8, 5)},
+    ],
+)
+def test_products_of_matrices_are_exact(case):
+    a, b, sb, zb = matrices(**case)
+    za, zy = np.uint8(100), np.uint8(9)
+    constants = {"sa": np.float32(0.02), "za": za, "b": b, "sb": sb, "zb": zb, "sy": np.float32(0.05), "zy": zy}
+    loaded = model("QLinearMatMul", {"a": a}, constants, "uint8", order=["a", "sa", "za", "b", "sb", "zb", "sy", "zy"])
+    sums = np.matmul(a.astype(np.int64) - 100, b.astype(np.int64) - zb)
+    multipliers = [quotient(np.float32(0.02), s, np.float32(0.05)) for s in np.reshape(sb, -1)]
+    np.testing.assert_array_equal(loaded(a)[0], rounded(sums, multipliers, 9, np.uint8))
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+@pytest.mark.parametrize("transposed", [0, 1])
+@pytest.mark.parametrize("biased", [False, True])
+def test_gemm_is_exact(rows, transposed, biased):
+    a, b, sb, zb = matrices("int8", a=(rows, 9), b=(9, 12), columns=True, zero=False)
+    bias = RNG.integers(-5000, 5000, 12).astype(np.int32)
+    constants = {"sa": np.float32(0.02), "za": np.uint8(3), "b": b.T if transposed else b, "sb": sb, "zb": zb}
+    constants |= {"sy": np.float32(0.05), "zy": np.uint8(9)}
+    order = ["a", "sa", "za", "b", "sb", "zb", "", "sy", "zy"]
+    if biased:
+        constants["c"], order[6] = bias, "c"
+    attributes = {"domain": "com.microsoft", "transB": transposed, "order": order}
+    loaded = model("QGemm", {"a": a}, constants, "uint8", **attributes)
+    sums = (a.astype(np.int64) - 3) @ b.astype(np.int64) + (bias if biased else 0)
+    multipliers = [quotient(np.float32(0.02), s, np.float32(0.05)) for s in sb]
+    np.testing.assert_array_equal(loaded(a)[0], rounded(sums, multipliers, 9, np.uint8))
+
+
+@pytest.mark.parametrize("kind", ["QLinearAdd", "QLinearMul"])
+@pytest.mark.parametrize("output", [0.05, 1e-30, 12])
+def test_sums_and_products_of_arrays_are_exact(kind, output):
+    a, b = integers("uint8", 2, 3, 4, 5), integers("uint8", 3, 1, 5)
+    scales = [np.float32(5 if output == 12 else 0.02), np.float32(80 if output == 12 else 0.7), np.float32(output)]
+    constants = {"sa": scales[0], "za": np.uint8(90), "sb": scales[1], "zb": np.uint8(140), "sy": scales[2]}
+    order = ["a", "sa", "za", "b", "sb", "zb", "sy", "zy"]
+    constants["zy"] = np.uint8(100)
+    loaded = model(kind, {"a": a, "b": b}, constants, "uint8", domain="com.microsoft", order=order)
+    p, q = np.broadcast_arrays(a.astype(np.int64) - 90, b.astype(np.int64) - 140)
+    first, second, unit = (Fraction(float(scale)) for scale in scales)
+    if kind == "QLinearAdd":
+        real = [(int(x) * first + int(y) * second) / unit for x, y in zip(p.flat, q.flat, strict=True)]
+    else:
+        real = [int(x) * int(y) * first * second / unit for x, y in zip(p.flat, q.flat, strict=True)]
+    want = np.reshape([min(max(round(value) + 100, 0), 255) for value in real], p.shape)
+    np.testing.assert_array_equal(loaded(a, b)[0], want)
+
+
+# What is not known or not proved, and other platforms.
+
+ORDER = ["x", "sx", "zx", "w", "sw", "zw", "sy", "zy", "b"]
+
+
+def convolution(**changes):
+    """Return a model of one convolution, and its input."""
+    x = integers("uint8", 1, 4, 5, 5)
+    constants = {"sx": np.float32(0.02), "zx": np.uint8(4), "w": integers("int8", 8, 4, 3, 3), "sw": np.float32(0.003)}
+    constants |= {"zw": np.int8(0), "sy": np.float32(0.05), "zy": np.uint8(7), "b": np.zeros(8, np.int32)}
+    constants |= changes
+    return model("QLinearConv", {"x": x}, constants, "uint8", order=ORDER, group=1), x
+
+
+@pytest.mark.parametrize(
+    "changes", [{"sy": np.float32(1e-30)}, {"b": np.full(8, 2**31 - 1, np.int32)}, {"b": np.zeros(8, np.int64)}]
+)
+def test_without_a_proof_the_operator_rounds(changes):
+    loaded, x = convolution(**changes)
+    operands = loaded.graph.constants
+    want = jaxdml.quantized_linear_convolution(
+        *(x, operands["sx"], operands["zx"], loaded.params["w"].whole(), operands["sw"], operands["zw"]),
+        *(jnp.asarray(operands["b"]), operands["sy"], operands["zy"]),
+    )
+    np.testing.assert_array_equal(loaded(x)[0], want)
+
+
+@pytest.mark.parametrize("kind", ["QLinearConv", "QLinearMatMul", "QGemm"])
+@pytest.mark.parametrize("changes", [{"sw": np.ones(3, np.float32)}, {"zx": np.int8(3)}])
+def test_malformed_operands_are_refused(kind, changes):
+    if kind == "QLinearConv":
+        loaded, x = convolution(**changes)
+    else:
+        a, b, _, _ = matrices("int8", a=(3, 9), b=(9, 8))
+        x = a
+        constants = {"sx": np.float32(0.02), "zx": np.uint8(3), "w": b, "sw": np.float32(1), "zw": np.int8(0)}
+        constants |= {"sy": np.float32(0.05), "zy": np.uint8(9)}
+        order = ORDER[:-1]
+        if kind == "QGemm":
+            order = [*order[:6], "b", *order[6:]]
+            constants["b"] = np.zeros(8, np.int32)
+        domain = "com.microsoft" if kind == "QGemm" else ""
+        loaded = model(kind, {"x": x}, constants | changes, "uint8", domain=domain, order=order)
+    with pytest.raises((TypeError, ValueError)):
+        loaded(x)
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_programs_for_other_platforms_and_for_any_batch(symbolic):
+    loaded, x = convolution()
+    shape = export.symbolic_shape("n, 4, 5, 5") if symbolic else x.shape
+    platforms = ["cpu"] if symbolic else ["tpu", "cpu"]
+    exported = export.export(jax.jit(loaded.apply), platforms=platforms)(
+        loaded.params, jax.ShapeDtypeStruct(shape, np.uint8)
+    )
+    np.testing.assert_array_equal(exported.call(loaded.params, x)[0], loaded(x)[0])
+    restored = export.deserialize(exported.serialize())
+    np.testing.assert_array_equal(restored.call(loaded.params, x)[0], loaded(x)[0])
+
+
+def test_products_for_other_platforms():
+    a, b, _, _ = matrices("int8", a=(3, 9), b=(8, 9))
+    text = "(A, sa, za, B, sb, zb, , sy, zy)"
+    source = f"""<ir_version: 8, opset_import: ["": 17, "com.microsoft": 1]>
+    g (uint8[3, 9] A) => (uint8[3, 8] y)
+    <float sa = {{0.02}}, uint8 za = {{3}}, float sb = {{0.003}}, int8 zb = {{1}}, float sy = {{0.05}},
+     uint8 zy = {{9}}, int8[8, 9] B = {{{", ".join(map(str, b.reshape(-1)))}}}>
+    {{ g = com.microsoft.QGemm <transB = 1> {text}
+       s = com.microsoft.QLinearAdd (g, sa, za, g, sb, za, sy, zy)
+       y = com.microsoft.QLinearMul (s, sa, za, g, sb, za, sy, zy) }}"""
+    loaded = jaxdml.onnx.load(onnx.parser.parse_model(source))
+    exported = export.export(jax.jit(loaded.apply), platforms=["cuda", "cpu"])(loaded.params, a)
+    np.testing.assert_array_equal(exported.call(loaded.params, a)[0], loaded(a)[0])
+
+
+def test_vmap_maps_images_and_filters():
+    loaded, x = convolution()
+    images = np.stack([x, integers("uint8", *x.shape)])
+    filters = [loaded.params, {"w": packed_filters(integers("int8", 8, 4, 3, 3))}]
+    stacked = jax.tree.map(lambda *arrays: jnp.stack(arrays), *filters)
+    by_image = jax.jit(jax.vmap(loaded.apply, (None, 0)))(loaded.params, images)[0]
+    by_both = jax.jit(jax.vmap(loaded.apply))(stacked, images)[0]
+    each = jax.jit(loaded.apply)
+    for image, params, one, both in zip(images, filters, by_image, by_both, strict=True):
+        np.testing.assert_array_equal(one, loaded(image)[0])
+        np.testing.assert_array_equal(both, each(params, image)[0])
+
+
+@needs_devices
+@pytest.mark.parametrize("manual", [False, True])
+def test_sharded_batches_have_the_same_bits(manual):
+    loaded, x = convolution()
+    x = integers("uint8", COUNT, *x.shape[1:])
+    mesh = mesh_of("auto", batch=COUNT)
+    run = loaded.apply
+    if manual:
+        run = jax.shard_map(
+            run, mesh=mesh, in_specs=(PartitionSpec(), PartitionSpec("batch")), out_specs=PartitionSpec("batch")
+        )
+    np.testing.assert_array_equal(jax.jit(run)(loaded.params, put(mesh, x, "batch"))[0], loaded(x)[0])
+
+
+@needs_devices
+def test_sums_and_quantized_images_in_shard_map():
+    text = """<ir_version: 8, opset_import: ["": 17]>
+    g (float[N, 2, 3] x) => (uint8[N, 2, 3] y) <float k = {0.5}, uint8 z = {3}>
+    { q = QuantizeLinear (x, k, z)
+      d = DequantizeLinear (q, k, z)
+      a = Add (d, d)
+      m = Mul (d, d)
+      s = QuantizeLinear (a, k, z)
+      t = QuantizeLinear (m, k, z)
+      y = Max (s, t) }"""
+    loaded = jaxdml.onnx.load(onnx.parser.parse_model(text))
+    x = RNG.normal(size=(COUNT, 2, 3)).astype(np.float32)
+    mesh = mesh_of("auto", batch=COUNT)
+    run = jax.shard_map(
+        lambda x: loaded.apply({}, x), mesh=mesh, in_specs=PartitionSpec("batch"), out_specs=PartitionSpec("batch")
+    )
+    np.testing.assert_array_equal(jax.jit(run)(put(mesh, x, "batch"))[0], loaded(x)[0])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "float32"])
+@pytest.mark.parametrize("shape", [(3, 2), (3, 2, 4), (3, 2, 4, 5)])
+def test_filters_are_stored_and_restored(dtype, shape):
+    array = integers("int8", *shape).astype(dtype)
+    packed = packed_filters(array)
+    assert (packed.shape, packed.ndim, packed.dtype) == (shape, len(shape), dtype)
+    np.testing.assert_array_equal(packed.whole(), array)
+
+
+def test_a_model_takes_plain_arrays_for_filters():
+    loaded, x = convolution()
+    plain = {name: value.whole() for name, value in loaded.params.items()}
+    np.testing.assert_array_equal(jax.jit(loaded.apply)(plain, x)[0], loaded(x)[0])
+
+
+FLOATS = """<ir_version: 8, opset_import: ["": 17]>
+g (float[1, 4, 6, 6] x) => (float[1, 4, 4, 3] y) <float[4, 1, 3, 3] w = VALUES>
+{ y = Conv <group = 4, strides = [1, 2], pads = [0, 1, 0, 0]> (x, w) }"""
+
+
+def test_each_channel_of_floats_is_convolved_by_slices():
+    w, x = RNG.normal(size=(4, 1, 3, 3)).astype(np.float32), RNG.normal(size=(1, 4, 6, 6)).astype(np.float32)
+    text = FLOATS.replace("VALUES", "{" + ", ".join(map(str, w.reshape(-1))) + "}")
+    loaded = jaxdml.onnx.load(onnx.parser.parse_model(text))
+
+    def plain(w, x):
+        return jax.lax.conv_general_dilated(x, w, (1, 2), [(0, 0), (1, 0)], feature_group_count=4)
+
+    want = jax.jit(plain)(w, x)
+    np.testing.assert_allclose(loaded(x)[0], want, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(jax.jit(loaded.apply)({"w": w}, x)[0], want, rtol=1e-5, atol=1e-5)
+    slope = jax.jit(jax.grad(lambda params: loaded.apply(params, x)[0].sum()))(loaded.params)["w"]
+    expected = jax.jit(jax.grad(lambda w: plain(w, x).sum()))(w)
+    np.testing.assert_allclose(slope.whole(), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 3, 3), (2, 3)])
+def test_what_is_quantized_has_no_derivative(shape):
+    text = """<ir_version: 8, opset_import: ["": 17]>
+    g (float SHAPE x, float[1] s) => (float SHAPE y) <float k = {0.5}, uint8 z = {3}>
+    { q = QuantizeLinear (x, k, z)
+      d = DequantizeLinear (q, k, z)
+      r = QuantizeLinear (d, s)
+      e = DequantizeLinear (r, s)
+      y = Add (x, e) }"""
+    loaded = jaxdml.onnx.load(onnx.parser.parse_model(text.replace("SHAPE", str(list(shape)))))
+    x, s = RNG.normal(size=shape).astype(np.float32), np.ones(1, np.float32)
+    want = x + np.round(np.clip(np.round(x * 2), -3, 252) / 2).clip(0)
+    np.testing.assert_array_equal(loaded(x, s)[0], want)
+    slope = jax.jit(jax.grad(lambda x: loaded.apply({}, x, s)[0].sum()))(x)
+    np.testing.assert_array_equal(slope, np.ones_like(x))
+
+
+UNKNOWN = """<ir_version: 8, opset_import: ["": 17, "com.microsoft": 1]>
+g (uint8[2, 3] a, uint8[3, 3] b, float s, float[3] t, float[2] r) => (uint8[2, 3] y, uint8[2, 3] z, uint8[2, 3] v)
+<float k = {0.5}, uint8 zero = {3}>
+{ c = com.microsoft.QLinearAdd (a, k, zero, a, s, zero, k, zero)
+  y = com.microsoft.QLinearMul (c, s, zero, c, k, zero, k, zero)
+  z = QLinearMatMul (a, k, zero, b, s, zero, k, zero)
+  v = com.microsoft.QGemm (a, k, zero, b, s, zero, , k, zero) }"""
+
+
+def test_scales_that_are_not_known_are_left_to_the_operators():
+    loaded = jaxdml.onnx.load(onnx.parser.parse_model(UNKNOWN))
+    a, b, s = integers("uint8", 2, 3), integers("uint8", 3, 3), np.float32(0.25)
+    y, z, v = loaded(a, b, s, np.zeros(3, np.float32), np.zeros(2, np.float32))
+    p = a.astype(np.int64) - 3
+    c = rounded(p, [quotient(0.75, 1, 0.5)], 3, np.uint8).astype(np.int64) - 3
+    np.testing.assert_array_equal(y, rounded(c * c, [Fraction(1, 4)], 3, np.uint8))
+    want = rounded(p @ (b.astype(np.int64) - 3), [Fraction(1, 4)], 3, np.uint8)
+    np.testing.assert_array_equal(z, want)
+    np.testing.assert_array_equal(v, want)
