@@ -122,7 +122,7 @@ def matrix_multiply(a: Dequantized, b: Dequantized, out: Quantization, dtype: An
     parts = (*a.quantization[:2], *b.quantization[:2], *out[:2])
     if not is_static(*left.shape, *right.shape) or np.size(parts[0]) > 1 or np.ndim(parts[2]) > 1:
         return None
-    settled = _settled(a, b, None, out, dtype, left.shape[-1])
+    settled = _settled(a, b, None, out, dtype, left.shape[-1], right.shape[-1])
     if settled is None:
         return None
     _, rounding = settled
