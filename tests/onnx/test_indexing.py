@@ -92,7 +92,7 @@ def test_caches_are_written_where_each_batch_says():
 def test_an_index_out_of_range_is_an_error_where_it_is_known_and_else_clipped():
     x, index = numbers(3), i64(5)
     model = load(one_node("Gather", x, index))
-    with pytest.raises(ValueError, match="Gather .* out of bounds"):
+    with pytest.raises(ValueError, match=r"Gather .* out of bounds"):
         run_known(model, x, index)
     check([x[2:]], run_traced(model, x, index))
 
