@@ -343,7 +343,7 @@ def test_what_follows_a_product_clamps_it():
 def test_matrices():
     rng = np.random.default_rng(6)
     groups = Groups()
-    for dtype, other in itertools.product((U8, S8), repeat=2):
+    for dtype, other in ((U8, S8), (S8, U8)):
         a = groups.dq(groups.input(draw(rng, (3, 5, 40), dtype)), 0.25, dtype(77))
         flat = groups.dq(groups.input(draw(rng, (5, 40), dtype)), 0.25, dtype(77))
         scales, zeros = np.float32([0.5, 0.25, 0.0371]), draw(rng, 3, other)

@@ -1,7 +1,5 @@
 """The quantized operators of com.microsoft: judged by exact numbers, in one program."""
 
-import itertools
-
 import numpy as np
 import pytest
 
@@ -30,7 +28,7 @@ def test_every_operator_is_rounded_once():
         name = groups.out(groups(f"com.microsoft.{kind}", *given, **attributes, **extra))
         wanted[name] = microsoft.MICROSOFT[kind](*operands, **attributes, **extra)
 
-    for dtype, scales in itertools.product((U8, S8), ((0.5, 0.25, 1.0), (0.0371, 0.0213, 0.0871))):
+    for dtype, scales in ((U8, (0.5, 0.25, 1.0)), (S8, (0.0371, 0.0213, 0.0871))):
         sa, sb, sc = map(F, scales)
         za, zb, zc = draw(rng, 3, dtype)
         x, y = draw(rng, (3, 40), dtype), draw(rng, 40, dtype)
@@ -73,7 +71,7 @@ def test_products_of_matrices():
     for dtype in (U8, S8):
         a, b, zeros = draw(rng, (5, 16), dtype), draw(rng, (16, 3), dtype), draw(rng, 3, dtype)
         whole = rng.integers(-999, 999, 3).astype(S32)
-        for c in (None, whole, whole[:1], whole[None], whole[0]):
+        for c in (None, whole, whole[:1]) if dtype is U8 else (whole[None], whole[0]):
             both("QGemm", a, scale, dtype(3), b, scales, zeros, c, F(4), dtype(5))
             both("QGemm", a, scale, dtype(3), b, scales, zeros, c)
         both("QGemm", a, scale, dtype(3), b.T.copy(), scales, zeros, whole, F(4), dtype(5), transB=1, alpha=0.5)

@@ -64,7 +64,26 @@ def _cumulative(function: Callable[..., Any], neutral: int) -> Callable[..., Any
     return run
 
 
-_SOFTMAXES = {"Softmax": jax.nn.softmax, "LogSoftmax": jax.nn.log_softmax, "Hardmax": _hardmax}
+def _below_greatest(x: Any, axis: tuple[int, ...]) -> Any:
+    """Return elements minus the greatest.
+
+    XLA may compute what it reads twice in two ways, so that the difference is positive and an exponential infinite.
+    """
+    difference = x - lax.stop_gradient(jnp.max(x, axis, keepdims=True, initial=-jnp.inf))
+    return jnp.where(difference > 0, 0, difference)
+
+
+def _softmax(x: Any, axis: tuple[int, ...]) -> Any:
+    exponentials = jnp.exp(_below_greatest(x, axis))
+    return exponentials / jnp.sum(exponentials, axis, keepdims=True)
+
+
+def _log_softmax(x: Any, axis: tuple[int, ...]) -> Any:
+    difference = _below_greatest(x, axis)
+    return difference - jnp.log(jnp.sum(jnp.exp(difference), axis, keepdims=True))
+
+
+_SOFTMAXES = {"Softmax": _softmax, "LogSoftmax": _log_softmax, "Hardmax": _hardmax}
 
 TABLE: Table = {
     "ArgMax": (Handler(1, _extreme(jaxdml.argmax)),),

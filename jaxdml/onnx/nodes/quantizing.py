@@ -161,8 +161,8 @@ def _matrices(a: Any, b: Any) -> tuple[Any, Any, tuple[int, ...] | None]:
     left, right = on_device(channels_first(a)), right_matrix(b)
     if min(left.ndim, right.ndim) > 1:
         return left, right, None
-    given = (jax.ShapeDtypeStruct(x.shape, np.int8) for x in (left, right))  # type: ignore[no-untyped-call]
-    shape = jax.eval_shape(jnp.matmul, *given).shape
+    empty = [jax.ShapeDtypeStruct(x.shape, np.int8) for x in (left, right)]  # type: ignore[no-untyped-call]
+    shape = jax.eval_shape(jnp.matmul, *empty).shape
     rows = left.reshape(1, -1) if left.ndim < 2 else left
     # What is packed is no vector.
     return rows, right.reshape(-1, 1) if isinstance(right, jax.Array) and right.ndim < 2 else right, shape
