@@ -74,6 +74,11 @@ def stored(x: jax.Array) -> jax.Array:
     return result
 
 
+def rounded(sums: jax.Array, rounding: Rounding) -> jax.Array:
+    """Round int32 sums."""
+    return shifted_by_128(round_products(sums, *rounding), rounding.dtype)
+
+
 def stored_integers(quantize: Form, x: jax.Array) -> jax.Array:
     """Return 8-bit ``quantize(x)``, stored before it is transposed: a loop over the transposed array is slower."""
     result = quantize(x)

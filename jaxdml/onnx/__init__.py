@@ -4,7 +4,6 @@ This needs the package onnx: ``pip install "jaxdml[onnx]"``.
 """
 
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import onnx
@@ -13,7 +12,8 @@ from jaxdml._base import errors
 from jaxdml.onnx import _files, nodes
 from jaxdml.onnx._errors import UnsupportedModelError, listed, unsupported
 from jaxdml.onnx._graph import Graph
-from jaxdml.onnx._model import NUMERICS, Model, filters, parameter, parameters
+from jaxdml.onnx._model import NUMERICS, Model
+from jaxdml.onnx._parameters import parameters
 
 __all__ = ["Model", "UnsupportedModelError", "load"]
 
@@ -33,7 +33,10 @@ def load(model: Any, *, numerics: str = "exact") -> Model:
       A ``Model``.
 
     Raises:
-      UnsupportedModelError: the file is no ONNX model, or has nodes that cannot be run; the message names each.
+      UnsupportedModelError: the file is no ONNX model, contradicts itself, or has nodes that cannot be run; the message
+        names each of them, or the tensor or node that is broken.
+      TypeError: ``model`` is something else.
+      OSError: the file cannot be read.
       ValueError: ``numerics`` is another text.
 
     Source:
@@ -45,15 +48,17 @@ def load(model: Any, *, numerics: str = "exact") -> Model:
         raise ValueError(errors.compose("onnx.load", rule, 'Leave it out for "exact".'))
     proto, folder = _files.read(model)
     graph = _files.graph_of(proto, folder)
-    if defined := _defined_by_others(graph):
-        graph = _files.graph_of(_files.expanded(proto, defined), folder)
+    left: set[tuple[str, str]] = set()
+    while defined := [kind for kind in _defined_by_others(graph) if kind not in left]:
+        # One kind at a time: onnx does not know the types within what it has just put in.
+        proto = _files.expanded(proto, defined[0])
+        graph = _files.graph_of(proto, folder)
+        left |= {defined[0]} & set(_defined_by_others(graph))
     # Of a large model there are never more than two copies: the file's, the arrays', the device's.
     del proto
     _refuse_unsupported(graph)
-    constants = dict(graph.constants)
-    weights, packed = sorted(parameters(graph)), filters(graph)
-    graph = replace(graph, constants=constants)
-    return Model(graph, {name: parameter(constants.pop(name), name in packed) for name in weights}, numerics)
+    graph, weights = parameters(graph, exact=numerics == "exact")
+    return Model(graph, weights, numerics)
 
 
 def _defined_by_others(graph: Graph) -> list[tuple[str, str]]:

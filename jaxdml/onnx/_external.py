@@ -78,12 +78,12 @@ class Folder:
             rule = f"{what} lies in the file '{location}', and the model was not given as a path."
             raise unsupported(rule, "Give the path of the model's file, or store the tensors in the model itself.")
         parts = [part for part in location.split("/") if part != "."]
-        if not location or not all(parts) or ".." in parts or "\\" in location or "\0" in location:
+        if not parts or not all(parts) or ".." in parts or "\\" in location or "\0" in location:
             rule = f"{what} lies in '{location}', which is not a plain path within the model's folder."
             raise unsupported(rule, "Absolute paths, '..', backslashes and empty parts are refused.")
         if os.open not in os.supports_dir_fd:
             raise unsupported(f"{what} lies in another file, which this system cannot open safely.")
-        *folders, name = parts or [""]
+        *folders, name = parts
         plain = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
             at = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -1,18 +1,20 @@
 """Read models: files are data, and every size is checked before memory is taken."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import onnx
 import onnx.inliner
+import onnx.shape_inference
 
 from jaxdml._base import errors
 from jaxdml.onnx._errors import must_be_text, unsupported
 from jaxdml.onnx._external import Folder
 from jaxdml.onnx._graph import DOMAINS, Graph
-from jaxdml.onnx._reader import Function, Reader
+from jaxdml.onnx._reader import Reader
+from jaxdml.onnx._scopes import Function
 
 FIRST_OVERRIDABLE = 4
 """From this IR version on, an initializer that is also listed as an input is a default; before it, all are listed."""
@@ -46,7 +48,8 @@ def graph_of(model: onnx.ModelProto, folder: Path | None) -> Graph:
     if not model.HasField("graph"):
         raise unsupported("the model has no graph.", "The file may be truncated, or of another format.")
     if model.ir_version > onnx.IR_VERSION:
-        rule = f"the model has IR version {model.ir_version}; the installed onnx {onnx.__version__} reads up to {onnx.IR_VERSION}."
+        newest = f"the installed onnx {onnx.__version__} reads up to {onnx.IR_VERSION}"
+        rule = f"the model has IR version {model.ir_version}; {newest}."
         raise unsupported(rule, "Install a newer onnx, or save the model with an older IR version.")
     functions = _functions(model)
     size = model.ByteSize() if functions else 0
@@ -84,10 +87,53 @@ def _opsets(imports: Any, what: str) -> Mapping[str, int]:
     return found
 
 
-def expanded(model: onnx.ModelProto, kinds: list[tuple[str, str]]) -> onnx.ModelProto:
-    """Put the nodes that define operators, as ONNX gives them, in the place of nodes of these domains and operators."""
+def expanded(model: onnx.ModelProto, kind: tuple[str, str]) -> onnx.ModelProto:
+    """Put the nodes that define an operator, as ONNX gives them, in the place of nodes of this domain and operator."""
+    changed = onnx.ModelProto()
+    changed.CopyFrom(model)
+    # onnx's inliner does not know that they are one domain.
+    for part in (*changed.opset_import, *_nodes(changed.graph)):
+        part.domain = DOMAINS.get(part.domain, part.domain)
+    for node in _nodes(changed.graph):
+        if (node.domain, node.op_type) == kind:
+            _with_defaults(node)
     try:
-        return onnx.inliner.inline_selected_functions(model, kinds, False, True)
+        typed = onnx.shape_inference.infer_shapes(changed)
+        typed.graph.value_info.extend(_types_in_bodies(typed.graph))
+        return onnx.inliner.inline_selected_functions(typed, [kind], False, True)
     except Exception as error:  # onnx documents none
-        names = ", ".join(name for _, name in kinds)
-        raise unsupported(f"onnx cannot expand {names}: {error}.", "The nodes may contradict their schemas.") from None
+        raise unsupported(
+            f"onnx cannot expand {kind[1]}: {error}.", "The nodes may contradict their schemas."
+        ) from None
+
+
+def _types_in_bodies(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
+    """Return types of values in inner graphs, where onnx does not look; none of names that two types share."""
+    found: dict[str, onnx.ValueInfoProto | None] = {}
+    for inner in _bodies(graph):
+        stored = [onnx.helper.make_tensor_value_info(t.name, t.data_type, t.dims) for t in inner.initializer]
+        for value in (*inner.input, *inner.output, *inner.value_info, *stored):
+            other = found.setdefault(value.name, value)
+            if other and other.type.tensor_type.elem_type != value.type.tensor_type.elem_type:
+                found[value.name] = None
+    return [value for value in found.values() if value is not None]
+
+
+def _bodies(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    for attribute in (attribute for node in graph.node for attribute in node.attribute if attribute.HasField("g")):
+        yield attribute.g
+        yield from _bodies(attribute.g)
+
+
+def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    yield from graph.node
+    for inner in _bodies(graph):
+        yield from inner.node
+
+
+def _with_defaults(node: onnx.NodeProto) -> None:
+    """Give a node the attributes that it leaves out, which onnx does not do before it expands it."""
+    given = {attribute.name for attribute in node.attribute}
+    for name, attribute in onnx.defs.get_schema(node.op_type, node.domain).attributes.items():
+        if name not in given and attribute.default_value.name:
+            node.attribute.append(attribute.default_value)

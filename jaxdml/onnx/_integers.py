@@ -15,6 +15,7 @@ import numpy as np
 
 import jaxdml
 from jaxdml._algorithms.quantized.residuals import by_residuals
+from jaxdml._base.shapes import is_static
 from jaxdml._lowerings.known_scales import on_one_cpu
 from jaxdml.onnx import _known_scales, _tables
 from jaxdml.onnx._values import (
@@ -25,6 +26,7 @@ from jaxdml.onnx._values import (
     channels_first,
     channels_last,
     on_device,
+    right_matrix,
 )
 from jaxdml.onnx.nodes._windows import Windows
 
@@ -32,6 +34,9 @@ EIGHT_BITS = ("int8", "uint8")
 
 _FEWEST_BITS = 20
 """Exponentials of fewer bits would often round to another 8-bit result."""
+
+_BEYOND = np.float32(1024)
+"""A quotient that no zero point brings back into the range of 8 bits."""
 
 
 def has_8_bits(value: Any) -> bool:
@@ -175,18 +180,17 @@ def average_pooling(x: Dequantized, out: Quantization, dtype: Any, options: dict
 
 def matrix_multiply(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> jax.Array:
     """Multiply matrices. ``b`` may have a scale for each column."""
-
-    def otherwise(left: jax.Array, right: jax.Array) -> jax.Array:
-        operands = (left, *a.quantization[:2], right, *b.quantization[:2])
-        return jaxdml.quantized_linear_matrix_multiply(*operands, *out[:2], output_dtype=dtype)
-
-    known = _known_scales.multiply_matrices(a, b, None, out, dtype, otherwise)
-    return otherwise(*(on_device(channels_first(x.integers)) for x in (a, b))) if known is None else known
+    known = _known_scales.matrix_multiply(a, b, out, dtype)
+    if known is not None:
+        return known
+    left, right = on_device(channels_first(a.integers)), right_matrix(b.integers)
+    operands = (left, *a.quantization[:2], right, *b.quantization[:2])
+    return jaxdml.quantized_linear_matrix_multiply(*operands, *out[:2], output_dtype=dtype)
 
 
 def matrix_multiply_to_float(a: Dequantized, b: Dequantized, bias: Any = None) -> jax.Array:
     """Multiply matrices to float32. ``b`` may have a scale for each column."""
-    left, right = (on_device(channels_first(x.integers)) for x in (a, b))
+    left, right = on_device(channels_first(a.integers)), right_matrix(b.integers)
     return jaxdml.matrix_multiply_integer_to_float(left, *a.quantization[:2], right, *b.quantization[:2], bias)
 
 
@@ -232,21 +236,28 @@ def softmax(x: Dequantized, axes: Sequence[int], out: Quantization, dtype: Any) 
         return None
     integers = on_device(channels_first(x.integers)).astype(jnp.int32)
     scale, out_scale = _tables.fraction(x.quantization.scale), _tables.fraction(out.scale)
-    terms = math.prod(integers.shape[axis] for axis in axes)
+    sizes = [integers.shape[axis] for axis in axes]
+    if not is_static(*sizes):
+        return None
+    terms = math.prod(sizes)
     # Both sides of the comparison below fit 62 bits: a sum of terms times one, and a term times the other.
     sides = (terms * out_scale.numerator, out_scale.denominator)
     bits = min(30, *(61 - side.bit_length() for side in sides))
     if bits < _FEWEST_BITS:
         return None
     exponentials = [round(math.exp(-float(scale * distance)) * 2**bits) for distance in range(256)]
-    below = jnp.max(integers, axes, keepdims=True) - integers
+    below = jnp.max(integers, axes, keepdims=True, initial=-128) - integers
     with jax.enable_x64(True):
         term = jnp.take(jnp.asarray(exponentials, jnp.int64), below, mode="clip")
         divisor = jnp.sum(term, axes, keepdims=True) * out_scale.numerator
         dividend = term * out_scale.denominator
-        lower = dividend // divisor
-        twice = 2 * (dividend - lower * divisor)
-        up = (twice > divisor) | ((twice == divisor) & (lower % 2 == 1))
+        # A float estimate and its remainder take less time than a division of int64. What exceeds _BEYOND saturates.
+        estimate = jnp.floor(dividend.astype(jnp.float32) / divisor.astype(jnp.float32))
+        lower = jnp.minimum(estimate, _BEYOND).astype(jnp.int64)
+        rest = dividend - lower * divisor
+        step = (rest >= divisor).astype(jnp.int64) - (rest < 0).astype(jnp.int64)
+        lower, twice = lower + step, 2 * (rest - step * divisor)
+        up = (twice > divisor) | ((twice == divisor) & (lower & 1 == 1))
         limits = np.iinfo(dtype)
         rounded = lower + up + _tables.integer(out.zero_point)
         return jnp.clip(rounded, int(limits.min), int(limits.max)).astype(dtype)

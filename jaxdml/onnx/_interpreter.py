@@ -60,7 +60,7 @@ def run(graph: Graph, given: Mapping[str, Value], *, exact: bool, report: Report
             computed(values[name])  # Floats that are made within a traced body would not be valid after it.
         operands = [values[name] if name else None for name in node.inputs]
         with _named(node):
-            results = _compute(nodes.handler_of(node), call, operands)
+            results = _compute(nodes.runner(node), call, operands)
             if any(node.outputs[len(results) :]):
                 rule = f"{node} makes {len(results)} outputs; the model wants {len(node.outputs)}."
                 raise ValueError(errors.compose("onnx.Model", rule, "The model may be malformed."))
@@ -93,8 +93,7 @@ def _named(node: Node) -> Iterator[None]:
         raise
 
 
-def _compute(handler: Handler | str, call: Call, operands: list[Value]) -> tuple[Value, ...]:
-    assert isinstance(handler, Handler), handler  # load refuses what has none
+def _compute(handler: Handler, call: Call, operands: list[Value]) -> tuple[Value, ...]:
     for position, operand in enumerate(operands):
         if operand is not None and handler.must_be_known(position) and not is_host(operand):
             raise NotImplementedError(_unknown(call.node, position))
@@ -110,11 +109,11 @@ def _on_integers(handler: Handler, call: Call, operands: list[Value]) -> tuple[V
     kind, first = call.node.op_type, operands[0]
     if call.node.domain:
         return None
-    if kind in groups.MOVES and isinstance(first, Dequantized) and first.quantization.whole:
+    if isinstance(first, Dequantized) and groups.moves(kind, first.quantization):
         call.note((call.node.name,), "the same on integers")
         moved = _ordinarily(handler, call, [first.integers, *operands[1:]])
-        dtype = first.integers.dtype
-        return tuple(replace(first, integers=x, _floats=[]) if x.dtype == dtype else x for x in moved)
+        count = len(moved) if kind == "Split" else 1  # Others have indices or a mask as their second output.
+        return (*(replace(first, integers=x, _floats=[]) for x in moved[:count]), *moved[count:])
     if kind not in groups.GROUPS:
         return None
     floats = partial(_only, handler, call, operands)
@@ -144,7 +143,7 @@ def _ordinarily(handler: Handler, call: Call, operands: list[Value]) -> tuple[Va
         # JAX arrays among them are what is too large for the host, or has symbolic sizes.
         return tuple(result if result is None or isinstance(result, jax.Array) else known(result) for result in results)
     else:
-        with jax.ensure_compile_time_eval():
+        with jax.core.eval_context():
             operands = [
                 operand if operand is None or handler.must_be_known(position) else on_device(operand)
                 for position, operand in enumerate(operands)

@@ -26,6 +26,7 @@ from jaxdml.onnx._values import (
     channels_first,
     channels_last,
     on_device,
+    right_matrix,
 )
 
 _PADDING = "start_padding", "end_padding"
@@ -113,6 +114,28 @@ def quantized(quantize: Callable[[jax.Array], jax.Array], x: jax.Array) -> jax.A
         return quantize(x)
     x = lax.stop_gradient(x)  # What runs by platform has no derivative, and integers have none.
     return known_scales.on_one_cpu(partial(known_scales.stored_integers, quantize), quantize, x)
+
+
+def matrix_multiply(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> jax.Array | None:
+    """Multiply matrices; ``b`` may be packed, and have a scale for each column."""
+    left, right = on_device(channels_first(a.integers)), right_matrix(b.integers)
+    parts = (*a.quantization[:2], *b.quantization[:2], *out[:2])
+    if not is_static(*left.shape, *right.shape) or np.size(parts[0]) > 1 or np.ndim(parts[2]) > 1:
+        return None
+    settled = _settled(a, b, None, out, dtype, left.shape[-1], right.shape[-1])
+    if settled is None:
+        return None
+    _, rounding = settled
+
+    def form(left: jax.Array, right: Any) -> jax.Array:
+        sums = jaxdml.matrix_multiply_integer(left, parts[1], right, parts[3])
+        return known_scales.rounded(sums, rounding)
+
+    def otherwise(left: jax.Array, right: Any) -> jax.Array:
+        operands = (left, *parts[:2], right, *parts[2:4], *parts[4:])
+        return jaxdml.quantized_linear_matrix_multiply(*operands, output_dtype=dtype)
+
+    return known_scales.on_one_cpu(form, otherwise, left, right)
 
 
 def add(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> Callable[..., jax.Array] | None:

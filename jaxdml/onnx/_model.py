@@ -6,15 +6,13 @@ from functools import cached_property, partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxdml._base import errors
-from jaxdml.onnx import nodes
-from jaxdml.onnx._graph import Graph, Node, TensorType
+from jaxdml.onnx._graph import Graph, TensorType
 from jaxdml.onnx._interpreter import Report, needed, run
-from jaxdml.onnx._values import Filters, channels_first, on_device, packed_filters
-from jaxdml.onnx.nodes._handler import Handler
+from jaxdml.onnx._parameters import Parameter, must_be_known
+from jaxdml.onnx._values import channels_first, on_device
 
 NUMERICS = ("exact", "literal")
 
@@ -54,7 +52,7 @@ class Model:
     """
 
     graph: Graph
-    params: Mapping[str, jax.Array | Filters]
+    params: Mapping[str, Parameter]
     numerics: str
 
     @property
@@ -91,6 +89,10 @@ class Model:
           TypeError: an input has another dtype, or their number differs.
           ValueError: an input has another shape.
           NotImplementedError: a shape depends on a traced value.
+          OverflowError: a constant of 64 bits does not fit in JAX's 32.
+
+        Where the model is malformed in a way that ``load`` does not see, such as shapes that do not fit, it is a
+        TypeError or ValueError, and the node's name is in its text or among its notes.
         """
         arrays = checked(self.inputs, inputs)
         given = dict(params) | {value.name: array for value, array in zip(self.inputs, arrays, strict=True)}
@@ -138,13 +140,13 @@ class Model:
 
         Args:
           inputs: arrays or ``jax.ShapeDtypeStruct`` for each of ``self.inputs``; by default what the model declares,
-            with 1 for each unknown dimension.
+            with 1 for each unknown dimension. Of inputs whose values must be known without one, they are zeros.
 
         Returns:
           One line for each node that is computed: its name, its operator, what became of it.
         """
         report = Report()
-        values = inputs or tuple(_declared(value) for value in self.inputs)
+        values = checked(self.inputs, inputs) if inputs else tuple(_declared(value) for value in self.inputs)
         known = {
             value.name: np.zeros(given.shape, given.dtype) if isinstance(given, jax.ShapeDtypeStruct) else given
             for value, given in zip(self.inputs, values, strict=True)
@@ -181,79 +183,7 @@ def _array(result: Any) -> jax.Array:
 
 def _declared(value: TensorType) -> jax.ShapeDtypeStruct:
     shape = tuple(size if isinstance(size, int) else 1 for size in value.shape or ())
-    return jax.ShapeDtypeStruct(shape, jax.dtypes.canonicalize_dtype(value.dtype or np.float32))
-
-
-def must_be_known(graph: Graph) -> frozenset[str]:
-    """Return the names of values that must be known while tracing: what shapes depend on, and what makes these."""
-    wanted: set[str] = set()
-    for node in reversed(needed(graph)):
-        handler = nodes.handler_of(node)
-        if not isinstance(handler, Handler):
-            continue
-        all_known = bool(wanted & set(node.outputs))
-        for position, name in enumerate(node.inputs):
-            if handler.must_be_known(position) or (all_known and position not in handler.shape_only):
-                wanted.add(name)
-        for inner in node.graphs():
-            known = must_be_known(inner)
-            wanted |= known & inner.captured()
-            wanted |= {name for name, value in zip(node.inputs, inner.inputs, strict=False) if value.name in known}
-            if all_known:
-                wanted |= inner.captured()
-    return frozenset(wanted)
-
-
-def parameters(graph: Graph) -> frozenset[str]:
-    """Return the names of the initializers that are weights: float or 8-bit, and not needed while tracing."""
-    kept = set(must_be_known(graph))
-    for node in graph.walk():
-        handler = nodes.handler_of(node)
-        if isinstance(handler, Handler):
-            kept |= {node.inputs[position] for position in handler.constant if position < len(node.inputs)}
-    return frozenset(
-        name
-        for name, array in graph.constants.items()
-        if name not in kept
-        and array.ndim
-        and (jnp.issubdtype(array.dtype, jnp.floating) or array.dtype.itemsize == 1)
-        and array.dtype != np.bool_
-    )
-
-
-_FILTERS_AT = {"Conv": 1, "ConvInteger": 1, "Gemm": 1, "QGemm": 3, "QLinearConv": 3}
-"""The positions of filters, and of matrices whose rows are filters if ``transB`` is 1."""
-
-
-def filters(graph: Graph) -> frozenset[str]:
-    """Return the names of initializers that nothing reads but convolutions, as their filters."""
-    captured = {name for node in graph.nodes for inner in node.graphs() for name in inner.captured()}
-    names = {name for node in graph.nodes for name in node.inputs} - captured - {value.name for value in graph.outputs}
-    users: dict[str, list[tuple[Node, int]]] = {name: [] for name in names}
-    for node in graph.nodes:
-        for position, name in enumerate(node.inputs):
-            if name in users:
-                users[name].append((node, position))
-
-    def only_filters(name: str) -> bool:
-        return name in users and all(
-            (
-                _FILTERS_AT.get(node.op_type) == position
-                and (node.op_type[-4:] != "Gemm" or node.attributes.get("transB"))
-            )
-            or (node.op_type == "DequantizeLinear" and position == 0 and only_filters(node.outputs[0]))
-            for node, position in users[name]
-        )
-
-    return frozenset(name for name, array in graph.constants.items() if array.ndim > 1 and only_filters(name))
-
-
-def parameter(array: np.ndarray, is_filters: bool) -> jax.Array | Filters:
-    """Return an initializer as a parameter of the model."""
-    packed = is_filters and str(array.dtype) in (
-        ("int8", "uint8") if array.ndim == 2 else ("int8", "uint8", "float32", "float16")
-    )
-    return packed_filters(array) if packed else on_device(array)
+    return jax.ShapeDtypeStruct(shape, jax.dtypes.canonicalize_dtype(value.dtype or np.float32))  # type: ignore[no-untyped-call]
 
 
 def in_order(

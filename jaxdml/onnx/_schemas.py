@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -42,24 +43,45 @@ def misused(proto: onnx.NodeProto, domain: str, opset: int, types: Mapping[str, 
       opset: the version of the domain.
       types: of its attributes, by name.
     """
-    try:
-        schema = onnx.defs.get_schema(proto.op_type, opset, domain)
-    except onnx.defs.SchemaError:
-        return None  # Whether there is such an operator is asked of the table of operators.
-    if schema.deprecated:
+    schema = _schema(proto.op_type, opset, domain)
+    if schema is None:
         return None
-    for what, names, least, most in (
-        ("inputs", proto.input, schema.min_input, schema.max_input),
-        ("outputs", proto.output, schema.min_output, schema.max_output),
+    for what, names, (least, most) in (
+        ("inputs", proto.input, schema.inputs),
+        ("outputs", proto.output, schema.outputs),
     ):
         if not least <= len(names) <= most:
             return f"it has {len(names)} {what}; {least} to {most} are expected"
     wrong = [
-        f"'{name}' is {onnx.AttributeProto.AttributeType.Name(kind)} instead of {schema.attributes[name].type.name}"
+        f"'{name}' is {onnx.AttributeProto.AttributeType.Name(kind)} instead of {schema.types[name].name}"
         for name, kind in types.items()
-        if name in schema.attributes and schema.attributes[name].type.value != kind
+        if name in schema.types and schema.types[name].value != kind
     ]
+    wrong += [f"'{name}' is missing" for name in schema.required if name not in types]
     return f"attribute {', '.join(wrong)}" if wrong else None
+
+
+class _Schema(NamedTuple):
+    """What is asked of a schema; onnx makes the attributes anew each time."""
+
+    inputs: tuple[int, int]
+    outputs: tuple[int, int]
+    types: Mapping[str, Any]
+    required: tuple[str, ...]
+
+
+@lru_cache(maxsize=1024)  # What files name may be anything.
+def _schema(op_type: str, opset: int, domain: str) -> _Schema | None:
+    """Return the schema of a node, or None: whether there is such an operator is asked of the table of operators."""
+    try:
+        found = onnx.defs.get_schema(op_type, opset, domain)
+    except onnx.defs.SchemaError:
+        return None
+    if found.deprecated:
+        return None
+    types = {name: attribute.type for name, attribute in found.attributes.items()}
+    required = tuple(name for name, attribute in found.attributes.items() if attribute.required)
+    return _Schema((found.min_input, found.max_input), (found.min_output, found.max_output), types, required)
 
 
 def plain(value: Any) -> Any:

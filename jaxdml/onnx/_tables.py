@@ -53,12 +53,14 @@ def integer(zero_point: Any) -> int:
 
 
 def known(quantization: Quantization) -> bool:
-    """Whether there is one scale and one zero point, both known while tracing, and the scale is positive."""
-    parts = (quantization.scale, quantization.zero_point)
-    if not quantization.whole or not all(part is None or isinstance(part, np.ndarray) for part in parts):
-        return False
-    scale = float(quantization.scale.reshape(()))
-    return math.isfinite(scale) and scale > 0
+    """Whether scale and zero point, one of each, are known while tracing, and the scale is positive."""
+    zero = quantization.zero_point
+    return (zero is None or isinstance(zero, np.ndarray)) and positive(quantization.scale)
+
+
+def positive(scale: Any) -> bool:
+    """Whether a scale is one finite positive number, known while tracing."""
+    return isinstance(scale, np.ndarray) and 0 < float(scale.reshape(())) < math.inf
 
 
 def look_up(entries: np.ndarray, x: Any) -> Any:

@@ -83,7 +83,7 @@ def _entries(count: int, kind: str, dtype: np.dtype) -> int:
 
 def _plain(values: np.ndarray) -> np.ndarray:
     """Return an array in which every True is the same byte."""
-    return values.view(np.uint8) != 0 if values.dtype == np.bool_ else values
+    return values.view(np.uint8).astype(np.bool_) if values.dtype == np.bool_ else values
 
 
 def _written(shape: tuple[int, ...]) -> str:

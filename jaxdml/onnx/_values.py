@@ -119,9 +119,7 @@ class Quantization(NamedTuple):
         return self.axis is None
 
     def same_as(self, other: "Quantization") -> bool:
-        """Whether both are known now, and equal."""
-        if self.axis != other.axis or self.block_size != other.block_size:
-            return False
+        """Whether one scale and one zero point are those of another: both known now and equal, or one value."""
         pairs = ((self.scale, other.scale), (self.zero_point, other.zero_point))
         return all(_same(a, b) for a, b in pairs)
 
@@ -144,11 +142,13 @@ class Dequantized:
       integers: a NumPy array, a JAX array or ChannelsLast.
       quantization: what they mean.
       dtype: of the floats that they would be.
+      forced: is called when a node wants the floats.
     """
 
     integers: Any
     quantization: Quantization
     dtype: Any
+    forced: Callable[[], None] = lambda: None
     _floats: list[Any] = field(default_factory=list)
 
     @property
@@ -164,6 +164,7 @@ class Dequantized:
     def floats(self) -> Any:
         """Return the float array, computed once."""
         if not self._floats:
+            self.forced()
             scale, zero, axis, block = self.quantization
             data, wrap = stored(self.integers)
             axis = stored_axis(self.integers, axis)
@@ -204,6 +205,9 @@ class Pending:
         return self._floats[0]
 
 
+_INT32 = np.dtype(np.int32)
+
+
 @dataclass(frozen=True, eq=False)
 class IntegerProduct:
     """The int32 result of MatMulInteger, which a model casts, scales and adds a bias to: one operator of ours.
@@ -221,7 +225,7 @@ class IntegerProduct:
     integers: Callable[[], Any]
     scaled: Callable[[Any, Any], Any]
     nodes: tuple[str, ...]
-    dtype: Any = np.dtype(np.int32)
+    dtype: Any = _INT32
     scale: Any = None
     _results: list[Any] = field(default_factory=list)
 
@@ -287,7 +291,19 @@ def channels_first(value: Value) -> Value:
     value = computed(value)
     if isinstance(value, Filters):
         return value.whole()
+    if isinstance(value, jaxdml.PackedMatrix):
+        return _unpacked(value)
     return jnp.moveaxis(value.array, -1, 1) if isinstance(value, ChannelsLast) else value
+
+
+def right_matrix(value: Value) -> jax.Array | jaxdml.PackedMatrix:
+    """Return the right matrix of a product, packed if it is."""
+    return value if isinstance(value, jaxdml.PackedMatrix) else on_device(channels_first(value))
+
+
+def _unpacked(b: jaxdml.PackedMatrix) -> jax.Array:
+    matrix = jnp.swapaxes(b.matrix, -1, -2)
+    return matrix if matrix.dtype == b.dtype else with_flipped_sign(matrix, b.dtype)
 
 
 def channels_last(value: Value) -> jax.Array:

@@ -29,10 +29,10 @@ def rounded(terms: Sequence[Term], scale: np.ndarray, zero: Any, dtype: Any) -> 
     parts = [values.astype(np.float64) * factors.astype(np.float64) for values, factors in quotients]
     near = np.asarray(sum(parts))
     error = np.ldexp(1 + np.asarray(sum(map(abs, parts))), -45)
-    nearest = np.rint(near)
+    nearest = np.array(np.rint(near))
     doubtful = (abs(abs(near - np.floor(near)) - 0.5) <= error) & (abs(near) < 2**20)
     spread = [tuple(np.broadcast_to(array, near.shape) for array in pair) for pair in quotients]
-    for place in zip(*np.nonzero(doubtful), strict=True) if near.ndim else [()] * bool(doubtful):
+    for place in map(tuple, np.argwhere(doubtful)):
         nearest[place] = round(sum(_exactly(values[place]) * factors[place] for values, factors in spread))
     bounds = np.iinfo(dtype)
     return np.clip(nearest + np.asarray(zero, np.float64), bounds.min, bounds.max).astype(dtype)

@@ -42,7 +42,7 @@ def q_linear_mat_mul(a, sa, za, b, sb, zb, sy, zy):
     return finish([(plain.integer_product(left, right), np.asarray(of_a * of_b, object))], a, sy, zy)
 
 
-def q_gemm(a, sa, za, b, sb, zb, c=None, sy=None, zy=None, *, alpha=1.0, transA=0, transB=0):
+def q_gemm(a, sa, za, b, sb, zb, c=None, sy=None, zy=None, *, alpha=1.0, transA=0, transB=0):  # noqa: N803
     (left, of_a), (right, of_b) = term(a, sa, za), term(b, sb, zb, 0 if transB else 1)
     acc = plain.integer_product(left.T if transA else left, right.T if transB else right)
     acc = acc if c is None else acc + c.astype(np.int64)
@@ -135,8 +135,8 @@ def dynamic_quantize_mat_mul(a, b, sb, zb=None, bias=None):
 # Float operators that only onnxruntime writes
 
 
-def fused_mat_mul(a, b, *, alpha=1.0, transA=0, transB=0, transBatchA=0, transBatchB=0):
-    assert not (transBatchA or transBatchB)
+def fused_mat_mul(a, b, *, alpha=1.0, transA=0, transB=0, transBatchA=0, transBatchB=0):  # noqa: N803
+    assert transBatchA == transBatchB == 0
     a, b = (np.swapaxes(x, -1, -2) if turned else x for x, turned in ((a, transA), (b, transB)))
     return (a @ b) * np.float32(alpha)
 

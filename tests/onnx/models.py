@@ -5,7 +5,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,15 @@ from onnx import helper, numpy_helper
 from onnxruntime import quantization
 from onnxruntime.quantization import QuantFormat, QuantType
 
+from tests.grids import THOROUGH
+
 SEQUENCE = 8
 WORDS = 32
 HIDDEN = 32
 HEADS = 4
-SIZES = {"mobilenet_v2": 32, "resnet": 32, "vgg": 16, "inception": 16}
+BLOCKS = 2 if THOROUGH else 1
+"""Of a transformer, and of each kind in a network for images: each takes seconds to compile."""
+SIZES = {"mobilenet_v2": 32, "resnet": 32, "one_block": 32, "vgg": 16, "inception": 16}
 """Height and width of the images that a model takes."""
 
 STATIC = {
@@ -33,6 +37,13 @@ STATIC = {
     "qdq_s8": {"activation_type": QuantType.QInt8, "extra_options": {"ActivationSymmetric": True}},
     "qdq_symmetric": {"extra_options": {"ActivationSymmetric": True}},
     "qdq_powers": {"per_channel": True},
+    "qoperator_u8": {"weight_type": QuantType.QUInt8},
+    "qoperator_forced": {"extra_options": {"ForceQuantizeNoInputCheck": True}},
+    "qdq_pairs": {"extra_options": {"AddQDQPairToWeight": True, "DedicatedQDQPair": True}},
+    "qdq_kept": {"extra_options": {"QDQKeepRemovableActivations": True, "UseQDQContribOps": True}},
+    "qdq_partly": {"extra_options": {"OpTypesToExcludeOutputQuantization": ["Conv", "MatMul", "Add"]}},
+    "qdq_float_biases": {"extra_options": {"QuantizeBias": False}},
+    "qdq_16": {"activation_type": QuantType.QUInt16},
 }
 DYNAMIC = {
     "dynamic_u8": {"weight_type": QuantType.QUInt8},
@@ -139,7 +150,7 @@ class Net:
 
 def _mobilenet_v2(net: Net) -> onnx.ModelProto:
     x = net.conv(net.input("image", np.float32, 3, 32, 32), (3, 8), 3, "Clip", strides=[2, 2])
-    for taken, given, stride, weighted in ((8, 12, 2, False), (12, 12, 1, True), (12, 12, 1, False)):
+    for taken, given, stride, weighted in ((8, 12, 2, False), (12, 12, 1, True), (12, 12, 1, False))[: 1 + BLOCKS]:
         wide = 4 * taken
         y = net.conv(x, (taken, wide), 1, "Clip")
         y = net.conv(y, (wide, wide), 3, "Clip", group=wide, strides=[stride, stride])
@@ -152,16 +163,16 @@ def _mobilenet_v2(net: Net) -> onnx.ModelProto:
     return net.finished(**{net.dense(net("Flatten", net("GlobalAveragePool", x)), 32, 10): (10,)})
 
 
-def _resnet(net: Net) -> onnx.ModelProto:
+def _resnet(net: Net, blocks: int = 1 + BLOCKS) -> onnx.ModelProto:
     x = net.conv(net.input("image", np.float32, 3, 32, 32), (3, 8), 7, "Relu", strides=[2, 2])
     x = net("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
-    for taken, given, stride in ((8, 8, 1), (8, 16, 2), (16, 16, 1)):
+    for taken, given, stride in ((8, 8, 1), (8, 16, 2), (16, 16, 1))[:blocks]:
         y = net.conv(x, (taken, given), 3, "Relu", strides=[stride, stride])
         y = net.conv(y, (given, given), 3)
         if taken != given:
             x = net.conv(x, (taken, given), 1, strides=[stride, stride])
         x = net("Relu", net("Add", y, x))
-    return net.finished(**{net.dense(net("Flatten", net("GlobalAveragePool", x)), 16, 10): (10,)})
+    return net.finished(**{net.dense(net("Flatten", net("GlobalAveragePool", x)), given, 10): (10,)})
 
 
 def _vgg(net: Net) -> onnx.ModelProto:
@@ -204,7 +215,7 @@ def _bert(net: Net) -> onnx.ModelProto:
     # Exporters write a much larger number than 10: with it a quantized sum holds nothing but the mask.
     hidden = net("Sub", np.float32(1), net("Cast", net.unsqueeze(mask, 1, 2), to=onnx.TensorProto.FLOAT))
     hidden = net("Mul", hidden, np.float32(-10))
-    for _ in range(2):
+    for _ in range(BLOCKS):
         query, key, value = (net.heads(net.linear(x, HIDDEN, HIDDEN), 0, 2, *last) for last in ((1, 3), (3, 1), (1, 3)))
         scores = net("Div", net("MatMul", query, key), np.float32(np.sqrt(HIDDEN // HEADS)))
         weights = net("Softmax", net("Add", scores, hidden), axis=-1 if net.opset >= 13 else 3)
@@ -234,7 +245,7 @@ def _gpt_2(net: Net) -> onnx.ModelProto:
         kept = [net.unsqueeze(net("Gather", shape, np.int64(i), axis=0), 0) for i in (0, 1)]
         return net("Reshape", x, net("Concat", *kept, np.int64(sizes), axis=0))
 
-    for _ in range(2):
+    for _ in range(BLOCKS):
         packed = net.linear(net.layer_norm(x), HIDDEN, 3 * HIDDEN)
         sizes = ([np.int64([HIDDEN] * 3)], {}) if net.opset >= 13 else ([], {"split": [HIDDEN] * 3})
         parts = net("Split", packed, *sizes[0], outputs=3, axis=2, **sizes[1])
@@ -263,6 +274,7 @@ BUILDERS: dict[str, Callable[[Net], onnx.ModelProto]] = {
     "gpt_2": _gpt_2,
 }
 NAMES = tuple(BUILDERS)
+BUILDERS["one_block"] = partial(_resnet, blocks=1)
 
 
 def inputs(name: str, batch: int = 2, seed: int = 0) -> dict[str, np.ndarray]:
@@ -346,9 +358,9 @@ def _with_powers_of_two(model: onnx.ModelProto) -> onnx.ModelProto:
         kept = numpy_helper.to_array(tensors[name])
         tensors[name].CopyFrom(numpy_helper.from_array(np.broadcast_to(value, kept.shape).astype(np.float32), name))
 
-    for name in tensors:
+    for name, tensor in tensors.items():
         if name.endswith("_scale"):
-            set_to(name, np.exp2(np.rint(np.log2(numpy_helper.to_array(tensors[name])))))
+            set_to(name, np.exp2(np.rint(np.log2(numpy_helper.to_array(tensor)))))
     for node in model.graph.node:
         made = [makers.get(name) for name in node.input]
         if (
@@ -370,14 +382,64 @@ def with_outputs(model: onnx.ModelProto, names: list[str]) -> onnx.ModelProto:
     return shown
 
 
+QUANTIZED_CASES = [
+    ("mobilenet_v2", "qoperator_channels", 17),
+    ("mobilenet_v2", "qdq_powers", 13),
+    ("mobilenet_v2", "dynamic_s8", 11),
+    ("resnet", "qoperator_powers", 17),
+    ("resnet", "qdq", 21),
+    ("resnet", "dynamic_u8", 17),
+    ("vgg", "qoperator_s8", 13),
+    ("vgg", "qdq_symmetric", 17),
+    ("vgg", "dynamic_channels", 21),
+    ("inception", "qoperator", 11),
+    ("inception", "qdq_channels", 18),
+    ("inception", "dynamic_s8", 17),
+    ("bert", "qoperator_powers", 17),
+    ("bert", "qdq_s8", 18),
+    ("bert", "dynamic_u8", 11),
+    ("gpt_2", "qoperator", 21),
+    ("gpt_2", "qdq_channels", 13),
+    ("gpt_2", "dynamic_s8", 18),
+]
+FLOAT_CASES = [(name, "float", opset) for name, opset in zip(NAMES, (17, 11, 13, 21, 11, 18), strict=True)]
+SAVED_CASES = [
+    ("resnet", "qdq_channels_saved", 17),
+    ("vgg", "float_saved", 17),
+    ("bert", "float_saved", 17),
+    ("bert", "dynamic_s8_saved", 17),
+    ("gpt_2", "qdq_channels_saved", 17),
+]
+if THOROUGH:
+    OPSETS = range(11, 22)
+    FLOAT_CASES = [(name, "float", opset) for name in NAMES for opset in OPSETS]
+    # Below 13 onnxruntime's quantizer writes a DequantizeLinear by channel, or of its own domain, that nothing loads.
+    QUANTIZED_CASES = [
+        (name, form, opset)
+        for name in NAMES
+        for i, form in enumerate((*STATIC, *DYNAMIC))
+        for opset in {17, OPSETS[i % 11]}
+        if opset >= 13 or form not in ("qdq_channels", "qdq_powers", "qdq_kept", "qdq_16")
+    ]
+    SAVED_CASES = [(name, form, 17) for name in NAMES for form in SAVED]
+
+
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
-LIGHT_NAMES = tuple(
-    f"bvlc_alexnet densenet121 inception_v1 inception_v2 resnet50 shufflenet squeezenet vgg19 zfnet512".split()
+LIGHT_NAMES = (
+    "bvlc_alexnet",
+    "densenet121",
+    "inception_v1",
+    "inception_v2",
+    "resnet50",
+    "shufflenet",
+    "squeezenet",
+    "vgg19",
+    "zfnet512",
 )
 
 
 def light(name: str) -> tuple[onnx.ModelProto, np.ndarray, np.ndarray]:
-    """Return one of onnx's own models, whose weights are constants, with its input and the output that lies beside it."""
+    """Return one of onnx's own models, all of whose weights are one number, its input and the output beside it."""
     found = onnx.load(LIGHT / f"light_{name}.onnx")
     known = {tensor.name for tensor in found.graph.initializer}
     (taken,) = (value for value in found.graph.input if value.name not in known)

@@ -1,4 +1,4 @@
-"""Run a model in NumPy by the definitions of its operators: the judge of ``jaxdml.onnx``, with no JAX and none of its code.
+"""Run a model in NumPy by the definitions of its operators: the judge of ``jaxdml.onnx``, without JAX or its code.
 
 Every node computes what ONNX writes, in float32, except groups: where QuantizeLinear takes what an operator made of
 dequantized integers, the group means real numbers, rounded once.
@@ -79,7 +79,7 @@ def run(model: onnx.ModelProto, inputs: Mapping[str, Array], given: Mapping[str,
 
 
 def _is_integer(value: Any) -> bool:
-    return isinstance(value, Array) and value.dtype in (np.int8, np.uint8, np.int32)
+    return isinstance(value, Array) and value.dtype.kind in "iu" and value.dtype.itemsize < 8
 
 
 def _floats(value: Any) -> Any:
@@ -259,7 +259,7 @@ def _matrices(literal: Any, a: Any, b: Any) -> Real | None:
     return of_terms([(acc, factor)], floats)
 
 
-def _gemm(literal: Any, a: Any, b: Any, c: Any = None, *, alpha=1.0, beta=1.0, transA=0, transB=0) -> Real | None:
+def _gemm(literal, a, b, c=None, *, alpha=1.0, beta=1.0, transA=0, transB=0) -> Real | None:  # noqa: N803
     if not (_is_stored(a) and a.by_one_scale and _is_stored(b)) or (alpha, beta) != (1, 1):
         return None
     (left, of_a), (right, of_b) = a.stored, b.stored
@@ -330,7 +330,20 @@ def _global_mean(literal: Any, x: Real) -> Real | None:
     return _mean(literal, x, axes=plain.spatial(x.floats()))
 
 
-MOVES = "Identity Reshape Flatten Transpose Unsqueeze Squeeze Split Slice Gather Expand Tile Dropout".split()
+MOVES = (
+    "Identity",
+    "Reshape",
+    "Flatten",
+    "Transpose",
+    "Unsqueeze",
+    "Squeeze",
+    "Split",
+    "Slice",
+    "Gather",
+    "Expand",
+    "Tile",
+    "Dropout",
+)
 
 GROUPS: dict[str, Callable[..., Any]] = {
     **{name: partial(_moved, plain.PLAIN[name]) for name in MOVES},

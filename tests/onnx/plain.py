@@ -160,7 +160,7 @@ def clip(x, low=None, high=None):
 # Products
 
 
-def gemm(a, b, c=None, *, alpha=1.0, beta=1.0, transA=0, transB=0):
+def gemm(a, b, c=None, *, alpha=1.0, beta=1.0, transA=0, transB=0):  # noqa: N803
     made = (a.T if transA else a) @ (b.T if transB else b) * a.dtype.type(alpha)
     return made if c is None else made + c * a.dtype.type(beta)
 
@@ -202,8 +202,8 @@ def slice_(x, starts, ends, axes=None, steps=None):
         axes, starts, ends, np.ones_like(starts) if steps is None else steps, strict=True
     ):
         # Python's slices clamp in the same way; the end of a backward one may lie before the first element.
-        end = None if step < 0 and end < -x.shape[axis] else int(end)
-        parts[axis] = slice(int(start), end, int(step))
+        last = None if step < 0 and end < -x.shape[axis] else int(end)
+        parts[axis] = slice(int(start), last, int(step))
     return x[tuple(parts)]
 
 

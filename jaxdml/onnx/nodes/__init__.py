@@ -9,11 +9,13 @@ from jaxdml.onnx.nodes import (
     activations,
     along_axis,
     attention,
+    attention_state,
     casting,
     control_flow,
     convolution,
     data_dependent,
     elementwise,
+    fused,
     indexing,
     linear_algebra,
     microsoft,
@@ -34,11 +36,13 @@ TABLES: Mapping[str, tuple[Table, ...]] = {
         activations.TABLE,
         along_axis.TABLE,
         attention.TABLE,
+        attention_state.TABLE,
         casting.TABLE,
         control_flow.TABLE,
         convolution.TABLE,
         data_dependent.TABLE,
         elementwise.TABLE,
+        fused.STANDARD,
         indexing.TABLE,
         linear_algebra.TABLE,
         movement.TABLE,
@@ -51,7 +55,8 @@ TABLES: Mapping[str, tuple[Table, ...]] = {
         shapes.TABLE,
         signal.TABLE,
     ),
-    "com.microsoft": (microsoft.TABLE,),
+    "ai.onnx.preview": (attention.PREVIEW,),
+    "com.microsoft": (fused.TABLE, microsoft.TABLE),
 }
 
 OPERATORS: Mapping[tuple[str, str], tuple[Handler, ...]] = {
@@ -77,3 +82,10 @@ def handler_of(node: Node, dtypes: Mapping[str, Any] = MappingProxyType({})) -> 
     if handler is None:
         return f"version {node.opset} is older than version {handlers[-1].since}, the oldest that is supported"
     return handler.objection(node, dtypes) or handler
+
+
+def runner(node: Node) -> Handler:
+    """Return who runs a node of a model that is loaded: ``load`` refuses what nobody runs."""
+    handler = handler_of(node)
+    assert isinstance(handler, Handler), handler
+    return handler

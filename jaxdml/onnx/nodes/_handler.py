@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from jaxdml.onnx._graph import Graph, Node
 
@@ -50,6 +50,7 @@ class Handler:
       shape_only: positions of inputs of which only the shape is read.
       constant: positions where an initializer stays a constant instead of becoming one of the model's parameters,
         such as scales and zero points.
+      optional: positions of inputs that may be left out ("") though required ones follow.
       refuses: says why a node cannot be run, or None, from the node and the dtypes of the values that are known when a
         model is loaded: inputs and constants.
       when: whether it runs a given node; an operator may have several handlers of one version.
@@ -63,6 +64,7 @@ class Handler:
     raw: bool = False
     shape_only: tuple[int, ...] = ()
     constant: tuple[int, ...] = ()
+    optional: tuple[int, ...] = ()
     refuses: Callable[[Node, Mapping[str, Any]], str | None] | None = None
     when: Callable[[Node], bool] = lambda node: True
 
@@ -103,19 +105,8 @@ class Handler:
         least, most = self.arity
         if not least <= len(node.inputs) <= most:
             return f"it has {len(node.inputs)} inputs; {least} to {most} are expected"
-        if not all(node.inputs[:least]):
-            return f"one of its first {least} inputs is left out"
-        return None
+        absent = [place for place in range(least) if not node.inputs[place] and place not in self.optional]
+        return f"input {absent[0]} is left out" if absent else None
 
 
 Table = Mapping[str, tuple[Handler, ...]]
-
-
-class Elementwise(NamedTuple):
-    """A function of the same name in NumPy and jax.numpy."""
-
-    name: str
-
-    def __call__(self, call: Call, *operands: Any) -> Any:
-        """Apply it."""
-        return getattr(call.xp, self.name)(*operands)

@@ -1,9 +1,16 @@
 """Where the windows of a convolution or a pooling lie: what ``auto_pad``, ``pads`` and ``ceil_mode`` mean."""
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+
+LARGEST_TABLE = 2**26
+"""Elements along one dimension that are numbered; a file that asks for more is refused before memory is taken."""
+
+MOST_TAPS = 2**14
+"""Elements of a window that are taken one by one: the program grows with them."""
 
 
 class Windows(NamedTuple):
@@ -42,12 +49,20 @@ class Windows(NamedTuple):
         """Whether there is any padding."""
         return any(self.start_padding) or any(self.end_padding)
 
+    def taps(self) -> Iterator[tuple[int, ...]]:
+        """Yield the places in a window."""
+        if math.prod(self.sizes) > MOST_TAPS:
+            raise NotImplementedError(f"a window of {list(self.sizes)} has more than {MOST_TAPS} elements")
+        return np.ndindex(*self.sizes)
+
     def elements(self) -> Iterator[np.ndarray]:
         """Yield for each dimension the places ``[counts, sizes]`` of the elements of each window, 0 being the input's
         first.
         """
         each = zip(self.counts, self.strides, self.start_padding, self.sizes, self.dilations, strict=True)
         for count, stride, start, size, dilation in each:
+            if count * size > LARGEST_TABLE:
+                raise NotImplementedError(f"{count} windows of {size} elements are more than {LARGEST_TABLE} elements")
             yield stride * np.arange(count)[:, None] - start + dilation * np.arange(size)
 
     def inside(self) -> list[np.ndarray]:
@@ -91,6 +106,9 @@ def windows(
       pads: the attribute: all starts, then all ends; empty for 0.
       auto_pad: the attribute; ``pads`` counts only for NOTSET.
       ceil_mode: the attribute.
+
+    Raises:
+      ValueError: a window is larger than the padded input.
     """
     rank = len(inputs)
     strides, dilations = tuple(strides) or (1,) * rank, tuple(dilations) or (1,) * rank
@@ -117,6 +135,8 @@ def _same(length: int, reach: int, stride: int, auto_pad: str) -> tuple[int, int
 
 def _given(length: int, reach: int, stride: int, start: int, end: int, ceil: bool) -> tuple[int, int, int, int]:
     room = length + start + end - reach
+    if isinstance(room, int) and room < 0:
+        raise ValueError(f"a window reaches over {reach} elements; with its padding the input has {reach + room}")
     if not ceil:
         return start, end, 0, room // stride + 1
     count = -(-room // stride) + 1

@@ -125,7 +125,7 @@ _SINCE: Mapping[str, tuple[int, Callable[..., Any]]] = {
     "SwiGLU": (28, _swiglu),
     "Swish": (24, _swish),
     "Tanh": (6, _tanh),
-    "ThresholdedRelu": (10, _thresholded_relu),
+    "ThresholdedRelu": (1, _thresholded_relu),
 }
 
 ACTIVATIONS: Mapping[str, Callable[..., Any]] = {"Clip": _clip} | {name: run for name, (_, run) in _SINCE.items()}

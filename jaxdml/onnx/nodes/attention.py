@@ -9,6 +9,8 @@ import onnx
 from jax import lax
 
 import jaxdml
+from jaxdml.onnx._graph import Graph
+from jaxdml.onnx._values import channels_first, on_device
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
 
 EXACTLY = lax.Precision.HIGHEST
@@ -56,9 +58,7 @@ def attention(
     bias = _bias(raw, attn_mask, offset, left_window_size, right, nonpad_kv_seqlen)
     biased = capped + bias
     probabilities = _softmax(biased, bias, softmax_precision).astype(Q.dtype)
-    grouped = probabilities.reshape(Q.shape[0], K.shape[1], -1, Q.shape[2], K.shape[2])
-    Y = jnp.einsum("bhgqk,bhkv->bhgqv", grouped, V, precision=EXACTLY).astype(Q.dtype)
-    Y = Y.reshape(*Q.shape[:3], V.shape[-1])
+    Y = _weighted(probabilities, V).astype(Q.dtype)
     return merge_heads(Y) if packed else Y, K, V, (raw, capped, biased, probabilities)[qk_matmul_output_mode]
 
 
@@ -77,7 +77,7 @@ def merge_heads(value: Any) -> Any:
 def scores(Q: Any, K: Any, scale: float) -> Any:
     """Multiply queries with keys; consecutive query heads share a key head."""
     root = np.sqrt(scale).astype(Q.dtype)
-    grouped = Q.reshape(Q.shape[0], K.shape[1], -1, *Q.shape[2:])
+    grouped = Q.reshape(Q.shape[0], K.shape[1], Q.shape[1] // K.shape[1], *Q.shape[2:])
     products = jnp.einsum("bhgqd,bhkd->bhgqk", grouped * root, K * root, precision=EXACTLY)
     return products.reshape(*Q.shape[:3], K.shape[2])
 
@@ -109,12 +109,55 @@ def _bias(raw: Any, mask: Any, offset: Any, left: int, right: int, valid: Any) -
 
 def _softmax(biased: Any, bias: Any, precision: int | None) -> Any:
     """Normalize rows. Rows without a key are 0, and so are their derivatives."""
-    dtype = biased.dtype if precision is None else onnx.helper.tensor_dtype_to_np_dtype(precision)
     hidden = jnp.all(bias == -jnp.inf, axis=-1, keepdims=True)
-    biased = jnp.where(hidden, 0, biased).astype(dtype)
-    largest = lax.stop_gradient(jnp.max(biased, axis=-1, keepdims=True, initial=-jnp.inf))
-    powers = jnp.exp(biased - largest)
-    return jnp.where(hidden, 0, powers / jnp.sum(powers, axis=-1, keepdims=True))
+    biased = jnp.where(hidden, 0, biased).astype(_dtype(precision, biased.dtype))
+    return jnp.where(hidden, 0, softmax(biased))
+
+
+def softmax(values: Any) -> Any:
+    """Return exp(values), divided by their sum along the last axis."""
+    largest = lax.stop_gradient(jnp.max(values, axis=-1, keepdims=True, initial=-jnp.inf))
+    powers = jnp.exp(values - largest)
+    return powers / jnp.sum(powers, axis=-1, keepdims=True)
+
+
+def _dtype(precision: int | None, default: Any) -> Any:
+    if precision is None:
+        return default
+    return jax.dtypes.canonicalize_dtype(onnx.helper.tensor_dtype_to_np_dtype(precision))
+
+
+def flex_attention(
+    call: Call,
+    Q: Any,
+    K: Any,
+    V: Any,
+    *,
+    prob_mod: Graph | None = None,
+    scale: float | None = None,
+    score_mod: Graph | None = None,
+    softmax_precision: int | None = None,
+) -> jax.Array:
+    """Compute softmax(Q K^T) V, with graphs that change the scores and the probabilities."""
+    dtype = _dtype(softmax_precision, jnp.promote_types(Q.dtype, jnp.float32))
+    values = scores(Q, K, Q.shape[-1] ** -0.5 if scale is None else scale).astype(dtype)
+    if score_mod is not None:
+        values = _changed(call, score_mod, values)
+    probabilities = softmax(values)
+    if prob_mod is not None:
+        probabilities = _changed(call, prob_mod, probabilities)
+    return _weighted(probabilities, V.astype(dtype)).astype(V.dtype)
+
+
+def _changed(call: Call, graph: Graph, values: Any) -> Any:
+    return on_device(channels_first(call.body(graph, [values])[0]))
+
+
+def _weighted(probabilities: Any, V: Any) -> Any:
+    """Add values up; consecutive query heads share a head of values."""
+    batch, heads, *sizes = probabilities.shape
+    grouped = probabilities.reshape(batch, V.shape[1], heads // V.shape[1], *sizes)
+    return jnp.einsum("bhgqk,bhkv->bhgqv", grouped, V, precision=EXACTLY).reshape(batch, heads, sizes[0], V.shape[-1])
 
 
 def rotary_embedding(
@@ -143,6 +186,9 @@ def rotary_embedding(
     Y = jnp.concatenate((rotated, rest), axis=-1)
     return merge_heads(Y) if X.ndim == 3 else Y
 
+
+PREVIEW: Table = {"FlexAttention": (Handler(1, flex_attention),)}
+"""Of the domain ai.onnx.preview."""
 
 TABLE: Table = {
     "Attention": (Handler(23, attention),),

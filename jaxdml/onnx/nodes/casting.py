@@ -15,6 +15,9 @@ from jaxdml.onnx.nodes._handler import Call, Handler, Table
 SATURATING = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
 """Types whose attribute ``saturate`` says what becomes of numbers that they do not hold."""
 
+NARROW = (*SATURATING, "float8_e8m0fnu", "float4_e2m1fn", "int2", "uint2", "int4", "uint4")
+"""Types that are not converted directly, since NumPy and XLA do not know every pair of them."""
+
 
 def _cast(call: Call, x: Any, *, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
     return _converted(call.xp, x, _dtype(to), bool(saturate), round_mode)
@@ -49,6 +52,8 @@ def _converted(xp: ModuleType, x: Any, dtype: Any, saturate: bool, round_mode: s
     dtype = jax.dtypes.canonicalize_dtype(dtype) if xp is jnp else dtype
     if x.dtype in (dtype, object):  # Sizes that are symbols stay so.
         return x
+    if x.dtype.name in NARROW:
+        x = x.astype(np.int32 if jnp.issubdtype(x.dtype, jnp.integer) else np.float32)
     if dtype.name == "float8_e8m0fnu":
         return _power_of_two(xp, x, saturate, round_mode).view(dtype)
     if saturate and dtype.name in SATURATING:
@@ -65,16 +70,13 @@ def _integers(xp: ModuleType, x: Any, dtype: Any) -> Any:
     ONNX leaves open what becomes of numbers that the type does not hold. This is the same on every device.
     """
     bits = max(32, 8 * dtype.itemsize)
-    signed = np.dtype(f"int{bits}")
-    limit = 2.0 ** (bits - 1)
-    x = xp.trunc(xp.where(xp.isnan(x), 0, x))
+    signed, limit = np.dtype(f"int{bits}"), 2.0 ** (bits - 1)
+    x = xp.trunc(xp.where(xp.isnan(x), 0, x).astype(np.promote_types(x.dtype, np.float32)))
+    if dtype == f"uint{bits}":
+        x = xp.where(x >= limit, xp.minimum(x - 2 * limit, -1), x)
     result = xp.where(abs(x) < limit, x, 0).astype(signed)
-    result = xp.where(x >= limit, np.iinfo(signed).max, xp.where(x <= -limit, np.iinfo(signed).min, result))
-    if dtype != f"uint{bits}":
-        return result.astype(dtype)
-    large = xp.where((x >= limit) & (x < 2 * limit), x, 0).astype(dtype)
-    large = xp.where(x >= 2 * limit, np.iinfo(dtype).max, large)
-    return xp.where(x >= limit, large, result.astype(dtype))
+    extreme = xp.where(x > 0, np.iinfo(signed).max, np.iinfo(signed).min).astype(signed)
+    return xp.where(abs(x) < limit, result, extreme).astype(dtype)
 
 
 def _power_of_two(xp: ModuleType, x: Any, saturate: bool, round_mode: str) -> Any:

@@ -51,9 +51,7 @@ def loop(call: Call, M: Value = None, cond: Value = None, *carried: Value, body:
         return _scanned(call, body, count, carried)
     if settled and (steady or scans or not alike):
         return _written_out(call, body, M, carried)
-    if scans:
-        raise _unknown(call)
-    return _while(call, body, M, cond, carried)
+    return _while(call, body, M, cond, carried)  # Without scan outputs: their number would have to be known.
 
 
 def _unknown(call: Call) -> NotImplementedError:
@@ -224,7 +222,7 @@ def _listed(values: Sequence[Any]) -> str:
 
 
 def _stacks(node: Node) -> bool:
-    """Whether a Loop has scan outputs, so that its trip count is one of their sizes."""
+    """Whether a Loop has scan outputs, so that how often it runs is one of their sizes."""
     return any(len(body.outputs) - 1 > len(body.inputs) - 2 for body in node.graphs())
 
 
@@ -236,6 +234,6 @@ def _branches_differ(node: Node) -> bool:
 
 TABLE: Table = {
     "If": (Handler(1, if_, raw=True, static=(0,), when=_branches_differ), Handler(1, if_, raw=True)),
-    "Loop": (Handler(1, loop, raw=True, static=(0,), when=_stacks), Handler(1, loop, raw=True)),
+    "Loop": (Handler(1, loop, raw=True, static=(0, 1), when=_stacks), Handler(1, loop, raw=True)),
     "Scan": (Handler(9, scan, raw=True),),
 }

@@ -12,6 +12,7 @@ from jax import lax
 from jaxdml.onnx._values import ChannelsLast, Filters, channels_first, channels_last, on_device
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
 from jaxdml.onnx.nodes._windows import Windows, windows
+from jaxdml.onnx.nodes.resizing_grid import interpolated
 
 _SPATIAL = "0123456789"
 
@@ -155,8 +156,8 @@ def _conv_transpose(
 
 
 def _cut(total: int, auto_pad: str) -> tuple[int, int]:
-    """Return how much to cut off at the start and at the end."""
-    start = total // 2 if auto_pad == "SAME_UPPER" else total - total // 2
+    """Return how much to cut off at the start and at the end; what is missing is added at the end."""
+    start = (max(total, 0) + (auto_pad != "SAME_UPPER")) // 2
     return start, total - start
 
 
@@ -176,7 +177,7 @@ def _col2im(
     columns = data.reshape(batch, rows // math.prod(block), *block, *where.counts)
     result = jnp.zeros((*columns.shape[:2], *image), data.dtype)
     each = tuple(zip(image, where.counts, where.strides, where.dilations, where.start_padding, strict=True))
-    for tap in np.ndindex(*block):
+    for tap in where.taps():
         spread = [(0, 0, 0)] * 2
         for at, (length, count, stride, dilation, start) in zip(tap, each, strict=True):
             first = at * dilation - start
@@ -185,8 +186,46 @@ def _col2im(
     return result
 
 
+def _deform_conv(
+    call: Call,
+    X: Any,
+    W: Any,
+    offset: Any,
+    B: Any = None,
+    mask: Any = None,
+    *,
+    dilations: Sequence[int] = (),
+    group: int = 1,
+    kernel_shape: Sequence[int] = (),
+    offset_group: int = 1,
+    pads: Sequence[int] = (),
+    strides: Sequence[int] = (),
+) -> Any:
+    kernel = kernel_of(call, W.shape, kernel_shape)
+    where = windows(X.shape[2:], kernel, strides=strides, dilations=dilations, pads=pads)
+    rank, batch = len(kernel), X.shape[0] * offset_group
+    offsets = offset.reshape(batch, *kernel, rank, *where.counts)
+    places = []
+    for d, at in enumerate(where.elements()):
+        shape = [1] * (2 * rank)
+        shape[d], shape[rank + d] = at.shape[::-1]
+        places.append(jnp.take(offsets, d, 1 + rank) + at.T.reshape(shape).astype(offset.dtype))
+    image = jnp.moveaxis(X.reshape(batch, -1, *X.shape[2:]), 1, -1)
+    values = interpolated(image, places, "linear")
+    if mask is not None:
+        values *= mask.reshape(values.shape[:-1])[..., None]
+    taps = math.prod(kernel)
+    columns = jnp.moveaxis(values.reshape(batch, taps, -1, values.shape[-1]), -1, 1)
+    columns = columns.reshape(X.shape[0], group, -1, columns.shape[-1])
+    filters = W.reshape(group, W.shape[0] // group, -1)
+    result = jnp.einsum("ngcp,gmc->ngmp", columns, filters, precision="highest")
+    result = result.reshape(X.shape[0], W.shape[0], *where.counts)
+    return result if B is None else result + B.reshape(-1, *(1,) * rank)
+
+
 TABLE: Table = {
     "Conv": (Handler(1, conv, raw=True),),
     "ConvTranspose": (Handler(1, _conv_transpose, raw=True),),
+    "DeformConv": (Handler(19, _deform_conv),),
     "Col2Im": (Handler(18, _col2im, static=(1, 2)),),
 }

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes._sizes import axis_of, refusal
 from jaxdml.onnx.nodes.indexing import gather
 
 
@@ -14,7 +15,10 @@ def _non_zero(call: Call, x: np.ndarray) -> np.ndarray:
 
 
 def _compress(call: Call, x: Any, condition: np.ndarray, *, axis: int | None = None) -> Any:
-    return gather(call, x.reshape(-1) if axis is None else x, np.flatnonzero(condition), axis=axis or 0)
+    x, axis = (x.reshape(-1), 0) if axis is None else (x, axis_of(axis, x.ndim))
+    if condition.size > x.shape[axis]:
+        raise refusal(f"{condition.size} conditions are given for {x.shape[axis]} elements.")
+    return gather(call, x, np.flatnonzero(condition), axis=axis)
 
 
 def _unique(call: Call, x: np.ndarray, *, axis: int | None = None, sorted: int = 1) -> tuple[np.ndarray, ...]:
@@ -39,7 +43,7 @@ def _non_max_suppression(
 ) -> np.ndarray:
     most = 0 if max_output_boxes_per_class is None else int(max_output_boxes_per_class.reshape(()))
     overlap = np.float32(0) if iou_threshold is None else iou_threshold.reshape(())
-    least = np.float32(-np.inf) if score_threshold is None else score_threshold.reshape(())
+    least = None if score_threshold is None else score_threshold.reshape(())
     first, second = boxes[..., :2], boxes[..., 2:]
     if center_point_box:
         first, second = first - second / 2, first + second / 2
@@ -57,7 +61,7 @@ def _kept(low: np.ndarray, high: np.ndarray, scores: np.ndarray, most: int, over
     areas = np.prod(high - low, axis=-1)
     # The lower of equal scores first.
     left = np.argsort(-scores, kind="stable")
-    left = left[scores[left] > least]
+    left = left if least is None else left[scores[left] > least]
     kept: list[int] = []
     while left.size and len(kept) < most:
         best, left = left[0], left[1:]

@@ -27,6 +27,7 @@ from jaxdml.onnx._values import (
     is_host,
     on_device,
     shape_of,
+    stored,
 )
 from jaxdml.onnx.nodes._handler import Call
 from jaxdml.onnx.nodes._windows import windows
@@ -34,22 +35,22 @@ from jaxdml.onnx.nodes._windows import windows
 Floats = Callable[[], Any]
 Group = Callable[..., Any]
 
-_SCALES_DIFFER = "a scale or zero point is not known while tracing"
+_UNKNOWN = "a scale or zero point is not known while tracing"
 
 
 def _pending(
-    call: Call, shape: Any, operator: str, quantized: Callable[[Quantization, Any], Any], floats: Floats
+    call: Call, x: Any, shape: Any, operator: str, quantized: Callable[[Quantization, Any], Any], floats: Floats
 ) -> Pending:
     name = (call.node.name,)
 
     def noted(out: Quantization, dtype: Any) -> Any:
         result = quantized(out, dtype)
         if result is None:
-            return _SCALES_DIFFER
+            return _UNKNOWN
         call.note(name, operator)
         return result
 
-    return Pending(tuple(shape), np.dtype(np.float32), noted, floats, name)
+    return Pending(tuple(shape), x.dtype, noted, floats, name)
 
 
 # Functions of one operand.
@@ -69,35 +70,38 @@ def _after_pending(call: Call, x: Pending, bounds: tuple[Fraction | None, Fracti
         for side, bound in enumerate(bounds):
             if bound is not None:
                 rounded = _tables.rounded(bound / _tables.fraction(out.scale)) + _tables.integer(out.zero_point)
-                ends[side] = min(max(rounded, ends[0]), int(limits.max))
+                ends[side] = min(max(rounded, int(limits.min)), int(limits.max))
         if ends == [limits.min, limits.max]:
             return whole
-        data, wrap = _integers.stored(whole)
+        data, wrap = stored(whole)
         return wrap(jnp.clip(data, np.asarray(ends[0], dtype), np.asarray(ends[1], dtype)))
 
-    return _pending(call, x.shape, "a clamp", quantized, floats)
+    return _pending(call, x, x.shape, "a clamp", quantized, floats)
 
 
-def _bound(value: Any, default: Fraction | None) -> Any:
-    """Return a bound of Clip as a rational number, or a text."""
+_BEYOND = 2**200
+"""More than any float32 over any other."""
+
+
+def _bound(value: Any) -> Any:
+    """Return a bound of Clip as a rational number, None, or a text."""
     if value is None:
-        return default
+        return None
     if not is_host(value):
         return "its bounds are not known while tracing"
     number = float(value.reshape(()))
     if math.isnan(number):
         return "a bound is NaN"
-    return Fraction(number) if math.isfinite(number) else None
+    return Fraction(number) if math.isfinite(number) else Fraction(int(math.copysign(_BEYOND, number)))
 
 
 def clip(
     call: Call, x: Any, low: Any = None, high: Any = None, *, floats: Floats, min: Any = None, max: Any = None
 ) -> Any:
     """Clip, by inputs or by attributes."""
-    given = [np.float32(value) if value is not None else None for value in (min, max)]
+    given = [np.asarray(value, np.float32) if value is not None else None for value in (min, max)]
     bounds = [
-        _bound(value if value is not None else attribute, None)
-        for value, attribute in zip((low, high), given, strict=True)
+        _bound(value if value is not None else attribute) for value, attribute in zip((low, high), given, strict=True)
     ]
     if text := next((bound for bound in bounds if isinstance(bound, str)), None):
         return text
@@ -124,7 +128,7 @@ def _clamped(call: Call, x: Any, bounds: tuple[Fraction | None, Fraction | None]
 def _by_table(call: Call, x: Any, real: _tables.Real, floats: Floats) -> Any:
     if not _integers.is_simple(x):
         return None
-    return _pending(call, x.shape, "a table", lambda out, dtype: _integers.mapped(x, out, dtype, real), floats)
+    return _pending(call, x, x.shape, "a table", lambda out, dtype: _integers.mapped(x, out, dtype, real), floats)
 
 
 def _unary(make: Callable[..., _tables.Real]) -> Group:
@@ -136,13 +140,19 @@ def _unary(make: Callable[..., _tables.Real]) -> Group:
     return group
 
 
+def _number(attribute: float) -> Fraction | float:
+    """Return an attribute's exact value; infinities and NaN as they are."""
+    number = float(np.float32(attribute))
+    return Fraction(number) if math.isfinite(number) else number
+
+
 def _leaky_relu(alpha: float = 0.01) -> _tables.Real:
-    slope = Fraction(float(np.float32(alpha)))
+    slope = _number(alpha)
     return lambda value: value if value >= 0 else slope * value
 
 
 def _hard_sigmoid(alpha: float = 0.2, beta: float = 0.5) -> _tables.Real:
-    slope, offset = (Fraction(float(np.float32(number))) for number in (alpha, beta))
+    slope, offset = _number(alpha), _number(beta)
     return lambda value: min(max(slope * value + offset, Fraction(0)), Fraction(1))
 
 
@@ -150,21 +160,47 @@ def _hard_swish() -> _tables.Real:
     return lambda value: value * min(max(value / 6 + Fraction(1, 2), Fraction(0)), Fraction(1))
 
 
+def _exp(number: float) -> float:
+    """Return an exponential, which is never 0: a limit from below is not the limit, and may round otherwise."""
+    return max(math.exp(number), math.ulp(0.0))
+
+
 def _sigmoid(value: Fraction) -> float:
-    power = math.exp(-abs(float(value)))
+    power = _exp(-abs(float(value)))
     return (1.0 if value >= 0 else power) / (1.0 + power)
 
 
 def _gelu(approximate: str = "none") -> _tables.Real:
-    def exactly(value: Fraction) -> float:
-        number = float(value)
-        return number * 0.5 * math.erfc(-number / math.sqrt(2.0))
+    """Return x times a number from 0 to 1; that is exact where it is close to 1."""
 
-    def by_tanh(value: Fraction) -> float:
-        number = float(value)
-        return 0.5 * number * (1.0 + math.tanh(math.sqrt(2.0 / math.pi) * (number + 0.044715 * number**3)))
+    def exactly(number: float) -> float:
+        return max(math.erfc(number / math.sqrt(2.0)) / 2.0, math.ulp(0.0))
 
-    return exactly if approximate == "none" else by_tanh
+    def by_tanh(number: float) -> float:
+        cubic = number + 0.044715 * number * number * number  # A power of a large number would raise an error.
+        power = _exp(-2.0 * math.sqrt(2.0 / math.pi) * cubic)
+        return power / (1.0 + power)
+
+    below_one = exactly if approximate == "none" else by_tanh
+
+    def real(value: Fraction) -> Fraction:
+        rest = Fraction(below_one(abs(float(value))))
+        return value * (1 - rest if value >= 0 else rest)
+
+    return real
+
+
+def _elu(alpha: float = 1.0) -> _tables.Real:
+    factor = _number(alpha)
+
+    def less_one(number: float) -> Fraction:
+        return Fraction(math.expm1(number)) if number > -1 else Fraction(_exp(number)) - 1
+
+    return lambda value: value if value >= 0 else factor * less_one(float(value))
+
+
+def _softplus(value: Fraction) -> Fraction:
+    return max(value, Fraction(0)) + Fraction(math.log1p(_exp(-abs(float(value)))))
 
 
 # Functions of several operands.
@@ -179,10 +215,12 @@ def add(call: Call, a: Any, b: Any, *, floats: Floats) -> Any:
 
 def subtract(call: Call, a: Any, b: Any, *, floats: Floats) -> Any:
     """Subtract: add with the opposite scale."""
-    if not (_integers.is_simple(a) and _integers.is_simple(b)):
-        return None
+    return _binary(call, a, b, "quantized_linear_add", _difference, floats)
+
+
+def _difference(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> Any:
     negative = b.quantization._replace(scale=-b.quantization.scale)
-    return _binary(call, a, replace(b, quantization=negative), "quantized_linear_add", _integers.add, floats)
+    return _integers.add(a, replace(b, quantization=negative), out, dtype)
 
 
 def multiply(call: Call, a: Any, b: Any, *, floats: Floats) -> Any:
@@ -196,22 +234,26 @@ def _binary(call: Call, a: Any, b: Any, operator: str, run: Callable[..., Any], 
     if not (_integers.is_simple(a) and _integers.is_simple(b)):
         return "its operands are not both dequantized with one scale"
     shape = jnp.broadcast_shapes(shape_of(a), shape_of(b))
-    return _pending(call, shape, operator, lambda out, dtype: run(a, b, out, dtype), floats)
+    return _pending(call, a, shape, operator, lambda out, dtype: run(a, b, out, dtype), floats)
 
 
 def _scaled(call: Call, a: Any, b: Any) -> Any:
     product, scale = (a, b) if isinstance(a, IntegerProduct) else (b, a)
     if isinstance(scale, IntegerProduct) or product.scale is not None or product.dtype != np.float32:
         return None
-    vector = scale.ndim == 1 and scale.shape[0] in (1, product.shape[-1])
-    if scale.ndim and not vector:
+    if not _is_by_column(scale, product):
         return None
     return replace(product, scale=channels_first(scale), nodes=(*product.nodes, call.node.name), _results=[])
 
 
+def _is_by_column(value: Any, product: IntegerProduct) -> bool:
+    """Whether there is one number, or one for each column of a product."""
+    return value.ndim == 0 or (value.ndim == 1 and value.shape[0] in (1, product.shape[-1]))
+
+
 def _biased(call: Call, a: Any, b: Any) -> Any:
     product, bias = (a, b) if isinstance(a, IntegerProduct) else (b, a)
-    if isinstance(bias, IntegerProduct) or product.scale is None or bias.ndim > 1:
+    if isinstance(bias, IntegerProduct) or product.scale is None or not _is_by_column(bias, product):
         return None
     call.note((*product.nodes, call.node.name), "matrix_multiply_integer_to_float")
     return product.scaled(product.scale, on_device(channels_first(bias)))
@@ -255,7 +297,7 @@ def convolution(
     scale = _product_of_scales(x, w)
 
     def to_floats() -> Any:
-        if scale is None:
+        if scale is None or x.dtype != np.float32:
             return floats()
         call.note((call.node.name,), "convolution_integer, scaled to float")
         return _integers.convolution_to_float(x, w, bias, scale, options)
@@ -263,7 +305,7 @@ def convolution(
     def quantized(out: Quantization, dtype: Any) -> Any:
         return _integers.convolution(x, w, bias, out, dtype, options)
 
-    return _pending(call, shape, "quantized_linear_convolution", quantized, to_floats)
+    return _pending(call, x, shape, "quantized_linear_convolution", quantized, to_floats)
 
 
 def _product_of_scales(x: Dequantized, w: Dequantized) -> Any:
@@ -282,10 +324,10 @@ def _bias(b: Any, x: Dequantized, w: Dequantized) -> Any:
     scale, units = b.quantization.scale, _product_of_scales(x, w)
     zero = b.quantization.zero_point
     if units is None or not isinstance(scale, np.ndarray) or not (zero is None or is_host(zero)):
-        return _SCALES_DIFFER
+        return _UNKNOWN
     if zero is not None and zero.any():
         return "its bias has a zero point"
-    if not (scale.reshape(-1) == units.reshape(-1)).all():
+    if b.quantization.block_size or not (scale.reshape(-1) == units.reshape(-1).astype(b.dtype)).all():
         return "the scale of its bias is not that of image and filters"
     return channels_first(b.integers)
 
@@ -294,18 +336,27 @@ def matrix_multiply(call: Call, a: Any, b: Any, *, floats: Floats) -> Any:
     """Multiply dequantized matrices."""
     if not (_integers.is_simple(a) and _integers.has_8_bits(b)):
         return "its operands are not both dequantized from 8 bits"
-    if a.ndim < 2 or b.ndim < 2 or b.quantization.axis not in (None, b.ndim - 1):
+    if a.ndim < 2 or b.ndim < 2:
+        return "an operand is a vector"
+    if b.quantization.axis not in (None, b.ndim - 1):
         return "its second operand has scales along another axis than columns"
     shape = (*jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
 
     def to_floats() -> Any:
+        if a.dtype != np.float32:
+            return floats()
         call.note((call.node.name,), "matrix_multiply_integer_to_float")
         return _integers.matrix_multiply_to_float(a, b)
 
     def quantized(out: Quantization, dtype: Any) -> Any:
         return _integers.matrix_multiply(a, b, out, dtype)
 
-    return _pending(call, shape, "quantized_linear_matrix_multiply", quantized, to_floats)
+    return _pending(call, a, shape, "quantized_linear_matrix_multiply", quantized, to_floats)
+
+
+def is_row(bias: Any, columns: int) -> bool:
+    """Whether a bias has one number, or one for each column."""
+    return bias.size in (1, columns) and (bias.ndim < 2 or bias.shape[0] == 1)
 
 
 def gemm(
@@ -331,13 +382,13 @@ def gemm(
     bias = _bias(c, a, b)
     if isinstance(bias, str):
         return bias
-    if bias is not None and bias.size not in (1, columns):
+    if bias is not None and not is_row(bias, columns):
         return "its bias has more than one row"
 
     def quantized(out: Quantization, dtype: Any) -> Any:
         return _integers.gemm(a, b, bias, out, dtype, bool(transB))
 
-    return _pending(call, (a.shape[0], columns), "quantized_linear_matrix_multiply with a bias", quantized, floats)
+    return _pending(call, a, (a.shape[0], columns), "quantized_linear_matrix_multiply with a bias", quantized, floats)
 
 
 def average_pool(
@@ -354,7 +405,7 @@ def average_pool(
     strides: Any = (),
 ) -> Any:
     """Average the windows of a dequantized array."""
-    if not _integers.is_simple(x):
+    if not (_integers.is_simple(x) and 3 <= x.ndim <= 5):
         return None
     where = windows(
         x.shape[2:],
@@ -370,6 +421,7 @@ def average_pool(
     options = _integers.windows(where) | {"window": where.sizes, "include_padding": bool(count_include_pad)}
     return _pending(
         call,
+        x,
         (*x.shape[:2], *where.counts),
         "quantized_linear_average_pooling",
         lambda out, dtype: _integers.average_pooling(x, out, dtype, options),
@@ -383,6 +435,7 @@ def global_average_pool(call: Call, x: Any, *, floats: Floats) -> Any:
         return None
     return _pending(
         call,
+        x,
         (*x.shape[:2], *(1,) * (x.ndim - 2)),
         "quantized_linear_average_pooling",
         lambda out, dtype: _integers.average_pooling(x, out, dtype, {"window": x.shape[2:]}),
@@ -396,17 +449,8 @@ def concatenate(call: Call, *operands: Any, floats: Floats, axis: int) -> Any:
         return "its operands are not all dequantized with one scale"
     shape = list(operands[0].shape)
     shape[axis] = sum(operand.shape[axis] for operand in operands)
-    return _pending(
-        call, shape, "tables, joined", lambda out, dtype: _integers.concatenate(operands, axis, out, dtype), floats
-    )
-
-
-def _elu(alpha: float = 1.0) -> _tables.Real:
-    return lambda value: value if value >= 0 else float(np.float32(alpha)) * math.expm1(value)
-
-
-def _softplus(value: Fraction) -> float:
-    return max(float(value), 0.0) + math.log1p(math.exp(-abs(float(value))))
+    joined = lambda out, dtype: _integers.concatenate(operands, axis, out, dtype)  # noqa: E731
+    return _pending(call, operands[0], shape, "tables, joined", joined, floats)
 
 
 def softmax(call: Call, x: Any, *, floats: Floats, axis: int | None = None) -> Any:
@@ -416,9 +460,12 @@ def softmax(call: Call, x: Any, *, floats: Floats, axis: int | None = None) -> A
     old = call.node.opset < 13
     axis = (1 if old else -1) if axis is None else axis
     axes = tuple(range(axis % x.ndim, x.ndim)) if old else (axis,)
-    return _pending(
-        call, x.shape, "exponentials from a table", lambda out, dtype: _integers.softmax(x, axes, out, dtype), floats
-    )
+
+    def normalized(out: Quantization, dtype: Any) -> Any:
+        result = _integers.softmax(x, axes, out, dtype)
+        return "its scales or sizes are not known while tracing, or out of range" if result is None else result
+
+    return _pending(call, x, x.shape, "exponentials from a table", normalized, floats)
 
 
 REAL: Mapping[str, Callable[..., _tables.Real]] = {
@@ -454,9 +501,16 @@ GROUPS: Mapping[str, Group] = {
 
 MOVES = frozenset(
     {
-        "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "MaxPool", "Reshape",
-        "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze", "GlobalMaxPool", "ReduceMax",
-        "ReduceMin", "Dropout",
+        "DepthToSpace", "Dropout", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Reshape",
+        "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
     }
 )  # fmt: skip
-"""Operators that move or select elements of their first input, and so the integers that stand for them."""
+"""Operators that move elements of their first input, and so the integers that stand for them."""
+
+ORDERS = frozenset({"GlobalMaxPool", "MaxPool", "ReduceMax", "ReduceMin"})
+"""Operators that select the greatest or least elements: of the integers too, where the scale is positive."""
+
+
+def moves(kind: str, quantization: Quantization) -> bool:
+    """Whether an operator means the same on the integers."""
+    return quantization.whole and (kind in MOVES or (kind in ORDERS and _tables.positive(quantization.scale)))

@@ -1,6 +1,5 @@
 """Operators that read and write at indices."""
 
-from functools import partial
 from typing import Any
 
 import jax
@@ -8,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxdml
-from jaxdml.onnx._errors import unsupported
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
 from jaxdml.onnx.nodes._sizes import axis_of, namespace, numbers, placed, refusal
 
@@ -35,14 +33,19 @@ def _gather_nd(call: Call, x: Any, indices: Any, *, batch_dims: int = 0) -> Any:
     return jaxdml.gather_nd(x, indices, batch_dims=batch_dims)
 
 
-def _scatter_elements(
-    call: Call, x: Any, indices: Any, updates: Any, *, axis: int = 0, reduction: str = "none"
-) -> Any:
+def _scatter_elements(call: Call, x: Any, indices: Any, updates: Any, *, axis: int = 0, reduction: str = "none") -> Any:
     if reduction == "none":
         return jaxdml.scatter_elements(x, indices, updates, axis=axis, duplicates="last")
-    places: list[Any] = list(jnp.indices(indices.shape, sparse=True))
-    places[axis_of(axis, x.ndim)] = indices
-    return _reduced(x, tuple(places), updates, reduction)
+    axis = axis_of(axis, x.ndim)
+    block = tuple(slice(None) if d == axis else slice(size) for d, size in enumerate(indices.shape))
+
+    def of_line(x: Any, indices: Any, updates: Any) -> Any:
+        return _reduced(x, indices, updates, reduction)
+
+    # Line by line, so that no other dimension needs indices: where one is sharded, it stays so.
+    lines = (jnp.moveaxis(operand, axis, -1) for operand in (x[block], indices, updates))
+    written = jnp.moveaxis(jnp.vectorize(of_line, signature="(n),(m),(m)->(n)")(*lines), -1, axis)
+    return written if written.shape == x.shape else x.at[block].set(written)
 
 
 def _scatter_nd(call: Call, x: Any, indices: Any, updates: Any, *, reduction: str = "none") -> Any:
@@ -51,10 +54,10 @@ def _scatter_nd(call: Call, x: Any, indices: Any, updates: Any, *, reduction: st
     return _reduced(x, tuple(jnp.moveaxis(indices, -1, 0)), updates, reduction)
 
 
-def _reduced(x: Any, places: tuple[Any, ...], updates: Any, reduction: str) -> Any:
+def _reduced(x: Any, places: Any, updates: Any, reduction: str) -> Any:
     if reduction not in _REDUCTIONS:
         raise refusal(f"reduction {reduction!r} is none of {', '.join(_REDUCTIONS)}.")
-    return getattr(x.at[places], reduction)(updates, mode="drop")
+    return getattr(x.at[places], reduction)(updates, mode="drop", out_sharding=jax.typeof(x).sharding)
 
 
 def _tensor_scatter(
@@ -83,8 +86,13 @@ def _top_k(call: Call, x: Any, k: np.ndarray, *, axis: int = -1, largest: int = 
         none = jax.lax.slice_in_dim(x, 0, 0, axis=axis)
         return none, jnp.zeros(none.shape, dtype)
     direction = "decreasing" if largest else "increasing"
-    values, indices = jaxdml.top_k(x, count, axis=axis, direction=direction, index_dtype=dtype)
-    return values, indices
+    if not jnp.issubdtype(x.dtype, jnp.floating):
+        values, indices = jaxdml.top_k(x, count, axis=axis, direction=direction, index_dtype=dtype)
+        return values, indices
+    # To ONNX -0.0 and 0.0 are equal, so the one of the lower index comes first.
+    keys = jnp.where(x == 0, jnp.zeros((), x.dtype), jax.lax.stop_gradient(x))
+    indices = jaxdml.top_k(keys, count, axis=axis, direction=direction, index_dtype=dtype).indices
+    return jaxdml.gather_elements(x, indices, axis=axis, mode="promise_in_bounds"), indices
 
 
 def _top_k_1(call: Call, x: Any, *, k: int, axis: int = -1) -> tuple[Any, Any]:

@@ -11,17 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxdml
-from jaxdml.onnx import _integers, _tables
+from jaxdml.onnx import _integers
 from jaxdml.onnx._errors import unsupported
 from jaxdml.onnx._values import (
     ChannelsLast,
     Dequantized,
     Quantization,
     channels_first,
-    channels_last,
-    computed,
     on_device,
-    stored,
 )
 from jaxdml.onnx.nodes import groups, quantizing
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
@@ -87,14 +84,15 @@ def average_pool(
 ) -> Any:
     """Average windows."""
     value, given = _images(_value(X, sx, zx), channels_last)
-    attributes = {
-        "auto_pad": auto_pad,
-        "ceil_mode": ceil_mode,
-        "dilations": dilations,
-        "pads": pads,
-        "strides": strides,
-    }
-    where = windows(value.shape[2:], kernel_shape, **attributes)
+    where = windows(
+        value.shape[2:],
+        kernel_shape,
+        strides=strides,
+        dilations=dilations,
+        pads=pads,
+        auto_pad=auto_pad,
+        ceil_mode=ceil_mode,
+    )
     if count_include_pad and any(where.overhang):
         raise unsupported(f"{call.node} counts padding, and its last windows overhang that.")
     options = _integers.windows(where) | {"window": where.sizes, "include_padding": bool(count_include_pad)}
@@ -129,13 +127,19 @@ def convolution(
     y_zero_point: Any,
     B: Any = None,
     *,
+    auto_pad: str = "NOTSET",
     channels_last: int = 0,
-    **attributes: Any,
+    dilations: Sequence[int] = (),
+    group: int = 1,
+    kernel_shape: Sequence[int] = (),
+    pads: Sequence[int] = (),
+    strides: Sequence[int] = (),
 ) -> Any:
     """Convolve quantized images."""
     value, given = _images(Dequantized(x, Quantization(None, None), _FLOAT), channels_last)
     operands = (value.integers, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, B)
-    return given(quantizing.quantized_linear_convolution(call, *operands, **attributes))
+    where: dict[str, Any] = {"auto_pad": auto_pad, "dilations": dilations, "kernel_shape": kernel_shape, "pads": pads}
+    return given(quantizing.quantized_linear_convolution(call, *operands, **where, group=group, strides=strides))
 
 
 def gemm(
@@ -154,12 +158,12 @@ def gemm(
     transA: int = 0,
     transB: int = 0,
 ) -> Any:
-    """Multiply matrices and add an int32 bias; ``alpha`` scales both."""
+    """Multiply matrices and add an int32 bias; ``alpha`` scales both: its float32 product with ``a_scale`` is meant."""
     left = jnp.swapaxes(on_device(channels_first(A)), 0, 1) if transA else A
     a = _value(left, np.float32(alpha) * channels_first(a_scale) if alpha != 1 else a_scale, a_zero_point)
     b = _matrix(B, b_scale, b_zero_point, 1 - transB)
     bias = None if C is None else channels_first(C)
-    if bias is not None and (bias.size not in (1, b.shape[1 - transB]) or bias.ndim > 1 and bias.shape[0] > 1):
+    if bias is not None and not groups.is_row(bias, b.shape[1 - transB]):
         raise unsupported(f"{call.node} has a bias of more than one row.")
     if y_scale is not None:
         out = _one(y_scale, y_zero_point)
@@ -234,8 +238,8 @@ def matrix_multiply_integer_to_float(
     return _integers.matrix_multiply_to_float(a, b, quantizing.none_or_array(bias))
 
 
-def _raw(run: Any, *constant: int) -> tuple[Handler, ...]:
-    return (Handler(1, run, raw=True, constant=constant),)
+def _raw(run: Any, *constant: int, optional: tuple[int, ...] = ()) -> tuple[Handler, ...]:
+    return (Handler(1, run, raw=True, constant=constant, optional=optional),)
 
 
 TABLE: Table = {
@@ -243,15 +247,15 @@ TABLE: Table = {
     "DynamicQuantizeMatMul": _raw(dynamic_quantize_matrix_multiply, 2, 3),
     "MatMulIntegerToFloat": _raw(matrix_multiply_integer_to_float, 2, 3, 4, 5),
     "QGemm": _raw(gemm, 1, 2, 4, 5, 7, 8),
-    "QLinearAdd": _raw(add, 1, 2, 4, 5, 6, 7),
-    "QLinearAveragePool": _raw(average_pool, 1, 2, 3, 4),
+    "QLinearAdd": _raw(add, 1, 2, 4, 5, 6, 7, optional=(2, 5)),
+    "QLinearAveragePool": _raw(average_pool, 1, 2, 3, 4, optional=(2,)),
     "QLinearConcat": _raw(concatenate, *range(0, 2), *(n for n in range(2, 192) if n % 3 != 2)),
     "QLinearConv": _raw(convolution, 1, 2, 4, 5, 6, 7),
     "QLinearGlobalAveragePool": _raw(global_average_pool, 1, 2, 3, 4),
-    "QLinearLeakyRelu": _raw(leaky_relu, 1, 2, 3, 4),
-    "QLinearMul": _raw(multiply, 1, 2, 4, 5, 6, 7),
-    "QLinearSigmoid": _raw(sigmoid, 1, 2, 3, 4),
-    "QLinearSoftmax": _raw(softmax, 1, 2, 3, 4),
+    "QLinearLeakyRelu": _raw(leaky_relu, 1, 2, 3, 4, optional=(2,)),
+    "QLinearMul": _raw(multiply, 1, 2, 4, 5, 6, 7, optional=(2, 5)),
+    "QLinearSigmoid": _raw(sigmoid, 1, 2, 3, 4, optional=(2,)),
+    "QLinearSoftmax": _raw(softmax, 1, 2, 3, 4, optional=(2,)),
     "QLinearWhere": _raw(where, 2, 3, 5, 6, 7, 8),
     "QuantizeLinear": _raw(quantizing.quantize_linear, 1, 2),
 }

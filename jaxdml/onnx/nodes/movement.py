@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxdml._base.shapes import broadcast
+from jaxdml._base.shapes import broadcast, is_static
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
 from jaxdml.onnx.nodes._sizes import axis_of, namespace, numbers, placed, refusal
 
@@ -26,6 +26,9 @@ MOVES = frozenset(
     )
 )
 """Operators whose outputs consist of elements of input 0, so one scale and zero point for all of it stays right."""
+
+_FAR = 2**31 - 1
+"""What files write for "to the edge", or more."""
 
 
 def _reshape(call: Call, x: Any, shape: np.ndarray, *, allowzero: int = 0) -> Any:
@@ -63,7 +66,7 @@ def _transpose(call: Call, x: Any, *, perm: tuple[int, ...] | None = None) -> An
 
 def _expand(call: Call, x: Any, shape: np.ndarray) -> Any:
     sizes = broadcast(x.shape, numbers(shape))
-    if sizes is None or any(size == -1 for size in sizes):
+    if sizes is None or any(is_static(size) and size < 0 for size in sizes):
         raise refusal(f"shapes {list(x.shape)} and {list(numbers(shape))} do not broadcast.")
     xp = namespace(call.xp, sizes, x.dtype)
     return xp.broadcast_to(placed(xp, x), sizes)
@@ -108,18 +111,36 @@ def _split_2(call: Call, x: Any, *, axis: int = 0, split: tuple[int, ...] | None
 
 
 def _slice(
-    call: Call, x: Any, starts: np.ndarray, ends: np.ndarray, axes: np.ndarray | None = None, steps: np.ndarray | None = None
+    call: Call,
+    x: Any,
+    starts: np.ndarray,
+    ends: np.ndarray,
+    axes: np.ndarray | None = None,
+    steps: np.ndarray | None = None,
 ) -> Any:
     firsts = numbers(starts)
     chosen = range(len(firsts)) if axes is None else numbers(axes)
     strides = (1,) * len(firsts) if steps is None else numbers(steps)
     places = [slice(None)] * x.ndim
     for axis, first, end, step in zip(chosen, firsts, numbers(ends), strides, strict=True):
-        axis = axis_of(axis, x.ndim)
-        # Backwards, a start before the first element is the first element; to Python nothing would be left.
-        start = max(first, -x.shape[axis]) if step < 0 and first < -1 else first
-        places[axis] = slice(start, end, step)
+        places[axis_of(axis, x.ndim)] = _places(x.shape[axis], first, end, step)
     return x[tuple(places)]
+
+
+def _places(size: Any, first: Any, end: Any, step: int) -> slice:
+    if step < 0 and is_static(first) and first < -1:
+        # It is clamped to the first element; to Python nothing would be left.
+        first = max(first, -size)
+    if not is_static(size):
+        # JAX takes no 64-bit number for a symbolic size.
+        first = None if _is_far(first, -step) else first
+        end = None if _is_far(end, step) else end
+    return slice(first, end, step)
+
+
+def _is_far(place: Any, direction: int) -> bool:
+    """Whether a place means the edge in this direction."""
+    return is_static(place) and abs(place) >= _FAR and (place > 0) == (direction > 0)
 
 
 def _slice_1(
@@ -162,6 +183,8 @@ def _depth_to_space(call: Call, x: Any, *, blocksize: int, mode: str = "DCR") ->
         x = x.reshape((n, *blocks, depth, height, width)).transpose((0, 3, 4, 1, 5, 2))
     else:
         x = x.reshape((n, depth, *blocks, height, width)).transpose((0, 1, 4, 2, 5, 3))
+    # One after the other: JAX does not say how both at once are sharded on a mesh of explicit axes.
+    x = x.reshape((n, depth, height * blocksize, width, blocksize))
     return x.reshape((n, depth, height * blocksize, width * blocksize))
 
 
@@ -169,6 +192,7 @@ def _space_to_depth(call: Call, x: Any, *, blocksize: int, mode: str = "DCR") ->
     n, channels, height, width = x.shape
     height, width = height // blocksize, width // blocksize
     order = (0, 3, 5, 1, 2, 4) if _in_rows(mode) else (0, 1, 3, 5, 2, 4)
+    x = x.reshape((n, channels, height, blocksize, width * blocksize))
     blocks = x.reshape((n, channels, height, blocksize, width, blocksize)).transpose(order)
     return blocks.reshape((n, channels * blocksize**2, height, width))
 

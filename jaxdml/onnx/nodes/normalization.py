@@ -64,7 +64,7 @@ def _batch_normalization_14(
         (_parameter(old) * momentum + new * (1 - momentum)).astype(old.dtype)
         for old, new in zip((mean, var), averages, strict=True)
     ]
-    return _normalized_batch(ChannelsLast(x), scale, B, *averages, epsilon), *running
+    return _normalized_batch(ChannelsLast(x), scale, B, averages[0], averages[1], epsilon), *running
 
 
 def _normalized_batch(X: Value, scale: Value, B: Value, mean: jax.Array, var: jax.Array, epsilon: float) -> Value:

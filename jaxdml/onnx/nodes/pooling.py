@@ -9,9 +9,9 @@ import numpy as np
 from jax import lax
 
 from jaxdml.onnx._values import ChannelsLast, Value, channels_first, channels_last, on_device
+from jaxdml.onnx.nodes import pooling_regions
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
 from jaxdml.onnx.nodes._windows import Windows, windows
-
 
 _FEW_TAPS = 16
 """Of so many elements a window is read by slices."""
@@ -89,7 +89,7 @@ def _taps(x: jax.Array, first: int, where: Windows, filling: Any) -> Iterator[tu
     edges = [(start, end, 0) for start, end in where.padding]
     padded = lax.pad(x, jnp.asarray(filling), whole * first + edges + whole * rest)
     each = tuple(zip(where.dilations, where.strides, where.counts, strict=True))
-    for tap in np.ndindex(*where.sizes):
+    for tap in where.taps():
         spatial = tuple(
             slice(at * dilation, at * dilation + (count - 1) * stride + 1, stride)
             for at, (dilation, stride, count) in zip(tap, each, strict=True)
@@ -99,8 +99,7 @@ def _taps(x: jax.Array, first: int, where: Windows, filling: Any) -> Iterator[tu
 
 def _max_with_indices(x: jax.Array, where: Windows, storage_order: int) -> tuple[jax.Array, jax.Array]:
     """Return the largest elements, and which elements of the whole input they are; the first of equal ones."""
-    order = "F" if storage_order else "C"
-    places = np.arange(np.prod(where.inputs)).reshape(where.inputs, order=order)
+    places = np.arange(np.prod(where.inputs)).reshape(where.inputs, order="F" if storage_order else "C")
     inside, at = where.inside(), list(where.elements())
     found = np.zeros(where.counts, np.bool_)
     best: Any = None
@@ -233,6 +232,7 @@ def _max_unpool(
 
 
 TABLE: Table = {
+    **pooling_regions.TABLE,
     "MaxPool": (Handler(1, _max_pool, raw=True),),
     "AveragePool": (Handler(7, _average_pool, raw=True),),
     "LpPool": (Handler(2, _lp_pool, raw=True),),

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -16,8 +17,10 @@ from jaxdml.onnx._values import (
     Pending,
     Quantization,
     channels_first,
+    channels_last,
     computed,
     on_device,
+    right_matrix,
     stored,
     stored_axis,
 )
@@ -46,8 +49,12 @@ def quantization(scale: Any, zero_point: Any, axis: int, block_size: int, rank: 
     if zero_point is not None and str(zero_point.dtype) in _NARROW:
         zero_point = zero_point.astype(_NARROW[str(zero_point.dtype)])
     if np.prod(scale.shape) == 1 and not block_size:
-        return Quantization(scale.reshape(()), None if zero_point is None else zero_point.reshape(()))
+        return Quantization(_scalar(scale), None if zero_point is None else _scalar(zero_point))
     return Quantization(scale, zero_point, axis % max(rank, 1), block_size)
+
+
+def _scalar(value: Any) -> Any:
+    return value.reshape(()) if value.ndim else value
 
 
 def dequantize_linear(
@@ -62,11 +69,15 @@ def dequantize_linear(
 ) -> Any:
     """Return integers with what they mean; floats only where a node wants floats."""
     x_scale, x_zero_point = channels_first(x_scale), none_or_array(x_zero_point)
-    if str(x.dtype) in _NARROW:
-        x = x.astype(_NARROW[str(x.dtype)])
+    if narrow := _NARROW.get(str(x.dtype)):
+        x = ChannelsLast(x.array.astype(narrow)) if isinstance(x, ChannelsLast) else x.astype(narrow)
     dtype = {0: x_scale.dtype, 1: np.float32, 10: np.float16, 16: jnp.bfloat16}[output_dtype]
-    result = Dequantized(x, quantization(x_scale, x_zero_point, axis, block_size, x.ndim), np.dtype(dtype))
-    return result if call.exact else result.floats()
+    stands_for = quantization(_float32(x_scale), x_zero_point, axis, block_size, x.ndim)
+    if not call.exact:
+        return Dequantized(x, stands_for, np.dtype(dtype)).floats()
+    name = (call.node.name,)
+    call.note(name, "integers")
+    return Dequantized(x, stands_for, np.dtype(dtype), lambda: call.note(name, "float"))
 
 
 def quantize_linear(
@@ -86,32 +97,37 @@ def quantize_linear(
     wanted = y_zero_point.dtype if y_zero_point is not None else _ELEMENT_TYPES[output_dtype] or "uint8"
     narrow = _NARROW.get(str(wanted))
     dtype = np.dtype(narrow or wanted)
-    out = quantization(y_scale, y_zero_point, axis, block_size, x.ndim)
+    out = quantization(_float32(y_scale), y_zero_point, axis, block_size, x.ndim)
     if call.exact and out.whole and narrow is None and str(dtype) in _integers.EIGHT_BITS:
         result = _rounded_once(call, x, out, dtype)
         if result is not None:
+            call.note((call.node.name,), f"rounds {x.nodes[-1]}" if isinstance(x, Pending) else "a table")
             return result
-    data, wrap = stored(computed(x))
-    if precision == 10 or str(y_scale.dtype) != "float32":
-        data, y_scale = data.astype(jnp.float32), on_device(y_scale).astype(jnp.float32)
+    x = computed(x)
+    data, wrap = stored(x)
 
     def quantize(data: Any) -> Any:
         return jaxdml.quantize_linear(
             data,
-            y_scale if not out.whole else out.scale.astype(np.float32),
+            out.scale,
             out.zero_point,
             axis=stored_axis(x, out.axis),
             block_size=block_size or None,
             output_dtype=dtype,
         )
 
-    known = isinstance(y_scale, np.ndarray) and isinstance(y_zero_point, np.ndarray | None)
+    known = all(isinstance(part, np.ndarray | None) for part in (out.scale, out.zero_point))
     apart = known and narrow is None and not isinstance(x, ChannelsLast) and str(dtype) in _integers.EIGHT_BITS
     result = _known_scales.quantized(quantize, data) if apart else quantize(data)
     if narrow is None:
         return wrap(result)
     limits = jnp.iinfo(wanted)
     return wrap(jnp.clip(result, int(limits.min), int(limits.max)).astype(wanted))
+
+
+def _float32(scale: Any) -> Any:
+    """Return a scale as float32, which holds it."""
+    return scale if scale.dtype == np.float32 else scale.astype(np.float32)
 
 
 def none_or_array(value: Any) -> Any:
@@ -136,22 +152,29 @@ def dynamic_quantize_linear(call: Call, x: Any) -> tuple[Any, ...]:
     """Quantize with a range that covers the values."""
     data, wrap = stored(computed(x))
     result = jaxdml.dynamic_quantize_linear(data)
-    return wrap(result.output), result.scale, result.zero_point
+    # Stored, or every element of a window would be quantized again where a convolution reads it.
+    return wrap(_known_scales.quantized(lambda x: x, result.output)), result.scale, result.zero_point
+
+
+def _matrices(a: Any, b: Any) -> tuple[Any, Any, tuple[int, ...] | None]:
+    """Return operands of a product as matrices, and the shape of the result, or None where it is that of these."""
+    left, right = on_device(channels_first(a)), right_matrix(b)
+    if min(left.ndim, right.ndim) > 1:
+        return left, right, None
+    given = (jax.ShapeDtypeStruct(x.shape, np.int8) for x in (left, right))  # type: ignore[no-untyped-call]
+    shape = jax.eval_shape(jnp.matmul, *given).shape
+    rows = left.reshape(1, -1) if left.ndim < 2 else left
+    # What is packed is no vector.
+    return rows, right.reshape(-1, 1) if isinstance(right, jax.Array) and right.ndim < 2 else right, shape
 
 
 def matrix_multiply_integer(call: Call, a: Any, b: Any, a_zero_point: Any = None, b_zero_point: Any = None) -> Any:
     """Multiply matrices of integers."""
-    left, right = (on_device(channels_first(x)) for x in (a, b))
+    left, right, given = _matrices(a, b)
     za, zb = none_or_array(a_zero_point), none_or_array(b_zero_point)
-    if left.ndim < 2 or right.ndim < 2:
-        rows, columns = (
-            left.reshape((1, -1)) if left.ndim < 2 else left,
-            right.reshape((-1, 1)) if right.ndim < 2 else right,
-        )
-        result = jaxdml.matrix_multiply_integer(rows, za, columns, zb)
-        return result.reshape(np.matmul(np.empty(left.shape), np.empty(right.shape)).shape)
-    if not call.exact:
-        return jaxdml.matrix_multiply_integer(left, za, right, zb)
+    if given is not None or not call.exact:
+        result = jaxdml.matrix_multiply_integer(left, za, right, zb)
+        return result if given is None else result.reshape(given)
     shape = (*jnp.broadcast_shapes(left.shape[:-2], right.shape[:-2]), left.shape[-2], right.shape[-1])
 
     def scaled(scale: Any, bias: Any) -> Any:
@@ -182,7 +205,7 @@ def convolution_integer(
     options = _integers.windows(where) | {"group_count": group}
     zeros = (none_or_array(x_zero_point), none_or_array(w_zero_point))
     result = jaxdml.convolution_integer(
-        _integers.channels_last(x),
+        channels_last(x),
         zeros[0],
         on_device(channels_first(w)),
         zeros[1],
@@ -204,24 +227,13 @@ def quantized_linear_matrix_multiply(
     y_zero_point: Any,
 ) -> Any:
     """Multiply quantized matrices."""
-    arrays = [on_device(channels_first(x)) for x in (a, b)]
-    left, right = arrays
-    shape = (
-        np.matmul(np.empty(left.shape, bool), np.empty(right.shape, bool)).shape
-        if min(left.ndim, right.ndim) < 2
-        else None
-    )
-    left, right = left.reshape(1, -1) if left.ndim < 2 else left, right.reshape(-1, 1) if right.ndim < 2 else right
-    scales = [
-        np.float32(1) * channels_first(scale) if str(scale.dtype) != "float32" else channels_first(scale)
-        for scale in (a_scale, b_scale, y_scale)
-    ]
-    zeros = [channels_first(zero) for zero in (a_zero_point, b_zero_point, y_zero_point)]
+    left, right, shape = _matrices(a, b)
     first, second = (
-        Dequantized(x, Quantization(scale, zero), np.float32)
-        for x, scale, zero in zip((left, right), scales[:2], zeros[:2], strict=True)
+        Dequantized(x, Quantization(_float32(channels_first(scale)), channels_first(zero)), np.dtype(np.float32))
+        for x, scale, zero in ((left, a_scale, a_zero_point), (right, b_scale, b_zero_point))
     )
-    result = _integers.matrix_multiply(first, second, Quantization(scales[2], zeros[2]), zeros[2].dtype)
+    out = Quantization(_float32(channels_first(y_scale)), channels_first(y_zero_point))
+    result = _integers.matrix_multiply(first, second, out, out.zero_point.dtype)
     return result if shape is None else result.reshape(shape)
 
 

@@ -198,7 +198,8 @@ def _run(
 ) -> tuple[Any, ...]:
     """Run each direction, with ``each`` of the functions, and stack what they return."""
     if layout:  # batch before time
-        X, *initial = (None if value is None else jnp.swapaxes(value, 0, 1) for value in (X, *initial))
+        X = jnp.swapaxes(X, 0, 1)
+        initial = tuple(None if state is None else jnp.swapaxes(state, 0, 1) for state in initial)
     size = R.shape[-1]
     zeros = jnp.zeros((R.shape[0], X.shape[1], size), X.dtype)
     initial = tuple(zeros if state is None else state for state in initial)
@@ -206,13 +207,14 @@ def _run(
         B = jnp.zeros((R.shape[0], 2 * R.shape[1]), X.dtype)
     results = []
     for number, backwards in enumerate(DIRECTIONS[direction]):
-        weights = Weights(R[number], *jnp.split(B[number], 2), None if P is None else P[number])
+        of_inputs, of_states = jnp.split(B[number], 2)
+        weights = Weights(R[number], of_inputs, of_states, None if P is None else P[number])
         chosen = functions[number * each : (number + 1) * each] or functions
         states = tuple(state[number] for state in initial)
         results.append(_scan(partial(step, weights, chosen), _product(X, W[number]), states, lengths, backwards))
-    outputs, *states = zip(*results, strict=True)
+    outputs, *lasts = zip(*results, strict=True)
     Y = jnp.stack(outputs, axis=1)
-    stacked = (jnp.stack(state) for state in states)
+    stacked = (jnp.stack(last) for last in lasts)
     if layout:
         return Y.transpose(2, 0, 1, 3), *(jnp.swapaxes(state, 0, 1) for state in stacked)
     return Y, *stacked

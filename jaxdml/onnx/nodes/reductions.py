@@ -66,7 +66,7 @@ def _start(dtype: Any, which: int) -> dict[str, Any]:
         return {"initial": bool(which)}
     if jnp.issubdtype(dtype, jnp.integer):
         limits = jnp.iinfo(dtype)
-        return {"initial": (limits.min, limits.max)[which]}
+        return {"initial": np.asarray((limits.min, limits.max)[which], dtype)}
     return {"initial": (-np.inf, np.inf)[which]}
 
 

@@ -1,5 +1,156 @@
-"""TODO."""
+"""Resize and Upsample: one dimension after another, at places that are known while tracing."""
 
-from jaxdml.onnx.nodes._handler import Handler, Table
+from collections.abc import Sequence
+from typing import Any
 
-TABLE: Table = {}
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdml.onnx._values import ChannelsLast, Value, computed, on_device
+from jaxdml.onnx.nodes import resizing_grid
+from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes._interpolation import Sampling, originals, taps
+
+_FEW_TAPS = 8
+"""Up to this many source elements for one result, adding them beats a matrix product."""
+
+_ROUNDING = 2.0**-10
+"""More than the rounding errors of interpolated 8-bit integers."""
+
+
+def _resize(
+    call: Call,
+    X: Value,
+    roi: np.ndarray | None = None,
+    scales: np.ndarray | None = None,
+    sizes: np.ndarray | None = None,
+    *,
+    antialias: int = 0,
+    axes: Sequence[int] = (),
+    coordinate_transformation_mode: str = "half_pixel",
+    cubic_coeff_a: float = -0.75,
+    exclude_outside: int = 0,
+    extrapolation_value: float = 0.0,
+    keep_aspect_ratio_policy: str = "stretch",
+    mode: str = "nearest",
+    nearest_mode: str = "round_prefer_floor",
+) -> Value:
+    axes = [axis % X.ndim for axis in axes] or range(X.ndim)
+    crops = coordinate_transformation_mode == "tf_crop_and_resize"
+    parts: Any = roi.reshape(2, -1).T if crops and roi is not None else [(0.0, 1.0)] * len(axes)
+    lengths = [X.shape[axis] for axis in axes]
+    if scales is not None and scales.size:
+        targets = [_by_factor(n, factor) for n, factor in zip(lengths, scales, strict=True)]
+    elif sizes is None:
+        raise ValueError(f"{call.node} has neither scales nor sizes")
+    else:
+        targets = _of_sizes(lengths, list(sizes), keep_aspect_ratio_policy)
+    samplings = [
+        (axis, Sampling(n, *target, coordinate_transformation_mode, (part[0], part[1])))
+        for axis, n, target, part in zip(axes, lengths, targets, parts, strict=True)
+        if crops or target[-1] != 1
+    ]
+    rule = (mode, nearest_mode, cubic_coeff_a, bool(exclude_outside), bool(antialias))
+    return _resized(X, samplings, rule, extrapolation_value)
+
+
+def _by_factor(length: Any, factor: Any) -> tuple[Any, Any, Any]:
+    """Return the length of the output, the same before rounding, and the factor."""
+    width = length if factor == 1 else np.float32(length) * np.float32(factor)
+    return width if factor == 1 else int(width), width, factor
+
+
+def _of_sizes(lengths: list[Any], sizes: list[Any], policy: str) -> list[tuple[Any, Any, Any]]:
+    """Return the same as ``_by_factor`` for wanted lengths."""
+    if policy == "stretch":
+        pairs = zip(lengths, sizes, strict=True)
+        return [(size, size, 1 if size == n else np.float32(size) / np.float32(n)) for n, size in pairs]
+    exact = [size / n for n, size in zip(lengths, sizes, strict=True)]
+    factor = min(exact) if policy == "not_larger" else max(exact)
+    return [(int(np.floor(factor * n + 0.5)), factor * n, np.float32(factor)) for n in lengths]
+
+
+def _resized(X: Value, samplings: Sequence[tuple[int, Sampling]], rule: Any, extrapolation_value: float) -> Value:
+    value = computed(X)
+    last = isinstance(value, ChannelsLast)
+    x = value.array if last else on_device(value)
+    result = x if rule[0] == "nearest" else x.astype(jnp.promote_types(x.dtype, np.float32))
+    for axis, sampling in samplings:
+        at = {0: 0, 1: x.ndim - 1}.get(axis, axis - 1) if last else axis
+        result = _along(result, at, *taps(sampling, *rule))
+    for axis, sampling in samplings:
+        at = {0: 0, 1: x.ndim - 1}.get(axis, axis - 1) if last else axis
+        places = originals(sampling)
+        outside = (places < 0) | (places > sampling.length - 1)
+        if sampling.mode == "tf_crop_and_resize" and outside.any():
+            mask = outside.reshape(-1, *(1,) * (x.ndim - 1 - at))
+            result = jnp.where(mask, jnp.asarray(extrapolation_value, result.dtype), result)
+    if jnp.issubdtype(x.dtype, jnp.integer) and result.dtype != x.dtype:
+        # The cast cuts the fraction off, so that what is an integer but for rounding must become one first.
+        limits, whole = jnp.iinfo(x.dtype), jnp.round(result)
+        result = jnp.where(jnp.abs(result - whole) < _ROUNDING, whole, result)
+        result = jnp.clip(result, limits.min, limits.max)
+    result = result.astype(x.dtype)
+    return ChannelsLast(result) if last else result
+
+
+def _along(x: jax.Array, axis: int, indices: np.ndarray, weights: np.ndarray | None) -> jax.Array:
+    """Replace a dimension by weighted sums of its elements.
+
+    Args:
+      x: an array.
+      axis: the dimension.
+      indices: ``[taps, outputs]``, which elements to add.
+      weights: how to weigh them; None for nearest, of one tap.
+    """
+    if weights is None:
+        return _taken(x, axis, indices[0])
+    rest = (-1, *(1,) * (x.ndim - 1 - axis))
+    if len(indices) <= _FEW_TAPS:
+        parts = [
+            _taken(x, axis, index) * jnp.asarray(weight.reshape(rest), x.dtype)
+            for index, weight in zip(indices, weights, strict=True)
+        ]
+        return sum(parts[1:], start=parts[0])
+    matrix = np.zeros((indices.shape[1], x.shape[axis]))
+    np.add.at(matrix, (np.arange(len(matrix)), indices), weights)
+    moved = jnp.moveaxis(x, axis, -1)
+    product = jnp.matmul(moved, jnp.asarray(matrix.T, x.dtype), precision="highest")
+    return jnp.moveaxis(product, -1, axis)
+
+
+def _taken(x: jax.Array, axis: int, index: np.ndarray) -> jax.Array:
+    """Return the elements at known places; a whole multiple repeats elements, which needs no gather."""
+    length = x.shape[axis]
+    if length and len(index) % length == 0 and (index == np.arange(len(index)) // (len(index) // length)).all():
+        return jnp.repeat(x, len(index) // length, axis) if len(index) != length else x
+    return jnp.take(x, index, axis, mode="clip")
+
+
+def _resize_10(call: Call, X: Value, scales: np.ndarray, *, mode: str = "nearest") -> Value:
+    mode = {"bilinear": "linear"}.get(mode, mode)
+    # Where a dimension shrinks, onnxruntime and the models made for it round up.
+    samplings = [
+        (axis, Sampling(n, *_by_factor(n, factor), "asymmetric", (0.0, 1.0)))
+        for axis, (n, factor) in enumerate(zip(X.shape, scales, strict=True))
+        if factor != 1
+    ]
+    return _resized(X, samplings, (mode, "simple", -0.75, False, False), 0.0)
+
+
+def _upsample_7(call: Call, X: Value, *, scales: Sequence[float], mode: str = "nearest") -> Value:
+    return _resize_10(call, X, np.asarray(scales, np.float32), mode=mode)
+
+
+TABLE: Table = {
+    **resizing_grid.TABLE,
+    "Resize": (
+        Handler(10, _resize_10, raw=True, static=(1,)),
+        Handler(11, _resize, raw=True, static=(1, 2, 3)),
+    ),
+    "Upsample": (
+        Handler(7, _upsample_7, raw=True),
+        Handler(9, _resize_10, raw=True, static=(1,)),
+    ),
+}

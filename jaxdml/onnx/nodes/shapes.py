@@ -42,7 +42,7 @@ def _range(call: Call, start: np.ndarray, limit: np.ndarray, delta: np.ndarray, 
     start, delta = (placed(xp, operand.reshape(()).astype(wide)) for operand in (start, delta))
     places = xp.arange(count)
     elements = start + (places if whole else places.astype(start.dtype)) * delta
-    return elements.astype(placed(xp, np.zeros((), dtype if dtype != object else np.int64)).dtype)
+    return elements.astype(placed(xp, np.zeros((), np.int64 if dtype.hasobject else dtype)).dtype)
 
 
 def _eye_like(call: Call, x: Any, *, dtype: int | None = None, k: int = 0) -> Any:

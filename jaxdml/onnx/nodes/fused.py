@@ -1,0 +1,171 @@
+"""Operators of com.microsoft on floats, which onnxruntime writes into models that it saves after optimizing."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxdml.onnx._values import ChannelsLast, channels_first, channels_last, on_device
+from jaxdml.onnx.nodes import convolution, linear_algebra, pooling
+from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes.recurrent import ACTIVATIONS
+
+FUSED = {name.lower(): function for name, (function, _) in ACTIVATIONS.items()} | {"clip": jnp.clip}
+"""What a product or a convolution applies to its result, by name in small letters."""
+
+
+def _matmul(
+    call: Call,
+    A: Any,
+    B: Any,
+    *,
+    alpha: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+    transBatchA: int = 0,
+    transBatchB: int = 0,
+) -> jax.Array:
+    """Multiply matrices; ``transBatch`` says that rows are the first dimension, before those of the batch."""
+    operands = []
+    for operand, first, swapped in ((A, transBatchA, transA), (B, transBatchB, transB)):
+        placed = jnp.moveaxis(operand, 0, -2) if first else operand
+        operands.append(jnp.swapaxes(placed, -1, -2) if swapped and operand.ndim > 1 else placed)
+    return jnp.asarray(alpha, A.dtype) * jnp.matmul(*operands, precision=lax.Precision.HIGHEST)
+
+
+def _gelu(x: Any) -> Any:
+    return 0.5 * x * lax.erfc(-np.sqrt(0.5).astype(x.dtype) * x)
+
+
+def _bias_gelu(call: Call, A: Any, B: Any) -> Any:
+    return _gelu(A + B)
+
+
+def _fast_gelu(call: Call, X: Any, bias: Any = None) -> Any:
+    x = X if bias is None else X + bias
+    return 0.5 * x * (1 + jnp.tanh(np.sqrt(2 / np.pi).astype(x.dtype) * (x + 0.044715 * x * x * x)))
+
+
+def _quick_gelu(call: Call, X: Any, *, alpha: float = 1.702) -> Any:
+    return X * lax.logistic(alpha * X)
+
+
+def _skip_layer_normalization(
+    call: Call, input: Any, skip: Any, gamma: Any, beta: Any = None, bias: Any = None, *, epsilon: float = 1e-12
+) -> tuple[Any, ...]:
+    """Normalize a sum along its last axis."""
+    total = input + skip if bias is None else input + skip + bias
+    wide = total.astype(jnp.promote_types(total.dtype, jnp.float32))
+    mean = wide.mean(axis=-1, keepdims=True)
+    inverse = lax.rsqrt(jnp.square(wide - mean).mean(axis=-1, keepdims=True) + epsilon)
+    result = ((wide - mean) * inverse).astype(total.dtype) * gamma
+    return result if beta is None else result + beta, mean, inverse, total
+
+
+def _simplified(
+    call: Call, X: Any, scale: Any, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+) -> tuple[Any, ...]:
+    """Divide by the root of the mean square of all that follows an axis."""
+    wide = X.astype(jnp.promote_types(X.dtype, jnp.float32))
+    square = jnp.square(wide).mean(axis=range(axis % X.ndim, X.ndim), keepdims=True)
+    inverse = lax.rsqrt(square + epsilon)
+    return (wide * inverse).astype(X.dtype) * scale, inverse
+
+
+def _skip_simplified(
+    call: Call, input: Any, skip: Any, gamma: Any, bias: Any = None, *, epsilon: float = 1e-12
+) -> tuple[Any, ...]:
+    total = input + skip if bias is None else input + skip + bias
+    result, inverse = _simplified(call, total, gamma, epsilon=epsilon)
+    return result, jnp.zeros_like(inverse), inverse, total
+
+
+def _fused(name: str, parameters: Sequence[float]) -> Callable[[Any], Any]:
+    """Return what a fused activation applies."""
+    return lambda x: FUSED[name.lower()](x, *parameters) if name else x
+
+
+def _conv(
+    call: Call,
+    X: Any,
+    W: Any,
+    B: Any = None,
+    Z: Any = None,
+    *,
+    activation: str = "",
+    activation_params: Sequence[float] = (),
+    auto_pad: str = "NOTSET",
+    dilations: Sequence[int] = (),
+    group: int = 1,
+    kernel_shape: Sequence[int] = (),
+    pads: Sequence[int] = (),
+    strides: Sequence[int] = (),
+) -> ChannelsLast:
+    """Convolve, add ``Z`` and apply a function."""
+    (handler,) = convolution.TABLE["Conv"]
+    shapes = {"dilations": dilations, "kernel_shape": kernel_shape, "pads": pads, "strides": strides}
+    result = channels_last(handler.run(call, X, W, B, auto_pad=auto_pad, group=group, **shapes))
+    if Z is not None:
+        result = result + channels_last(Z)
+    return ChannelsLast(_fused(activation, activation_params)(result))
+
+
+def _gemm(
+    call: Call,
+    A: Any,
+    B: Any,
+    C: Any = None,
+    *,
+    activation: str = "",
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Any:
+    """Multiply matrices, add ``C`` and apply a function."""
+    handler = linear_algebra.TABLE["Gemm"][-1]
+    result = handler.run(call, A, B, C, alpha=alpha, beta=beta, transA=transA, transB=transB)
+    return _fused(activation, [value for value in (activation_alpha, activation_beta) if value is not None])(result)
+
+
+def _nhwc_max_pool(
+    call: Call,
+    x: Any,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: Sequence[int] = (),
+    kernel_shape: Sequence[int],
+    pads: Sequence[int] = (),
+    strides: Sequence[int] = (),
+) -> jax.Array:
+    """Pool an array whose channels are its last dimension for ONNX, too."""
+    (handler,) = pooling.TABLE["MaxPool"]
+    shapes = {"dilations": dilations, "kernel_shape": kernel_shape, "pads": pads, "strides": strides}
+    array = ChannelsLast(on_device(channels_first(x)))
+    return channels_last(handler.run(call, array, auto_pad=auto_pad, ceil_mode=ceil_mode, **shapes))
+
+
+TABLE: Table = {
+    "BiasAdd": (Handler(1, lambda call, X, bias, skip: X + bias + skip),),
+    "BiasGelu": (Handler(1, _bias_gelu, elementwise=True),),
+    "FastGelu": (Handler(1, _fast_gelu, elementwise=True),),
+    "FusedConv": (Handler(1, _conv, raw=True),),
+    "FusedGemm": (Handler(1, _gemm),),
+    "FusedMatMul": (Handler(1, _matmul),),
+    "Gelu": (Handler(1, lambda call, X: _gelu(X), elementwise=True),),
+    "NhwcMaxPool": (Handler(1, _nhwc_max_pool, raw=True),),
+    "QuickGelu": (Handler(1, _quick_gelu, elementwise=True),),
+    "SimplifiedLayerNormalization": (Handler(1, _simplified),),
+    "SkipLayerNormalization": (Handler(1, _skip_layer_normalization),),
+    "SkipSimplifiedLayerNormalization": (Handler(1, _skip_simplified),),
+    "TransposeMatMul": (Handler(1, _matmul),),
+}
+
+STANDARD: Table = {"SimplifiedLayerNormalization": TABLE["SimplifiedLayerNormalization"]}
+"""What onnxruntime puts into ai.onnx, where ONNX does not have it."""

@@ -1,0 +1,244 @@
+"""If, Loop and Scan: what onnx's node tests leave out."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxdml.onnx import UnsupportedModelError, load
+from jaxdml.onnx._graph import Graph, Node, TensorType
+from jaxdml.onnx._interpreter import Report, run
+from jaxdml.onnx._values import Dequantized, Quantization
+from jaxdml.onnx.nodes.control_flow import ENDLESS, FEW, MANY
+from tests.onnx.floats import as_onnxruntime, close, parsed
+from tests.quick import quick
+
+pytestmark = quick
+
+X = np.float32([1, -2, 0.5])
+
+IF = """g ({inputs} float[3] x) => (y) {{
+    {before}
+    y = If(c) <
+        then_branch = t () => (float[3] p) {{ p = Add(x, x) }},
+        else_branch = e () => ({kind} q) {{ {other} }}
+    >
+}}"""
+
+LOOP = """g ({inputs} float[3] x) => (y {scan}) {{
+    half = Constant<value_float=0.5>()
+    {before}
+    y {scan} = Loop({m}, {c}, x) <body = b (int64 i, bool go, float[3] a) => (bool on, float[3] new {sum}) {{
+        small = Mul(a, half)
+        new = Add(small, x)
+        s = ReduceSum<keepdims=0>(new)
+        {inside}
+    }}>
+}}"""
+STACKED = {"scan": ", z", "sum": ", float s", "inside": "on = Identity(go)"}
+WHILE = {"scan": "", "sum": "", "inside": "most = Constant<value_float=-0.99>() on = Greater(s, most)"}
+
+
+def text(template, **parts):
+    names = ("inputs", "before", "scan", "m", "c", "sum", "inside", "kind", "other")
+    return template.format(**(dict.fromkeys(names, "") | {"kind": "float[3]", "other": "q = Neg(x)"} | parts))
+
+
+@pytest.mark.parametrize("value", [True, False])
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"inputs": "bool c,"},
+        {"inputs": "bool[1] c,"},
+        {"inputs": "bool c,", "kind": "float[1]", "other": "k = Constant<value_ints=[1]>() q = ReduceSum(x, k)"},
+    ],
+    ids=["scalar", "of_one_element", "other_shapes"],
+)
+def test_if_runs_one_branch(parts, value):
+    parts = parts | {"other": "k = Constant<value_ints=[0]>() q = ReduceSum(x, k)"} if "other" in parts else parts
+    given = np.full((1,) if "bool[1]" in parts["inputs"] else (), value)
+    as_onnxruntime(parsed(text(IF, **parts)), given, X)
+
+
+def test_a_condition_that_is_known_leaves_one_branch():
+    model = load(parsed(text(IF, before="n = Size(x) k = Constant<value_int=3>() c = Equal(n, k)")))
+    assert "cond" not in str(jax.make_jaxpr(model.apply)(model.params, X))
+    np.testing.assert_array_equal(model(X)[0], 2 * X)
+
+
+def test_an_if_maps_over_a_batch_and_has_derivatives():
+    model = load(parsed(text(IF, inputs="bool c,")))
+    batch = jax.vmap(lambda c, x: jax.grad(lambda x: model.apply({}, c, x)[0].sum())(x))
+    found = batch(np.array([True, False]), np.stack([X, X]))
+    np.testing.assert_array_equal(found, [[2, 2, 2], [-1, -1, -1]])
+
+
+def test_branches_that_differ_are_refused_where_the_condition_is_traced():
+    parts = {"inputs": "bool c,", "kind": "float", "other": "q = ReduceSum<keepdims=0>(x)"}
+    declared = load(parsed(text(IF, **parts)))
+    assert declared.static_inputs == {"c"}
+    undeclared = parsed(text(IF, **parts))
+    undeclared.graph.node[0].attribute[1].g.output[0].type.tensor_type.ClearField("shape")
+    with pytest.raises(NotImplementedError, match=r"If 'y'.*float32\[3\] and float32\[\]; they must be alike"):
+        load(undeclared)(np.array(True), X)
+
+
+@pytest.mark.parametrize("count", [0, 3, FEW + 1])
+def test_a_loop_of_a_known_number_stacks_what_it_returns(count):
+    parts = {"before": f"m = Constant<value_int={count}>()", "m": "m"}
+    as_onnxruntime(parsed(text(LOOP, **parts, **STACKED)), X)
+
+
+def test_a_loop_gets_its_number_and_condition_by_the_caller():
+    proto = parsed(text(LOOP, inputs="int64[1] m, bool c,", m="m", c="c", **STACKED))
+    model = load(proto)
+    assert model.static_inputs == {"m", "c"}
+    for count, condition in ((2, True), (2, False), (-1, True)):
+        inputs = np.array([count]), np.array(condition), X
+        as_onnxruntime(proto, *inputs)
+    with pytest.raises(NotImplementedError, match="must be known while tracing"):
+        jax.jit(model.apply)({}, *inputs)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {},
+        {"before": "m = Constant<value_int=2>()", "m": "m"},
+        {"before": "m = Constant<value_int=40>() c = Constant<value_int=1>() d = Cast<to=9>(c)", "m": "m", "c": "d"},
+        {"before": f"m = Constant<value_int={2**63 - 1}>()", "m": "m"},
+        {"inputs": "int64 m, bool c,", "m": "m", "c": "c"},
+    ],
+    ids=["until", "at_most_2", "at_most_40", "at_most_what_int64_holds", "given"],
+)
+def test_a_loop_may_end_by_what_it_computes(parts):
+    proto = parsed(text(LOOP, **parts, **WHILE))
+    inputs = (np.int64(30), np.array(True), X) if "inputs" in parts else (X,)
+    as_onnxruntime(proto, *inputs)
+
+
+def test_what_a_loop_carries_may_grow_and_its_number_may_be_read():
+    as_onnxruntime(
+        parsed(f"""g (float[3] x) => (y, z) {{
+        m = Constant<value_int={FEW + 2}>()
+        go = Constant<value_int=1>()
+        c = Cast<to=9>(go)
+        y = Loop(m, c, x) <body = b (int64 i, bool c, float[n] a) => (bool on, float[k] new) {{
+            new = Concat<axis=0>(a, x)
+            on = Identity(c)
+        }}>
+        one = Constant<value_ints=[1]>()
+        zero = Constant<value_ints=[0]>()
+        z = Loop(m, c) <body = d (int64 i, bool c) => (bool on, float[1] s) {{
+            from = Unsqueeze(i, zero)
+            to = Add(from, one)
+            s = Slice(y, from, to)
+            on = Identity(c)
+        }}>
+    }}"""),
+        X,
+    )
+
+
+def test_a_loop_on_known_values_is_computed_while_tracing():
+    model = load(
+        parsed(
+            """g (float[3] x) => (y) {
+        m = Constant<value_int=4>()
+        one = Constant<value_ints=[1]>()
+        n, all = Loop(m, , one) <body = b (int64 i, bool go, int64[1] a) => (bool on, int64[1] new, int64[1] s) {
+            new = Add(a, a)
+            s = Identity(new)
+            five = Constant<value_ints=[5]>()
+            on = Less(new, five)
+        }>
+        y = Expand(x, shape)
+        shape = Concat<axis=0>(n, all_of_them)
+    }""".replace(
+                "y = Expand(x, shape)\n        shape = Concat<axis=0>(n, all_of_them)",
+                """flat = Squeeze(all)
+        shape = Concat<axis=0>(flat, three)
+        y = Expand(x, shape)""",
+            ).replace("one = ", "three = Constant<value_ints=[3]>() one = ")
+        )
+    )
+    assert model(X)[0].shape == (2, 4, 8, 3)
+
+
+def test_loops_that_cannot_be_traced_say_why():
+    endless = load(parsed(text(LOOP, **STACKED | {"scan": "", "sum": ""})))
+    with pytest.raises(NotImplementedError, match=f"Loop 'y' has to be written out.*more than {MANY} times"):
+        endless(X)
+    scans = {"scan": ", z", "sum": ", float s"}
+    for parts in ({}, {"before": "m = Constant<value_int=9>()", "m": "m"}):
+        with pytest.raises(NotImplementedError, match="Loop 'y': how often it runs depends on traced values"):
+            load(parsed(text(LOOP, **parts, **WHILE | scans)))(X)
+    growing = text(LOOP, **WHILE, inputs="bool c,", c="c").replace(
+        "new = Add(small, x)", "new = Concat<axis=0>(small, x)"
+    )
+    with pytest.raises(NotImplementedError, match=r"carries float32\[3\] in and float32\[6\] out"):
+        load(parsed(growing))(np.array(True), X)
+    numbered = text(LOOP, **WHILE, inputs="bool c,", c="c").replace(
+        "new = Add(small, x)", "k = Constant<value_ints=[-1]>() j = Reshape(i, k) r = Expand(small, j) new = Add(r, x)"
+    )
+    with pytest.raises(NotImplementedError, match="input 1 of Expand"):
+        load(parsed(numbered))(np.array(True), X)
+    assert ENDLESS > MANY > FEW
+
+
+def test_a_scan_goes_along_any_axis_in_either_direction():
+    as_onnxruntime(
+        parsed("""g (float[2] h, float[2,4] x, float[4,2] w) => (y, z, v) {
+        y, z, v = Scan(h, x, w) <
+            num_scan_inputs = 2, scan_input_axes = [-1, 0], scan_input_directions = [1, 0],
+            scan_output_axes = [-1, 0], scan_output_directions = [1, 0],
+            body = b (float[2] a, float[2] p, float[2] q) => (float[2] new, float[2] s, float[2] t) {
+                r = Mul(a, p)
+                new = Add(r, q)
+                s = Identity(new)
+                t = Neg(q)
+            }
+        >
+    }"""),
+        np.ones(2, np.float32),
+        np.arange(8, dtype=np.float32).reshape(2, 4),
+        np.arange(8, dtype=np.float32).reshape(4, 2),
+    )
+
+
+def test_what_is_dequantized_outside_a_body_is_valid_after_it():
+    wanted, shape = TensorType("y", np.dtype(np.float32), (3,)), (3,)
+    body = Graph((), (TensorType("p", None, shape),), {}, (Node("Neg", "", 17, "p", ("x",), ("p",)),))
+    twice = Graph((), (TensorType("q", None, shape),), {}, (Node("Add", "", 17, "q", ("x", "x"), ("q",)),))
+    choice = Node("If", "", 17, "r", ("c",), ("r",), {"then_branch": body, "else_branch": twice})
+    graph = Graph((), (wanted,), {}, (choice, Node("Add", "", 17, "y", ("r", "x"), ("y",))))
+
+    @jax.jit
+    def compute(c, integers):
+        values = Dequantized(integers, Quantization(np.float32(0.5), None), jnp.float32)
+        return run(graph, {"c": c, "x": values}, exact=True, report=Report())
+
+    for condition, factor in ((True, 0), (False, 3)):
+        close(compute(condition, np.int8([2, 4, -6])), [np.float32([1, 2, -3]) * factor])
+
+
+def test_what_onnx_defines_by_other_operators_is_expanded_within_bodies():
+    proto = parsed("""g (bool c, float[2,3] x, int64[2] t) => (y) {
+        y = If(c) <
+            then_branch = a () => (float p) { e = Exp(x) p = SoftmaxCrossEntropyLoss(e, t) },
+            else_branch = b () => (float q) <float[1] k = {0.5}> { f = Mul(x, k) q = NegativeLogLikelihoodLoss(f, t) }
+        >
+    }""")
+    for condition in (True, False):
+        as_onnxruntime(proto, np.array(condition), np.stack([X, -X]), np.array([1, 2]))
+
+
+def test_what_cannot_be_expanded_is_refused():
+    proto = parsed("""g (bool c, float[2,3] x, int64[2] t) => (y) {
+        y = If(c) <
+            then_branch = a () => (float p) { e = Exp(x) p = SoftmaxCrossEntropyLoss(e, t) },
+            else_branch = b () => (int64[2] q) { e = Neg(t) q = Identity(e) }
+        >
+    }""")
+    with pytest.raises(UnsupportedModelError, match="onnx cannot expand SoftmaxCrossEntropyLoss"):
+        load(proto)

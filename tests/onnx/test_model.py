@@ -1,0 +1,183 @@
+"""A model as a function: its inputs, its errors, its tables."""
+
+import jax
+import jax.export
+import jax.numpy as jnp
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+
+import jaxdml.onnx
+from jaxdml.onnx import UnsupportedModelError
+from tests.onnx.quantized import Groups
+from tests.quick import quick
+
+pytestmark = quick
+
+
+def parsed(text):
+    header = '<ir_version: 8, opset_import: ["": 17, "com.microsoft": 1]>'
+    return jaxdml.onnx.load(onnx.parser.parse_model(f"{header} {text}"))
+
+
+SUM = "g (float[N, 2] a, float[N, 2] b) => (y) { t = Add(a, b) y = Relu(t) }"
+REPEATED = "g (float[2] x, int64[1] times) => (y, n) { y = Tile(x, times) n = Shape(y) }"
+ONE = np.ones((3, 2), np.float32)
+
+
+def test_inputs_by_position_and_by_name():
+    model = parsed(SUM)
+    for result in (model(ONE, 2 * ONE), model(ONE, b=2 * ONE), model(b=2 * ONE, a=ONE), model.apply({}, ONE, 2 * ONE)):
+        np.testing.assert_array_equal(result[0], 3 * ONE)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "named", "text"),
+    [
+        ((ONE,), {}, "input 'b' is missing"),
+        ((), {}, "input 'a', 'b' is missing"),
+        ((ONE, ONE), {"c": ONE}, "input 'c' is unknown"),
+        ((ONE, ONE), {"b": ONE}, "input 'b' is given twice"),
+        ((ONE, ONE, ONE), {}, "3 inputs are given; the model takes 2"),
+        ((ONE, ONE.astype(np.float16)), {}, "input 'b' must be float32, not float16"),
+        ((ONE, [[1, 2]]), {}, "input 'b' must be float32, not int"),
+    ],
+)
+def test_inputs_that_are_no_inputs(inputs, named, text):
+    with pytest.raises(TypeError, match=text):
+        parsed(SUM)(*inputs, **named)
+
+
+@pytest.mark.parametrize("shape", [(3,), (3, 3), (2, 2), (3, 2, 1)])
+def test_shapes_that_are_not_those_declared(shape):
+    with pytest.raises(ValueError, match=r"input b: float32\[N, 2\] has shape .*\n(.*\n)?.*"):
+        parsed(SUM)(ONE, np.ones(shape, np.float32))
+    with pytest.raises(ValueError, match="Give the shape that the model declares"):
+        parsed(REPEATED)(np.ones((1, *shape), np.float32), np.int64([2]))
+
+
+def test_one_name_is_one_size():
+    with pytest.raises(ValueError, match="Dimensions of one name have one size"):
+        parsed(SUM)(ONE, ONE[:1])
+
+
+@pytest.mark.parametrize("inputs", [(ONE,), (ONE, ONE, ONE)])
+def test_apply_and_report_count_inputs(inputs):
+    for way in (lambda model: model.apply({}, *inputs), lambda model: model.report(*inputs)):
+        with pytest.raises(TypeError, match=f"{len(inputs)} inputs are given; the model takes 2"):
+            way(parsed(SUM))
+
+
+def test_what_shapes_depend_on_must_be_known():
+    model = parsed(REPEATED)
+    x = np.float32([1, 2])
+    assert model.static_inputs == {"times"}
+    assert parsed(SUM).static_inputs == frozenset()
+    for times in (1, 3, 3):
+        y, n = model(x, np.int64([times]))
+        np.testing.assert_array_equal(y, np.tile(x, times))
+        assert n == 2 * times
+    assert model._compiled._cache_size() == 2
+    assert jax.jit(lambda x: model.apply({}, x, np.int64([2]))[0])(x).shape == (4,)
+    with pytest.raises(NotImplementedError, match="input 1 of Tile 'y' is 'times', which depends on values that are"):
+        jax.jit(model.apply)({}, x, np.int64([2]))
+
+
+def test_anything_may_be_given_where_nothing_is_declared():
+    x = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, None)
+    node = onnx.helper.make_node("Neg", ["x"], ["y"])
+    graph = onnx.helper.make_graph([node], "g", [x], [onnx.ValueInfoProto(name="y")])
+    model = jaxdml.onnx.load(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)]))
+    for shape in ((), (2, 3)):
+        assert model(np.ones(shape, np.float32))[0].shape == shape
+    assert "as it is written" in model.report()
+    unknown = parsed("g (float[?, 2] x) => (y) { y = Neg(x) }")
+    assert unknown(ONE)[0].shape == (3, 2)
+
+
+def test_reports_say_what_became_of_each_node():
+    model = parsed(
+        """g (uint8[N] x) => (z, w) <float s = {0.5}, uint8 b = {3}>
+        { a = DequantizeLinear(x, s, b) r = Relu(a) z = QuantizeLinear(r, s, b) w = Tanh(a) unused = Neg(w) }"""
+    )
+    wanted = {"a": "float", "r": "a table", "z": "rounds r", "w": "as it is written"}
+    x = np.arange(5, dtype=np.uint8)
+    for inputs in ((), (x,), (jax.ShapeDtypeStruct((7,), np.uint8),)):
+        first, *lines = model.report(*inputs).splitlines()
+        assert first.split() == ["node", "operator", "runs", "as"]
+        assert {line.split()[0]: line.split(maxsplit=2)[2] for line in lines} == wanted
+    with pytest.raises(TypeError, match="must be uint8"):
+        model.report(ONE)
+    repeated = parsed(REPEATED)
+    assert "Tile" in repeated.report()
+    assert "Tile" in repeated.report(np.float32([1, 2]), np.int64([2]))
+
+
+def test_tables_and_names():
+    model = parsed("g (float[N, ?] x) => (float[2] y) <float[1] k = {2}> { y, m = Dropout(x) u = Clip(k, , k) }")
+    assert str(model).splitlines() == [
+        "node  operator  inputs  outputs",
+        "y     Dropout   x       y, m",
+        "u     Clip      k, k    u",
+    ]
+    assert repr(model) == "Model(x: float32[N, ?] -> y: float32[2]; 2 nodes, 0 params)"
+    assert (str(model.inputs[0]), str(model.outputs[0])) == ("x: float32[N, ?]", "y: float32[2]")
+
+
+def test_parameters_are_what_is_not_needed_while_tracing():
+    model = parsed(
+        """g (float[2, 2] x) => (y) <float[2, 2] w = {1, 2, 3, 4}, int64[2] shape = {4, 1}, float s = {2}>
+        { a = MatMul(x, w) b = Mul(a, s) y = Reshape(b, shape) }"""
+    )
+    assert list(model.params) == ["w"]
+    grad = jax.grad(lambda params: model.apply(params, np.float32([[1, 2], [3, 4]]))[0].sum())(model.params)["w"]
+    np.testing.assert_array_equal(grad, [[8, 8], [12, 12]])
+
+
+def test_constants_of_64_bits_that_do_not_fit_are_refused():
+    groups = Groups()
+    groups.out(groups("Add", groups.input(np.int64([1])), np.int64([2**40])))
+    with pytest.raises(OverflowError, match="set jax_enable_x64"):
+        groups.load()(np.int64([1]))
+
+
+def test_zero_points_may_be_left_out_between_what_is_required():
+    header = "g (uint8[2] x) => (y) <float s = {1}, uint8 z = {9}>"
+    for kind, inputs in {
+        "QLinearAdd": "x, s, , x, s, , s",
+        "QLinearMul": "x, s, , x, s, , s, z",
+        "QLinearLeakyRelu": "x, s, , s",
+        "QLinearSigmoid": "x, s, , s, z",
+    }.items():
+        assert parsed(f"{header} {{ y = com.microsoft.{kind}({inputs}) }}").inputs
+        with pytest.raises(UnsupportedModelError, match="input 0 is left out"):
+            parsed(f"{header} {{ y = com.microsoft.{kind}({inputs.replace('x', '', 1)}) }}")
+    with pytest.raises(UnsupportedModelError, match="attribute axis is missing"):
+        parsed(f"{header} {{ y = com.microsoft.QLinearConcat(s, z, x, s, z) }}")
+    with pytest.raises(UnsupportedModelError, match="attribute turns is not supported"):
+        parsed(f"{header} {{ y = com.microsoft.QLinearSigmoid <turns = 1> (x, s, z, s) }}")
+    with pytest.raises(UnsupportedModelError, match="it has 3 inputs; 7 to 8 are expected"):
+        parsed(f"{header} {{ y = com.microsoft.QLinearAdd(x, s, z) }}")
+
+
+def test_bodies_get_floats_that_are_made_outside():
+    model = parsed(
+        """g (uint8[2] x, bool c) => (y) <float s = {0.5}> {
+          a = DequantizeLinear(x, s)
+          y = If(c) <then_branch = t () => (float[2] p) { p = Relu(a) },
+                       else_branch = e () => (float[2] q) { q = Neg(a) }>
+        }"""
+    )
+    x = jnp.asarray([2, 4], jnp.uint8)
+    for condition in (True, False):
+        sign = 1 if condition else -1
+        np.testing.assert_array_equal(model(x, np.asarray(condition))[0], [sign, 2 * sign])
+
+
+def test_sizes_that_are_symbols_may_become_values():
+    model = parsed("g (float[N] x) => (y, n) { n = Shape(x) f = Cast<to = 1>(n) y = Mul(x, f) }")
+    (size,) = jax.export.symbolic_shape("n")
+    exported = jax.export.export(jax.jit(model.apply))({}, jax.ShapeDtypeStruct((size,), np.float32))
+    y, n = exported.call({}, np.float32([1, 2, 3]))
+    assert (y.tolist(), n.tolist()) == ([3, 6, 9], [3])

@@ -1,0 +1,126 @@
+"""ONNX's own node tests, as the installed ``onnx`` brings them: all but those of functions' bodies.
+
+They run many in one program, since compiling one for each takes most of the time.
+"""
+
+import re
+import warnings
+from functools import cache
+
+import jax
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+from onnx.backend.test import loader
+
+import jaxdml.onnx
+from jaxdml.onnx import UnsupportedModelError
+from tests.quick import as_shipped, quick
+
+pytestmark = quick
+
+PARTS = 16
+
+FNUZ = "FNUZ"
+"""In the names of tests with types that XLA's older emitters, which compile quickly, convert wrongly."""
+
+ROUGH = {
+    f"test_attention_{kind}_bf16" for kind in ("3d_causal", *(f"4d_{mask}" for mask in (
+        "causal", "padded_kv", "causal_padded_kv", "attn_mask_causal"
+    )))
+}  # fmt: skip
+"""Their tolerance is less than a step of bfloat16: the answers depend on how a softmax is summed in bfloat16."""
+
+REFUSED = re.compile(
+    "strings|is a sequence|is a optional|ImageDecoder|TfIdfVectorizer|Random|Optional|ai.onnx.ml|"
+    "ai.onnx.preview.training|which is no integer of|Scan .* 8|value_string|opset is [1-6];"
+)
+"""Why a node test may be refused."""
+
+TRAINING = re.compile("training_dropout(?!_zero)")
+"""Tests that drop at random."""
+
+
+@cache
+def cases():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tests = loader.load_model_tests(kind="node")
+    return [case for case in tests if "_expanded" not in case.name]
+
+
+def plain(value):
+    return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else np.asarray(value)
+
+
+@cache
+def part(number):
+    """Return the models of a part by name with their data, and why others are refused."""
+    known = [case for case in cases() if not TRAINING.search(case.name)]
+    chosen = [case for case in known if (FNUZ in case.name) == (number == FNUZ)]
+    models, refused = {}, {}
+    for case in chosen if number == FNUZ else chosen[number::PARTS]:
+        try:
+            model = jaxdml.onnx.load(case.model)
+        except UnsupportedModelError as error:
+            refused[case.name] = str(error)
+            continue
+        for index, (inputs, outputs) in enumerate(case.data_sets):
+            data = [plain(value) for value in inputs], [plain(value) for value in outputs]
+            models[f"{case.name}, data set {index}"] = (model, *data, case.rtol, case.atol)
+    return models, refused
+
+
+def computed(models):
+    """Compute the outputs of many models in one program."""
+    given = {}
+    for name, (model, inputs, *_) in models.items():
+        names = [value.name for value in model.inputs[: len(inputs)]]
+        given[name] = {n: x for n, x in zip(names, inputs, strict=True) if n not in model.static_inputs}
+
+    @jax.jit
+    def program(given):
+        results = {}
+        for name, (model, inputs, *_) in models.items():
+            whole = [given[name].get(v.name, x) for v, x in zip(model.inputs, inputs, strict=False)]
+            results[name] = model.apply(model.params, *whole)
+        return results
+
+    return program(given)
+
+
+def close(got, wanted, rtol, atol):
+    """Compare as ONNX's own runner does."""
+    assert got.shape == wanted.shape
+    assert got.dtype == wanted.dtype
+    if got.dtype.kind == "V" or got.dtype.itemsize < 4:  # bfloat16 and smaller have no comparison of their own
+        got, wanted = got.astype(np.float32), wanted.astype(np.float32)
+    np.testing.assert_allclose(got, wanted, rtol=rtol, atol=atol)
+
+
+@pytest.mark.parametrize("number", [*range(PARTS), pytest.param(FNUZ, marks=as_shipped)])
+def test_answers_are_those_of_onnx(number):
+    with jax.enable_x64(True):
+        models, refused = part(number)
+        results = computed(models)
+    wrong = {}
+    for name, (_, _, outputs, rtol, atol) in models.items():
+        rough = name.partition(",")[0] in ROUGH
+        try:
+            assert len(results[name]) == len(outputs)
+            for got, wanted in zip(results[name], outputs, strict=True):
+                close(np.asarray(got), wanted, 2**-7 if rough else rtol, 2**-7 if rough else atol)
+        except AssertionError as error:
+            wrong[name] = str(error)
+    assert not wrong
+    assert not {name: reason for name, reason in refused.items() if not REFUSED.search(reason)}
+
+
+def test_what_drops_at_random_is_refused():
+    tests = [case for case in cases() if TRAINING.search(case.name)]
+    for case in tests:
+        model = jaxdml.onnx.load(case.model)
+        with pytest.raises(NotImplementedError, match="random"):
+            model(*(plain(value) for value in case.data_sets[0][0]))
+    assert len(tests) == 4

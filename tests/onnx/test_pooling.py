@@ -1,0 +1,149 @@
+"""Poolings, beyond ONNX's own node tests."""
+
+import jax
+import numpy as np
+import pytest
+from onnx import helper
+
+import jaxdml.onnx
+from jaxdml.onnx import backend
+from tests.onnx._onnxruntime import assert_agree, model
+from tests.quick import quick
+
+pytestmark = quick
+
+
+def normal(*shape):
+    return np.random.default_rng(sum(shape)).normal(size=shape).astype(np.float32)
+
+
+def few(*shape, dtype=np.float32, least=-2):
+    """Return few distinct values, so that windows have ties."""
+    return np.random.default_rng(len(shape)).integers(least, 3, shape).astype(dtype)
+
+
+def test_max_agrees_with_onnxruntime():
+    inputs = {
+        "x": few(2, 3, 7, 6),
+        "i": few(1, 2, 6, 6, dtype=np.int8),
+        "u": few(1, 2, 5, dtype=np.uint8, least=0),
+        "cube": few(1, 2, 3, 4, 3),
+    }
+    three, two = {"kernel_shape": [3, 3]}, {"kernel_shape": [2, 2]}
+    ceil = {"strides": [2, 2], "pads": [1, 1, 1, 1], "ceil_mode": 1}
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["0", "0i"], **three, **ceil),
+        helper.make_node("MaxPool", ["x"], ["1", "1i"], storage_order=1, dilations=[2, 1], **three),
+        helper.make_node("MaxPool", ["x"], ["2"], dilations=[2, 2], strides=[1, 2], pads=[1, 0, 0, 1], **two),
+        helper.make_node("MaxPool", ["i"], ["3"], auto_pad="SAME_LOWER", strides=[2, 1], **three),
+        helper.make_node("MaxPool", ["u"], ["4"], kernel_shape=[3], pads=[1, 1]),
+        helper.make_node("MaxPool", ["cube"], ["5", "5i"], kernel_shape=[2, 2, 2], strides=[1, 2, 1]),
+    ]
+    assert_agree(nodes, inputs, 12)
+
+
+def test_means_and_norms_agree_with_onnxruntime():
+    inputs = {"x": normal(2, 3, 4, 7), "cube": normal(1, 2, 3, 4, 5)}
+    three = {"kernel_shape": [3, 3]}
+    ceil = {"strides": [2, 2], "pads": [1, 1, 1, 1], "ceil_mode": 1}
+    nodes = [
+        helper.make_node("AveragePool", ["x"], ["0"], **three, **ceil),
+        helper.make_node("AveragePool", ["x"], ["1"], count_include_pad=1, **three, **ceil),
+        helper.make_node("AveragePool", ["cube"], ["2"], kernel_shape=[2, 2, 2], dilations=[1, 2, 2]),
+        helper.make_node("AveragePool", ["x"], ["3"], auto_pad="SAME_UPPER", strides=[3, 2], **three),
+        helper.make_node("LpPool", ["x"], ["4"], p=1, **three, **ceil),
+        helper.make_node("LpPool", ["x"], ["5"], p=3, dilations=[1, 2], **three),
+        helper.make_node("GlobalLpPool", ["x"], ["6"]),
+        helper.make_node("GlobalLpPool", ["cube"], ["7"], p=1),
+    ]
+    assert_agree(nodes, inputs, 19)
+
+
+def test_what_ceil_mode_adds_is_never_counted():
+    """Four by four in windows of three: the last one has one element of the input and three of its own padding."""
+    node = helper.make_node(
+        "AveragePool",
+        ["x"],
+        ["y"],
+        kernel_shape=[3, 3],
+        strides=[2, 2],
+        pads=[1, 1, 1, 1],
+        ceil_mode=1,
+        count_include_pad=1,
+    )
+    (found,) = backend.run_node(node, [np.ones((1, 1, 4, 4), np.float32)])
+    assert found.shape == (1, 1, 3, 3)
+    assert found[0, 0, 2, 2] == 0.25
+
+
+def test_a_window_of_padding_alone():
+    nodes = [
+        helper.make_node("AveragePool", ["x"], ["mean"], kernel_shape=[1], pads=[1, 0]),
+        helper.make_node("MaxPool", ["x"], ["largest"], kernel_shape=[1], pads=[1, 0]),
+    ]
+    found = backend.prepare(model(nodes, {"x": np.ones((1, 1, 2), np.float32)}, 22)).run(
+        [np.ones((1, 1, 2), np.float32)]
+    )
+    np.testing.assert_array_equal(np.squeeze(found), [[0, 1, 1], [-np.inf, 1, 1]])
+
+
+def test_halves_are_summed_as_float32():
+    x = np.full((1, 1, 60, 60), 1.5, np.float16)
+    node = helper.make_node("GlobalAveragePool", ["x"], ["y"])
+    assert backend.run_node(node, [x])[0].item() == 1.5
+
+
+def test_the_derivative_of_a_largest_element_goes_to_it():
+    x = np.float32([[[1, 3, 2, 0]]])
+    nodes = [helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[2])]
+    run = jaxdml.onnx.load(model(nodes, {"x": x}, 22))
+    assert jax.jit(jax.grad(lambda x: run.apply({}, x)[0].sum()))(x).tolist() == [[[0, 2, 1, 0]]]
+
+
+@pytest.mark.parametrize(
+    ("size", "padding", "outputs", "rule"),
+    [
+        (2**15, 2**14, 2, "more than 16384 elements"),
+        (2**40, 2**39, 1, "windows of 1099511627776 elements are more than 67108864 elements"),
+    ],
+)
+def test_no_memory_is_taken_for_what_is_too_large(size, padding, outputs, rule):
+    x = np.zeros((1, 1, 8), np.float32)
+    kind, names = ("MaxPool", ["y", "i"]) if outputs == 2 else ("AveragePool", ["y"])
+    node = helper.make_node(kind, ["x"], names, kernel_shape=[size], pads=[padding, padding])
+    with pytest.raises(NotImplementedError, match=rule):
+        backend.run_node(node, [x])
+
+
+def test_unpooling_into_a_larger_shape():
+    node = helper.make_node("MaxUnpool", ["x", "i", "s"], ["y"], kernel_shape=[2], strides=[2], pads=[0, 1])
+    x, i = np.float32([[[5, 7]]]), np.int64([[[1, 2]]])
+    (found,) = backend.run_node(node, [x, i, np.int64([1, 1, 5])])
+    assert found.tolist() == [[[0, 5, 7, 0, 0]]]
+
+
+@pytest.fixture
+def regions():
+    boxes = np.float32([[0, 0, 5, 3], [1, 2, 7, 9], [-3, -2, 1, 1], [6, 6, 30, 30]])
+    return {"x": normal(2, 3, 7, 6), "boxes": boxes, "of": np.int64([0, 1, 1, 0])}
+
+
+def test_regions_agree_with_onnxruntime(regions):
+    outputs = {"output_height": 2, "output_width": 3}
+    nodes = [
+        helper.make_node("RoiAlign", ["x", "boxes", "of"], ["0"], sampling_ratio=2, **outputs),
+        helper.make_node("RoiAlign", ["x", "boxes", "of"], ["1"], spatial_scale=0.5, **outputs),
+        helper.make_node("RoiAlign", ["x", "boxes", "of"], ["2"], mode="max", **outputs),
+    ]
+    assert_agree(nodes, regions, 16)
+
+
+def test_regions_before_half_a_pixel_was_taken_off(regions):
+    node = helper.make_node("RoiAlign", ["x", "boxes", "of"], ["0"], sampling_ratio=1)
+    assert_agree([node], regions, 10)
+
+
+def test_largest_elements_of_regions_agree_with_onnxruntime(regions):
+    boxes = np.concatenate([regions["of"][:, None], regions["boxes"]], 1, dtype=np.float32)
+    node = helper.make_node("MaxRoiPool", ["x", "boxes"], ["0"], pooled_shape=[2, 3], spatial_scale=0.7)
+    assert_agree([node], {"x": regions["x"], "boxes": boxes}, 11)

@@ -1,0 +1,240 @@
+"""ONNX's quantized operators, beyond its own node tests: judged by exact numbers, or by onnxruntime."""
+
+import jax
+import numpy as np
+import onnx
+import pytest
+from ml_dtypes import bfloat16
+from onnx import helper
+
+from jaxdml.onnx import UnsupportedModelError
+from tests.laws import assert_same_bits
+from tests.onnx import microsoft, oracle
+from tests.onnx.quantized import Groups, draw
+from tests.quick import quick
+
+pytestmark = quick
+
+U8, S8, S32 = np.uint8, np.int8, np.int32
+NARROW = ("int4", "uint4", "int2", "uint2")
+
+
+def number_of(dtype):
+    return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+
+
+# Quantize and dequantize
+
+
+def test_halves_go_to_even_and_then_the_zero_point_is_added():
+    groups = Groups()
+    x = groups.input(np.float32([0.5, 1.5, 2.5, -0.5, np.inf, -np.inf]))
+    groups.q(x, 1, U8(1))
+    groups.q(x, np.float32([1]), S8([1]))
+    groups.q(x, 1)
+    got = list(groups.run().values())
+    np.testing.assert_array_equal(got[0], [1, 3, 3, 1, 255, 0])
+    np.testing.assert_array_equal(got[1], [1, 3, 3, 1, 127, -128])
+    np.testing.assert_array_equal(got[2], [0, 2, 2, 0, 255, 0])
+    assert got[2].dtype == U8
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16", *NARROW])
+def test_every_width_is_stored_by_all_and_by_channel_and_by_block(dtype):
+    dtype = np.dtype(dtype)
+    rng, groups = np.random.default_rng(0), Groups(25)
+    limits = helper.np_dtype_to_tensor_dtype(dtype), jax.numpy.iinfo(dtype)
+    low, high = int(limits[1].min), int(limits[1].max)
+    x = (rng.normal(0, (high - low) / 4, (3, 8))).astype(np.float32)
+    given = groups.input(x)
+    wanted = {}
+    for scale, axis, block in (
+        (np.float32(0.5), None, 0),
+        (np.float32([0.5, 0.25, 2]), 0, 0),
+        (np.exp2(rng.integers(-2, 2, (3, 3))).astype(np.float32), 1, 3),
+    ):
+        zero = rng.integers(low, high + 1, scale.shape).astype(dtype)
+        options = {} if axis is None else {"axis": axis} | ({"block_size": block} if block else {})
+        wide = np.repeat(scale, 3, 1)[:, :8] if block else scale[:, None] if axis == 0 else scale
+        zeros = np.repeat(zero, 3, 1)[:, :8] if block else zero[:, None] if axis == 0 else zero
+        whole = np.clip(np.rint(x / wide) + zeros.astype(int), low, high)
+        made = groups.q(given, scale, zero, **options)
+        wanted[made] = whole.astype(dtype)
+        wanted[groups.out(groups.dq(made, scale, zero, **options))] = np.float32((whole - zeros.astype(int)) * wide)
+    wanted[groups.q(given, 0.5, output_dtype=number_of(dtype))] = np.clip(np.rint(x / 0.5), low, high).astype(dtype)
+    for name, got in groups.run().items():
+        assert got.dtype == wanted[name].dtype
+        np.testing.assert_array_equal(got.astype(np.float32), wanted[name].astype(np.float32), err_msg=name)
+
+
+def test_other_floats_have_the_same_integers():
+    groups, rng = Groups(23), np.random.default_rng(1)
+    x = draw(rng, (4, 6), U8)
+    for kind in (np.float16, bfloat16):
+        scale = np.asarray(0.125, kind)
+        value = groups.dq(groups.input(x), scale, U8(7))
+        groups.out(groups("Identity", value))
+        by_row = groups.dq(groups.input(x), np.asarray([0.5, 1, 2, 4], kind), axis=0)
+        groups.q(by_row, np.asarray([1, 0.5, 1, 2], kind), axis=0)
+        narrow = groups.dq(groups.input(x), 0.125, U8(7), output_dtype=number_of(kind))
+        made = [
+            groups("Relu", value),
+            groups("Add", value, narrow),
+            groups("MatMul", value, groups.dq(draw(rng, (6, 3), S8), scale)),
+        ]
+        bias = groups.dq(np.int32([8, -16]), np.asarray(0.015625, kind))
+        made.append(groups("Conv", groups("Unsqueeze", value, np.int64([2])),
+                           groups.dq(draw(rng, (2, 6, 1), S8), scale), bias))  # fmt: skip
+        for y in made:
+            groups.q(y, np.asarray(2, kind), S8(3), precision=1)
+            groups.out(groups("Identity", y))
+    literal = groups.run("literal")
+    notes = groups.notes()
+    for name, got in groups.run().items():
+        assert got.dtype == literal[name].dtype
+        step = 1 if got.dtype.kind in "iu" else 0.02 * abs(literal[name].astype(np.float32)).max()
+        np.testing.assert_allclose(got.astype(np.float32), literal[name].astype(np.float32), rtol=0, atol=step)
+    assert {"a table", "quantized_linear_add", "quantized_linear_convolution"} <= set(notes.values())
+
+
+def test_channels_are_last_within_and_first_to_the_world():
+    rng = np.random.default_rng(2)
+    groups = Groups()
+    x = groups.dq(groups.input(draw(rng, (2, 3, 6, 5), U8)), 0.25, U8(100))
+    w = groups.dq(draw(rng, (4, 3, 1, 1), S8), 0.125)
+    product = groups("Conv", x, w)
+    scales = np.float32([4, 8, 2, 1])
+    for axis, scale in ((1, scales), (-3, scales), (0, scales[:2]), (2, np.tile(scales, 2)[:6])):
+        back = groups.dq(groups.q(product, scale, np.zeros(scale.shape, S8), axis=axis), scale, axis=axis)
+        groups.out(groups("Identity", back))
+    narrow = groups("QuantizeLinear", product, np.float32(4), np.asarray(1, "int4"))
+    groups.out(groups("Identity", groups.dq(narrow, 4, np.asarray(1, "int4"))))
+    made, scale, zero = groups("DynamicQuantizeLinear", product, outputs=3)
+    for name in (made, scale, zero):
+        groups.out(name)
+    integers = groups.out(groups("ConvInteger", made, draw(rng, (2, 4, 3, 3), S8), zero))
+    groups.out(groups("Transpose", integers, perm=[0, 2, 3, 1]))
+    scaled = groups("Mul", groups("Cast", integers, to=onnx.TensorProto.FLOAT), groups("Mul", scale, np.float32(0.1)))
+    groups.out(groups("Add", scaled, np.float32([1, 2]).reshape(1, 2, 1, 1)))
+    groups.nearly()
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.int32])
+def test_what_else_may_be_quantized(dtype):
+    groups = Groups(23)
+    groups.q(groups.input(np.arange(-9, 9, 3).astype(dtype)), 2, S8(1))
+    np.testing.assert_array_equal(next(iter(groups.run().values())), [-3, -2, -1, 1, 3, 4])
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda g: g.q(g.input(np.float32([1])), 1, output_dtype=number_of("float8_e5m2")), "quantizes to 19"),
+        (lambda g: g.q(g.input(np.float32([1])), 1, np.asarray(0, "float8_e4m3fn")), "quantizes to float8_e4m3fn"),
+        (lambda g: g.dq(g.input(np.asarray([1], "float8_e4m3fn")), 1), "dequantizes float8_e4m3fn"),
+        (lambda g: g.dq(g.q(g.input(np.float32([1])), 1), 1, np.asarray(0, "float4_e2m1fn")), "dequantizes float4"),
+    ],
+)
+def test_floats_of_8_bits_are_refused(make, reason):
+    groups = Groups(23)
+    groups.out(make(groups))
+    with pytest.raises(UnsupportedModelError, match=reason):
+        groups.load()
+
+
+def test_an_unknown_type_is_named():
+    groups = Groups(23)
+    groups.out(groups.dq(groups.input(U8([1])), 1, output_dtype=onnx.TensorProto.STRING))
+    with pytest.raises(ValueError, match="DequantizeLinear_0' cannot be computed: KeyError"):
+        groups.run()
+
+
+# Products
+
+
+def test_vectors_are_multiplied_too():
+    rng = np.random.default_rng(3)
+    groups, wanted = Groups(), {}
+    for a, b in (((5,), (5,)), ((5,), (5, 3)), ((2, 5), (5,)), ((2, 4, 5), (5,)), ((5,), (2, 5, 3)), ((4, 5), (5, 3))):
+        left, right = draw(rng, a, U8), draw(rng, b, S8)
+        sums = (left.astype(int) - 7) @ (right.astype(int) + 3)
+        wanted[groups.out(groups("MatMulInteger", groups.input(left), right, U8(7), S8(-3)))] = sums
+        half, quarter = np.float32(0.5), np.float32(0.25)
+        product = groups("QLinearMatMul", groups.input(left), half, U8(7), right, quarter, S8(-3), np.float32(8), U8(9))
+        wanted[groups.out(product)] = np.clip(np.rint(sums / 64) + 9, 0, 255)
+    for name, got in groups.run().items():
+        np.testing.assert_array_equal(got, wanted[name])
+
+
+def test_products_are_exact_by_row_and_by_column_in_half_precision():
+    rng = np.random.default_rng(4)
+    groups = Groups()
+    a, b = draw(rng, (3, 7), S8), draw(rng, (7, 4), S8)
+    scales = [np.float16(x) for x in ([0.5, 0.25, 2], [1, 0.5, 0.25, 0.0371], 16)]
+    operands = [scales[0], draw(rng, 3, S8), b, scales[1], draw(rng, 4, S8), scales[2], S8(5)]
+    name = groups.out(groups("QLinearMatMul", groups.input(a), *operands))
+    want = [microsoft.q_linear_mat_mul(a[i : i + 1], scales[0][i], operands[1][i], *operands[2:])[0] for i in range(3)]
+    np.testing.assert_array_equal(groups.run()[name], want)
+
+
+def dynamic(groups, x, w, scale, bias, weights=None):
+    """Add what quantize_dynamic writes for a product."""
+    quantized, by, zero = groups("DynamicQuantizeLinear", x, outputs=3)
+    product = groups("MatMulInteger", quantized, w, zero, *(() if weights is None else (weights,)))
+    both = groups("Mul", by, scale)
+    scaled = groups("Mul", groups("Cast", product, to=onnx.TensorProto.FLOAT), both)
+    return (scaled, None) if bias is None else (scaled, groups("Add", scaled, bias))
+
+
+def test_chains_of_a_dynamic_model_are_one_operator_each():
+    rng = np.random.default_rng(5)
+    groups = Groups()
+    x = groups.input(rng.normal(0, 1, (2, 3, 16)).astype(np.float32))
+    weights = draw(rng, (16, 4), S8)
+    by_column = rng.uniform(0.01, 0.1, 4).astype(np.float32)
+    bias = rng.normal(0, 1, 4).astype(np.float32)
+    ends = []
+    one, same = np.float32([0.05]), np.float32(0.05)
+    for scale, addend in ((by_column, bias), (by_column, bias[0]), (one, bias[:1]), (same, bias)):
+        ends.append(dynamic(groups, x, weights, scale, addend, S8(3))[1])
+    alone, _ = dynamic(groups, x, weights, by_column, None)
+    scaled, summed = dynamic(groups, x, weights, np.float32(0.05), bias)
+    for name in (*ends, groups("Identity", alone), groups("Relu", scaled), summed):
+        groups.out(name)
+    notes = groups.notes()
+    assert {notes[name] for name in (*ends, summed)} == {"matrix_multiply_integer_to_float"}
+    want = oracle.run(groups.proto(), groups.inputs).computed
+    for got in (groups.run(), groups.run("literal", compiled=False)):
+        for name in groups.outputs:
+            assert_same_bits(got[name], want[name])
+
+
+def test_products_that_are_used_otherwise_are_arrays():
+    rng = np.random.default_rng(6)
+    groups = Groups()
+    a, b = groups.input(draw(rng, (2, 16), U8)), draw(rng, (16, 1), S8)
+    product = groups("MatMulInteger", a, b)
+    floats = groups("Cast", product, to=onnx.TensorProto.FLOAT)
+    third, row = np.float32(1 / 3), np.float32([0.1, 0.2, 0.3])
+    scaled = groups("Mul", third, floats)
+    for made in (
+        groups("Identity", product),
+        groups("Add", product, S32([5])),
+        groups("Cast", product, to=onnx.TensorProto.DOUBLE),
+        groups("Cast", floats, to=onnx.TensorProto.INT32),
+        groups("Mul", product, product),
+        groups("Mul", floats, floats),
+        groups("Mul", floats, row),  # These two make more columns.
+        groups("Add", scaled, row),
+        groups("Mul", floats, np.float32([[2], [3]])),
+        groups("Mul", scaled, third),
+        groups("Add", scaled, scaled),
+        groups("Add", floats, third),
+        groups("Add", scaled, np.float32([[2], [3]])),
+        groups("Add", row[0], scaled),
+        groups("Sub", scaled, third),
+        groups("DequantizeLinear", product, np.float32(0.5)),
+        groups("Flatten", floats),
+    ):
+        groups.out(groups("Cast", made, to=onnx.TensorProto.FLOAT))
+    groups.nearly()
