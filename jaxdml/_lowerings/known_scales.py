@@ -228,16 +228,16 @@ def _by_rows(windows: Windows, x: jax.Array, w: jax.Array) -> jax.Array:
 def _by_channel(windows: Windows, zw: np.ndarray | None, x: jax.Array, w: jax.Array) -> jax.Array:
     """Add shifted slices times one number for each channel; the same as ``_by_product``."""
     features, channels = w.shape[-1], x.shape[-1]
-    # int8 times a difference of two int8 fits int16.
-    weights = w.reshape(windows.taps, channels, features // channels).astype(jnp.int16)
+    weights = w.reshape(windows.taps, channels, features // channels).astype(jnp.int32)
     if zw is not None:
-        weights -= np.broadcast_to(zw, features).astype(np.int16).reshape(1, *weights.shape[1:])
+        weights -= np.broadcast_to(zw, features).reshape(1, *weights.shape[1:])
+    weights = stored(weights)  # Else XLA would widen them for each element of the result.
     # Without the barrier XLA would pad anew for each slice.
     read = lax.optimization_barrier(x)  # type: ignore[no-untyped-call]
     total = jnp.int32(0)
     for numbers, weight in zip(shifted_slices(read, windows), weights, strict=True):
         if features == channels:
-            total += (numbers.astype(jnp.int16) * weight.reshape(channels)).astype(jnp.int32)
+            total += numbers.astype(jnp.int32) * weight.reshape(channels)
         else:
-            total += (numbers[..., None].astype(jnp.int16) * weight).astype(jnp.int32)
+            total += numbers[..., None].astype(jnp.int32) * weight
     return total.reshape(*total.shape[: x.ndim - 1], features)

@@ -88,7 +88,7 @@ def negative():
 @pytest.mark.parametrize(("zero_point", "dtype"), PRODUCTS)
 def test_what_is_proved_is_right_around_every_half(scales, zero_point, dtype):
     proved = 0
-    for _ in range(6):
+    for _ in range(3):
         greatest = int(2 ** RNG.uniform(4, 31) - 1)
         a, b, output = scales()
         by = proved_multipliers(a, b, output, greatest)
@@ -290,9 +290,9 @@ def test_products_of_matrices_are_exact(case):
     np.testing.assert_array_equal(loaded(a)[0], rounded(sums, multipliers, 9, np.uint8))
 
 
-@pytest.mark.parametrize("rows", [1, 40])
-@pytest.mark.parametrize("transposed", [0, 1])
-@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize(
+    ("rows", "transposed", "biased"), [(1, 1, True), (40, 1, False), (1, 0, True), (2, 0, False), (0, 1, True)]
+)
 def test_gemm_is_exact(rows, transposed, biased):
     a, b, sb, zb = matrices("int8", a=(rows, 9), b=(9, 12), columns=True, zero=False)
     bias = RNG.integers(-5000, 5000, 12).astype(np.int32)
