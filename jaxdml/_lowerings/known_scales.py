@@ -58,9 +58,19 @@ class Stored(NamedTuple):
 
 def on_one_cpu(form: Form, otherwise: Form, *operands: Any) -> Any:
     """Call ``form`` in a program for one CPU, and ``otherwise`` in other ones."""
-    kernel = Kernel(otherwise, cpu=form)
+
+    def whatever_ranks(function: Form) -> Form:
+        # What is traced when a program is lowered does not have the options of the caller.
+        def traced(*operands: Any) -> Any:
+            with jax.numpy_rank_promotion("allow"):
+                return function(*operands)
+
+        return traced
+
+    general = whatever_ranks(otherwise)
+    kernel = Kernel(general, cpu=whatever_ranks(form))
     return by_partitioning(
-        lambda *operands: run(kernel, *operands), lambda devices, *operands: otherwise(*operands), *operands
+        lambda *operands: run(kernel, *operands), lambda devices, *operands: general(*operands), *operands
     )
 
 

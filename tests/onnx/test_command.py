@@ -41,6 +41,10 @@ def said(capsys, *arguments):
     return status, out, err
 
 
+of_cpus = pytest.mark.skipif(jax.default_backend() != "cpu", reason="counts CPU devices")
+
+
+@of_cpus
 def test_a_model_on_every_device(path, capsys):
     status, out, err = said(capsys, path, "--batch", 3, "--seed", 1)
     assert (status, err) == (0, "")
@@ -57,6 +61,7 @@ def test_a_model_on_every_device(path, capsys):
     assert out.count(" yes ") >= 2
 
 
+@of_cpus
 def test_devices_that_disagree(path, capsys, monkeypatch):
     real = command._on
 

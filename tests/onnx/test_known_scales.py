@@ -84,6 +84,10 @@ def negative():
     return [a, -b, output]
 
 
+for_cpus = pytest.mark.skipif(jax.default_backend() != "cpu", reason="serves programs for CPUs")
+
+
+@for_cpus
 @pytest.mark.parametrize("scales", [powers, usual, any_size, with_ties, negative])
 @pytest.mark.parametrize(("zero_point", "dtype"), PRODUCTS)
 def test_what_is_proved_is_right_around_every_half(scales, zero_point, dtype):
@@ -378,7 +382,7 @@ def test_malformed_operands_are_refused(kind, changes):
 def test_programs_for_other_platforms_and_for_any_batch(symbolic):
     loaded, x = convolution()
     shape = export.symbolic_shape("n, 4, 5, 5") if symbolic else x.shape
-    platforms = ["cpu"] if symbolic else ["tpu", "cpu"]
+    platforms = ["cuda", "cpu"] if symbolic else ["tpu", "cuda", "cpu"]
     exported = export.export(jax.jit(loaded.apply), platforms=platforms)(
         loaded.params, jax.ShapeDtypeStruct(shape, np.uint8)
     )
@@ -400,6 +404,27 @@ def test_products_for_other_platforms():
     loaded = jaxdml.onnx.load(onnx.parser.parse_model(source))
     exported = export.export(jax.jit(loaded.apply), platforms=["cuda", "cpu"])(loaded.params, a)
     np.testing.assert_array_equal(exported.call(loaded.params, a)[0], loaded(a)[0])
+
+
+def test_packed_matrices_for_other_platforms():
+    a, b, sb, zb = matrices("int8", a=(2, 3, 8))
+    constants = {"sa": np.float32(0.02), "za": np.uint8(3), "b": b, "sb": sb, "zb": zb}
+    constants |= {"sy": np.float32(0.05), "zy": np.uint8(9)}
+    loaded = model("QLinearMatMul", {"a": a}, constants, "uint8", order=["a", "sa", "za", "b", "sb", "zb", "sy", "zy"])
+    assert isinstance(loaded.params["b"], jaxdml.PackedMatrix)
+    exported = export.export(jax.jit(loaded.apply), platforms=["cuda", "cpu"])(loaded.params, a)
+    np.testing.assert_array_equal(exported.call(loaded.params, a)[0], loaded(a)[0])
+
+
+def test_gemm_takes_a_plain_array_for_its_columns():
+    a, b, sb, zb = matrices("int8", a=(3, 9), b=(9, 12))
+    constants = {"sa": np.float32(0.02), "za": np.uint8(3), "b": b.T, "sb": sb, "zb": zb}
+    constants |= {"sy": np.float32(0.05), "zy": np.uint8(9)}
+    order = ["a", "sa", "za", "b", "sb", "zb", "", "sy", "zy"]
+    attributes = {"domain": "com.microsoft", "transB": 1, "order": order}
+    loaded = model("QGemm", {"a": a}, constants, "uint8", **attributes)
+    assert isinstance(loaded.params["b"], Filters)
+    np.testing.assert_array_equal(jax.jit(loaded.apply)({"b": b.T}, a)[0], loaded(a)[0])
 
 
 def test_vmap_maps_images_and_filters():

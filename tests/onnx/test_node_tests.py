@@ -25,12 +25,12 @@ PARTS = 16
 FNUZ = "FNUZ"
 """In the names of tests with types that XLA's older emitters, which compile quickly, convert wrongly."""
 
-ROUGH = {
-    f"test_attention_{kind}_bf16" for kind in ("3d_causal", *(f"4d_{mask}" for mask in (
-        "causal", "padded_kv", "causal_padded_kv", "attn_mask_causal"
-    )))
-}  # fmt: skip
-"""Their tolerance is less than a step of bfloat16: the answers depend on how a softmax is summed in bfloat16."""
+_BFLOAT16 = "3d_causal", "4d_causal", "4d_padded_kv", "4d_causal_padded_kv", "4d_attn_mask_causal"
+ROUGH = dict.fromkeys((f"test_attention_{kind}_bf16" for kind in _BFLOAT16), 2**-7)
+"""Tests whose tolerance is less than a step of bfloat16: answers depend on how a softmax is summed in it."""
+if jax.default_backend() == "gpu":
+    # Zeros that a GPU's transform misses by some ulps of its inputs.
+    ROUGH |= dict.fromkeys(("test_dft_inverse", "test_dft_inverse_opset19"), 1e-5)
 
 REFUSED = re.compile(
     "strings|is a sequence|is a optional|ImageDecoder|TfIdfVectorizer|Random|Optional|ai.onnx.ml|"
@@ -106,11 +106,11 @@ def test_answers_are_those_of_onnx(number):
         results = computed(models)
     wrong = {}
     for name, (_, _, outputs, rtol, atol) in models.items():
-        rough = name.partition(",")[0] in ROUGH
+        rough = ROUGH.get(name.partition(",")[0])
         try:
             assert len(results[name]) == len(outputs)
             for got, wanted in zip(results[name], outputs, strict=True):
-                close(np.asarray(got), wanted, 2**-7 if rough else rtol, 2**-7 if rough else atol)
+                close(np.asarray(got), wanted, rough or rtol, rough or atol)
         except AssertionError as error:
             wrong[name] = str(error)
     assert not wrong
