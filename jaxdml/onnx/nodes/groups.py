@@ -29,31 +29,11 @@ from jaxdml.onnx._values import (
     shape_of,
     stored,
 )
+from jaxdml.onnx.nodes._groups_of_products import convolution, gemm, matrix_multiply
 from jaxdml.onnx.nodes._handler import Call
+from jaxdml.onnx.nodes._pending import Floats, Group, pending
+from jaxdml.onnx.nodes._real_functions import REAL
 from jaxdml.onnx.nodes._windows import windows
-
-Floats = Callable[[], Any]
-Group = Callable[..., Any]
-
-_UNKNOWN = "a scale or zero point is not known while tracing"
-
-
-def _pending(
-    call: Call, x: Any, shape: Any, operator: str, quantized: Callable[[Quantization, Any], Any], floats: Floats
-) -> Pending:
-    name = (call.node.name,)
-
-    def noted(out: Quantization, dtype: Any) -> Any:
-        result = quantized(out, dtype)
-        if result is None:
-            return _UNKNOWN
-        call.note(name, operator)
-        return result
-
-    return Pending(tuple(shape), x.dtype, noted, floats, name)
-
-
-# Functions of one operand.
 
 
 def _after_pending(call: Call, x: Pending, bounds: tuple[Fraction | None, Fraction | None], floats: Floats) -> Any:
@@ -76,7 +56,7 @@ def _after_pending(call: Call, x: Pending, bounds: tuple[Fraction | None, Fracti
         data, wrap = stored(whole)
         return wrap(jnp.clip(data, np.asarray(ends[0], dtype), np.asarray(ends[1], dtype)))
 
-    return _pending(call, x, x.shape, "a clamp", quantized, floats)
+    return pending(call, x, x.shape, "a clamp", quantized, floats)
 
 
 _BEYOND = 2**200
@@ -128,7 +108,7 @@ def _clamped(call: Call, x: Any, bounds: tuple[Fraction | None, Fraction | None]
 def _by_table(call: Call, x: Any, real: _tables.Real, floats: Floats) -> Any:
     if not _integers.is_simple(x):
         return None
-    return _pending(call, x, x.shape, "a table", lambda out, dtype: _integers.mapped(x, out, dtype, real), floats)
+    return pending(call, x, x.shape, "a table", lambda out, dtype: _integers.mapped(x, out, dtype, real), floats)
 
 
 def _unary(make: Callable[..., _tables.Real]) -> Group:
@@ -138,72 +118,6 @@ def _unary(make: Callable[..., _tables.Real]) -> Group:
         return _by_table(call, x, make(**attributes), floats)
 
     return group
-
-
-def _number(attribute: float) -> Fraction | float:
-    """Return an attribute's exact value; infinities and NaN as they are."""
-    number = float(np.float32(attribute))
-    return Fraction(number) if math.isfinite(number) else number
-
-
-def _leaky_relu(alpha: float = 0.01) -> _tables.Real:
-    slope = _number(alpha)
-    return lambda value: value if value >= 0 else slope * value
-
-
-def _hard_sigmoid(alpha: float = 0.2, beta: float = 0.5) -> _tables.Real:
-    slope, offset = _number(alpha), _number(beta)
-    return lambda value: min(max(slope * value + offset, Fraction(0)), Fraction(1))
-
-
-def _hard_swish() -> _tables.Real:
-    return lambda value: value * min(max(value / 6 + Fraction(1, 2), Fraction(0)), Fraction(1))
-
-
-def _exp(number: float) -> float:
-    """Return an exponential, which is never 0: a limit from below is not the limit, and may round otherwise."""
-    return max(math.exp(number), math.ulp(0.0))
-
-
-def _sigmoid(value: Fraction) -> float:
-    power = _exp(-abs(float(value)))
-    return (1.0 if value >= 0 else power) / (1.0 + power)
-
-
-def _gelu(approximate: str = "none") -> _tables.Real:
-    """Return x times a number from 0 to 1; that is exact where it is close to 1."""
-
-    def exactly(number: float) -> float:
-        return max(math.erfc(number / math.sqrt(2.0)) / 2.0, math.ulp(0.0))
-
-    def by_tanh(number: float) -> float:
-        cubic = number + 0.044715 * number * number * number  # A power of a large number would raise an error.
-        power = _exp(-2.0 * math.sqrt(2.0 / math.pi) * cubic)
-        return power / (1.0 + power)
-
-    below_one = exactly if approximate == "none" else by_tanh
-
-    def real(value: Fraction) -> Fraction:
-        rest = Fraction(below_one(abs(float(value))))
-        return value * (1 - rest if value >= 0 else rest)
-
-    return real
-
-
-def _elu(alpha: float = 1.0) -> _tables.Real:
-    factor = _number(alpha)
-
-    def less_one(number: float) -> Fraction:
-        return Fraction(math.expm1(number)) if number > -1 else Fraction(_exp(number)) - 1
-
-    return lambda value: value if value >= 0 else factor * less_one(float(value))
-
-
-def _softplus(value: Fraction) -> Fraction:
-    return max(value, Fraction(0)) + Fraction(math.log1p(_exp(-abs(float(value)))))
-
-
-# Functions of several operands.
 
 
 def add(call: Call, a: Any, b: Any, *, floats: Floats) -> Any:
@@ -234,7 +148,7 @@ def _binary(call: Call, a: Any, b: Any, operator: str, run: Callable[..., Any], 
     if not (_integers.is_simple(a) and _integers.is_simple(b)):
         return "its operands are not both dequantized with one scale"
     shape = jnp.broadcast_shapes(shape_of(a), shape_of(b))
-    return _pending(call, a, shape, operator, lambda out, dtype: run(a, b, out, dtype), floats)
+    return pending(call, a, shape, operator, lambda out, dtype: run(a, b, out, dtype), floats)
 
 
 def _scaled(call: Call, a: Any, b: Any) -> Any:
@@ -266,131 +180,6 @@ def cast(call: Call, x: Any, *, floats: Floats, to: int, saturate: int = 1, roun
     return None
 
 
-def convolution(
-    call: Call,
-    x: Any,
-    w: Any,
-    b: Any = None,
-    *,
-    floats: Floats,
-    auto_pad: str = "NOTSET",
-    dilations: Any = (),
-    group: int = 1,
-    kernel_shape: Any = (),
-    pads: Any = (),
-    strides: Any = (),
-) -> Any:
-    """Convolve dequantized images with dequantized filters."""
-    if not (_integers.is_simple(x) and _integers.has_8_bits(w)):
-        return "its image and filters are not both dequantized from 8 bits"
-    if w.quantization.axis not in (None, 0):
-        return "its filters have scales along another axis than output channels"
-    if not 3 <= x.ndim <= 5:
-        return "it has more than three spatial dimensions"
-    bias = _bias(b, x, w)
-    if isinstance(bias, str):
-        return bias
-    sizes = kernel_shape or w.shape[2:]
-    where = windows(x.shape[2:], sizes, strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad)
-    options = _integers.windows(where) | {"group_count": group}
-    shape = (x.shape[0], w.shape[0], *where.counts)
-    scale = _product_of_scales(x, w)
-
-    def to_floats() -> Any:
-        if scale is None or x.dtype != np.float32:
-            return floats()
-        call.note((call.node.name,), "convolution_integer, scaled to float")
-        return _integers.convolution_to_float(x, w, bias, scale, options)
-
-    def quantized(out: Quantization, dtype: Any) -> Any:
-        return _integers.convolution(x, w, bias, out, dtype, options)
-
-    return _pending(call, x, shape, "quantized_linear_convolution", quantized, to_floats)
-
-
-def _product_of_scales(x: Dequantized, w: Dequantized) -> Any:
-    scales = x.quantization.scale, w.quantization.scale
-    if not all(isinstance(scale, np.ndarray) for scale in scales):
-        return None
-    return scales[0].reshape(()) * scales[1]
-
-
-def _bias(b: Any, x: Dequantized, w: Dequantized) -> Any:
-    """Return a bias as int32 in units of both scales, None, or a text: why it is none."""
-    if b is None:
-        return None
-    if not (isinstance(b, Dequantized) and b.integers.dtype == np.int32):
-        return "its bias is not dequantized from int32"
-    scale, units = b.quantization.scale, _product_of_scales(x, w)
-    zero = b.quantization.zero_point
-    if units is None or not isinstance(scale, np.ndarray) or not (zero is None or is_host(zero)):
-        return _UNKNOWN
-    if zero is not None and zero.any():
-        return "its bias has a zero point"
-    if b.quantization.block_size or not (scale.reshape(-1) == units.reshape(-1).astype(b.dtype)).all():
-        return "the scale of its bias is not that of image and filters"
-    return channels_first(b.integers)
-
-
-def matrix_multiply(call: Call, a: Any, b: Any, *, floats: Floats) -> Any:
-    """Multiply dequantized matrices."""
-    if not (_integers.is_simple(a) and _integers.has_8_bits(b)):
-        return "its operands are not both dequantized from 8 bits"
-    if a.ndim < 2 or b.ndim < 2:
-        return "an operand is a vector"
-    if b.quantization.axis not in (None, b.ndim - 1):
-        return "its second operand has scales along another axis than columns"
-    shape = (*jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
-
-    def to_floats() -> Any:
-        if a.dtype != np.float32:
-            return floats()
-        call.note((call.node.name,), "matrix_multiply_integer_to_float")
-        return _integers.matrix_multiply_to_float(a, b)
-
-    def quantized(out: Quantization, dtype: Any) -> Any:
-        return _integers.matrix_multiply(a, b, out, dtype)
-
-    return _pending(call, a, shape, "quantized_linear_matrix_multiply", quantized, to_floats)
-
-
-def is_row(bias: Any, columns: int) -> bool:
-    """Whether a bias has one number, or one for each column."""
-    return bias.size in (1, columns) and (bias.ndim < 2 or bias.shape[0] == 1)
-
-
-def gemm(
-    call: Call,
-    a: Any,
-    b: Any,
-    c: Any = None,
-    *,
-    floats: Floats,
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    transA: int = 0,
-    transB: int = 0,
-) -> Any:
-    """Multiply dequantized matrices and add a bias."""
-    if not (_integers.is_simple(a) and _integers.has_8_bits(b)):
-        return "its operands are not both dequantized from 8 bits"
-    if alpha != 1 or (c is not None and beta != 1) or transA:
-        return "it has alpha, beta or transA"
-    if b.quantization.axis not in (None, 1 - transB):
-        return "its second operand has scales along another axis than columns"
-    columns = b.shape[1 - transB]
-    bias = _bias(c, a, b)
-    if isinstance(bias, str):
-        return bias
-    if bias is not None and not is_row(bias, columns):
-        return "its bias has more than one row"
-
-    def quantized(out: Quantization, dtype: Any) -> Any:
-        return _integers.gemm(a, b, bias, out, dtype, bool(transB))
-
-    return _pending(call, a, (a.shape[0], columns), "quantized_linear_matrix_multiply with a bias", quantized, floats)
-
-
 def average_pool(
     call: Call,
     x: Any,
@@ -419,7 +208,7 @@ def average_pool(
     if count_include_pad and any(where.overhang):
         return "its last windows overhang the padding that they count"
     options = _integers.windows(where) | {"window": where.sizes, "include_padding": bool(count_include_pad)}
-    return _pending(
+    return pending(
         call,
         x,
         (*x.shape[:2], *where.counts),
@@ -433,7 +222,7 @@ def global_average_pool(call: Call, x: Any, *, floats: Floats) -> Any:
     """Average all spatial dimensions of a dequantized array."""
     if not (_integers.is_simple(x) and 3 <= x.ndim <= 5):
         return None
-    return _pending(
+    return pending(
         call,
         x,
         (*x.shape[:2], *(1,) * (x.ndim - 2)),
@@ -450,7 +239,7 @@ def concatenate(call: Call, *operands: Any, floats: Floats, axis: int) -> Any:
     shape = list(operands[0].shape)
     shape[axis] = sum(operand.shape[axis] for operand in operands)
     joined = lambda out, dtype: _integers.concatenate(operands, axis, out, dtype)  # noqa: E731
-    return _pending(call, operands[0], shape, "tables, joined", joined, floats)
+    return pending(call, operands[0], shape, "tables, joined", joined, floats)
 
 
 def softmax(call: Call, x: Any, *, floats: Floats, axis: int | None = None) -> Any:
@@ -465,21 +254,8 @@ def softmax(call: Call, x: Any, *, floats: Floats, axis: int | None = None) -> A
         result = _integers.softmax(x, axes, out, dtype)
         return "its scales or sizes are not known while tracing, or out of range" if result is None else result
 
-    return _pending(call, x, x.shape, "exponentials from a table", normalized, floats)
+    return pending(call, x, x.shape, "exponentials from a table", normalized, floats)
 
-
-REAL: Mapping[str, Callable[..., _tables.Real]] = {
-    "Elu": _elu,
-    "Erf": lambda: math.erf,
-    "Gelu": _gelu,
-    "HardSigmoid": _hard_sigmoid,
-    "HardSwish": _hard_swish,
-    "LeakyRelu": _leaky_relu,
-    "Sigmoid": lambda: _sigmoid,
-    "Softplus": lambda: _softplus,
-    "Tanh": lambda: math.tanh,
-}
-"""Functions of one operand: each takes its node's attributes and returns the function of real numbers."""
 
 GROUPS: Mapping[str, Group] = {
     **{kind: _unary(make) for kind, make in REAL.items()},

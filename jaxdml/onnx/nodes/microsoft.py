@@ -20,7 +20,7 @@ from jaxdml.onnx._values import (
     channels_first,
     on_device,
 )
-from jaxdml.onnx.nodes import groups, quantizing
+from jaxdml.onnx.nodes import _groups_of_products, _real_functions, quantizing
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
 from jaxdml.onnx.nodes._windows import windows
 
@@ -163,7 +163,7 @@ def gemm(
     a = _value(left, np.float32(alpha) * channels_first(a_scale) if alpha != 1 else a_scale, a_zero_point)
     b = _matrix(B, b_scale, b_zero_point, 1 - transB)
     bias = None if C is None else channels_first(C)
-    if bias is not None and not groups.is_row(bias, b.shape[1 - transB]):
+    if bias is not None and not _groups_of_products.is_row(bias, b.shape[1 - transB]):
         raise unsupported(f"{call.node} has a bias of more than one row.")
     if y_scale is not None:
         out = _one(y_scale, y_zero_point)
@@ -188,7 +188,7 @@ def _table(kind: str) -> Any:
     """Return the handler of a function of one operand."""
 
     def unary(call: Call, X: Any, sx: Any, zx: Any, sy: Any, zy: Any = None, **attributes: Any) -> Any:
-        real = groups.REAL[kind](**attributes)
+        real = _real_functions.REAL[kind](**attributes)
         return _known(call, _integers.mapped(_value(X, sx, zx), _one(sy, zy), X.dtype, real))
 
     return unary

@@ -1,0 +1,142 @@
+"""Convolutions and products of dequantized operands, as groups of nodes; ``groups`` says what they return."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdml.onnx import _integers
+from jaxdml.onnx._values import (
+    Dequantized,
+    Quantization,
+    channels_first,
+    is_host,
+)
+from jaxdml.onnx.nodes._handler import Call
+from jaxdml.onnx.nodes._pending import UNKNOWN, Floats, pending
+from jaxdml.onnx.nodes._windows import windows
+
+
+def convolution(
+    call: Call,
+    x: Any,
+    w: Any,
+    b: Any = None,
+    *,
+    floats: Floats,
+    auto_pad: str = "NOTSET",
+    dilations: Any = (),
+    group: int = 1,
+    kernel_shape: Any = (),
+    pads: Any = (),
+    strides: Any = (),
+) -> Any:
+    """Convolve dequantized images with dequantized filters."""
+    if not (_integers.is_simple(x) and _integers.has_8_bits(w)):
+        return "its image and filters are not both dequantized from 8 bits"
+    if w.quantization.axis not in (None, 0):
+        return "its filters have scales along another axis than output channels"
+    if not 3 <= x.ndim <= 5:
+        return "it has more than three spatial dimensions"
+    bias = _bias(b, x, w)
+    if isinstance(bias, str):
+        return bias
+    sizes = kernel_shape or w.shape[2:]
+    where = windows(x.shape[2:], sizes, strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad)
+    options = _integers.windows(where) | {"group_count": group}
+    shape = (x.shape[0], w.shape[0], *where.counts)
+    scale = _product_of_scales(x, w)
+
+    def to_floats() -> Any:
+        if scale is None or x.dtype != np.float32:
+            return floats()
+        call.note((call.node.name,), "convolution_integer, scaled to float")
+        return _integers.convolution_to_float(x, w, bias, scale, options)
+
+    def quantized(out: Quantization, dtype: Any) -> Any:
+        return _integers.convolution(x, w, bias, out, dtype, options)
+
+    return pending(call, x, shape, "quantized_linear_convolution", quantized, to_floats)
+
+
+def _product_of_scales(x: Dequantized, w: Dequantized) -> Any:
+    scales = x.quantization.scale, w.quantization.scale
+    if not all(isinstance(scale, np.ndarray) for scale in scales):
+        return None
+    return scales[0].reshape(()) * scales[1]
+
+
+def _bias(b: Any, x: Dequantized, w: Dequantized) -> Any:
+    """Return a bias as int32 in units of both scales, None, or a text: why it is none."""
+    if b is None:
+        return None
+    if not (isinstance(b, Dequantized) and b.integers.dtype == np.int32):
+        return "its bias is not dequantized from int32"
+    scale, units = b.quantization.scale, _product_of_scales(x, w)
+    zero = b.quantization.zero_point
+    if units is None or not isinstance(scale, np.ndarray) or not (zero is None or is_host(zero)):
+        return UNKNOWN
+    if zero is not None and zero.any():
+        return "its bias has a zero point"
+    if b.quantization.block_size or not (scale.reshape(-1) == units.reshape(-1).astype(b.dtype)).all():
+        return "the scale of its bias is not that of image and filters"
+    return channels_first(b.integers)
+
+
+def matrix_multiply(call: Call, a: Any, b: Any, *, floats: Floats) -> Any:
+    """Multiply dequantized matrices."""
+    if not (_integers.is_simple(a) and _integers.has_8_bits(b)):
+        return "its operands are not both dequantized from 8 bits"
+    if a.ndim < 2 or b.ndim < 2:
+        return "an operand is a vector"
+    if b.quantization.axis not in (None, b.ndim - 1):
+        return "its second operand has scales along another axis than columns"
+    shape = (*jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
+
+    def to_floats() -> Any:
+        if a.dtype != np.float32:
+            return floats()
+        call.note((call.node.name,), "matrix_multiply_integer_to_float")
+        return _integers.matrix_multiply_to_float(a, b)
+
+    def quantized(out: Quantization, dtype: Any) -> Any:
+        return _integers.matrix_multiply(a, b, out, dtype)
+
+    return pending(call, a, shape, "quantized_linear_matrix_multiply", quantized, to_floats)
+
+
+def is_row(bias: Any, columns: int) -> bool:
+    """Whether a bias has one number, or one for each column."""
+    return bias.size in (1, columns) and (bias.ndim < 2 or bias.shape[0] == 1)
+
+
+def gemm(
+    call: Call,
+    a: Any,
+    b: Any,
+    c: Any = None,
+    *,
+    floats: Floats,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Any:
+    """Multiply dequantized matrices and add a bias."""
+    if not (_integers.is_simple(a) and _integers.has_8_bits(b)):
+        return "its operands are not both dequantized from 8 bits"
+    if alpha != 1 or (c is not None and beta != 1) or transA:
+        return "it has alpha, beta or transA"
+    if b.quantization.axis not in (None, 1 - transB):
+        return "its second operand has scales along another axis than columns"
+    columns = b.shape[1 - transB]
+    bias = _bias(c, a, b)
+    if isinstance(bias, str):
+        return bias
+    if bias is not None and not is_row(bias, columns):
+        return "its bias has more than one row"
+
+    def quantized(out: Quantization, dtype: Any) -> Any:
+        return _integers.gemm(a, b, bias, out, dtype, bool(transB))
+
+    return pending(call, a, (a.shape[0], columns), "quantized_linear_matrix_multiply with a bias", quantized, floats)
