@@ -17,6 +17,7 @@ from jaxdml._algorithms.quantized.native_convolution import native_sums
 from jaxdml._algorithms.quantized.patch_product import patch_sums
 from jaxdml._algorithms.quantized.proved_rounding import Addends, round_products, round_sums, shifted_by_128
 from jaxdml._algorithms.quantized.windows import Windows, padded, shifted_slices, sums_of_groups
+from jaxdml._base.shapes import is_static
 from jaxdml._lowerings._partitioning import by_partitioning
 from jaxdml._lowerings._platform import Kernel, run
 from jaxdml._lowerings._when_lowered import Form
@@ -57,7 +58,7 @@ class Stored(NamedTuple):
 
 
 def on_one_cpu(form: Form, otherwise: Form, *operands: Any) -> Any:
-    """Call ``form`` in a program for one CPU, and ``otherwise`` in other ones."""
+    """Call ``form`` in a program for one CPU; ``otherwise`` in others, and for empty or explicitly sharded arrays."""
 
     def whatever_ranks(function: Form) -> Form:
         # What is traced when a program is lowered does not have the options of the caller.
@@ -68,10 +69,17 @@ def on_one_cpu(form: Form, otherwise: Form, *operands: Any) -> Any:
         return traced
 
     general = whatever_ranks(otherwise)
+    if not all(map(_is_whole, jax.tree.leaves(operands))):
+        return general(*operands)
     kernel = Kernel(general, cpu=whatever_ranks(form))
     return by_partitioning(
         lambda *operands: run(kernel, *operands), lambda devices, *operands: general(*operands), *operands
     )
+
+
+def _is_whole(x: jax.Array) -> bool:
+    """Whether an array has elements, of which its type does not say that they are on several devices."""
+    return is_static(*x.shape) and x.size > 0 and not any(jax.typeof(x).sharding.spec)
 
 
 def stored(x: jax.Array) -> jax.Array:

@@ -216,14 +216,10 @@ def checked(wanted: Sequence[TensorType], inputs: Sequence[Any]) -> tuple[Any, .
         rule = f"{len(inputs)} inputs are given; the model takes {len(wanted)}."
         raise TypeError(errors.compose("onnx.Model", rule, _all(wanted), "Give one array for each."))
     sizes: dict[str, Any] = {}
-    arrays = tuple(
-        value if hasattr(value, "dtype") and hasattr(value, "shape") else np.asarray(value) for value in inputs
-    )
+    arrays = tuple(_as_array(given, value.dtype) for given, value in zip(inputs, wanted, strict=True))
     for value, array in zip(wanted, arrays, strict=True):
         operands = {value.name: array}
-        if value.dtype is not None and jax.dtypes.canonicalize_dtype(array.dtype) != jax.dtypes.canonicalize_dtype(
-            value.dtype
-        ):
+        if value.dtype is not None and array.dtype not in (value.dtype, jax.dtypes.canonicalize_dtype(value.dtype)):
             rule = f"input '{value.name}' must be {value.dtype}, not {array.dtype}."
             raise TypeError(errors.message("onnx.Model", rule, operands, f"Convert it to {value.dtype}."))
         if value.shape is None:
@@ -234,6 +230,14 @@ def checked(wanted: Sequence[TensorType], inputs: Sequence[Any]) -> tuple[Any, .
             same &= expected is None or expected == found
         if not same:
             rule = f"input {value} has shape {list(array.shape)}."
-            advice = "Dimensions of one name have one size." if sizes else "Give the shape that the model declares."
+            advice = "Give the shape that the model declares; dimensions of one name have one size."
             raise ValueError(errors.message("onnx.Model", rule, operands, advice))
     return arrays
+
+
+def _as_array(given: Any, dtype: Any) -> Any:
+    """Return what has no dtype, such as a list of numbers, as an array of the declared one."""
+    if hasattr(given, "dtype") and hasattr(given, "shape"):
+        return given
+    array = np.asarray(given)
+    return array.astype(dtype) if dtype is not None and array.dtype.kind == dtype.kind else array

@@ -455,6 +455,22 @@ def test_sharded_batches_have_the_same_bits(manual):
 
 
 @needs_devices
+def test_explicit_batches_have_the_same_bits():
+    loaded, x = convolution()
+    x = integers("uint8", COUNT, *x.shape[1:])
+    mesh = mesh_of("explicit", batch=COUNT)
+    np.testing.assert_array_equal(jax.jit(loaded.apply)(loaded.params, put(mesh, x, "batch"))[0], loaded(x)[0])
+
+
+@pytest.mark.parametrize("kind", ["QLinearAdd", "QLinearMul"])
+def test_a_batch_of_nothing(kind):
+    one, scale, zero = integers("uint8", 0, 3, 4), np.float32(0.5), np.uint8(3)
+    constants = {"s": scale, "z": zero, "b": integers("uint8", 3, 4)}
+    order = ["a", "s", "z", "b", "s", "z", "s", "z"]
+    assert model(kind, {"a": one}, constants, "uint8", domain="com.microsoft", order=order)(one)[0].shape == (0, 3, 4)
+
+
+@needs_devices
 def test_sums_and_quantized_images_in_shard_map():
     text = """<ir_version: 8, opset_import: ["": 17]>
     g (float[N, 2, 3] x) => (uint8[N, 2, 3] y) <float k = {0.5}, uint8 z = {3}>

@@ -58,7 +58,7 @@ def test_shapes_that_are_not_those_declared(shape):
 
 
 def test_one_name_is_one_size():
-    with pytest.raises(ValueError, match="Dimensions of one name have one size"):
+    with pytest.raises(ValueError, match="dimensions of one name have one size"):
         parsed(SUM)(ONE, ONE[:1])
 
 
