@@ -28,7 +28,6 @@ from jaxdml.onnx._values import (
     on_device,
     right_matrix,
 )
-from jaxdml.onnx.nodes._windows import Windows
 
 EIGHT_BITS = ("int8", "uint8")
 
@@ -161,12 +160,6 @@ def orders(rank: int) -> tuple[str, str, str]:
     """Return the orders of dimensions of images, filters and results: channels last, filters as ONNX has them."""
     spatial = "DHW"[5 - rank :]
     return f"N{spatial}C", f"OI{spatial}", f"N{spatial}C"
-
-
-def windows(given: Windows) -> dict[str, Any]:
-    """Return where windows lie as options of an operator."""
-    names = ("strides", "dilations", "start_padding", "end_padding")
-    return {name: getattr(given, name) for name in names}
 
 
 def average_pooling(x: Dequantized, out: Quantization, dtype: Any, options: dict[str, Any]) -> ChannelsLast:

@@ -177,6 +177,26 @@ def test_products_are_exact_by_row_and_by_column_in_half_precision():
     np.testing.assert_array_equal(groups.run()[name], want)
 
 
+ONE = (np.float32(1), U8(0))
+SIZES = {"kernel_shape": [3, 3]}
+
+
+@pytest.mark.parametrize(
+    "convolve",
+    [
+        lambda g, x, w: g("ConvInteger", x, w, **SIZES),
+        lambda g, x, w: g("Conv", g.dq(x, 1), g.dq(w, 1), **SIZES),
+        lambda g, x, w: g("QLinearConv", x, *ONE, w, *ONE, *ONE, **SIZES),
+        lambda g, x, w: g("com.microsoft.QLinearConv", x, *ONE, w, *ONE, *ONE, **SIZES),
+    ],
+)
+def test_filters_must_have_the_shape_that_the_node_says(convolve):
+    groups = Groups()
+    groups.out(convolve(groups, groups.input(np.ones((1, 1, 4, 4), U8)), np.ones((1, 1, 2, 2), U8)))
+    with pytest.raises(ValueError, match=r"kernel_shape of .* is \[3, 3\], but its filters have \[2, 2\]"):
+        groups.load().report()
+
+
 def dynamic(groups, x, w, scale, bias, weights=None):
     """Add what quantize_dynamic writes for a product."""
     quantized, by, zero = groups("DynamicQuantizeLinear", x, outputs=3)

@@ -14,7 +14,7 @@ from jaxdml.onnx._values import (
 )
 from jaxdml.onnx.nodes._handler import Call
 from jaxdml.onnx.nodes._pending import UNKNOWN, Floats, pending
-from jaxdml.onnx.nodes._windows import windows
+from jaxdml.onnx.nodes._windows import windows_of_filters
 
 
 def convolution(
@@ -24,12 +24,9 @@ def convolution(
     b: Any = None,
     *,
     floats: Floats,
-    auto_pad: str = "NOTSET",
-    dilations: Any = (),
     group: int = 1,
     kernel_shape: Any = (),
-    pads: Any = (),
-    strides: Any = (),
+    **places: Any,
 ) -> Any:
     """Convolve dequantized images with dequantized filters."""
     if not (_integers.is_simple(x) and _integers.has_8_bits(w)):
@@ -41,9 +38,8 @@ def convolution(
     bias = _bias(b, x, w)
     if isinstance(bias, str):
         return bias
-    sizes = kernel_shape or w.shape[2:]
-    where = windows(x.shape[2:], sizes, strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad)
-    options = _integers.windows(where) | {"group_count": group}
+    where = windows_of_filters(call, x.shape, w.shape, kernel_shape, **places)
+    options = where.options | {"group_count": group}
     shape = (x.shape[0], w.shape[0], *where.counts)
     scale = _product_of_scales(x, w)
 

@@ -2,9 +2,11 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from jaxdml.onnx.nodes._handler import Call
 
 LARGEST_TABLE = 2**26
 """Elements along one dimension that are numbered; a file that asks for more is refused before memory is taken."""
@@ -48,6 +50,12 @@ class Windows(NamedTuple):
     def padded(self) -> bool:
         """Whether there is any padding."""
         return any(self.start_padding) or any(self.end_padding)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Where windows lie as options of an operator."""
+        names = ("strides", "dilations", "start_padding", "end_padding")
+        return {name: getattr(self, name) for name in names}
 
     def taps(self) -> Iterator[tuple[int, ...]]:
         """Yield the places in a window."""
@@ -123,6 +131,21 @@ def windows(
         edges = [_given(*one, ceil) for one in each]
     starts, ends, overhang, counts = (tuple(part) for part in zip(*edges, strict=True)) if edges else ((),) * 4
     return Windows(tuple(inputs), tuple(sizes), strides, dilations, starts, ends, overhang, counts)
+
+
+def windows_of_filters(
+    call: Call, images: Sequence[int], filters: Sequence[int], kernel_shape: Sequence[int], **given: Any
+) -> Windows:
+    """Return where the windows of a convolution lie: of images and filters with these shapes, as ``windows`` says."""
+    return windows(images[2:], kernel_of(call, filters, kernel_shape), **given)
+
+
+def kernel_of(call: Call, filters: Sequence[int], kernel_shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the spatial sizes of filters of this shape; refuse an attribute that says otherwise."""
+    sizes = tuple(filters[2:])
+    if kernel_shape and tuple(kernel_shape) != sizes:
+        raise ValueError(f"kernel_shape of {call.node} is {list(kernel_shape)}, but its filters have {list(sizes)}")
+    return sizes
 
 
 def _same(length: int, reach: int, stride: int, auto_pad: str) -> tuple[int, int, int, int]:

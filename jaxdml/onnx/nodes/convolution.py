@@ -11,7 +11,7 @@ from jax import lax
 
 from jaxdml.onnx._values import ChannelsLast, Filters, channels_first, channels_last, on_device
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
-from jaxdml.onnx.nodes._windows import Windows, windows
+from jaxdml.onnx.nodes._windows import Windows, kernel_of, windows, windows_of_filters
 from jaxdml.onnx.nodes.resizing_grid import interpolated
 
 _SPATIAL = "0123456789"
@@ -35,13 +35,8 @@ def conv(
     # Filters of a model are stored with their spatial dimensions first.
     stored = isinstance(W, Filters)
     w = W.array if stored else on_device(channels_first(W))
-    where = windows(
-        x.shape[1:-1],
-        kernel_of(call, W.shape, kernel_shape),
-        strides=strides,
-        dilations=dilations,
-        pads=pads,
-        auto_pad=auto_pad,
+    where = windows_of_filters(
+        call, X.shape, W.shape, kernel_shape, strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad
     )
     spatial = _SPATIAL[: len(where.sizes)]
 
@@ -86,14 +81,6 @@ def sum_of_slices(x: jax.Array, taps: jax.Array, where: Windows) -> jax.Array:
         at.append((0, x.shape[-1], 1))
         total += lax.slice(padded, *zip(*at, strict=True)) * tap
     return total
-
-
-def kernel_of(call: Call, w: Sequence[int], kernel_shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the spatial sizes of filters of shape ``w``; refuse an attribute that says otherwise."""
-    sizes = tuple(w[2:])
-    if kernel_shape and tuple(kernel_shape) != sizes:
-        raise ValueError(f"kernel_shape of {call.node} is {list(kernel_shape)}, but its filters have {list(sizes)}")
-    return sizes
 
 
 def _with_bias(result: Any, bias: Any) -> Any:
@@ -201,8 +188,8 @@ def _deform_conv(
     pads: Sequence[int] = (),
     strides: Sequence[int] = (),
 ) -> Any:
-    kernel = kernel_of(call, W.shape, kernel_shape)
-    where = windows(X.shape[2:], kernel, strides=strides, dilations=dilations, pads=pads)
+    where = windows_of_filters(call, X.shape, W.shape, kernel_shape, strides=strides, dilations=dilations, pads=pads)
+    kernel = where.sizes
     rank, batch = len(kernel), X.shape[0] * offset_group
     offsets = offset.reshape(batch, *kernel, rank, *where.counts)
     places = []

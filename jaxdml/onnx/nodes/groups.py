@@ -207,7 +207,7 @@ def average_pool(
     )
     if count_include_pad and any(where.overhang):
         return "its last windows overhang the padding that they count"
-    options = _integers.windows(where) | {"window": where.sizes, "include_padding": bool(count_include_pad)}
+    options = where.options | {"window": where.sizes, "include_padding": bool(count_include_pad)}
     return pending(
         call,
         x,

@@ -95,7 +95,7 @@ def average_pool(
     )
     if count_include_pad and any(where.overhang):
         raise unsupported(f"{call.node} counts padding, and its last windows overhang that.")
-    options = _integers.windows(where) | {"window": where.sizes, "include_padding": bool(count_include_pad)}
+    options = where.options | {"window": where.sizes, "include_padding": bool(count_include_pad)}
     return given(_integers.average_pooling(value, _one(sy, zy), X.dtype, options))
 
 

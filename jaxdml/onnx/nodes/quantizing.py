@@ -25,7 +25,7 @@ from jaxdml.onnx._values import (
     stored_axis,
 )
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
-from jaxdml.onnx.nodes._windows import windows
+from jaxdml.onnx.nodes._windows import windows_of_filters
 
 _NARROW = {"int4": np.int8, "uint4": np.uint8, "int2": np.int8, "uint2": np.uint8}
 """Integers of fewer than 8 bits, and what they are computed in."""
@@ -199,10 +199,10 @@ def convolution_integer(
     strides: Any = (),
 ) -> Any:
     """Convolve integers."""
-    where = windows(
-        x.shape[2:], kernel_shape or w.shape[2:], strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad
+    where = windows_of_filters(
+        call, x.shape, w.shape, kernel_shape, strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad
     )
-    options = _integers.windows(where) | {"group_count": group}
+    options = where.options | {"group_count": group}
     zeros = (none_or_array(x_zero_point), none_or_array(w_zero_point))
     result = jaxdml.convolution_integer(
         channels_last(x),
@@ -257,10 +257,10 @@ def quantized_linear_convolution(
     strides: Any = (),
 ) -> Any:
     """Convolve quantized images."""
-    where = windows(
-        x.shape[2:], kernel_shape or w.shape[2:], strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad
+    where = windows_of_filters(
+        call, x.shape, w.shape, kernel_shape, strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad
     )
-    options = _integers.windows(where) | {"group_count": group}
+    options = where.options | {"group_count": group}
     inputs = Dequantized(x, Quantization(channels_first(x_scale), channels_first(x_zero_point)), np.float32)
     weights = Dequantized(w, Quantization(channels_first(w_scale), channels_first(w_zero_point)), np.float32)
     out = Quantization(channels_first(y_scale), channels_first(y_zero_point))
