@@ -57,6 +57,12 @@ class Windows(NamedTuple):
         names = ("strides", "dilations", "start_padding", "end_padding")
         return {name: getattr(self, name) for name in names}
 
+    def options_of_mean(self, include_padding: bool) -> dict[str, Any] | None:
+        """Return the options of an average pooling; None where it would have to count padding but no overhang."""
+        if include_padding and any(self.overhang):
+            return None
+        return self.options | {"window": self.sizes, "include_padding": include_padding}
+
     def taps(self) -> Iterator[tuple[int, ...]]:
         """Yield the places in a window."""
         if math.prod(self.sizes) > MOST_TAPS:

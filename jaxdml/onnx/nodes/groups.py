@@ -181,33 +181,15 @@ def cast(call: Call, x: Any, *, floats: Floats, to: int, saturate: int = 1, roun
 
 
 def average_pool(
-    call: Call,
-    x: Any,
-    *,
-    floats: Floats,
-    kernel_shape: Any,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    count_include_pad: int = 0,
-    dilations: Any = (),
-    pads: Any = (),
-    strides: Any = (),
+    call: Call, x: Any, *, floats: Floats, kernel_shape: Any, count_include_pad: int = 0, **places: Any
 ) -> Any:
     """Average the windows of a dequantized array."""
     if not (_integers.is_simple(x) and 3 <= x.ndim <= 5):
         return None
-    where = windows(
-        x.shape[2:],
-        kernel_shape,
-        strides=strides,
-        dilations=dilations,
-        pads=pads,
-        auto_pad=auto_pad,
-        ceil_mode=ceil_mode,
-    )
-    if count_include_pad and any(where.overhang):
+    where = windows(x.shape[2:], kernel_shape, **places)
+    options = where.options_of_mean(bool(count_include_pad))
+    if options is None:
         return "its last windows overhang the padding that they count"
-    options = where.options | {"window": where.sizes, "include_padding": bool(count_include_pad)}
     return pending(
         call,
         x,

@@ -93,9 +93,9 @@ def average_pool(
         auto_pad=auto_pad,
         ceil_mode=ceil_mode,
     )
-    if count_include_pad and any(where.overhang):
+    options = where.options_of_mean(bool(count_include_pad))
+    if options is None:
         raise unsupported(f"{call.node} counts padding, and its last windows overhang that.")
-    options = where.options | {"window": where.sizes, "include_padding": bool(count_include_pad)}
     return given(_integers.average_pooling(value, _one(sy, zy), X.dtype, options))
 
 
