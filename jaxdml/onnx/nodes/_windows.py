@@ -1,10 +1,13 @@
-"""Where the windows of a convolution or a pooling lie: what ``auto_pad``, ``pads`` and ``ceil_mode`` mean."""
+"""Windows of convolutions and poolings: where ``auto_pad``, ``pads`` and ``ceil_mode`` place them; what they hold."""
 
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from jaxdml.onnx.nodes._handler import Call
 
@@ -152,6 +155,31 @@ def kernel_of(call: Call, filters: Sequence[int], kernel_shape: Sequence[int]) -
     if kernel_shape and tuple(kernel_shape) != sizes:
         raise ValueError(f"kernel_shape of {call.node} is {list(kernel_shape)}, but its filters have {list(sizes)}")
     return sizes
+
+
+def slices(x: jax.Array, first: int, where: Windows, filling: Any) -> Iterator[tuple[tuple[int, ...], jax.Array]]:
+    """Yield each place in a window, and the elements that all windows have there.
+
+    Args:
+      x: an array.
+      first: which dimension the windows begin with.
+      where: the windows.
+      filling: what to pad with.
+    """
+    rest = x.ndim - first - len(where.sizes)
+    edges = [(start, end, 0) for start, end in where.padding]
+    padded = lax.pad(x, jnp.asarray(filling), [(0, 0, 0)] * first + edges + [(0, 0, 0)] * rest)
+    each = tuple(zip(where.dilations, where.strides, where.counts, strict=True))
+    whole = [(0, size, 1) for size in x.shape]
+    for tap in where.taps():
+        # Where there are no windows, such places may lie outside.
+        bounds = [
+            (at * dilation, at * dilation + (count - 1) * stride + 1, stride) if count else (0, 0, 1)
+            for at, (dilation, stride, count) in zip(tap, each, strict=True)
+        ]
+        bounds = whole[:first] + bounds + whole[x.ndim - rest :]
+        # With symbolic sizes, indices in brackets would become a gather.
+        yield tap, lax.slice(padded, *zip(*bounds, strict=True))
 
 
 def _same(length: int, reach: int, stride: int, auto_pad: str) -> tuple[int, int, int, int]:

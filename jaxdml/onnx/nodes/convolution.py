@@ -11,7 +11,7 @@ from jax import lax
 
 from jaxdml.onnx._values import ChannelsLast, Filters, channels_first, channels_last, on_device
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
-from jaxdml.onnx.nodes._windows import Windows, kernel_of, windows, windows_of_filters
+from jaxdml.onnx.nodes._windows import Windows, kernel_of, slices, windows, windows_of_filters
 from jaxdml.onnx.nodes.resizing_grid import interpolated
 
 _SPATIAL = "0123456789"
@@ -70,17 +70,8 @@ _FEW_TAPS = 64
 
 def sum_of_slices(x: jax.Array, taps: jax.Array, where: Windows) -> jax.Array:
     """Convolve each channel by a filter of its own: add slices times one number for each channel."""
-    edges = [(0, 0, 0), *((start, end, 0) for start, end in where.padding), (0, 0, 0)]
-    padded = lax.pad(x, np.float32(0), edges)
-    each = tuple(zip(where.dilations, where.strides, where.counts, strict=True))
-    total: Any = np.float32(0)
-    for place, tap in zip(np.ndindex(*where.sizes), taps, strict=True):
-        at = [(0, x.shape[0], 1)]
-        for first, (dilation, stride, count) in zip(place, each, strict=True):
-            at.append((first * dilation, first * dilation + (count - 1) * stride + 1, stride))
-        at.append((0, x.shape[-1], 1))
-        total += lax.slice(padded, *zip(*at, strict=True)) * tap
-    return total
+    nothing: Any = np.float32(0)
+    return sum((part * tap for (_, part), tap in zip(slices(x, 1, where, nothing), taps, strict=True)), nothing)
 
 
 def _with_bias(result: Any, bias: Any) -> Any:

@@ -1,6 +1,6 @@
 """Poolings of floats, with channels stored last."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -11,7 +11,7 @@ from jax import lax
 from jaxdml.onnx._values import ChannelsLast, Value, channels_first, channels_last, on_device
 from jaxdml.onnx.nodes import pooling_regions
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
-from jaxdml.onnx.nodes._windows import Windows, windows
+from jaxdml.onnx.nodes._windows import Windows, slices, windows
 
 _FEW_TAPS = 16
 """Of so many elements a window is read by slices."""
@@ -56,7 +56,7 @@ def _max_pool(
     if set(where.dilations) <= {1} and not few:
         return ChannelsLast(_reduced(x, where, lax.max, least))
     # A dilated reduce_window has no derivative, and a CPU has no fast one of integers.
-    result, *others = (value for _, value in _taps(x, 1, where, least))
+    result, *others = (value for _, value in slices(x, 1, where, least))
     for value in others:
         result = jnp.maximum(result, value)
     return ChannelsLast(result)
@@ -75,28 +75,6 @@ def _reduced(x: jax.Array, where: Windows, reduce: Callable[..., Any], neutral: 
     )
 
 
-def _taps(x: jax.Array, first: int, where: Windows, filling: Any) -> Iterator[tuple[tuple[int, ...], jax.Array]]:
-    """Yield each place in a window, and the elements that all windows have there.
-
-    Args:
-      x: an array.
-      first: which dimension the windows begin with.
-      where: the windows.
-      filling: what to pad with.
-    """
-    rest = x.ndim - first - len(where.sizes)
-    whole = [(0, 0, 0)]
-    edges = [(start, end, 0) for start, end in where.padding]
-    padded = lax.pad(x, jnp.asarray(filling), whole * first + edges + whole * rest)
-    each = tuple(zip(where.dilations, where.strides, where.counts, strict=True))
-    for tap in where.taps():
-        spatial = tuple(
-            slice(at * dilation, at * dilation + (count - 1) * stride + 1, stride)
-            for at, (dilation, stride, count) in zip(tap, each, strict=True)
-        )
-        yield tap, padded[(slice(None),) * first + spatial]
-
-
 def _max_with_indices(x: jax.Array, where: Windows, storage_order: int) -> tuple[jax.Array, jax.Array]:
     """Return the largest elements, and which elements of the whole input they are; the first of equal ones."""
     places = np.arange(np.prod(where.inputs)).reshape(where.inputs, order="F" if storage_order else "C")
@@ -104,7 +82,7 @@ def _max_with_indices(x: jax.Array, where: Windows, storage_order: int) -> tuple
     found = np.zeros(where.counts, np.bool_)
     best: Any = None
     index: Any = 0
-    for tap, value in _taps(x, 2, where, _least(x.dtype)):
+    for tap, value in slices(x, 2, where, _least(x.dtype)):
         columns = [of[:, i] for of, i in zip(at, tap, strict=True)]
         clipped = [np.clip(column, 0, n - 1) for column, n in zip(columns, where.inputs, strict=True)]
         valid = _outer([of[:, i] for of, i in zip(inside, tap, strict=True)])
