@@ -23,6 +23,7 @@ from jaxdml.onnx._values import (
     Dequantized,
     Filters,
     Quantization,
+    alike,
     channels_first,
     channels_last,
     on_device,
@@ -95,23 +96,6 @@ def centred(integers: jax.Array, quantization: Quantization) -> jax.Array:
 def _zero(quantization: Quantization) -> Any:
     zero = quantization.zero_point
     return None if zero is None else jnp.asarray(zero).astype(jnp.int32)
-
-
-def alike(*values: Any) -> tuple[list[jax.Array], Any]:
-    """Return arrays that broadcast against one another, all stored alike, and what wraps a result."""
-    rank = max(value.ndim for value in values)
-    if any(isinstance(value, ChannelsLast) and value.ndim == rank for value in values):
-        whole = [expanded(value, rank) for value in values]
-        return [channels_last(value) for value in whole], ChannelsLast
-    return [on_device(channels_first(value)) for value in values], lambda array: array
-
-
-def expanded(value: Any, rank: int) -> Any:
-    """Return a value with leading dimensions of size 1 up to a rank."""
-    if value.ndim == rank:
-        return value
-    array = on_device(channels_first(value))
-    return array.reshape((1,) * (rank - array.ndim) + array.shape)
 
 
 def concatenate(operands: Sequence[Dequantized], axis: int, out: Quantization, dtype: Any) -> Any:

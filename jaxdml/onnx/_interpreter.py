@@ -15,9 +15,9 @@ from jaxdml.onnx import nodes
 from jaxdml.onnx._graph import Graph, Node, reads
 from jaxdml.onnx._values import (
     LAZY,
-    ChannelsLast,
     Dequantized,
     Value,
+    alike,
     channels_first,
     computed,
     is_host,
@@ -134,9 +134,8 @@ def _ordinarily(handler: Handler, call: Call, operands: list[Value]) -> tuple[Va
     if handler.raw:
         return _tuple(handler.run(call, *operands, **attributes))
     if not all(is_host(operand) for operand in operands if operand is not None):
-        operands, last = _in_one_layout(handler, operands)
-        results = _tuple(handler.run(call, *operands, **attributes))
-        return tuple(ChannelsLast(result) for result in results) if last else results
+        operands, wrap = alike(*operands) if handler.elementwise else (_as_arrays(handler, operands), lambda x: x)
+        return tuple(map(wrap, _tuple(handler.run(call, *operands, **attributes))))
     if handler.host:
         with np.errstate(all="ignore"):
             results = _tuple(handler.run(replace(call, xp=np), *operands, **attributes))
@@ -144,35 +143,16 @@ def _ordinarily(handler: Handler, call: Call, operands: list[Value]) -> tuple[Va
         return tuple(result if result is None or isinstance(result, jax.Array) else known(result) for result in results)
     else:
         with jax.core.eval_context():
-            operands = [
-                operand if operand is None or handler.must_be_known(position) else on_device(operand)
-                for position, operand in enumerate(operands)
-            ]
-            results = _tuple(handler.run(call, *operands, **attributes))
+            results = _tuple(handler.run(call, *_as_arrays(handler, operands), **attributes))
     return tuple(np.asarray(result) if isinstance(result, np.generic | jax.Array) else result for result in results)
 
 
-def _in_one_layout(handler: Handler, operands: list[Value]) -> tuple[list[Value], bool]:
-    """Bring operands into one order of dimensions, and say whether it is channels last."""
-    operands = [computed(operand) for operand in operands]
-    stored = [operand for operand in operands if isinstance(operand, ChannelsLast)]
-    rank = max((operand.ndim for operand in operands if operand is not None), default=0)
-    if handler.elementwise and stored and stored[0].ndim == rank:
-        return [operand if operand is None else _last(operand, rank) for operand in operands], True
+def _as_arrays(handler: Handler, operands: list[Value]) -> list[Value]:
+    """Return operands as JAX arrays in ONNX's order of dimensions, but those that must be known."""
     return [
         operand if operand is None or handler.must_be_known(position) else on_device(channels_first(operand))
         for position, operand in enumerate(operands)
-    ], False
-
-
-def _last(operand: Value, rank: int) -> jax.Array:
-    """Bring an operand of at most this rank to channels last, so that it broadcasts as before."""
-    if isinstance(operand, ChannelsLast) and operand.ndim == rank:
-        return operand.array
-    array = on_device(channels_first(operand))
-    if array.ndim == 0:
-        return array
-    return jnp.moveaxis(array.reshape((1,) * (rank - array.ndim) + array.shape), 1, -1)
+    ]
 
 
 def _tuple(results: Any) -> tuple[Value, ...]:

@@ -312,6 +312,28 @@ def channels_last(value: Value) -> jax.Array:
     return value.array if isinstance(value, ChannelsLast) else jnp.moveaxis(on_device(channels_first(value)), 1, -1)
 
 
+def alike(*values: Value) -> tuple[list[Any], Callable[[jax.Array], Any]]:
+    """Return arrays that broadcast as the values do, all stored in one way, and what makes a value of such a result.
+
+    None stays None.
+    """
+    operands = [computed(value) for value in values]
+    rank = max((operand.ndim for operand in operands if operand is not None), default=0)
+    if any(isinstance(operand, ChannelsLast) and operand.ndim == rank for operand in operands):
+        return [operand if operand is None else _last(operand, rank) for operand in operands], ChannelsLast
+    return [operand if operand is None else on_device(channels_first(operand)) for operand in operands], lambda x: x
+
+
+def _last(operand: Value, rank: int) -> jax.Array:
+    """Bring an operand of at most this rank to channels last, so that it broadcasts as before."""
+    if isinstance(operand, ChannelsLast) and operand.ndim == rank:
+        return operand.array
+    array = on_device(channels_first(operand))
+    if array.ndim == 0:
+        return array
+    return jnp.moveaxis(array.reshape((1,) * (rank - array.ndim) + array.shape), 1, -1)
+
+
 def on_device(value: Any) -> jax.Array:
     """Return a NumPy array as a JAX array; refuse 64-bit integers that JAX's 32 bits do not hold."""
     if not isinstance(value, np.ndarray):

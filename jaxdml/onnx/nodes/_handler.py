@@ -45,7 +45,7 @@ class Handler:
         tuple of one for each output.
       static: positions of inputs whose values must be known while tracing; they arrive as NumPy arrays. -1: all.
       host: whether ``run`` also computes with NumPy, where all operands are known.
-      elementwise: whether ``run`` may get all operands with channels last.
+      elementwise: whether ``run`` may get all operands with channels last; none of them is static.
       raw: whether ``run`` gets values as they are: ChannelsLast, Dequantized, Pending, NumPy.
       shape_only: positions of inputs of which only the shape is read.
       constant: positions where an initializer stays a constant instead of becoming one of the model's parameters,

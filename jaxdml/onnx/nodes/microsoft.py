@@ -17,6 +17,7 @@ from jaxdml.onnx._values import (
     ChannelsLast,
     Dequantized,
     Quantization,
+    alike,
     channels_first,
     on_device,
 )
@@ -210,7 +211,7 @@ def where(
     """Choose between two arrays, each requantized."""
     out = _one(z_scale, z_zero_point)
     parts = [_known(call, _integers.mapped(_value(*x), out, x[0].dtype)) for x in ((X, sx, zx), (Y, sy, zy))]
-    (chosen, first, second), wrap = _integers.alike(condition, *parts)
+    (chosen, first, second), wrap = alike(condition, *parts)
     return wrap(jnp.where(chosen, first, second))
 
 
