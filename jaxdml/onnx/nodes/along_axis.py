@@ -73,7 +73,8 @@ def _below_greatest(x: Any, axis: tuple[int, ...]) -> Any:
     return jnp.where(difference > 0, 0, difference)
 
 
-def _softmax(x: Any, axis: tuple[int, ...]) -> Any:
+def softmax(x: Any, axis: tuple[int, ...]) -> Any:
+    """Return exponentials, divided by their sum along the axes."""
     exponentials = jnp.exp(_below_greatest(x, axis))
     return exponentials / jnp.sum(exponentials, axis, keepdims=True)
 
@@ -83,7 +84,7 @@ def _log_softmax(x: Any, axis: tuple[int, ...]) -> Any:
     return difference - jnp.log(jnp.sum(jnp.exp(difference), axis, keepdims=True))
 
 
-_SOFTMAXES = {"Softmax": _softmax, "LogSoftmax": _log_softmax, "Hardmax": _hardmax}
+_SOFTMAXES = {"Softmax": softmax, "LogSoftmax": _log_softmax, "Hardmax": _hardmax}
 
 TABLE: Table = {
     "ArgMax": (Handler(1, _extreme(jaxdml.argmax)),),

@@ -12,6 +12,7 @@ import jaxdml
 from jaxdml.onnx._graph import Graph
 from jaxdml.onnx._values import channels_first, on_device
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes.along_axis import softmax
 
 EXACTLY = lax.Precision.HIGHEST
 PADDED_SINCE = 24
@@ -111,14 +112,7 @@ def _softmax(biased: Any, bias: Any, precision: int | None) -> Any:
     """Normalize rows. Rows without a key are 0, and so are their derivatives."""
     hidden = jnp.all(bias == -jnp.inf, axis=-1, keepdims=True)
     biased = jnp.where(hidden, 0, biased).astype(_dtype(precision, biased.dtype))
-    return jnp.where(hidden, 0, softmax(biased))
-
-
-def softmax(values: Any) -> Any:
-    """Return exp(values), divided by their sum along the last axis."""
-    largest = lax.stop_gradient(jnp.max(values, axis=-1, keepdims=True, initial=-jnp.inf))
-    powers = jnp.exp(values - largest)
-    return powers / jnp.sum(powers, axis=-1, keepdims=True)
+    return jnp.where(hidden, 0, softmax(biased, (-1,)))
 
 
 def _dtype(precision: int | None, default: Any) -> Any:
@@ -143,7 +137,7 @@ def flex_attention(
     values = scores(Q, K, Q.shape[-1] ** -0.5 if scale is None else scale).astype(dtype)
     if score_mod is not None:
         values = _changed(call, score_mod, values)
-    probabilities = softmax(values)
+    probabilities = softmax(values, (-1,))
     if prob_mod is not None:
         probabilities = _changed(call, prob_mod, probabilities)
     return _weighted(probabilities, V.astype(dtype)).astype(V.dtype)
