@@ -348,3 +348,8 @@ def on_device(value: Any) -> jax.Array:
                 f"a constant {value.dtype} of {value.min()} to {value.max()} does not fit {wanted}; set jax_enable_x64"
             )
     return jnp.asarray(value.astype(wanted))
+
+
+def widened(x: jax.Array) -> jax.Array:
+    """Return float16 and bfloat16 as float32: sums of many would round too often."""
+    return x.astype(jnp.promote_types(x.dtype, np.float32))

@@ -42,7 +42,8 @@ def _erf(call: Call, x: Any) -> Any:
     return jax.scipy.special.erf(x).astype(x.dtype)
 
 
-def _gelu(call: Call, x: Any, *, approximate: str = "none") -> Any:
+def gelu(call: Call, x: Any, *, approximate: str = "none") -> Any:
+    """Return x times the probability that a normal random number is less than x."""
     return jax.nn.gelu(x, approximate=approximate == "tanh")
 
 
@@ -91,10 +92,11 @@ def _softsign(call: Call, x: Any) -> Any:
 
 
 def _swiglu(call: Call, a: Any, b: Any, *, alpha: float = 1.0) -> Any:
-    return _swish(call, a, alpha=alpha) * b
+    return swish(call, a, alpha=alpha) * b
 
 
-def _swish(call: Call, x: Any, *, alpha: float = 1.0) -> Any:
+def swish(call: Call, x: Any, *, alpha: float = 1.0) -> Any:
+    """Return x times the logistic function of ``alpha * x``."""
     return x * jax.nn.sigmoid(alpha * x)
 
 
@@ -110,7 +112,7 @@ _SINCE: Mapping[str, tuple[int, Callable[..., Any]]] = {
     "Celu": (12, _celu),
     "Elu": (6, _elu),
     "Erf": (9, _erf),
-    "Gelu": (20, _gelu),
+    "Gelu": (20, gelu),
     "HardSigmoid": (6, _hard_sigmoid),
     "HardSwish": (14, _hard_swish),
     "LeakyRelu": (6, _leaky_relu),
@@ -123,7 +125,7 @@ _SINCE: Mapping[str, tuple[int, Callable[..., Any]]] = {
     "Softplus": (1, _softplus),
     "Softsign": (1, _softsign),
     "SwiGLU": (28, _swiglu),
-    "Swish": (24, _swish),
+    "Swish": (24, swish),
     "Tanh": (6, _tanh),
     "ThresholdedRelu": (1, _thresholded_relu),
 }

@@ -5,12 +5,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from jaxdml.onnx._values import ChannelsLast, channels_first, channels_last, on_device
 from jaxdml.onnx.nodes import convolution, linear_algebra, pooling
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes.activations import gelu, swish
+from jaxdml.onnx.nodes.normalization import layer_normalization, rms_normalization
 from jaxdml.onnx.nodes.recurrent import ACTIVATIONS
 
 FUSED = {name.lower(): function for name, (function, _) in ACTIVATIONS.items()} | {"clip": jnp.clip}
@@ -36,21 +37,20 @@ def _matmul(
     return jnp.asarray(alpha, A.dtype) * jnp.matmul(*operands, precision=lax.Precision.HIGHEST)
 
 
-def _gelu(x: Any) -> Any:
-    return 0.5 * x * lax.erfc(-np.sqrt(0.5).astype(x.dtype) * x)
+def _gelu(call: Call, X: Any) -> Any:
+    return gelu(call, X)  # It has no attribute, unlike ONNX's.
 
 
 def _bias_gelu(call: Call, A: Any, B: Any) -> Any:
-    return _gelu(A + B)
+    return gelu(call, A + B)
 
 
 def _fast_gelu(call: Call, X: Any, bias: Any = None) -> Any:
-    x = X if bias is None else X + bias
-    return 0.5 * x * (1 + jnp.tanh(np.sqrt(2 / np.pi).astype(x.dtype) * (x + 0.044715 * x * x * x)))
+    return gelu(call, X if bias is None else X + bias, approximate="tanh")
 
 
 def _quick_gelu(call: Call, X: Any, *, alpha: float = 1.702) -> Any:
-    return X * lax.logistic(alpha * X)
+    return swish(call, X, alpha=alpha)
 
 
 def _skip_layer_normalization(
@@ -58,28 +58,14 @@ def _skip_layer_normalization(
 ) -> tuple[Any, ...]:
     """Normalize a sum along its last axis."""
     total = input + skip if bias is None else input + skip + bias
-    wide = total.astype(jnp.promote_types(total.dtype, jnp.float32))
-    mean = wide.mean(axis=-1, keepdims=True)
-    inverse = lax.rsqrt(jnp.square(wide - mean).mean(axis=-1, keepdims=True) + epsilon)
-    result = ((wide - mean) * inverse).astype(total.dtype) * gamma
-    return result if beta is None else result + beta, mean, inverse, total
-
-
-def _simplified(
-    call: Call, X: Any, scale: Any, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
-) -> tuple[Any, ...]:
-    """Divide by the root of the mean square of all that follows an axis."""
-    wide = X.astype(jnp.promote_types(X.dtype, jnp.float32))
-    square = jnp.square(wide).mean(axis=range(axis % X.ndim, X.ndim), keepdims=True)
-    inverse = lax.rsqrt(square + epsilon)
-    return (wide * inverse).astype(X.dtype) * scale, inverse
+    return *layer_normalization(call, total, gamma, beta, epsilon=epsilon), total
 
 
 def _skip_simplified(
     call: Call, input: Any, skip: Any, gamma: Any, bias: Any = None, *, epsilon: float = 1e-12
 ) -> tuple[Any, ...]:
     total = input + skip if bias is None else input + skip + bias
-    result, inverse = _simplified(call, total, gamma, epsilon=epsilon)
+    result, inverse = rms_normalization(call, total, gamma, epsilon=epsilon)
     return result, jnp.zeros_like(inverse), inverse, total
 
 
@@ -158,10 +144,10 @@ TABLE: Table = {
     "FusedConv": (Handler(1, _conv, raw=True),),
     "FusedGemm": (Handler(1, _gemm),),
     "FusedMatMul": (Handler(1, _matmul),),
-    "Gelu": (Handler(1, lambda call, X: _gelu(X), elementwise=True),),
+    "Gelu": (Handler(1, _gelu, elementwise=True),),
     "NhwcMaxPool": (Handler(1, _nhwc_max_pool, raw=True),),
     "QuickGelu": (Handler(1, _quick_gelu, elementwise=True),),
-    "SimplifiedLayerNormalization": (Handler(1, _simplified),),
+    "SimplifiedLayerNormalization": (Handler(1, rms_normalization),),
     "SkipLayerNormalization": (Handler(1, _skip_layer_normalization),),
     "SkipSimplifiedLayerNormalization": (Handler(1, _skip_simplified),),
     "TransposeMatMul": (Handler(1, _matmul),),

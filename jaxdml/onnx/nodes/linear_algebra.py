@@ -5,6 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
+from jaxdml.onnx._values import widened
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
 
 HIGHEST = lax.Precision.HIGHEST
@@ -42,7 +43,7 @@ def _einsum(call: Call, *operands: Any, equation: str) -> Any:
 
 def _det(call: Call, x: Any) -> Any:
     # The factors of a matrix are not computed in fewer than 32 bits.
-    return jnp.linalg.det(x.astype(jnp.promote_types(x.dtype, jnp.float32))).astype(x.dtype)
+    return jnp.linalg.det(widened(x)).astype(x.dtype)
 
 
 TABLE: Table = {

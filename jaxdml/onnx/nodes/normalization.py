@@ -9,16 +9,12 @@ import numpy as np
 from jax import lax
 
 from jaxdml.onnx._errors import unsupported
-from jaxdml.onnx._values import ChannelsLast, Value, channels_first, channels_last, computed, on_device
+from jaxdml.onnx._values import ChannelsLast, Value, channels_first, channels_last, computed, on_device, widened
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
 
 
-def _wide(x: jax.Array) -> jax.Array:
-    return x.astype(jnp.promote_types(x.dtype, np.float32))
-
-
 def _parameter(value: Value) -> jax.Array:
-    return _wide(on_device(channels_first(value)))
+    return widened(on_device(channels_first(value)))
 
 
 def _moments(x: jax.Array, axes: Sequence[int]) -> tuple[jax.Array, jax.Array]:
@@ -59,7 +55,7 @@ def _batch_normalization_14(
     if not training_mode:
         return _normalized_batch(X, scale, B, _parameter(mean), _parameter(var), epsilon)
     x = channels_last(X)
-    averages = [statistic.reshape(-1) for statistic in _moments(_wide(x), range(x.ndim - 1))]
+    averages = [statistic.reshape(-1) for statistic in _moments(widened(x), range(x.ndim - 1))]
     running = [
         (_parameter(old) * momentum + new * (1 - momentum)).astype(old.dtype)
         for old, new in zip((mean, var), averages, strict=True)
@@ -73,16 +69,16 @@ def _normalized_batch(X: Value, scale: Value, B: Value, mean: jax.Array, var: ja
     value = computed(X)
     if isinstance(value, ChannelsLast) and factor.ndim == 1:
         x = value.array
-        return ChannelsLast((_wide(x) * factor + shift).astype(x.dtype))
+        return ChannelsLast((widened(x) * factor + shift).astype(x.dtype))
     x = on_device(channels_first(value))
     # Before version 9 there may be one parameter for each element of a sample.
     rank = (*factor.shape, *(1,) * (x.ndim - 1 - factor.ndim))
-    return (_wide(x) * factor.reshape(rank) + shift.reshape(rank)).astype(x.dtype)
+    return (widened(x) * factor.reshape(rank) + shift.reshape(rank)).astype(x.dtype)
 
 
 def _instance_normalization(call: Call, input: Value, scale: Value, B: Value, *, epsilon: float = 1e-5) -> ChannelsLast:
     x = channels_last(input)
-    wide = _wide(x)
+    wide = widened(x)
     mean, variance = _moments(wide, range(1, x.ndim - 1))
     factor = _parameter(scale) * lax.rsqrt(variance + epsilon)
     return ChannelsLast(((wide - mean) * factor + _parameter(B)).astype(x.dtype))
@@ -90,7 +86,7 @@ def _instance_normalization(call: Call, input: Value, scale: Value, B: Value, *,
 
 def _in_groups(X: Value, num_groups: int, epsilon: float) -> jax.Array:
     """Normalize each group of channels, and return ``[N, *spatial, groups, channels of a group]``."""
-    x = _wide(channels_last(X))
+    x = widened(channels_last(X))
     grouped = x.reshape(*x.shape[:-1], num_groups, x.shape[-1] // num_groups)
     mean, variance = _moments(grouped, (*range(1, x.ndim - 1), x.ndim))
     return (grouped - mean) * lax.rsqrt(variance + epsilon)
@@ -112,28 +108,30 @@ def _group_normalization_21(
     return ChannelsLast(result.astype(X.dtype))
 
 
-def _layer_normalization(
+def layer_normalization(
     call: Call, X: Any, Scale: Any, B: Any = None, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
-) -> Any:
-    wide = _wide(X)
+) -> tuple[Any, ...]:
+    """Normalize all that follows an axis; return the mean and the inverse deviation, too."""
+    wide = widened(X)
     mean, variance = _moments(wide, range(axis % X.ndim, X.ndim))
     inverse = lax.rsqrt(variance + epsilon)
     # The statistics are float32, and what follows has the type of the input.
     result = ((wide - mean) * inverse).astype(X.dtype) * Scale
     result = result if B is None else result + B
-    return (result, mean, inverse)[: max(len(call.outputs), 1)]
+    return result, mean, inverse
 
 
-def _rms_normalization(
+def rms_normalization(
     call: Call, X: Any, scale: Any, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
-) -> Any:
-    wide = _wide(X)
-    square = jnp.square(wide).mean(range(axis % X.ndim, X.ndim), keepdims=True)
-    return (wide * lax.rsqrt(square + epsilon)).astype(X.dtype) * scale
+) -> tuple[Any, ...]:
+    """Divide all that follows an axis by the root of its mean square; return the inverse of the root, too."""
+    wide = widened(X)
+    inverse = lax.rsqrt(jnp.square(wide).mean(range(axis % X.ndim, X.ndim), keepdims=True) + epsilon)
+    return (wide * inverse).astype(X.dtype) * scale, inverse
 
 
 def _lp_normalization(call: Call, input: Any, *, axis: int = -1, p: int = 2) -> Any:
-    wide = _wide(input)
+    wide = widened(input)
     total = (jnp.abs(wide) if p == 1 else jnp.square(wide)).sum(axis, keepdims=True)
     # What has the norm 0 stays 0, with a finite derivative.
     total = jnp.where(total == 0, 1, total)
@@ -142,7 +140,7 @@ def _lp_normalization(call: Call, input: Any, *, axis: int = -1, p: int = 2) -> 
 
 def _lrn(call: Call, X: Value, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Value:
     x = channels_last(X)
-    wide = _wide(x)
+    wide = widened(x)
     before = (size - 1) // 2
     whole = (1,) * (x.ndim - 1)
     total = lax.reduce_window(
@@ -166,8 +164,8 @@ TABLE: Table = {
         Handler(18, _group_normalization_18, raw=True),
         Handler(21, _group_normalization_21, raw=True),
     ),
-    "LayerNormalization": (Handler(17, _layer_normalization),),
-    "RMSNormalization": (Handler(23, _rms_normalization),),
+    "LayerNormalization": (Handler(17, layer_normalization),),
+    "RMSNormalization": (Handler(23, rms_normalization),),
     "LpNormalization": (Handler(1, _lp_normalization),),
     "LRN": (Handler(1, _lrn, raw=True),),
 }

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml.onnx._values import ChannelsLast, Value, channels_first, channels_last, on_device
+from jaxdml.onnx._values import ChannelsLast, Value, channels_first, channels_last, on_device, widened
 from jaxdml.onnx.nodes import pooling_regions
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
 from jaxdml.onnx.nodes._windows import Windows, slices, windows
@@ -20,11 +20,6 @@ _FEW_TAPS = 16
 def _least(dtype: Any) -> np.ndarray:
     """Return the value that never wins."""
     return np.array(-np.inf if jnp.issubdtype(dtype, jnp.floating) else jnp.iinfo(dtype).min, dtype)
-
-
-def _wide(x: jax.Array) -> jax.Array:
-    """Return halves as float32: sums of many round too often otherwise."""
-    return x.astype(jnp.promote_types(x.dtype, np.float32))
 
 
 def _max_pool(
@@ -124,7 +119,7 @@ def _average_pool(
         ceil_mode=ceil_mode,
     )
     x = channels_last(X)
-    wide = _wide(x)
+    wide = widened(x)
     total = _reduced(wide, where, lax.add, np.zeros((), wide.dtype))
     # A window of padding alone has the mean 0.
     count: Any = np.prod(where.sizes)
@@ -160,7 +155,7 @@ def _lp_pool(
 
 
 def _power(x: jax.Array, p: int) -> jax.Array:
-    return lax.integer_pow(jnp.abs(_wide(x)), p)
+    return lax.integer_pow(jnp.abs(widened(x)), p)
 
 
 def _root(x: jax.Array, p: int) -> jax.Array:
@@ -172,7 +167,7 @@ def _over_space(reduce: Callable[[jax.Array, tuple[int, ...]], jax.Array]) -> Ca
 
     def run(call: Call, X: Value) -> ChannelsLast:
         x = channels_last(X)
-        return ChannelsLast(reduce(_wide(x), tuple(range(1, x.ndim - 1))).astype(x.dtype))
+        return ChannelsLast(reduce(widened(x), tuple(range(1, x.ndim - 1))).astype(x.dtype))
 
     return run
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxdml.onnx._values import widened
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
 
 _REGIONS_AT_ONCE = 16
@@ -51,7 +52,7 @@ def _roi_align(half_pixel: bool) -> Callable[..., Any]:
         coordinate_transformation_mode: str = "half_pixel" if half_pixel else "output_half_pixel",
     ) -> Any:
         shifted = coordinate_transformation_mode == "half_pixel"
-        corners = rois.astype(jnp.promote_types(rois.dtype, np.float32)) * spatial_scale - 0.5 * shifted
+        corners = widened(rois) * spatial_scale - 0.5 * shifted
         starts = corners[:, 1::-1].T
         sizes = corners[:, :1:-1].T - starts
         sizes = sizes if shifted else jnp.maximum(sizes, 1)
@@ -79,7 +80,7 @@ def _places(start: jax.Array, size: jax.Array, grid: Any, count: int) -> Callabl
 
 def _aligned(X: jax.Array, batch_indices: jax.Array, places: Sequence[Any], grids: Any, mode: str) -> jax.Array:
     """Combine the samples of every bin, ``[regions, channels, height, width]``."""
-    image = jnp.moveaxis(X, 1, -1).astype(jnp.promote_types(X.dtype, np.float32))
+    image = widened(jnp.moveaxis(X, 1, -1))
     regions = batch_indices.astype(np.int32)[:, None, None]
     rows, columns = (grid.max(initial=0) for grid in grids)
     average = mode == "avg"

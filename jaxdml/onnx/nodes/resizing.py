@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml.onnx._values import ChannelsLast, Value, computed, on_device
+from jaxdml.onnx._values import ChannelsLast, Value, computed, on_device, widened
 from jaxdml.onnx.nodes import resizing_grid
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
 from jaxdml.onnx.nodes._interpolation import Sampling, originals, taps
@@ -75,7 +75,7 @@ def _resized(X: Value, samplings: Sequence[tuple[int, Sampling]], rule: Any, ext
     value = computed(X)
     last = isinstance(value, ChannelsLast)
     x = value.array if last else on_device(value)
-    result = x if rule[0] == "nearest" else x.astype(jnp.promote_types(x.dtype, np.float32))
+    result = x if rule[0] == "nearest" else widened(x)
     for axis, sampling in samplings:
         at = {0: 0, 1: x.ndim - 1}.get(axis, axis - 1) if last else axis
         result = _along(result, at, *taps(sampling, *rule))

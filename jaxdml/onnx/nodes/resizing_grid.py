@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxdml.onnx._values import widened
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
 from jaxdml.onnx.nodes._interpolation import keys
 
@@ -20,7 +21,7 @@ def _grid_sample_20(
     call: Call, X: Any, grid: Any, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros"
 ) -> Any:
     lengths = X.shape[2:]
-    wide = grid.astype(jnp.promote_types(grid.dtype, np.float32))
+    wide = widened(grid)
     edges = [(0.0, n - 1.0) if align_corners else (-0.5, n - 0.5) for n in lengths]
     # The last dimension of the grid names the places in reversed order, from -1 at one edge to 1 at the other.
     places = [(wide[..., -1 - d] + 1) / 2 * (high - low) + low for d, (low, high) in enumerate(edges)]
@@ -51,7 +52,7 @@ def interpolated(
         places = [jnp.round(place) for place in places]
     if padding_mode == "reflection":
         places = [_reflected(place, *edge) for place, edge in zip(places, edges, strict=True)]
-    wide = image.astype(jnp.promote_types(image.dtype, np.float32))
+    wide = widened(image)
     batch = jnp.arange(image.shape[0]).reshape(-1, *(1,) * (places[0].ndim - 1))
     limits = zip(places, image.shape[1:-1], edges or [(0.0, 0.0)] * len(places), strict=True)
     around = [

@@ -7,12 +7,13 @@ import numpy as np
 import onnx
 from jax import lax
 
+from jaxdml.onnx._values import widened
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
 
 
 def _transformed(x: Any, length: int, axis: int, inverse: int, onesided: int) -> Any:
     """Transform an array whose last dimension is a real part, or a real and an imaginary one."""
-    wide = x.astype(jnp.promote_types(x.dtype, np.float32))
+    wide = widened(x)
     if inverse and onesided:
         return jnp.fft.irfft(_complex(wide), length, axis)[..., None].astype(x.dtype)
     kept = np.arange(length // 2 + 1 if onesided else length)
