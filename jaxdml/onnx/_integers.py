@@ -15,6 +15,7 @@ import numpy as np
 
 import jaxdml
 from jaxdml._algorithms.quantized.residuals import by_residuals
+from jaxdml._base.dtypes import QUANTIZED
 from jaxdml._base.shapes import is_static
 from jaxdml._lowerings.known_scales import on_one_cpu
 from jaxdml.onnx import _known_scales, _tables
@@ -30,8 +31,6 @@ from jaxdml.onnx._values import (
     right_matrix,
 )
 
-EIGHT_BITS = ("int8", "uint8")
-
 _FEWEST_BITS = 20
 """Exponentials of fewer bits would often round to another 8-bit result."""
 
@@ -42,7 +41,7 @@ _BEYOND = np.float32(1024)
 def has_8_bits(value: Any) -> bool:
     """Whether a value is dequantized from 8-bit integers."""
     return (
-        isinstance(value, Dequantized) and str(value.integers.dtype) in EIGHT_BITS and not value.quantization.block_size
+        isinstance(value, Dequantized) and str(value.integers.dtype) in QUANTIZED and not value.quantization.block_size
     )
 
 

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxdml
+from jaxdml._base.dtypes import QUANTIZED
 from jaxdml.onnx import nodes
 from jaxdml.onnx._graph import Graph, Node
 from jaxdml.onnx._interpreter import needed
@@ -98,7 +99,7 @@ def _read_only_as(graph: Graph, positions: Mapping[str, int]) -> frozenset[str]:
 
 def _parameter(array: np.ndarray, name: str, packings: Mapping[str, frozenset[str]]) -> Parameter:
     """Return an initializer as a parameter of the model."""
-    eight_bits = str(array.dtype) in ("int8", "uint8")
+    eight_bits = str(array.dtype) in QUANTIZED
     if name in packings["filters"] and (eight_bits or (array.ndim > 2 and str(array.dtype) in ("float32", "float16"))):
         return packed_filters(array)
     return jaxdml.prepack(array) if name in packings["matrix"] and eight_bits else on_device(array)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxdml
+from jaxdml._base.dtypes import QUANTIZED
 from jaxdml.onnx import _integers, _known_scales
 from jaxdml.onnx._graph import Node
 from jaxdml.onnx._values import (
@@ -98,7 +99,7 @@ def quantize_linear(
     narrow = _NARROW.get(str(wanted))
     dtype = np.dtype(narrow or wanted)
     out = quantization(_float32(y_scale), y_zero_point, axis, block_size, x.ndim)
-    if call.exact and out.whole and narrow is None and str(dtype) in _integers.EIGHT_BITS:
+    if call.exact and out.whole and narrow is None and str(dtype) in QUANTIZED:
         result = _rounded_once(call, x, out, dtype)
         if result is not None:
             call.note((call.node.name,), f"rounds {x.nodes[-1]}" if isinstance(x, Pending) else "a table")
@@ -117,7 +118,7 @@ def quantize_linear(
         )
 
     known = all(isinstance(part, np.ndarray | None) for part in (out.scale, out.zero_point))
-    apart = known and narrow is None and not isinstance(x, ChannelsLast) and str(dtype) in _integers.EIGHT_BITS
+    apart = known and narrow is None and not isinstance(x, ChannelsLast) and str(dtype) in QUANTIZED
     result = _known_scales.quantized(quantize, data) if apart else quantize(data)
     if narrow is None:
         return wrap(result)
