@@ -13,6 +13,15 @@ _WIDE = 160
 """The width in characters at which every row of the table fits on one line."""
 
 
+def lined_up(columns: Mapping[str, Side], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return lines that show rows under headers, in columns."""
+    lines = [tuple(columns), *rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    sides = ("<" if side == "left" else ">" for side in columns.values())
+    form = "  ".join(f"{{:{side}{width}}}" for side, width in zip(sides, widths, strict=True))
+    return [form.format(*line).rstrip() for line in lines]
+
+
 class Display:
     """Show progress and results as plain lines."""
 
@@ -28,12 +37,8 @@ class Display:
 
     def table(self, columns: Mapping[str, Side], rows: Sequence[Sequence[str]]) -> None:
         """Show rows under headers, in columns."""
-        lines = [tuple(columns), *rows]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        sides = ("<" if side == "left" else ">" for side in columns.values())
-        form = "  ".join(f"{{:{side}{width}}}" for side, width in zip(sides, widths, strict=True))
-        for line in lines:
-            self.line(form.format(*line).rstrip())
+        for line in lined_up(columns, rows):
+            self.line(line)
 
 
 class RichDisplay(Display):

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from jaxdml._base import errors
+from jaxdml._display import lined_up
 from jaxdml.onnx._graph import Graph, TensorType
 from jaxdml.onnx._interpreter import Report, needed, run
 from jaxdml.onnx._parameters import Parameter, must_be_known
@@ -157,24 +158,18 @@ class Model:
         }
         jax.eval_shape(lambda params, given: self._run(params | given | known, report), dict(self.params), traced)
         lines = [(node.name, node.kind, report.notes.get(node.name, "as it is written")) for node in needed(self.graph)]
-        return _columns(("node", "operator", "runs as"), lines)
+        return "\n".join(lined_up({"node": "left", "operator": "left", "runs as": "left"}, lines))
 
     def __str__(self) -> str:
         lines = [
             (node.name, node.kind, ", ".join(filter(None, node.inputs)), ", ".join(filter(None, node.outputs)))
             for node in self.graph.nodes
         ]
-        return _columns(("node", "operator", "inputs", "outputs"), lines)
+        return "\n".join(lined_up({"node": "left", "operator": "left", "inputs": "left", "outputs": "left"}, lines))
 
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(map(str, values)) for values in (self.inputs, self.outputs))
         return f"Model({inputs} -> {outputs}; {len(self.graph.nodes)} nodes, {len(self.params)} params)"
-
-
-def _columns(titles: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    rows = [titles, *lines]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(titles))]
-    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 
 
 def _array(result: Any) -> jax.Array:
