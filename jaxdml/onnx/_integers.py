@@ -19,17 +19,8 @@ from jaxdml._base.dtypes import QUANTIZED
 from jaxdml._base.shapes import is_static
 from jaxdml._lowerings.known_scales import on_one_cpu
 from jaxdml.onnx import _known_scales, _tables
-from jaxdml.onnx._values import (
-    ChannelsLast,
-    Dequantized,
-    Filters,
-    Quantization,
-    alike,
-    channels_first,
-    channels_last,
-    on_device,
-    right_matrix,
-)
+from jaxdml.onnx._stored import ChannelsLast, Filters, on_device
+from jaxdml.onnx._values import Dequantized, Quantization, alike, channels_first, channels_last, right_matrix
 
 _FEWEST_BITS = 20
 """Exponentials of fewer bits would often round to another 8-bit result."""

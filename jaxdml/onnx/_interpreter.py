@@ -13,17 +13,8 @@ import numpy as np
 from jaxdml._base import errors
 from jaxdml.onnx import nodes
 from jaxdml.onnx._graph import Graph, Node, reads
-from jaxdml.onnx._values import (
-    LAZY,
-    Dequantized,
-    Value,
-    alike,
-    channels_first,
-    computed,
-    is_host,
-    known,
-    on_device,
-)
+from jaxdml.onnx._stored import on_device
+from jaxdml.onnx._values import LAZY, Dequantized, Value, alike, channels_first, computed, is_host, known
 from jaxdml.onnx.nodes import groups
 from jaxdml.onnx.nodes._handler import Call, Handler
 

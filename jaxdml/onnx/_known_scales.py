@@ -19,15 +19,8 @@ from jaxdml._algorithms.quantized.windows import Windows
 from jaxdml._base.shapes import is_static
 from jaxdml._lowerings import known_scales
 from jaxdml._lowerings.known_scales import Rounding, Stored
-from jaxdml.onnx._values import (
-    Dequantized,
-    Filters,
-    Quantization,
-    channels_first,
-    channels_last,
-    on_device,
-    right_matrix,
-)
+from jaxdml.onnx._stored import Filters, on_device
+from jaxdml.onnx._values import Dequantized, Quantization, channels_first, channels_last, right_matrix
 
 _PADDING = "start_padding", "end_padding"
 

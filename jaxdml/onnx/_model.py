@@ -13,7 +13,8 @@ from jaxdml._display import lined_up
 from jaxdml.onnx._graph import Graph, TensorType
 from jaxdml.onnx._interpreter import Report, needed, run
 from jaxdml.onnx._parameters import Parameter, must_be_known
-from jaxdml.onnx._values import channels_first, on_device
+from jaxdml.onnx._stored import on_device
+from jaxdml.onnx._values import channels_first
 
 NUMERICS = ("exact", "literal")
 

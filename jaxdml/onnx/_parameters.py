@@ -11,7 +11,7 @@ from jaxdml._base.dtypes import QUANTIZED
 from jaxdml.onnx import nodes
 from jaxdml.onnx._graph import Graph, Node
 from jaxdml.onnx._interpreter import needed
-from jaxdml.onnx._values import Filters, on_device, packed_filters
+from jaxdml.onnx._stored import Filters, on_device, packed_filters
 
 Parameter = jax.Array | Filters | jaxdml.PackedMatrix
 

@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml.onnx._values import Quantization, stored
+from jaxdml.onnx._stored import stored
+from jaxdml.onnx._values import Quantization
 
 Real = Callable[[Fraction], Fraction | float]
 

@@ -13,89 +13,14 @@ A value is one of
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import export
 
 import jaxdml
-from jaxdml._algorithms.bits import with_flipped_sign
-
-
-class ChannelsLast(NamedTuple):
-    """An array that is stored with its dimension 1 last."""
-
-    array: jax.Array
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape with channels as dimension 1."""
-        batch, *spatial, channels = self.array.shape
-        return (batch, channels, *spatial)
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return self.array.ndim
-
-    @property
-    def dtype(self) -> Any:
-        """The dtype."""
-        return self.array.dtype
-
-
-@partial(jax.tree_util.register_dataclass, data_fields=["array", "sums"], meta_fields=["dtype"])
-@dataclass(frozen=True, eq=False)
-class Filters:
-    """Filters ``[O, I, *spatial]`` of convolutions, stored as these read them. A pytree, one of a model's parameters.
-
-    Attributes:
-      array: ``[*spatial, I, O]``, or ``[O, I]`` if there are no spatial dimensions; of uint8 filters as int8, 128 less.
-      sums: of 8-bit filters the sums of the elements of ``array``, int32 ``[O]``; None for floats.
-      dtype: of the filters. Static.
-    """
-
-    array: jax.Array
-    sums: jax.Array | None
-    dtype: np.dtype[Any]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape in ONNX's order."""
-        *spatial, depth, features = self.array.shape
-        return (features, depth, *spatial) if spatial else self.array.shape
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return self.array.ndim
-
-    def whole(self) -> jax.Array:
-        """Return the filters in ONNX's order."""
-        order = (self.ndim - 1, self.ndim - 2, *range(self.ndim - 2)) if self.ndim > 2 else (0, 1)
-        array = jnp.transpose(self.array, order)
-        return array if array.dtype == self.dtype else with_flipped_sign(array, self.dtype)
-
-
-export.register_pytree_node_serialization(
-    Filters,
-    serialized_name="jaxdml.onnx.Filters",
-    serialize_auxdata=lambda static: str(static[0]).encode(),
-    deserialize_auxdata=lambda text: (np.dtype(text.decode()),),
-)
-
-
-def packed_filters(array: np.ndarray) -> Filters:
-    """Store filters ``[O, I, *spatial]`` as convolutions read them."""
-    stored = np.ascontiguousarray(np.transpose(array, (*range(2, array.ndim), 1, 0))) if array.ndim > 2 else array
-    if array.dtype.itemsize > 1:
-        return Filters(jnp.asarray(stored), None, array.dtype)
-    integers = (stored ^ 0x80).view(np.int8) if array.dtype == np.uint8 else stored
-    sums = integers.sum(tuple(range(array.ndim - 1)) if array.ndim > 2 else 1, dtype=np.int32)
-    return Filters(jnp.asarray(integers), jnp.asarray(sums), array.dtype)
+from jaxdml.onnx._stored import ChannelsLast, in_onnx_order, on_device, stored, stored_axis
 
 
 class Quantization(NamedTuple):
@@ -139,7 +64,7 @@ class Dequantized:
     """Real numbers that are stored as integers.
 
     Attributes:
-      integers: a NumPy array, a JAX array or ChannelsLast.
+      integers: a NumPy array, a JAX array, ChannelsLast or IntegerProduct.
       quantization: what they mean.
       dtype: of the floats that they would be.
       forced: is called when a node wants the floats.
@@ -166,8 +91,9 @@ class Dequantized:
         if not self._floats:
             self.forced()
             scale, zero, axis, block = self.quantization
-            data, wrap = stored(self.integers)
-            axis = stored_axis(self.integers, axis)
+            integers = computed(self.integers)
+            data, wrap = stored(integers)
+            axis = stored_axis(integers, axis)
             result = jaxdml.dequantize_linear(data, scale, zero, axis=axis, block_size=block or None)
             self._floats.append(wrap(result.astype(self.dtype)))
         return self._floats[0]
@@ -249,20 +175,6 @@ LAZY = (Dequantized, IntegerProduct, Pending)
 Value = Any
 
 
-def stored(value: Any) -> tuple[jax.Array, Callable[[jax.Array], Any]]:
-    """Return an array as it is stored, and what makes a value of a result that is stored alike."""
-    if isinstance(value, ChannelsLast):
-        return value.array, ChannelsLast
-    return on_device(channels_first(value)), lambda array: array
-
-
-def stored_axis(value: Any, axis: int | None) -> int | None:
-    """Return where an array that is stored like ``value`` has a dimension."""
-    if axis is None or not isinstance(value, ChannelsLast):
-        return axis
-    return {0: 0, 1: value.ndim - 1}.get(axis, axis - 1)
-
-
 def shape_of(value: Value) -> tuple[int, ...]:
     """Return a value's shape without computing it."""
     return tuple(value.shape)
@@ -288,22 +200,12 @@ def computed(value: Value) -> Value:
 
 def channels_first(value: Value) -> Value:
     """Return a value as an array with ONNX's order of dimensions."""
-    value = computed(value)
-    if isinstance(value, Filters):
-        return value.whole()
-    if isinstance(value, jaxdml.PackedMatrix):
-        return _unpacked(value)
-    return jnp.moveaxis(value.array, -1, 1) if isinstance(value, ChannelsLast) else value
+    return in_onnx_order(computed(value))
 
 
 def right_matrix(value: Value) -> jax.Array | jaxdml.PackedMatrix:
     """Return the right matrix of a product, packed if it is."""
     return value if isinstance(value, jaxdml.PackedMatrix) else on_device(channels_first(value))
-
-
-def _unpacked(b: jaxdml.PackedMatrix) -> jax.Array:
-    matrix = jnp.swapaxes(b.matrix, -1, -2)
-    return matrix if matrix.dtype == b.dtype else with_flipped_sign(matrix, b.dtype)
 
 
 def channels_last(value: Value) -> jax.Array:
@@ -332,24 +234,3 @@ def _last(operand: Value, rank: int) -> jax.Array:
     if array.ndim == 0:
         return array
     return jnp.moveaxis(array.reshape((1,) * (rank - array.ndim) + array.shape), 1, -1)
-
-
-def on_device(value: Any) -> jax.Array:
-    """Return a NumPy array as a JAX array; refuse 64-bit integers that JAX's 32 bits do not hold."""
-    if not isinstance(value, np.ndarray):
-        return value
-    if value.dtype == object:
-        return jnp.asarray(value.tolist())
-    wanted = jax.dtypes.canonicalize_dtype(value.dtype)
-    if wanted != value.dtype and np.issubdtype(wanted, np.integer) and value.size:
-        limits = np.iinfo(wanted)
-        if value.max() > limits.max or value.min() < limits.min:
-            raise OverflowError(
-                f"a constant {value.dtype} of {value.min()} to {value.max()} does not fit {wanted}; set jax_enable_x64"
-            )
-    return jnp.asarray(value.astype(wanted))
-
-
-def widened(x: jax.Array) -> jax.Array:
-    """Return float16 and bfloat16 as float32: sums of many would round too often."""
-    return x.astype(jnp.promote_types(x.dtype, np.float32))

@@ -21,7 +21,7 @@ from jaxdml._algorithms.quantized.proved_rounding import (
     round_sums,
     shifted_by_128,
 )
-from jaxdml.onnx._values import Filters, packed_filters
+from jaxdml.onnx._stored import Filters, packed_filters
 from tests.meshes import COUNT, mesh_of, needs_devices, put
 from tests.quick import as_shipped, quick
 

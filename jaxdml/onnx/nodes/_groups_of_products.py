@@ -6,12 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdml.onnx import _integers
-from jaxdml.onnx._values import (
-    Dequantized,
-    Quantization,
-    channels_first,
-    is_host,
-)
+from jaxdml.onnx._values import Dequantized, Quantization, channels_first, is_host
 from jaxdml.onnx.nodes._handler import Call
 from jaxdml.onnx.nodes._pending import UNKNOWN, Floats, pending
 from jaxdml.onnx.nodes._windows import windows_of_filters

@@ -10,7 +10,8 @@ from jax import lax
 
 import jaxdml
 from jaxdml.onnx._graph import Graph
-from jaxdml.onnx._values import channels_first, on_device
+from jaxdml.onnx._stored import on_device
+from jaxdml.onnx._values import channels_first
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
 from jaxdml.onnx.nodes.along_axis import softmax
 

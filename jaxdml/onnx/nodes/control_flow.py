@@ -9,7 +9,8 @@ import numpy as np
 from jax import lax
 
 from jaxdml.onnx._graph import Graph, Node
-from jaxdml.onnx._values import Value, channels_first, is_host, on_device
+from jaxdml.onnx._stored import on_device
+from jaxdml.onnx._values import Value, channels_first, is_host
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
 
 FEW = 16

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml.onnx._values import ChannelsLast, Filters, channels_first, channels_last, on_device
+from jaxdml.onnx._stored import ChannelsLast, Filters, on_device
+from jaxdml.onnx._values import channels_first, channels_last
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
 from jaxdml.onnx.nodes._windows import Windows, kernel_of, slices, windows, windows_of_filters
 from jaxdml.onnx.nodes.resizing_grid import interpolated

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxdml.onnx._values import ChannelsLast, channels_first, channels_last, on_device
+from jaxdml.onnx._stored import ChannelsLast, on_device
+from jaxdml.onnx._values import channels_first, channels_last
 from jaxdml.onnx.nodes import convolution, linear_algebra, pooling
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
 from jaxdml.onnx.nodes.activations import gelu, swish

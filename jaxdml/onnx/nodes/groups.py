@@ -18,17 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdml.onnx import _integers, _tables
-from jaxdml.onnx._values import (
-    Dequantized,
-    IntegerProduct,
-    Pending,
-    Quantization,
-    channels_first,
-    is_host,
-    on_device,
-    shape_of,
-    stored,
-)
+from jaxdml.onnx._stored import on_device, stored
+from jaxdml.onnx._values import Dequantized, IntegerProduct, Pending, Quantization, channels_first, is_host, shape_of
 from jaxdml.onnx.nodes._groups_of_products import convolution, gemm, matrix_multiply
 from jaxdml.onnx.nodes._handler import Call
 from jaxdml.onnx.nodes._pending import Floats, Group, pending

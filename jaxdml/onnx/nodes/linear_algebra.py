@@ -5,7 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from jaxdml.onnx._values import widened
+from jaxdml.onnx._stored import widened
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
 
 HIGHEST = lax.Precision.HIGHEST

@@ -13,14 +13,8 @@ import numpy as np
 import jaxdml
 from jaxdml.onnx import _integers
 from jaxdml.onnx._errors import unsupported
-from jaxdml.onnx._values import (
-    ChannelsLast,
-    Dequantized,
-    Quantization,
-    alike,
-    channels_first,
-    on_device,
-)
+from jaxdml.onnx._stored import ChannelsLast, on_device
+from jaxdml.onnx._values import Dequantized, Quantization, alike, channels_first
 from jaxdml.onnx.nodes import _groups_of_products, _real_functions, quantizing
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
 from jaxdml.onnx.nodes._windows import windows

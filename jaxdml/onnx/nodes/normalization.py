@@ -9,7 +9,8 @@ import numpy as np
 from jax import lax
 
 from jaxdml.onnx._errors import unsupported
-from jaxdml.onnx._values import ChannelsLast, Value, channels_first, channels_last, computed, on_device, widened
+from jaxdml.onnx._stored import ChannelsLast, on_device, widened
+from jaxdml.onnx._values import Value, channels_first, channels_last, computed
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
 
 

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml.onnx._values import ChannelsLast, Value, channels_first, channels_last, on_device, widened
+from jaxdml.onnx._stored import ChannelsLast, on_device, widened
+from jaxdml.onnx._values import Value, channels_first, channels_last
 from jaxdml.onnx.nodes import pooling_regions
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
 from jaxdml.onnx.nodes._windows import Windows, slices, windows

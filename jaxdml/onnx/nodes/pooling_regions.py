@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml.onnx._values import widened
+from jaxdml.onnx._stored import widened
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
 
 _REGIONS_AT_ONCE = 16

@@ -11,8 +11,8 @@ import jaxdml
 from jaxdml._base.dtypes import QUANTIZED
 from jaxdml.onnx import _integers, _known_scales
 from jaxdml.onnx._graph import Node
+from jaxdml.onnx._stored import ChannelsLast, on_device, stored, stored_axis
 from jaxdml.onnx._values import (
-    ChannelsLast,
     Dequantized,
     IntegerProduct,
     Pending,
@@ -20,10 +20,7 @@ from jaxdml.onnx._values import (
     channels_first,
     channels_last,
     computed,
-    on_device,
     right_matrix,
-    stored,
-    stored_axis,
 )
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
 from jaxdml.onnx.nodes._windows import windows_of_filters

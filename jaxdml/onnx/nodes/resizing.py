@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml.onnx._values import ChannelsLast, Value, computed, on_device, widened
+from jaxdml.onnx._stored import ChannelsLast, on_device, widened
+from jaxdml.onnx._values import Value, computed
 from jaxdml.onnx.nodes import resizing_grid
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
 from jaxdml.onnx.nodes._interpolation import Sampling, originals, taps

@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 from jax import lax
 
-from jaxdml.onnx._values import widened
+from jaxdml.onnx._stored import widened
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
 
 
