@@ -108,8 +108,8 @@ def stored(value: Any) -> tuple[jax.Array, Callable[[jax.Array], Any]]:
     return on_device(in_onnx_order(value)), lambda array: array
 
 
-def stored_axis(value: Any, axis: int | None) -> int | None:
-    """Return where an array that is stored like ``value`` has a dimension."""
+def stored_axis(value: Any, axis: Any) -> Any:
+    """Return where an array that is stored like ``value`` has a dimension; None for None."""
     if axis is None or not isinstance(value, ChannelsLast):
         return axis
     return {0: 0, 1: value.ndim - 1}.get(axis, axis - 1)

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml.onnx._stored import ChannelsLast, on_device, widened
+from jaxdml.onnx._stored import stored, stored_axis, widened
 from jaxdml.onnx._values import Value, computed
 from jaxdml.onnx.nodes import resizing_grid
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
@@ -74,14 +74,13 @@ def _of_sizes(lengths: list[Any], sizes: list[Any], policy: str) -> list[tuple[A
 
 def _resized(X: Value, samplings: Sequence[tuple[int, Sampling]], rule: Any, extrapolation_value: float) -> Value:
     value = computed(X)
-    last = isinstance(value, ChannelsLast)
-    x = value.array if last else on_device(value)
+    x, wrap = stored(value)
     result = x if rule[0] == "nearest" else widened(x)
     for axis, sampling in samplings:
-        at = {0: 0, 1: x.ndim - 1}.get(axis, axis - 1) if last else axis
+        at = stored_axis(value, axis)
         result = _along(result, at, *taps(sampling, *rule))
     for axis, sampling in samplings:
-        at = {0: 0, 1: x.ndim - 1}.get(axis, axis - 1) if last else axis
+        at = stored_axis(value, axis)
         places = originals(sampling)
         outside = (places < 0) | (places > sampling.length - 1)
         if sampling.mode == "tf_crop_and_resize" and outside.any():
@@ -92,8 +91,7 @@ def _resized(X: Value, samplings: Sequence[tuple[int, Sampling]], rule: Any, ext
         limits, whole = jnp.iinfo(x.dtype), jnp.round(result)
         result = jnp.where(jnp.abs(result - whole) < _ROUNDING, whole, result)
         result = jnp.clip(result, limits.min, limits.max)
-    result = result.astype(x.dtype)
-    return ChannelsLast(result) if last else result
+    return wrap(result.astype(x.dtype))
 
 
 def _along(x: jax.Array, axis: int, indices: np.ndarray, weights: np.ndarray | None) -> jax.Array:
