@@ -88,6 +88,22 @@ def test_integers_above_float32_are_rounded_to_it_first():
     agrees(x, np.float32(2), np.uint16(9))
 
 
+@pytest.mark.parametrize("ordinary", [True, False])
+@grid(output=["uint8", "int16"], zero=[None, "one", "vector"])
+def test_large_arrays_agree_whatever_their_scales_are(ordinary, output, zero):
+    rng = np.random.default_rng(6)
+    rows, columns = 60, 300
+    divisors = (2.0 ** rng.uniform(-120, 60, (rows, 1)) * rng.choice([-1, 1], (rows, 1))).astype(np.float32)
+    if not ordinary:
+        divisors[::3] = special(rng, (rows // 3, 1), np.dtype("f4"))
+    info = np.iinfo(output)
+    x = near_ties(rng, np.broadcast_to(divisors, (rows, columns)), np.dtype("f4"), 2 * (info.max - info.min))
+    x[:, : SPECIAL.size] = SPECIAL
+    shape = {"one": (), "vector": (rows, 1)}.get(zero)
+    zero_point = None if zero is None else data("any bits", 3, shape, output)
+    agrees(x, divisors, zero_point, output_dtype=output)
+
+
 SHAPES = (5, 7, 6)
 
 

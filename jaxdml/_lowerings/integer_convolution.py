@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxdml._algorithms.quantized.channel_convolution import channel_weights, convolve_channels
-from jaxdml._algorithms.quantized.native_convolution import native_sums
+from jaxdml._algorithms.quantized.native_convolution import native_sums, with_neighbours
 from jaxdml._algorithms.quantized.patch_product import (
     by_group,
     corrected,
@@ -41,6 +41,9 @@ int32 sums of a part then stay in the cache."""
 
 MIN_NATIVE_CHANNELS, MIN_NATIVE_FEATURES = 16, 17
 """On a CPU, XLA's own convolution is faster than a product of patches from so many channels and output channels on."""
+
+FEW_CHANNELS_ON_CUDA, CHANNELS_ON_CUDA = 8, 16
+"""For so few channels cuDNN has no fast kernel. It has one for multiples of the second number."""
 
 
 def convolve(
@@ -186,8 +189,10 @@ def _natively_on_cuda(windows: Windows, x: jax.Array, zx: Zero, w: jax.Array, zw
         ).product
 
     x = padded(x, zx, windows)
-    kernel = jnp.transpose(w, (2, 3, 1, 0))
-    total = native_sums(x if windows.channels_last else jnp.moveaxis(x, 1, -1), kernel, last, jnp.float32, by_patches)
+    read, kernel = x if windows.channels_last else jnp.moveaxis(x, 1, -1), jnp.transpose(w, (2, 3, 1, 0))
+    if w.shape[1] <= FEW_CHANNELS_ON_CUDA and windows.sizes[1] > 1 and windows.dilations == (1, 1):
+        read, kernel, last = with_neighbours(read, kernel, last, CHANNELS_ON_CUDA)
+    total = native_sums(read, kernel, last, jnp.float32, by_patches)
     sums = None if zx is None else jnp.sum(w, axis=(1, 2, 3), dtype=jnp.int32)
     in_order = total if windows.channels_last else jnp.moveaxis(total, -1, 1)
     return corrected(in_order, sums, zx, zw, x, windows, windows.taps * w.shape[1])

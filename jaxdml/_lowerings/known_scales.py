@@ -1,10 +1,9 @@
 """Convolve, multiply and add where scales and zero points are known while tracing, and a proof covers the rounding.
 
-Only programs for one CPU use this; ``otherwise`` serves the others.
+Programs for one CPU and for CUDA use this; ``otherwise`` serves the others.
 """
 
 import math
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -13,9 +12,16 @@ import numpy as np
 from jax import lax
 
 from jaxdml._algorithms.quantized.integer_dot import MIN_SIZE, dot
-from jaxdml._algorithms.quantized.native_convolution import native_sums
+from jaxdml._algorithms.quantized.native_convolution import native_sums, with_neighbours
 from jaxdml._algorithms.quantized.patch_product import patch_sums
-from jaxdml._algorithms.quantized.proved_rounding import Addends, round_products, round_sums, shifted_by_128
+from jaxdml._algorithms.quantized.proved_rounding import (
+    ON_CPU,
+    Addends,
+    Arithmetic,
+    round_products,
+    round_sums,
+    shifted_by_128,
+)
 from jaxdml._algorithms.quantized.windows import Windows, padded, shifted_slices, sums_of_groups
 from jaxdml._base.shapes import is_static
 from jaxdml._lowerings._partitioning import by_partitioning
@@ -57,8 +63,11 @@ class Stored(NamedTuple):
     """int32 ``[O]``."""
 
 
-def on_one_cpu(form: Form, otherwise: Form, *operands: Any) -> Any:
-    """Call ``form`` in a program for one CPU; ``otherwise`` in others, and for empty or explicitly sharded arrays."""
+def where_proved(otherwise: Form, *operands: Any, cpu: Form, cuda: Form | None = None) -> Any:
+    """Call ``cpu`` in a program for one CPU, and ``cuda`` for CUDA, if it is given.
+
+    ``otherwise`` serves other programs, and arrays that are empty or explicitly sharded.
+    """
 
     def whatever_ranks(function: Form) -> Form:
         # What is traced when a program is lowered does not have the options of the caller.
@@ -71,9 +80,10 @@ def on_one_cpu(form: Form, otherwise: Form, *operands: Any) -> Any:
     general = whatever_ranks(otherwise)
     if not all(map(_is_whole, jax.tree.leaves(operands))):
         return general(*operands)
-    kernel = Kernel(general, cpu=whatever_ranks(form))
+    on_several = Kernel(general, cuda=cuda and whatever_ranks(cuda))
+    on_one = on_several._replace(cpu=whatever_ranks(cpu))
     return by_partitioning(
-        lambda *operands: run(kernel, *operands), lambda devices, *operands: general(*operands), *operands
+        lambda *operands: run(on_one, *operands), lambda devices, *operands: run(on_several, *operands), *operands
     )
 
 
@@ -92,48 +102,44 @@ def stored(x: jax.Array) -> jax.Array:
     return result
 
 
-def rounded(sums: jax.Array, rounding: Rounding) -> jax.Array:
+def rounded(on: Arithmetic, rounding: Rounding, sums: jax.Array) -> jax.Array:
     """Round int32 sums."""
-    return shifted_by_128(round_products(sums, *rounding), rounding.dtype)
+    return shifted_by_128(round_products(on, sums, *rounding), rounding.dtype)
 
 
-def stored_integers(quantize: Form, x: jax.Array) -> jax.Array:
-    """Return 8-bit ``quantize(x)``, stored before it is transposed: a loop over the transposed array is slower."""
-    result = quantize(x)
-    return shifted_by_128(stored(shifted_by_128(result, jnp.int8)), result.dtype)
-
-
-def add(by: Addends, zeros: tuple[int, int], zero_point: int, dtype: Any, a: jax.Array, b: jax.Array) -> jax.Array:
+def add(
+    by: Addends, zeros: tuple[int, int], zero_point: int, dtype: Any, on: Arithmetic, a: jax.Array, b: jax.Array
+) -> jax.Array:
     """Add ``a`` less its zero point times a factor and ``b`` alike, and round."""
-
-    def form(a: jax.Array, b: jax.Array) -> jax.Array:
-        p, q = _differences(zeros, a, b)
-        return round_sums(p, q, by, zero_point, dtype)
-
-    # A sum is often read twice, by the next convolution and the next sum. If each computed it anew, and the sums
-    # before it, every sum of a model would take longer than the one before.
-    return shifted_by_128(stored(form(shifted_by_128(a, jnp.int8), shifted_by_128(b, jnp.int8))), dtype)
+    p, q = (_difference(x, zero) for x, zero in zip((a, b), zeros, strict=True))
+    return shifted_by_128(round_sums(on, p, q, by, zero_point, dtype), dtype)
 
 
-def multiply(rounding: Rounding, zeros: tuple[int, int], a: jax.Array, b: jax.Array) -> jax.Array:
+def multiply(rounding: Rounding, zeros: tuple[int, int], on: Arithmetic, a: jax.Array, b: jax.Array) -> jax.Array:
     """Multiply ``a`` less its zero point by ``b`` alike, and round."""
-
-    def form(a: jax.Array, b: jax.Array) -> jax.Array:
-        p, q = _differences(zeros, a, b)
-        return round_products(p * q, *rounding)
-
-    return shifted_by_128(stored(form(shifted_by_128(a, jnp.int8), shifted_by_128(b, jnp.int8))), rounding.dtype)
+    p, q = (_difference(x, zero) for x, zero in zip((a, b), zeros, strict=True))
+    return rounded(on, rounding, p * q)
 
 
-def _differences(zeros: tuple[int, int], a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Return int8 arrays less their zero points, as int32."""
-    return a.astype(jnp.int32) - np.int32(zeros[0]), b.astype(jnp.int32) - np.int32(zeros[1])
+def _difference(x: jax.Array, zero: int) -> jax.Array:
+    """Return int8 or uint8 less the zero point of the int8, as int32."""
+    return shifted_by_128(x, jnp.int8).astype(jnp.int32) - np.int32(zero)
+
+
+def stored_integers(integers: Form, *operands: jax.Array) -> jax.Array:
+    """Return the 8-bit integers that a form computes, so that XLA on a CPU stores them.
+
+    Integers are often read twice, or transposed. If each reader computed them anew, and what comes before them, every
+    sum of a model would take longer than the one before; and a loop over a transposed array is slow.
+    """
+    result = integers(*operands)
+    return shifted_by_128(stored(shifted_by_128(result, jnp.int8)), result.dtype)
 
 
 def multiply_matrices(
     meaning: Stored, rounding: Rounding, by_columns: bool, x: jax.Array, w: jax.Array, sums: jax.Array | None
 ) -> jax.Array:
-    """Multiply ``[..., M, K]`` by a matrix, and round.
+    """Multiply ``[..., M, K]`` by a matrix, and round, on a CPU.
 
     Args:
       meaning: of the operands.
@@ -162,8 +168,7 @@ def multiply_matrices(
     offset = -meaning.x_zero_point * sums
     if meaning.bias is not None:
         offset += meaning.bias
-    result = round_products(total + offset, *rounding).reshape(*x.shape[:-1], features)
-    return shifted_by_128(result, rounding.dtype)
+    return rounded(ON_CPU, rounding, total + offset).reshape(*x.shape[:-1], features)
 
 
 def _with_at_least(least: int, x: jax.Array, axis: int) -> jax.Array:
@@ -173,7 +178,14 @@ def _with_at_least(least: int, x: jax.Array, axis: int) -> jax.Array:
 
 
 def convolve(
-    meaning: Stored, rounding: Rounding, windows: Windows, x: jax.Array, w: jax.Array, sums: jax.Array
+    meaning: Stored,
+    rounding: Rounding,
+    windows: Windows,
+    on: Arithmetic,
+    total: Form,
+    x: jax.Array,
+    w: jax.Array,
+    sums: jax.Array,
 ) -> jax.Array:
     """Convolve ``[N, *spatial, C]``, and round.
 
@@ -181,6 +193,8 @@ def convolve(
       meaning: of the operands.
       rounding: how to round.
       windows: where windows lie; channels are last.
+      on: the platform's arithmetic.
+      total: takes padded int8 ``x`` and ``w``; returns their int32 sums of products of ``x`` and ``w - w_zero_point``.
       x: int8 or uint8.
       w: int8 ``[*sizes, C / groups, O]``.
       sums: int32 ``[O]``, the sums of the filters.
@@ -190,11 +204,14 @@ def convolve(
         offset += meaning.bias
     if zw is not None:
         offset += meaning.x_zero_point * math.prod(w.shape[:-1]) * zw
-    by_channel = w.shape[-2] == 1 and windows.groups > 1
-    total = partial(_by_channel if by_channel else _by_product, windows, zw)
-
     read = padded(shifted_by_128(x, jnp.int8), jnp.asarray(meaning.x_zero_point), windows)
-    return shifted_by_128(round_products(total(read, w) + offset, *rounding), rounding.dtype)
+    return rounded(on, rounding, total(read, w) + offset)
+
+
+def sums_on_cpu(windows: Windows, zw: np.ndarray | None, x: jax.Array, w: jax.Array) -> jax.Array:
+    """Return the sums that ``convolve`` wants; ``zw`` is the zero point of the filters."""
+    by_channel = w.shape[-2] == 1 and windows.groups > 1
+    return (_by_channel if by_channel else _by_product)(windows, zw, x, w)
 
 
 def _by_product(windows: Windows, zw: np.ndarray | None, x: jax.Array, w: jax.Array) -> jax.Array:
@@ -216,24 +233,9 @@ def _by_product(windows: Windows, zw: np.ndarray | None, x: jax.Array, w: jax.Ar
 
 
 def _by_rows(windows: Windows, x: jax.Array, w: jax.Array) -> jax.Array:
-    """Return the sums of products of padded int8 ``x`` of few channels: of patches that are gathered row by row.
-
-    So many neighbours are copied together that a window is read in few steps. What is read beyond a window is
-    multiplied by 0.
-    """
-    (height, width), (down, right) = windows.sizes, windows.strides
-    columns = windows._replace(start_padding=(0, 0), end_padding=(0, 0)).counts(x.shape)[1]
-    channels, features = w.shape[-2:]
-    steps = -(-width // right)
-    beyond = (columns - 1 + steps) * right - x.shape[2]
-    x = lax.pad(x, np.int8(0), [(0, 0, 0), (0, 0, 0), (0, beyond, 0), (0, 0, 0)])
-    x = x.reshape(*x.shape[:2], columns - 1 + steps, right * channels)
-    missing = -steps * right * channels % _MULTIPLE
-    filling = [jnp.zeros((*x.shape[:2], columns, missing), jnp.int8)] if missing else []
-    x = lax.concatenate([x[:, :, step : step + columns] for step in range(steps)] + filling, 3)
-    w = lax.pad(w, np.int8(0), [(0, 0, 0), (0, steps * right - width, 0), (0, 0, 0), (0, 0, 0)])
-    w = lax.pad(w.reshape(height, 1, -1, features), np.int8(0), [(0, 0, 0), (0, 0, 0), (0, missing, 0), (0, 0, 0)])
-    of_rows = windows._replace(sizes=(height, 1), strides=(down, 1))
+    """Return the sums of products of padded int8 ``x`` of few channels."""
+    x, w, of_rows = with_neighbours(x, w, windows, _MULTIPLE)
+    features = w.shape[-1]
 
     def by_patches(x: jax.Array, w: jax.Array) -> jax.Array:
         return patch_sums(x, w.reshape(1, -1, features), of_rows)

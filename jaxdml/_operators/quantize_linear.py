@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml._algorithms.quantized.quantizing import quantize
 from jaxdml._algorithms.quantized.to_float32 import widened
 from jaxdml._base.dtypes import SCALES
+from jaxdml._lowerings.quantization import quantize
 from jaxdml._operators import _quantization, _quantizing
 from jaxdml._operators._arguments import Call, dtype_or_none
 from jaxdml._operators._quantizing import Settled

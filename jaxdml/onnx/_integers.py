@@ -7,6 +7,7 @@ store the result.
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -14,10 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxdml
+from jaxdml._algorithms.quantized.proved_rounding import ON_CPU, ON_CUDA
 from jaxdml._algorithms.quantized.residuals import by_residuals
 from jaxdml._base.dtypes import QUANTIZED
 from jaxdml._base.shapes import is_static
-from jaxdml._lowerings.known_scales import on_one_cpu
+from jaxdml._lowerings.known_scales import stored_integers, where_proved
 from jaxdml.onnx import _known_scales, _tables
 from jaxdml.onnx._stored import ChannelsLast, Filters, on_device
 from jaxdml.onnx._values import Dequantized, Quantization, alike, channels_first, channels_last, right_matrix
@@ -59,7 +61,7 @@ def add(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> Any:
         return jaxdml.quantized_linear_add(*operands, *out[:2], output_dtype=dtype)
 
     form = _known_scales.add(a, b, out, dtype)
-    return wrap(otherwise(first, second) if form is None else on_one_cpu(form, otherwise, first, second))
+    return wrap(_where_proved(form, otherwise, first, second))
 
 
 def multiply(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> Any:
@@ -73,7 +75,15 @@ def multiply(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> A
         return by_residuals(products, None, (numbers[0], numbers[1], numbers[2]), _zero(out), jnp.dtype(dtype))
 
     form = _known_scales.multiply(a, b, out, dtype)
-    return wrap(otherwise(first, second) if form is None else on_one_cpu(form, otherwise, first, second))
+    return wrap(_where_proved(form, otherwise, first, second))
+
+
+def _where_proved(form: Any, otherwise: Any, *operands: jax.Array) -> jax.Array:
+    if form is None:
+        return otherwise(*operands)
+    return where_proved(
+        otherwise, *operands, cpu=partial(stored_integers, partial(form, ON_CPU)), cuda=partial(form, ON_CUDA)
+    )
 
 
 def centred(integers: jax.Array, quantization: Quantization) -> jax.Array:

@@ -1,7 +1,7 @@
 """Operators on quantized values whose scales and zero points are known while tracing, as they are in most models.
 
-Then NumPy proves that a short formula rounds every possible sum correctly, and a CPU needs no other way to round. Each
-function returns None where something is not known, or where there is no proof.
+Then NumPy proves that a short formula rounds every possible sum correctly, and a CPU or a GPU needs no other way to
+round. Each function returns None where something is not known, or where there is no proof.
 """
 
 import math
@@ -14,7 +14,7 @@ import numpy as np
 from jax import lax
 
 import jaxdml
-from jaxdml._algorithms.quantized.proved_rounding import proved_addends, proved_multipliers
+from jaxdml._algorithms.quantized.proved_rounding import ON_CPU, ON_CUDA, Arithmetic, proved_addends, proved_multipliers
 from jaxdml._algorithms.quantized.windows import Windows
 from jaxdml._base.shapes import is_static
 from jaxdml._lowerings import known_scales
@@ -42,15 +42,24 @@ def convolution(
     of_x, of_w = x.quantization[:2], w.quantization[:2]
     windows = Windows(tuple(range(1, images.ndim - 1)), tuple(sizes), **_placed(options), groups=groups)
 
-    def form(x: jax.Array, w: jax.Array, sums: jax.Array) -> jax.Array:
-        return known_scales.convolve(*settled, windows, x, w, sums)
+    meaning, _ = settled
+    form = partial(partial, known_scales.convolve, *settled, windows)
+
+    def by_operator(x: jax.Array, w: jax.Array) -> jax.Array:
+        zero = None if meaning.w_zero_point is None else meaning.w_zero_point.astype(np.int8)
+        unpadded = options | dict.fromkeys(_PADDING, 0)
+        return jaxdml.convolution_integer(
+            x, None, w, zero, dimension_numbers=(order[0], f"{order[0][1:-1]}IO", order[0]), **unpadded
+        )
 
     def otherwise(x: jax.Array, w: jax.Array, sums: jax.Array) -> jax.Array:
         whole = Filters(w, sums, filters.dtype).whole()
         operands = (x, *of_x, whole, *of_w, bias, *out[:2])
         return jaxdml.quantized_linear_convolution(*operands, output_dtype=dtype, dimension_numbers=order, **options)
 
-    return known_scales.on_one_cpu(form, otherwise, images, filters.array, filters.sums)
+    on_cpu = partial(known_scales.sums_on_cpu, windows, meaning.w_zero_point)
+    operands = images, filters.array, filters.sums
+    return known_scales.where_proved(otherwise, *operands, cpu=form(ON_CPU, on_cpu), cuda=form(ON_CUDA, by_operator))
 
 
 def _settled(
@@ -92,13 +101,20 @@ def multiply_matrices(
     if settled is None:
         return None
 
-    def form(x: jax.Array, w: jax.Array, sums: jax.Array | None) -> jax.Array:
+    meaning, rounding = settled
+
+    def on_cpu(x: jax.Array, w: jax.Array, sums: jax.Array | None) -> jax.Array:
         return known_scales.multiply_matrices(*settled, by_columns, x, w, sums)
+
+    def by_operator(x: jax.Array, w: jax.Array, sums: jax.Array | None) -> jax.Array:
+        packed = w if sums is None else jaxdml.PackedMatrix(matrix=w, sums=sums, dtype=right.dtype, k=depth)
+        total = jaxdml.matrix_multiply_integer(x, a.quantization.zero_point, packed, b.quantization.zero_point)
+        return known_scales.rounded(ON_CUDA, rounding, total if meaning.bias is None else total + meaning.bias)
 
     def general(x: jax.Array, w: jax.Array, sums: jax.Array | None) -> jax.Array:
         return otherwise(x, Filters(w, sums, right.dtype).whole() if by_columns else w)
 
-    return known_scales.on_one_cpu(form, general, left, w, sums)
+    return known_scales.where_proved(general, left, w, sums, cpu=on_cpu, cuda=by_operator)
 
 
 def quantized(quantize: Callable[[jax.Array], jax.Array], x: jax.Array) -> jax.Array:
@@ -106,7 +122,7 @@ def quantized(quantize: Callable[[jax.Array], jax.Array], x: jax.Array) -> jax.A
     if not is_static(*x.shape) or x.ndim < 3 or not x.size:
         return quantize(x)
     x = lax.stop_gradient(x)  # What runs by platform has no derivative, and integers have none.
-    return known_scales.on_one_cpu(partial(known_scales.stored_integers, quantize), quantize, x)
+    return known_scales.where_proved(quantize, x, cpu=partial(known_scales.stored_integers, quantize))
 
 
 def matrix_multiply(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> jax.Array | None:
@@ -120,19 +136,18 @@ def matrix_multiply(a: Dequantized, b: Dequantized, out: Quantization, dtype: An
         return None
     _, rounding = settled
 
-    def form(left: jax.Array, right: Any) -> jax.Array:
-        sums = jaxdml.matrix_multiply_integer(left, parts[1], right, parts[3])
-        return known_scales.rounded(sums, rounding)
+    def form(on: Arithmetic, left: jax.Array, right: Any) -> jax.Array:
+        return known_scales.rounded(on, rounding, jaxdml.matrix_multiply_integer(left, parts[1], right, parts[3]))
 
     def otherwise(left: jax.Array, right: Any) -> jax.Array:
         operands = (left, *parts[:2], right, *parts[2:4], *parts[4:])
         return jaxdml.quantized_linear_matrix_multiply(*operands, output_dtype=dtype)
 
-    return known_scales.on_one_cpu(form, otherwise, left, right)
+    return known_scales.where_proved(otherwise, left, right, cpu=partial(form, ON_CPU), cuda=partial(form, ON_CUDA))
 
 
 def add(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> Callable[..., jax.Array] | None:
-    """Return what adds two arrays of integers that broadcast, or None."""
+    """Return what adds two arrays of integers that broadcast, given an ``Arithmetic``, or None."""
     if not _all_known(a, b, out, dtype):
         return None
     zeros = _zero(a.quantization, a.integers.dtype), _zero(b.quantization, b.integers.dtype)
@@ -142,7 +157,7 @@ def add(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> Callab
 
 
 def multiply(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> Callable[..., jax.Array] | None:
-    """Return what multiplies two arrays of integers that broadcast, or None."""
+    """Return what multiplies two arrays of integers that broadcast, given an ``Arithmetic``, or None."""
     if not _all_known(a, b, out, dtype):
         return None
     zeros = _zero(a.quantization, a.integers.dtype), _zero(b.quantization, b.integers.dtype)

@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from jaxdml._algorithms.quantized.windows import Windows
@@ -54,3 +55,31 @@ def native_sums(
 
     result: jax.Array = sums(x, w)
     return result
+
+
+def with_neighbours(
+    x: jax.Array, w: jax.Array, windows: Windows, multiple: int
+) -> tuple[jax.Array, jax.Array, Windows]:
+    """Return a convolution with the same sums, whose windows have one column, and the channels of its neighbours.
+
+    Few channels are slow to read window by window. Here neighbours are copied together, so that a window is read in few
+    steps. What is read beyond a window is multiplied by 0.
+
+    Args:
+      x: padded ``[N, H, W, C]``.
+      w: the filters ``[H, W, C, O]``.
+      windows: where the windows lie: in one group, without dilations.
+      multiple: the number of channels becomes a multiple of this.
+    """
+    (height, width), (down, right) = windows.sizes, windows.strides
+    channels, features = w.shape[-2:]
+    columns, steps = (x.shape[2] - width) // right + 1, -(-width // right)
+    beyond = (columns - 1 + steps) * right - x.shape[2]
+    x = lax.pad(x, np.int8(0), [(0, 0, 0), (0, 0, 0), (0, beyond, 0), (0, 0, 0)])
+    x = x.reshape(*x.shape[:2], columns - 1 + steps, right * channels)
+    missing = -steps * right * channels % multiple
+    filling = [jnp.zeros((*x.shape[:2], columns, missing), jnp.int8)] if missing else []
+    x = lax.concatenate([x[:, :, step : step + columns] for step in range(steps)] + filling, 3)
+    w = lax.pad(w, np.int8(0), [(0, 0, 0), (0, steps * right - width, 0), (0, 0, 0), (0, 0, 0)])
+    w = lax.pad(w.reshape(height, 1, -1, features), np.int8(0), [(0, 0, 0), (0, 0, 0), (0, missing, 0), (0, 0, 0)])
+    return x, w, windows._replace(sizes=(height, 1), strides=(down, 1), start_padding=(0, 0), end_padding=(0, 0))

@@ -16,11 +16,12 @@ stored. So ``m`` is the sum of two float32 numbers. It has a relative error of l
 2**-53. A product of up to 256 is thus wrong by less than ``2**-39``; a distance of ``MARGIN`` suffices.
 
 float32 alone would leave doubts with most scales: among the 512 accumulators next to halves some are nearer than its
-error. int32 words need two limbs, which are more operations. GPUs and TPUs may have slow float64, or one that is not
-IEEE 754's.
+error. int32 words need two limbs, which are more operations. An H200 rounds this way in the time that it takes to read
+and write; other GPUs may have slower float64. TPUs have one that is not IEEE 754's.
 """
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -37,8 +38,8 @@ _HALVES = np.arange(256) + 0.5
 _TO_INTEGER = 1.5 * 2.0**52
 """Adding this to a float64 below 2**31 in magnitude rounds it, ties to even, and leaves it in the lower bits."""
 
-_STEP, _TO_STEP = 2.0**-40, np.float64(1.5 * 2.0**12)
-"""Adding the second one to a float64 of up to 2**11 in magnitude rounds it to a multiple of the first one."""
+_STEP = 2.0**-40
+"""Sums of up to 2**11 in magnitude, some of which are halves, are rounded to multiples of this first."""
 
 _LEAST, _GREATEST = 2.0**-80, 2.0**80
 """Between these, both parts of a multiplier are normal numbers."""
@@ -143,50 +144,92 @@ def proved_addends(a_scale: Any, b_scale: Any, output_scale: Any, p: np.ndarray,
     return addends if are_halves and (no_error or greatest * 2.0**-51 < _STEP / 2) else None
 
 
-def round_sums(p: jax.Array, q: jax.Array, by: Addends, zero_point: int, dtype: Any) -> jax.Array:
-    """Return ``clamp(round(p * by.factors[0] + q * by.factors[1]) + zero_point)`` on a CPU, with what is proved.
+class Arithmetic(NamedTuple):
+    """How a platform multiplies and rounds float64 numbers."""
+
+    multiplier: Callable[[jax.Array, jax.Array], jax.Array]
+    """Returns the sum of two float32 arrays in float64."""
+
+    rounded: Callable[[jax.Array, int, int, bool], jax.Array]
+    """Takes float64 numbers, two limits at most 2**9 in magnitude, and whether int32 holds all numbers. Returns the
+    lowest 8 bits of the nearest integers between the limits, ties to even, as int8."""
+
+
+def _sum_when_used(high: jax.Array, low: jax.Array) -> jax.Array:
+    # Without the barrier XLA would add the two parts, and load float64.
+    return _sum(*lax.optimization_barrier((high, low)))  # type: ignore[no-untyped-call]
+
+
+def _sum(high: jax.Array, low: jax.Array) -> jax.Array:
+    return high.astype(jnp.float64) + low.astype(jnp.float64)
+
+
+def _by_addition(value: jax.Array, low: int, high: int, fits: bool) -> jax.Array:
+    del fits
+    # The clamp also keeps XLA from contracting a product and the sum.
+    shifted = _clamped(value, low, high) + np.float64(_TO_INTEGER)
+    return lax.bitcast_convert_type(shifted, jnp.int64).astype(jnp.int8)
+
+
+def _by_conversion(value: jax.Array, low: int, high: int, fits: bool) -> jax.Array:
+    # A GPU compares int32 faster than float64. XLA for CUDA mistakes a bitcast to int64 that is converted next for a
+    # conversion of the float.
+    nearest = lax.round(value if fits else _clamped(value, low, high), lax.RoundingMethod.TO_NEAREST_EVEN)
+    return lax.clamp(np.int32(low), nearest.astype(jnp.int32), np.int32(high)).astype(jnp.int8)
+
+
+def _clamped(value: jax.Array, low: int, high: int) -> jax.Array:
+    return lax.clamp(np.float64(low), value, np.float64(high))
+
+
+ON_CPU = Arithmetic(_sum_when_used, _by_addition)
+ON_CUDA = Arithmetic(_sum, _by_conversion)
+
+
+def round_sums(on: Arithmetic, p: jax.Array, q: jax.Array, by: Addends, zero_point: int, dtype: Any) -> jax.Array:
+    """Return ``clamp(round(p * by.factors[0] + q * by.factors[1]) + zero_point)``, with what is proved.
 
     Args:
+      on: of the platform.
       p: int32 of at most 255 in magnitude; ``q`` alike. They broadcast.
       q: int32.
       by: what ``proved_addends`` returns.
       zero_point: of the result.
       dtype: int8 or uint8 that the result stands for; it is int8 as ``shifted_by_128`` makes it.
     """
+    greatest = 255 * sum(map(abs, by.factors))
     with jax.enable_x64(True):
         first, second = (
             x.astype(jnp.float64) * np.float64(factor) for x, factor in zip((p, q), by.factors, strict=True)
         )
-        return _rounded(first + second, zero_point, dtype, by.with_halves)
+        total = first + second
+        if by.with_halves:
+            total = lax.round(total / _STEP, lax.RoundingMethod.TO_NEAREST_EVEN) * _STEP
+        return _rounded(on, total, greatest, zero_point, dtype)
 
 
-def round_products(total: jax.Array, multipliers: np.ndarray, zero_point: int, dtype: Any) -> jax.Array:
-    """Return ``clamp(round(total * multipliers) + zero_point)`` on a CPU, with multipliers that are proved.
+def round_products(on: Arithmetic, total: jax.Array, multipliers: np.ndarray, zero_point: int, dtype: Any) -> jax.Array:
+    """Return ``clamp(round(total * multipliers) + zero_point)``, with multipliers that are proved.
 
     Args:
+      on: of the platform.
       total: int32.
       multipliers: float32 ``[2, n]``, whose sums broadcast against ``total``.
       zero_point: of the result.
       dtype: int8 or uint8 that the result stands for; it is int8 as ``shifted_by_128`` makes it.
     """
-    # Without the barrier XLA would add the two parts, and load float64.
-    parts = lax.optimization_barrier((jnp.asarray(multipliers[0]), jnp.asarray(multipliers[1])))  # type: ignore[no-untyped-call]
+    greatest = 2.0**31 * np.abs(multipliers.sum(0, dtype=np.float64)).max()
+    high, low = map(jnp.asarray, multipliers)
     with jax.enable_x64(True):
-        by = parts[0].astype(jnp.float64) + parts[1].astype(jnp.float64)
-        return _rounded(total.astype(jnp.float64) * by, zero_point, dtype)
+        return _rounded(on, total.astype(jnp.float64) * on.multiplier(high, low), greatest, zero_point, dtype)
 
 
-def _rounded(value: jax.Array, zero_point: int, dtype: Any, by_steps: bool = False) -> jax.Array:
+def _rounded(on: Arithmetic, value: jax.Array, greatest: float, zero_point: int, dtype: Any) -> jax.Array:
+    """Round numbers of at most ``greatest`` in magnitude."""
     limits = np.iinfo(dtype)
-    low, high = (np.float64(int(limit) - zero_point) for limit in (limits.min, limits.max))
-    value = lax.clamp(low, value, high)
-    if by_steps:
-        # Without the barrier XLA would see that nothing is added, in real numbers.
-        value = lax.optimization_barrier(value + _TO_STEP) - _TO_STEP  # type: ignore[no-untyped-call]
-    shifted = value + np.float64(_TO_INTEGER)
+    nearest = on.rounded(value, int(limits.min) - zero_point, int(limits.max) - zero_point, greatest < 2.0**31)
     # The zero point is added afterwards: it may be odd, and would turn the ties.
-    lowest = lax.bitcast_convert_type(shifted, jnp.int64).astype(jnp.int8)
-    return lowest + np.uint8(zero_point - (128 if dtype == np.uint8 else 0) & 255).view(np.int8)
+    return nearest + np.uint8(zero_point - (128 if dtype == np.uint8 else 0) & 255).view(np.int8)
 
 
 def shifted_by_128(x: jax.Array, dtype: Any) -> jax.Array:

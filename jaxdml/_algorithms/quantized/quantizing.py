@@ -30,7 +30,6 @@ its terms are multiples of, so it is exact too.
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from jaxdml._algorithms.quantized.float_parts import (
     INFINITY,
@@ -62,7 +61,7 @@ def quantize(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None, dtype
       zero_point: int32 that broadcasts against ``x``, or None for 0.
       dtype: int8, uint8, int16 or uint16.
     """
-    dividend, divisor = _dividend_and_divisor(*map(lax.stop_gradient, (x, scale)))
+    dividend, divisor = _dividend_and_divisor(x, scale)
     lower, half = lower_and_half(dividend * (1 / divisor))
     power = (int_bits(half) & INFINITY) - (24 << MANTISSA_BITS)
     gap = float_of_bits(power ^ (lower << 31))

@@ -1,0 +1,53 @@
+"""Quantize with float64 for the quotient, where no number that matters is subnormal.
+
+``fl(x / scale)`` is wanted, where ``fl`` rounds to float32 as IEEE 754 does. It is ``fl(x * (1 / scale))`` in float64.
+The mantissas of ``x`` and ``scale`` are integers of 24 bits. Between two neighbouring float32 numbers lies a midpoint M
+of 25 bits, and M times the mantissa of the scale has at most 49. So a quotient is no midpoint, and is further from one
+than ``2**-49`` times itself. A reciprocal that is wrong by two units in the last place and the product of it are wrong
+by less than ``2**-50`` together.
+
+Some devices flush subnormals. A subnormal ``x`` over an ordinary scale rounds to 0, flushed or not. The reciprocal of
+one is a sum of two float32 numbers; if the second one is flushed, ``2**-62`` of the reciprocal is lost.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+_LEAST, _GREATEST = 2.0**-124, 2.0**64
+"""Scales between these, in magnitude, are ordinary."""
+
+_TO_INTEGER = np.float32(1.5 * 2**23)
+"""Adding this to a float32 below 2**22 in magnitude rounds it, ties to even, and leaves it in the lower bits."""
+
+
+def are_ordinary(scale: jax.Array) -> jax.Array:
+    """Tell whether all scales are ordinary: neither zero, nor subnormal, nor huge, nor NaN."""
+    return jnp.all((abs(scale) >= _LEAST) & (abs(scale) <= _GREATEST))
+
+
+def quantize(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None, dtype: np.dtype[np.integer]) -> jax.Array:
+    """Return ``clamp(rint(fl(x / scale)) + zero_point)`` for ordinary scales. A quotient that is NaN counts as 0.
+
+    Args:
+      x: float32.
+      scale: float32 that broadcasts against ``x``.
+      zero_point: int32 that broadcasts against ``x``, or None for 0.
+      dtype: int8, uint8, int16 or uint16.
+    """
+    limits = np.iinfo(dtype)
+    zero = jnp.int32(0) if zero_point is None else zero_point
+    low, high = ((np.int32(limit) - zero).astype(jnp.float32) for limit in (limits.min, limits.max))
+    with jax.enable_x64(True):
+        by = 1 / scale.astype(jnp.float64)
+        # Two parts, since LLVM takes fewer elements into a vector if the loop loads float64.
+        upper = by.astype(jnp.float32)
+        lower = (by - upper.astype(jnp.float64)).astype(jnp.float32)
+        upper, lower = lax.optimization_barrier((upper, lower))  # type: ignore[no-untyped-call]
+        quotient = (x.astype(jnp.float64) * (upper.astype(jnp.float64) + lower.astype(jnp.float64))).astype(jnp.float32)
+    quotient = jnp.where(quotient == quotient, quotient, 0)  # noqa: PLR0124
+    quotient = jnp.where(quotient < high, quotient, high)
+    quotient = jnp.where(quotient > low, quotient, low)
+    rounded = lax.bitcast_convert_type(quotient + _TO_INTEGER, jnp.int32)
+    return rounded.astype(dtype) + zero.astype(dtype)
