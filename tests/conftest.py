@@ -11,6 +11,7 @@ import jax
 import pytest
 
 from tests import memory_maps
+from tests.cross_section import ALL, EVERY, cross_section
 from tests.quick import quickly
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
@@ -26,18 +27,41 @@ hypothesis.settings.register_profile("thorough", max_examples=200, **_common)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "default"))
 
 
+def _is_whole(config):
+    """Whether the whole suite was asked for, rather than a selection of tests."""
+    if hasattr(config, "workerinput"):
+        return config.workerinput["whole"]
+    option = config.option
+    return config.args_source == config.ArgsSource.TESTPATHS and not (option.keyword or option.markexpr)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node):
+    """Tell a worker what was asked for."""
+    node.workerinput["whole"] = _is_whole(node.config)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config):
     """Take one worker a core for the whole suite; none for a selection of tests, or on a GPU, whose memory is one's."""
-    whole = config.args_source == config.ArgsSource.TESTPATHS and not config.option.keyword
-    return None if whole and jax.default_backend() == "cpu" else 0
+    return None if _is_whole(config) and jax.default_backend() == "cpu" else 0
 
 
-def pytest_report_header():
-    """Say whether memory maps are counted."""
-    if memory_maps.used() is None:
-        return "memory maps: not counted, this system does not list them"
-    return f"memory maps: a module may use half of {memory_maps.allowed()}"
+def pytest_report_header(config):
+    """Say whether memory maps are counted, and which cases of tests are run."""
+    counted = "memory maps: not counted, this system does not list them"
+    if memory_maps.used() is not None:
+        counted = f"memory maps: a module may use half of {memory_maps.allowed()}"
+    some = _is_whole(config) and not ALL
+    cases = f"one of {EVERY} of each parametrized test; CI=1 runs all" if some else "all"
+    return [counted, f"cases: {cases}"]
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out cases of the whole suite, unless all are asked for."""
+    if _is_whole(config) and not ALL:
+        items[:], left = cross_section(items, [item.nodeid for item in items])
+        config.hook.pytest_deselected(items=left)
 
 
 def pytest_collection_finish():
