@@ -3,7 +3,6 @@
 Programs for one CPU and for CUDA use this; ``otherwise`` serves the others.
 """
 
-import math
 from typing import Any, NamedTuple
 
 import jax
@@ -13,7 +12,7 @@ from jax import lax
 
 from jaxdml._algorithms.quantized.integer_dot import MIN_SIZE, dot
 from jaxdml._algorithms.quantized.native_convolution import native_sums, with_neighbours
-from jaxdml._algorithms.quantized.patch_product import patch_sums
+from jaxdml._algorithms.quantized.patch_product import patch_rows, patch_sums
 from jaxdml._algorithms.quantized.proved_rounding import (
     ON_CPU,
     Addends,
@@ -149,26 +148,30 @@ def multiply_matrices(
       w: int8 or uint8 ``[K, N]``, or ``[N, K]`` if it is stored by columns.
       sums: int32 ``[N]``, the sums of the columns of ``w`` as int8, or None.
     """
-    depth, features = x.shape[-1], w.shape[0 if by_columns else 1]
-    columns = _with_at_least(MIN_SIZE, shifted_by_128(w, jnp.int8), 0 if by_columns else 1)
+    depth, columns = x.shape[-1], shifted_by_128(w, jnp.int8)
     rows = shifted_by_128(x, jnp.int8).reshape(-1, depth)
-    count = rows.shape[0]
-    rows = _with_at_least(MIN_SIZE, rows, 0)
     if sums is None:
-        sums = dot(jnp.ones((MIN_SIZE, depth), jnp.int8), columns, by_columns)[0, :features]
-    if by_columns and count <= MAX_ROWS_ON_THE_RIGHT:
-        # Without the barrier XLA would exchange the operands to save the transposition.
-        transposed = lax.optimization_barrier(dot(columns, rows, by_columns=True))  # type: ignore[no-untyped-call]
-        total = jnp.swapaxes(transposed, 0, 1)[:count, :features]
-    else:
-        total = dot(rows, columns, by_columns)[:count, :features]
+        sums = _product(jnp.ones((MIN_SIZE, depth), jnp.int8), columns, by_columns)[0]
+    total = _product(rows, columns, by_columns)
     if meaning.w_zero_point is not None:
-        of_rows = dot(rows, jnp.ones((depth, MIN_SIZE), jnp.int8))[:count, :1]
+        of_rows = dot(_with_at_least(MIN_SIZE, rows, 0), jnp.ones((depth, MIN_SIZE), jnp.int8))[: rows.shape[0], :1]
         total -= (of_rows - depth * meaning.x_zero_point) * meaning.w_zero_point
     offset = -meaning.x_zero_point * sums
     if meaning.bias is not None:
         offset += meaning.bias
-    return rounded(ON_CPU, rounding, total + offset).reshape(*x.shape[:-1], features)
+    return rounded(ON_CPU, rounding, total + offset).reshape(*x.shape[:-1], sums.shape[0])
+
+
+def _product(rows: jax.Array, w: jax.Array, by_columns: bool) -> jax.Array:
+    """Multiply int8 ``[M, K]`` by int8 ``[K, N]``, or ``[N, K]`` if it is stored by columns, to int32."""
+    count, features = rows.shape[0], w.shape[0 if by_columns else 1]
+    rows = _with_at_least(MIN_SIZE, rows, 0)
+    columns = _with_at_least(MIN_SIZE, w, 0 if by_columns else 1)
+    if not (by_columns and count <= MAX_ROWS_ON_THE_RIGHT):
+        return dot(rows, columns, by_columns)[:count, :features]
+    # Without the barrier XLA would exchange the operands to save the transposition.
+    transposed = lax.optimization_barrier(dot(columns, rows, by_columns=True))  # type: ignore[no-untyped-call]
+    return jnp.swapaxes(transposed, 0, 1)[:count, :features]
 
 
 def _with_at_least(least: int, x: jax.Array, axis: int) -> jax.Array:
@@ -196,26 +199,46 @@ def convolve(
       on: the platform's arithmetic.
       total: takes padded int8 ``x`` and ``w``; returns their int32 sums of products of ``x`` and ``w - w_zero_point``.
       x: int8 or uint8.
-      w: int8 ``[*sizes, C / groups, O]``.
+      w: int8 filters, as ``total`` reads them.
       sums: int32 ``[O]``, the sums of the filters.
     """
     offset, zw = -meaning.x_zero_point * sums, meaning.w_zero_point
     if meaning.bias is not None:
         offset += meaning.bias
     if zw is not None:
-        offset += meaning.x_zero_point * math.prod(w.shape[:-1]) * zw
+        offset += meaning.x_zero_point * (w.size // sums.size) * zw
     read = padded(shifted_by_128(x, jnp.int8), jnp.asarray(meaning.x_zero_point), windows)
     return rounded(on, rounding, total(read, w) + offset)
 
 
-def sums_on_cpu(windows: Windows, zw: np.ndarray | None, x: jax.Array, w: jax.Array) -> jax.Array:
-    """Return the sums that ``convolve`` wants; ``zw`` is the zero point of the filters."""
-    by_channel = w.shape[-2] == 1 and windows.groups > 1
-    return (_by_channel if by_channel else _by_product)(windows, zw, x, w)
+def sums_on_cpu(windows: Windows, zw: np.ndarray | None, by_rows: bool, x: jax.Array, w: jax.Array) -> jax.Array:
+    """Return the sums that ``convolve`` wants.
+
+    Args:
+      windows: where windows lie; channels are last.
+      zw: the zero point of the filters.
+      by_rows: whether filters are stored as ``[O, *sizes, C / groups]``, and not as ``[*sizes, C / groups, O]``.
+      x: padded, int8.
+      w: the filters, int8.
+    """
+    if by_rows and windows.groups > 1:
+        w, by_rows = jnp.moveaxis(w, 0, -1), False
+    if w.shape[-2] == 1 and windows.groups > 1:
+        return _by_channel(windows, zw, x, w)
+    total = (_by_filters_in_rows if by_rows else _by_product)(windows, x, w)
+    return total if zw is None else total - sums_of_groups(x, windows, total.shape[-1]) * zw
 
 
-def _by_product(windows: Windows, zw: np.ndarray | None, x: jax.Array, w: jax.Array) -> jax.Array:
-    """Return the sums of products of padded int8 ``x`` less what the zero points of the filters add."""
+def _by_filters_in_rows(windows: Windows, x: jax.Array, w: jax.Array) -> jax.Array:
+    """Return the sums of products of padded int8 ``x`` and filters ``[O, *sizes, C]``."""
+    patches = patch_rows(x, windows)
+    batch, _, count, depth = patches.shape
+    total = _product(patches.reshape(batch * count, depth), w.reshape(w.shape[0], depth), by_columns=True)
+    return total.reshape(batch, *windows.without_padding().counts(x.shape), w.shape[0])
+
+
+def _by_product(windows: Windows, x: jax.Array, w: jax.Array) -> jax.Array:
+    """Return the sums of products of padded int8 ``x`` and filters ``[*sizes, C / groups, O]``."""
     depth, features = w.shape[-2:]
 
     def by_patches(x: jax.Array, w: jax.Array) -> jax.Array:
@@ -224,15 +247,13 @@ def _by_product(windows: Windows, zw: np.ndarray | None, x: jax.Array, w: jax.Ar
 
     is_image = len(windows.sizes) == 2 and windows.groups == 1
     if is_image and windows.taps > 1 and depth >= MIN_NATIVE_CHANNELS and features >= MIN_NATIVE_FEATURES:
-        total = native_sums(x, w, windows, jnp.int32, by_patches)
-    elif is_image and windows.taps > 1 and windows.dilations == (1, 1):
-        total = _by_rows(windows, x, w)
-    else:
-        total = by_patches(x, w)
-    return total if zw is None else total - sums_of_groups(x, windows, features) * zw
+        return native_sums(x, w, windows, jnp.int32, by_patches)
+    if is_image and windows.taps > 1 and windows.dilations == (1, 1):
+        return _by_neighbours(windows, x, w)
+    return by_patches(x, w)
 
 
-def _by_rows(windows: Windows, x: jax.Array, w: jax.Array) -> jax.Array:
+def _by_neighbours(windows: Windows, x: jax.Array, w: jax.Array) -> jax.Array:
     """Return the sums of products of padded int8 ``x`` of few channels."""
     x, w, of_rows = with_neighbours(x, w, windows, _MULTIPLE)
     features = w.shape[-1]
@@ -246,7 +267,7 @@ def _by_rows(windows: Windows, x: jax.Array, w: jax.Array) -> jax.Array:
 
 
 def _by_channel(windows: Windows, zw: np.ndarray | None, x: jax.Array, w: jax.Array) -> jax.Array:
-    """Add shifted slices times one number for each channel; the same as ``_by_product``."""
+    """Add shifted slices times one number for each channel, less the zero point ``zw`` of the filters."""
     features, channels = w.shape[-1], x.shape[-1]
     weights = w.reshape(windows.taps, channels, features // channels).astype(jnp.int32)
     if zw is not None:

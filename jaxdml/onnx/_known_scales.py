@@ -6,18 +6,23 @@ round. Each function returns None where something is not known, or where there i
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 import jaxdml
+from jaxdml._algorithms.quantized import float64_quotient
 from jaxdml._algorithms.quantized.proved_rounding import ON_CPU, ON_CUDA, Arithmetic, proved_addends, proved_multipliers
 from jaxdml._algorithms.quantized.windows import Windows
+from jaxdml._base.dtypes import QUANTIZED
 from jaxdml._base.shapes import is_static
 from jaxdml._lowerings import known_scales
+from jaxdml._lowerings._when_lowered import Form
 from jaxdml._lowerings.known_scales import Rounding, Stored
 from jaxdml.onnx._stored import Filters, on_device
 from jaxdml.onnx._values import Dequantized, Quantization, channels_first, channels_last, right_matrix
@@ -32,7 +37,7 @@ def convolution(
     filters, images = w.integers, channels_last(x.integers)
     if not isinstance(filters, Filters) or filters.sums is None or filters.ndim < 3:
         return None
-    *sizes, depth, features = filters.array.shape
+    features, depth, *sizes = filters.shape
     groups = options["group_count"]
     if not is_static(*images.shape) or images.shape[-1] != depth * groups or features % groups or not images.size:
         return None
@@ -44,20 +49,19 @@ def convolution(
 
     meaning, _ = settled
     form = partial(partial, known_scales.convolve, *settled, windows)
+    images_of, _, results_of = order
+    of_stored = "".join(("OI" + images_of[1:-1])[d] for d in filters.order)
 
     def by_operator(x: jax.Array, w: jax.Array) -> jax.Array:
         zero = None if meaning.w_zero_point is None else meaning.w_zero_point.astype(np.int8)
-        unpadded = options | dict.fromkeys(_PADDING, 0)
-        return jaxdml.convolution_integer(
-            x, None, w, zero, dimension_numbers=(order[0], f"{order[0][1:-1]}IO", order[0]), **unpadded
-        )
+        unpadded = options | dict.fromkeys(_PADDING, 0) | {"dimension_numbers": (images_of, of_stored, results_of)}
+        return jaxdml.convolution_integer(x, None, w, zero, **unpadded)
 
     def otherwise(x: jax.Array, w: jax.Array, sums: jax.Array) -> jax.Array:
-        whole = Filters(w, sums, filters.dtype).whole()
-        operands = (x, *of_x, whole, *of_w, bias, *out[:2])
+        operands = (x, *of_x, replace(filters, array=w, sums=sums).whole(), *of_w, bias, *out[:2])
         return jaxdml.quantized_linear_convolution(*operands, output_dtype=dtype, dimension_numbers=order, **options)
 
-    on_cpu = partial(known_scales.sums_on_cpu, windows, meaning.w_zero_point)
+    on_cpu = partial(known_scales.sums_on_cpu, windows, meaning.w_zero_point, filters.by_rows)
     operands = images, filters.array, filters.sums
     return known_scales.where_proved(otherwise, *operands, cpu=form(ON_CPU, on_cpu), cuda=form(ON_CUDA, by_operator))
 
@@ -112,17 +116,43 @@ def multiply_matrices(
         return known_scales.rounded(ON_CUDA, rounding, total if meaning.bias is None else total + meaning.bias)
 
     def general(x: jax.Array, w: jax.Array, sums: jax.Array | None) -> jax.Array:
-        return otherwise(x, Filters(w, sums, right.dtype).whole() if by_columns else w)
+        return otherwise(x, replace(right, array=w, sums=sums).whole() if by_columns else w)
 
     return known_scales.where_proved(general, left, w, sums, cpu=on_cpu, cuda=by_operator)
 
 
-def quantized(quantize: Callable[[jax.Array], jax.Array], x: jax.Array) -> jax.Array:
-    """Return ``quantize(x)``, 8-bit integers of an array that is likely to be transposed next."""
-    if not is_static(*x.shape) or x.ndim < 3 or not x.size:
+def quantized(quantize: Form, x: jax.Array, out: Quantization, dtype: Any, moved: bool) -> jax.Array:
+    """Return ``quantize(x)``, floats as integers of ``dtype``; ``moved``: they are likely to be transposed next."""
+    if not is_static(*x.shape) or not x.size or not _known(dtype, out):
         return quantize(x)
     x = lax.stop_gradient(x)  # What runs by platform has no derivative, and integers have none.
-    return known_scales.where_proved(quantize, x, cpu=partial(known_scales.stored_integers, quantize))
+    keep = known_scales.stored_integers if moved and x.ndim > 2 and str(dtype) in QUANTIZED else _called
+    if not out.whole or x.dtype != np.float32 or not float64_quotient.are_ordinary(out.scale):
+        return known_scales.where_proved(quantize, x, cpu=partial(keep, quantize))
+    scale = out.scale.reshape(())
+    zero = None if out.zero_point is None else np.int32(out.zero_point.reshape(()))
+
+    def with_scale(form: Form) -> Form:
+        # Within the form, or these would be traced values of the caller.
+        return lambda x: form(x, jnp.asarray(scale), None if zero is None else jnp.asarray(zero), np.dtype(dtype))
+
+    on_cpu, on_cuda = map(with_scale, (float64_quotient.quantize, float64_quotient.quantize_by_conversion))
+    return known_scales.where_proved(quantize, x, cpu=partial(keep, on_cpu), cuda=on_cuda)
+
+
+def kept(x: jax.Array) -> jax.Array:
+    """Return 8-bit integers, stored by a CPU before they are transposed or read by windows."""
+    if not is_static(*x.shape) or x.ndim < 3 or not x.size:
+        return x
+    return known_scales.where_proved(_itself, x, cpu=partial(known_scales.stored_integers, _itself))
+
+
+def _called(form: Form, x: jax.Array) -> Any:
+    return form(x)
+
+
+def _itself(x: jax.Array) -> jax.Array:
+    return x
 
 
 def matrix_multiply(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> jax.Array | None:

@@ -36,55 +36,73 @@ class ChannelsLast(NamedTuple):
         return self.array.dtype
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["array", "sums"], meta_fields=["dtype"])
+@partial(jax.tree_util.register_dataclass, data_fields=["array", "sums"], meta_fields=["dtype", "order"])
 @dataclass(frozen=True, eq=False)
 class Filters:
     """Filters ``[O, I, *spatial]`` of convolutions, stored as these read them. A pytree, one of a model's parameters.
 
     Attributes:
-      array: ``[*spatial, I, O]``, or ``[O, I]`` if there are no spatial dimensions; of uint8 filters as int8, 128 less.
-      sums: of 8-bit filters the sums of the elements of ``array``, int32 ``[O]``; None for floats.
+      array: the filters in another order of dimensions; of uint8 filters as int8, 128 less.
+      sums: of 8-bit filters the sums of the elements of each, as stored, int32 ``[O]``; None for floats.
       dtype: of the filters. Static.
+      order: which dimension in ONNX's order each dimension of ``array`` is. Static.
     """
 
     array: jax.Array
     sums: jax.Array | None
     dtype: np.dtype[Any]
+    order: tuple[int, ...]
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape in ONNX's order."""
-        *spatial, depth, features = self.array.shape
-        return (features, depth, *spatial) if spatial else self.array.shape
+        return tuple(self.array.shape[d] for d in np.argsort(self.order))
 
     @property
     def ndim(self) -> int:
         """The number of dimensions."""
         return self.array.ndim
 
+    @property
+    def by_rows(self) -> bool:
+        """Whether the numbers of each filter follow one another."""
+        return self.order[0] == 0
+
     def whole(self) -> jax.Array:
         """Return the filters in ONNX's order."""
-        order = (self.ndim - 1, self.ndim - 2, *range(self.ndim - 2)) if self.ndim > 2 else (0, 1)
-        array = jnp.transpose(self.array, order)
+        array = jnp.transpose(self.array, [*np.argsort(self.order)])
         return array if array.dtype == self.dtype else with_flipped_sign(array, self.dtype)
 
 
 export.register_pytree_node_serialization(
     Filters,
     serialized_name="jaxdml.onnx.Filters",
-    serialize_auxdata=lambda static: str(static[0]).encode(),
-    deserialize_auxdata=lambda text: (np.dtype(text.decode()),),
+    serialize_auxdata=lambda static: f"{static[0]} {','.join(map(str, static[1]))}".encode(),
+    deserialize_auxdata=lambda text: _static(*text.decode().split()),
 )
+
+
+def _static(dtype: str, order: str) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    return np.dtype(dtype), tuple(map(int, order.split(",")))
+
+
+LARGE = 2**18
+"""With so many channels times output channels, an int8 convolution is faster as a product of patches and rows."""
 
 
 def packed_filters(array: np.ndarray) -> Filters:
     """Store filters ``[O, I, *spatial]`` as convolutions read them."""
-    stored = np.ascontiguousarray(np.transpose(array, (*range(2, array.ndim), 1, 0))) if array.ndim > 2 else array
-    if array.dtype.itemsize > 1:
-        return Filters(jnp.asarray(stored), None, array.dtype)
+    features, depth, *sizes = array.shape
+    spatial = range(2, array.ndim)
+    eight_bits = array.dtype.itemsize == 1
+    by_rows = not sizes or (eight_bits and depth > 1 and (max(sizes) == 1 or features * depth >= LARGE))
+    order = (0, *spatial, 1) if by_rows else (*spatial, 1, 0)
+    stored = np.ascontiguousarray(np.transpose(array, order))
+    if not eight_bits:
+        return Filters(jnp.asarray(stored), None, array.dtype, order)
     integers = (stored ^ 0x80).view(np.int8) if array.dtype == np.uint8 else stored
-    sums = integers.sum(tuple(range(array.ndim - 1)) if array.ndim > 2 else 1, dtype=np.int32)
-    return Filters(jnp.asarray(integers), jnp.asarray(sums), array.dtype)
+    sums = integers.sum(tuple(d for d, of in enumerate(order) if of), dtype=np.int32)
+    return Filters(jnp.asarray(integers), jnp.asarray(sums), array.dtype, order)
 
 
 def in_onnx_order(array: Any) -> Any:

@@ -73,7 +73,7 @@ def with_neighbours(
     """
     (height, width), (down, right) = windows.sizes, windows.strides
     channels, features = w.shape[-2:]
-    columns, steps = (x.shape[2] - width) // right + 1, -(-width // right)
+    columns, steps = windows.without_padding().counts(x.shape)[1], -(-width // right)
     beyond = (columns - 1 + steps) * right - x.shape[2]
     x = lax.pad(x, np.int8(0), [(0, 0, 0), (0, 0, 0), (0, beyond, 0), (0, 0, 0)])
     x = x.reshape(*x.shape[:2], columns - 1 + steps, right * channels)
@@ -82,4 +82,4 @@ def with_neighbours(
     x = lax.concatenate([x[:, :, step : step + columns] for step in range(steps)] + filling, 3)
     w = lax.pad(w, np.int8(0), [(0, 0, 0), (0, steps * right - width, 0), (0, 0, 0), (0, 0, 0)])
     w = lax.pad(w.reshape(height, 1, -1, features), np.int8(0), [(0, 0, 0), (0, 0, 0), (0, missing, 0), (0, 0, 0)])
-    return x, w, windows._replace(sizes=(height, 1), strides=(down, 1), start_padding=(0, 0), end_padding=(0, 0))
+    return x, w, windows.without_padding()._replace(sizes=(height, 1), strides=(down, 1))

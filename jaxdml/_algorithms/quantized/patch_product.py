@@ -138,8 +138,7 @@ def sums_of_filters(filters: jax.Array, windows: Windows) -> jax.Array:
 
 def _counts(x: jax.Array, windows: Windows) -> tuple[int, ...]:
     """Return the number of windows along each spatial dimension of padded ``x``."""
-    none = (0,) * len(windows.sizes)
-    return windows._replace(start_padding=none, end_padding=none).counts(x.shape)
+    return windows.without_padding().counts(x.shape)
 
 
 def _patches(x: jax.Array, windows: Windows) -> jax.Array:

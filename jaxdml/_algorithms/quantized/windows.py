@@ -61,6 +61,11 @@ class Windows(NamedTuple):
         """Return the same windows of ``[N, *spatial, C]``."""
         return self._replace(dimensions=tuple(range(1, len(self.sizes) + 1)))
 
+    def without_padding(self) -> "Windows":
+        """Return the same windows of an input that is padded already."""
+        none = (0,) * len(self.sizes)
+        return self._replace(start_padding=none, end_padding=none)
+
     def with_channels(self, batch: int, spatial: tuple[int, ...], *channels: int) -> tuple[int, ...]:
         """Return the shape of an input of a convolution with these sizes."""
         return (batch, *spatial, *channels) if self.channels_last else (batch, *channels, *spatial)

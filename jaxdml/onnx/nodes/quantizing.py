@@ -114,9 +114,8 @@ def quantize_linear(
             output_dtype=dtype,
         )
 
-    known = all(isinstance(part, np.ndarray | None) for part in (out.scale, out.zero_point))
-    apart = known and narrow is None and not isinstance(x, ChannelsLast) and str(dtype) in QUANTIZED
-    result = _known_scales.quantized(quantize, data) if apart else quantize(data)
+    moved = not isinstance(x, ChannelsLast) and narrow is None  # Else it is not transposed next.
+    result = _known_scales.quantized(quantize, data, out, dtype, moved)
     if narrow is None:
         return wrap(result)
     limits = jnp.iinfo(wanted)
@@ -151,7 +150,7 @@ def dynamic_quantize_linear(call: Call, x: Any) -> tuple[Any, ...]:
     data, wrap = stored(computed(x))
     result = jaxdml.dynamic_quantize_linear(data)
     # Stored, or every element of a window would be quantized again where a convolution reads it.
-    return wrap(_known_scales.quantized(lambda x: x, result.output)), result.scale, result.zero_point
+    return wrap(_known_scales.kept(result.output)), result.scale, result.zero_point
 
 
 def _matrices(a: Any, b: Any) -> tuple[Any, Any, tuple[int, ...] | None]:
