@@ -9,6 +9,7 @@ import pytest
 
 import jaxdml
 from jaxdml import reference
+from jaxdml._algorithms.quantized import float64_quotient
 from jaxdml._cases._quantizing import dtype_of, near_ties, scales, special
 from tests.grids import OneOf, grid
 from tests.laws import assert_same_bits
@@ -86,6 +87,23 @@ def test_integers_above_float32_are_rounded_to_it_first():
     got = agrees(x, np.float32(2**18), np.int16(0))
     assert got.tolist() == [64, 64, 8192, -8192, -64]
     agrees(x, np.float32(2), np.uint16(9))
+
+
+@pytest.mark.parametrize("form", [float64_quotient.quantize, float64_quotient.quantize_by_conversion])
+@pytest.mark.parametrize("output", ["int8", "uint16"])
+@pytest.mark.parametrize("zero_point", [None, 100])
+def test_ordinary_scales_need_no_exact_products(form, output, zero_point):
+    rng = np.random.default_rng(7)
+    scale = (2.0 ** rng.uniform(-120, 60, N) * rng.choice([-1, 1], N)).astype(np.float32)
+    info = np.iinfo(output)
+    x = near_ties(rng, scale, np.dtype("f4"), 2 * (info.max - info.min))
+    x[: SPECIAL.size] = SPECIAL
+    assert float64_quotient.are_ordinary(scale)
+    assert not any(float64_quotient.are_ordinary(one[None]) for one in SPECIAL if one not in (1, -2.5))
+    zero = None if zero_point is None else np.int32(zero_point)
+    got = jax.jit(partial(form, dtype=np.dtype(output)))(x, scale, zero)
+    want = reference.quantize_linear(x, scale, zero if zero is None else zero.astype(output), output_dtype=output)
+    assert_same_bits(got, want)
 
 
 @pytest.mark.parametrize("ordinary", [True, False])

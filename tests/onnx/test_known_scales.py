@@ -23,6 +23,7 @@ from jaxdml._algorithms.quantized.proved_rounding import (
     round_sums,
     shifted_by_128,
 )
+from jaxdml.onnx import _stored
 from jaxdml.onnx._stored import Filters, packed_filters
 from tests.meshes import COUNT, mesh_of, needs_devices, put
 from tests.quick import as_shipped, quick
@@ -239,12 +240,19 @@ CONVOLUTIONS = {
     "depthwise, 2 each": ((1, 3, 5, 5), (6, 1, 3, 2), 3, (1, 1), (1, 2), (0, 1, 0, 1)),
     "one dimension": ((1, 4, 9), (8, 4, 3), 1, (2,), (1,), (1, 1)),
     "three dimensions": ((1, 2, 4, 4, 3), (8, 2, 2, 1, 2), 1, (1, 2, 1), (1, 1, 1), (0,) * 6),
+    "1x1, groups": ((1, 6, 3, 3), (4, 3, 1, 1), 2, (1, 1), (1, 1), (0, 0, 0, 0)),
+    "1x1, many windows": ((3, 5, 4, 4), (9, 5, 1, 1), 1, (1, 1), (1, 1), (1, 0, 0, 0)),
+    "large": ((2, 3, 7, 6), (9, 3, 3, 2), 1, (1, 2), (2, 1), (1, 0, 1, 1)),
+    "large, groups": ((1, 4, 5, 5), (6, 2, 2, 2), 2, (1, 1), (1, 1), (1, 1, 0, 0)),
+    "large, one dimension": ((1, 4, 90), (8, 4, 3), 1, (2,), (1,), (1, 1)),
 }
 
 
 @pytest.mark.parametrize("case", CONVOLUTIONS)
 @pytest.mark.parametrize("signs", ["uint8 int8", "int8 uint8"])
-def test_convolutions_are_exact(case, signs):
+def test_convolutions_are_exact(case, signs, monkeypatch):
+    if case.startswith("large"):
+        monkeypatch.setattr(_stored, "LARGE", 1)
     shape, filters, groups, strides, dilations, pads = CONVOLUTIONS[case]
     x_dtype, w_dtype = map(np.dtype, signs.split())
     asymmetric, features = w_dtype == np.uint8, filters[0]
@@ -492,12 +500,17 @@ def test_sums_and_quantized_images_in_shard_map():
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "float32"])
-@pytest.mark.parametrize("shape", [(3, 2), (3, 2, 4), (3, 2, 4, 5)])
+@pytest.mark.parametrize("shape", [(3, 2), (3, 2, 4), (3, 2, 4, 5), (3, 2, 1, 1), (3, 1, 1)])
 def test_filters_are_stored_and_restored(dtype, shape):
     array = integers("int8", *shape).astype(dtype)
     packed = packed_filters(array)
     assert (packed.shape, packed.ndim, packed.dtype) == (shape, len(shape), dtype)
     np.testing.assert_array_equal(packed.whole(), array)
+    assert packed.by_rows == (len(shape) == 2 or (shape == (3, 2, 1, 1) and dtype != "float32"))
+    # An exported program keeps how its parameters are stored.
+    exported = export.export(jax.jit(lambda filters: filters.whole()))(packed)
+    restored = export.deserialize(exported.serialize())
+    np.testing.assert_array_equal(restored.call(packed), array)
 
 
 def test_a_model_takes_plain_arrays_for_filters():
