@@ -167,6 +167,8 @@ def test_empty_dimensions_and_single_windows(kind):
     got = convolve(*given, **options)
     assert got.shape == shape
     assert_same_bits(got, reference.convolution_integer(*given, **options))
+    for platform in ("cuda", "tpu"):  # Lowering needs no device.
+        jax.jit(partial(jaxdml.convolution_integer, **options)).trace(*given).lower(lowering_platforms=(platform,))
 
 
 @quick

@@ -30,7 +30,7 @@ def are_ordinary(scale: Any) -> Any:
 
 
 def quantize(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None, dtype: np.dtype[np.integer]) -> jax.Array:
-    """Return ``clamp(rint(fl(x / scale)) + zero_point)`` for ordinary scales, fast on CPUs. NaNs count as 0.
+    """Return ``clamp(rint(fl(x / scale)) + zero_point)`` for ordinary scales, on a CPU. NaNs count as 0.
 
     Args:
       x: float32.
@@ -43,8 +43,9 @@ def quantize(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None, dtype
     low, high = ((np.int32(limit) - zero).astype(jnp.float32) for limit in (limits.min, limits.max))
     with jax.enable_x64(True):
         by = _reciprocal(scale)
-        # Two parts, since LLVM takes fewer elements into a vector if the loop loads float64.
-        upper = by.astype(jnp.float32)
+        # Two parts, since LLVM takes fewer elements into a vector if the loop loads float64. Without the first barrier
+        # XLA might take the conversion to float32 and back for nothing; without the second one it adds the parts.
+        upper = lax.optimization_barrier(by.astype(jnp.float32))  # type: ignore[no-untyped-call]
         lower = (by - upper.astype(jnp.float64)).astype(jnp.float32)
         upper, lower = lax.optimization_barrier((upper, lower))  # type: ignore[no-untyped-call]
         quotient = _quotient(x, upper.astype(jnp.float64) + lower.astype(jnp.float64))
@@ -57,7 +58,10 @@ def quantize(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None, dtype
 def quantize_by_conversion(
     x: jax.Array, scale: jax.Array, zero_point: jax.Array | None, dtype: np.dtype[np.integer]
 ) -> jax.Array:
-    """Return what ``quantize`` returns, fast on GPUs, which convert floats to integers in one operation."""
+    """Return what ``quantize`` returns on a GPU, which converts floats to integers in one operation.
+
+    XLA for CUDA mistakes a bitcast of a float that is converted next, as in ``quantize``, for a conversion of the float.
+    """
     limits = np.iinfo(dtype)
     with jax.enable_x64(True):
         quotient = _quotient(x, _reciprocal(scale))

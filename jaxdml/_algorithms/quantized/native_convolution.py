@@ -77,9 +77,10 @@ def with_neighbours(
     beyond = (columns - 1 + steps) * right - x.shape[2]
     x = lax.pad(x, np.int8(0), [(0, 0, 0), (0, 0, 0), (0, beyond, 0), (0, 0, 0)])
     x = x.reshape(*x.shape[:2], columns - 1 + steps, right * channels)
-    missing = -steps * right * channels % multiple
+    depth = steps * right * channels
+    missing = -depth % multiple
     filling = [jnp.zeros((*x.shape[:2], columns, missing), jnp.int8)] if missing else []
     x = lax.concatenate([x[:, :, step : step + columns] for step in range(steps)] + filling, 3)
     w = lax.pad(w, np.int8(0), [(0, 0, 0), (0, steps * right - width, 0), (0, 0, 0), (0, 0, 0)])
-    w = lax.pad(w.reshape(height, 1, -1, features), np.int8(0), [(0, 0, 0), (0, 0, 0), (0, missing, 0), (0, 0, 0)])
+    w = lax.pad(w.reshape(height, 1, depth, features), np.int8(0), [(0, 0, 0), (0, 0, 0), (0, missing, 0), (0, 0, 0)])
     return x, w, windows.without_padding()._replace(sizes=(height, 1), strides=(down, 1))
