@@ -60,7 +60,7 @@ def quantize_by_conversion(
 ) -> jax.Array:
     """Return what ``quantize`` returns on a GPU, which converts floats to integers in one operation.
 
-    XLA for CUDA mistakes a bitcast of a float that is converted next, as in ``quantize``, for a conversion of the float.
+    XLA for CUDA mistakes a bitcast of a float that is converted next, as in ``quantize``, for its conversion.
     """
     limits = np.iinfo(dtype)
     with jax.enable_x64(True):

@@ -148,6 +148,10 @@ def _patches(x: jax.Array, windows: Windows) -> jax.Array:
     count, axis = math.prod(_counts(x, windows)), windows.channel_axis
     depth = x.shape[axis] // groups
     read = lax.concatenate(slices, axis) if taps > 1 else slices[0]
+    if max(windows.strides) > 1:
+        # XLA for CUDA aborts where it fuses a product with a strided slice, and that with a reshape before it: issue
+        # 47381 of openxla/xla. It does not fuse across a barrier.
+        read = lax.optimization_barrier(read)  # type: ignore[no-untyped-call]
     if windows.channels_last:
         parts = read.reshape(batch, count, read.shape[-1]).reshape(batch, count, taps, groups, depth)
         return jnp.moveaxis(parts, 3, 1).reshape(batch, groups, count, taps * depth)
