@@ -225,7 +225,7 @@ def softmax(x: Dequantized, axes: Sequence[int], out: Quantization, dtype: Any) 
     exponentials = [round(math.exp(-float(scale * distance)) * 2**bits) for distance in range(256)]
     below = jnp.max(integers, axes, keepdims=True, initial=-128) - integers
     with jax.enable_x64(True):
-        term = jnp.take(jnp.asarray(exponentials, jnp.int64), below, mode="clip")
+        term = _tables.entries_at(jnp.asarray(exponentials, jnp.int64), below)
         divisor = jnp.sum(term, axes, keepdims=True) * out_scale.numerator
         dividend = term * out_scale.denominator
         # A float estimate and its remainder take less time than a division of int64. What exceeds _BEYOND saturates.

@@ -70,7 +70,14 @@ def look_up(entries: np.ndarray, x: Any) -> Any:
     if (entries == np.arange(256, dtype=np.uint8).astype(data.dtype)).all() and entries.dtype == data.dtype:
         return x
     bits = jax.lax.bitcast_convert_type(data, jnp.uint8)
-    return wrap(jnp.take(jnp.asarray(entries), bits.astype(jnp.int32), mode="clip"))
+    return wrap(entries_at(jnp.asarray(entries), bits.astype(jnp.int32)))
+
+
+def entries_at(entries: jax.Array, places: jax.Array) -> jax.Array:
+    """Return the entries of a table at these places, sharded as the places are."""
+    sharding = jax.typeof(places).sharding
+    # With several axes of a mesh JAX does not say by itself how the result is sharded.
+    return entries.at[places].get(mode="clip", out_sharding=sharding if any(sharding.spec) else None)
 
 
 def identity(value: Fraction) -> Fraction:

@@ -1,6 +1,6 @@
 """Whole models: the door against the interpreter, bit for bit where integers are made, and against onnxruntime."""
 
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -11,7 +11,7 @@ from jax import export
 import jaxdml.onnx
 from tests.grids import THOROUGH
 from tests.laws import assert_same_bits
-from tests.meshes import COUNT, mesh_of, needs_devices, put
+from tests.meshes import COUNT, KINDS, mesh_of, needs_devices, put
 from tests.onnx import models, oracle
 from tests.onnx.sessions import session
 from tests.quick import quick
@@ -132,6 +132,21 @@ def on_a_mesh(model, x):
     return made
 
 
+def with_sharded_weights(kind, model, x):
+    """Shard the batch over one axis of a mesh, and each weight over the other, along its longest dimension."""
+    mesh = mesh_of(kind, batch=2, model=COUNT // 2)
+
+    def sharded(weight):
+        longest = max(range(weight.ndim), key=lambda d: weight.shape[d])
+        axes = ["model" if d == longest and weight.shape[d] % (COUNT // 2) == 0 else None for d in range(weight.ndim)]
+        return put(mesh, weight, *axes)
+
+    params = jax.tree.map(sharded, dict(model.params))
+    assert COUNT == 2 or any(not weight.is_fully_replicated for weight in jax.tree.leaves(params))
+    with jax.set_mesh(mesh):
+        return jax.jit(model.apply)(params, put(mesh, x, "batch"))[0]
+
+
 WAYS = [
     called,
     not_compiled,
@@ -140,6 +155,7 @@ WAYS = [
     in_two_batches,
     exported,
     pytest.param(on_a_mesh, marks=needs_devices),
+    *(pytest.param(partial(with_sharded_weights, kind), marks=needs_devices, id=f"weights_{kind}") for kind in KINDS),
 ]
 
 
