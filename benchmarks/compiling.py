@@ -1,9 +1,11 @@
-"""Compile sharded calls for eight devices, virtual CPUs or TPUs that need not be there, and read what they send."""
+"""Compile sharded calls for eight devices, virtual CPUs or others that need not be there, and read what they send."""
 
 import os
 import time
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib import util
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -25,24 +27,78 @@ _TPU_SETTINGS = {
 }
 """Settings with which libtpu compiles on a machine without a TPU, and does not look for one."""
 
-PLATFORMS = "cpu", "tpu"
+CUDA = """
+platform_name: "CUDA"
+device_description_str: "NVIDIA H200"
+dnn_version_info { major: 9 minor: 10 }
+gpu_device_info {
+  cuda_compute_capability { major: 9 minor: 0 }
+  core_count: 132
+  fpus_per_core: 128
+  clock_rate_ghz: 1.98
+  memory_bandwidth: 4800000000000
+  device_memory_size: 150000000000
+  l2_cache_size: 52428800
+  shared_memory_per_core: 233472
+  shared_memory_per_block: 49152
+  shared_memory_per_block_optin: 232448
+  registers_per_core_limit: 65536
+  registers_per_block_limit: 65536
+  threads_per_core_limit: 2048
+  threads_per_block_limit: 1024
+  threads_per_warp: 32
+  block_dim_limit_x: 2147483647
+  block_dim_limit_y: 65535
+  block_dim_limit_z: 65535
+}
+"""
+"""The GPU that XLA compiles for. It times no kernels to choose between them, since there is no GPU."""
+
+PLATFORMS = "cpu", "tpu", "cuda"
 
 _OPTIONS = {"cpu": {"xla_backend_optimization_level": 0}}
 """Machine code that nobody runs need not be fast. The HLO is the same."""
 
 
 def has(platform: str) -> bool:
-    """Tell whether this machine can compile for the platform."""
+    """Tell whether this machine can compile for the platform: for TPUs with libtpu, for CUDA with jax-cuda12-pjrt."""
+    if platform == "cuda":
+        return _cuda_plugin() is not None
     return platform == "cpu" or util.find_spec("libtpu") is not None
+
+
+def _cuda_plugin() -> Path | None:
+    """Return the library of the package jax-cuda12-pjrt, which needs neither a GPU nor a driver to compile."""
+    try:
+        found = util.find_spec("jax_plugins.xla_cuda12")
+    except ModuleNotFoundError:
+        return None
+    places = (Path(place) / "xla_cuda_plugin.so" for place in (found and found.submodule_search_locations) or ())
+    return next((place for place in places if place.exists()), None)
 
 
 def devices_of(platform: str) -> Sequence[Any]:
     """Return eight devices to compile for. The CPUs must have been asked for before JAX is used."""
     if platform == "cpu":
         return jax.devices("cpu")[:DEVICES]
+    if platform == "cuda":
+        return _gpus()
     for name, value in _TPU_SETTINGS.items():
         os.environ.setdefault(name, value)
     return topologies.get_topology_desc(platform="tpu", topology_name=TPU).devices
+
+
+@cache
+def _gpus() -> Sequence[Any]:
+    # JAX's own way, get_topology_desc, wants the plugin to have found a driver.
+    from jax._src.lib import xla_client  # type: ignore[attr-defined]
+
+    name = "compiler_for_cuda"
+    plugin = xla_client.load_pjrt_plugin_dynamically(name, str(_cuda_plugin()))
+    xla_client.initialize_pjrt_plugin(name)
+    options = {"target_config": CUDA, "topology": f"1x1x{DEVICES}"}
+    topology: Any = xla_client.make_c_api_device_topology(plugin, "", **options)
+    return topologies.TopologyDescription(topology._make_compile_only_devices()).devices
 
 
 def compiled(call: Sharded, way: str, devices: Any, *, stock: bool = False) -> dict[str, Any]:
