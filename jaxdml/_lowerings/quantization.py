@@ -1,12 +1,11 @@
 """Quantize floats; choose the algorithm by platform, size and scales."""
 
-from functools import partial
-
 import jax
 import numpy as np
 from jax import lax
 
 from jaxdml._algorithms.quantized import float64_quotient, quantizing
+from jaxdml._algorithms.quantized.to_float32 import widened
 from jaxdml._algorithms.sizes import at_most
 from jaxdml._lowerings._partitioning import by_partitioning
 from jaxdml._lowerings._platform import Kernel, run
@@ -19,19 +18,25 @@ def quantize(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None, dtype
     """Return ``clamp(rint(fl(x / scale)) + zero_point)``. A quotient that is NaN counts as 0.
 
     Args:
-      x: float32.
+      x: float32, float16, bfloat16 or int32.
       scale: float32 that broadcasts against ``x``.
       zero_point: int32 that broadcasts against ``x``, or None for 0.
       dtype: int8, uint8, int16 or uint16.
     """
     operands = lax.stop_gradient(x), lax.stop_gradient(scale), zero_point
-    by_residual = partial(quantizing.quantize, dtype=dtype)
+
+    # Each form converts x by itself: what is made before a branch is stored.
+    def by_residual(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None) -> jax.Array:
+        return quantizing.quantize(widened(x), scale, zero_point, dtype)
+
+    def in_float64(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None) -> jax.Array:
+        return float64_quotient.quantize(widened(x), scale, zero_point, dtype)
+
     if at_most(x.size, FEW_ELEMENTS):
         return by_residual(*operands)
 
     def on_cpu(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None) -> jax.Array:
-        forms = partial(float64_quotient.quantize, dtype=dtype), by_residual
-        return lax.cond(float64_quotient.are_ordinary(scale), *forms, x, scale, zero_point)
+        return lax.cond(float64_quotient.are_ordinary(scale), in_float64, by_residual, x, scale, zero_point)
 
     kernel = Kernel(by_residual, cpu=on_cpu)
     return by_partitioning(

@@ -88,7 +88,7 @@ def _quantize(
     scale, zero_point = on_shards(lambda x: scale_and_zero_point(widened(x), over), of_range, x)
 
     def part(x: jax.Array, scale: jax.Array, zero_point: jax.Array) -> jax.Array:
-        return quantize(widened(x), scale, zero_point.astype(jnp.int32), np.dtype("uint8"))
+        return quantize(x, scale, zero_point.astype(jnp.int32), np.dtype("uint8"))
 
     output = on_shards(part, of_output, x, scale, zero_point)
     if output_dtype == "int8":

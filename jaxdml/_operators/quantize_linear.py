@@ -88,6 +88,6 @@ def _output_dtype(call: Call, requested: Any) -> np.dtype[Any]:
 def _quantize(operands: tuple[jax.Array | None, ...], static: Settled, dtype: np.dtype[Any]) -> jax.Array:
     def part(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None) -> jax.Array:
         wide = None if zero_point is None else zero_point.astype(jnp.int32)
-        return quantize(widened(x), widened(scale), wide, dtype)
+        return quantize(x, widened(scale), wide, dtype)
 
     return _quantizing.run(part, operands, static)
