@@ -16,7 +16,7 @@ import jaxdml
 from jaxdml import __main__, _selfcheck, reference
 from jaxdml._cases import OPERATORS, quantized_linear_matrix_multiply, scatter_nd, top_k
 from jaxdml._cases.data import FLOATS, INDEX_DTYPES, INTEGERS, TRAPS, WIDE, indices_for, unsigned
-from jaxdml._cases.records import SHARDS, Example
+from jaxdml._cases.records import SHARDS, Example, Layout
 from jaxdml._display import Display, RichDisplay, display
 from jaxdml._selfcheck import judging, planning, sharding
 from jaxdml._selfcheck.batches import Batch, answers
@@ -83,6 +83,15 @@ def run(tmp_path, *arguments):
     file = tmp_path / "report.json"
     status = __main__.main([*arguments, "--json", str(file)])
     return status, json.loads(file.read_text())
+
+
+def test_cases_in_a_loop_may_lack_arguments():
+    rng = np.random.default_rng(0)
+    x, w = (rng.integers(-128, 128, shape, np.int8) for shape in ((3, 1, 2, 4, 4), (3, 5, 2, 1, 1)))
+    layout = Layout("", lambda *_: (), {}, 3, "one after another")
+    batch = Batch("convolution_integer", layout, (x, None, w, None))
+    for ours, oracle in zip(batch.ours(), batch.oracle(), strict=True):
+        np.testing.assert_array_equal(ours, oracle)
 
 
 def test_it_passes_and_writes_everything_down(only, tmp_path, monkeypatch, capsys):

@@ -74,7 +74,7 @@ def _loop(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def in_loop(*arguments: Any) -> Any:
         dtypes = jax.tree.map(lambda x: x.dtype, arguments)
-        results = jax.eval_shape(lambda *cases: function(*(x[0] for x in cases)), *arguments)
+        results = jax.eval_shape(lambda *cases: function(*jax.tree.map(lambda x: x[0], cases)), *arguments)
 
         def one(case: Any) -> Any:
             return jax.tree.map(_bits, function(*jax.tree.map(_of_bits, case, dtypes)))
