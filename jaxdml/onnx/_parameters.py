@@ -22,6 +22,7 @@ _READERS: Mapping[str, Mapping[str, int]] = {
         "MatMul": 1,
         "MatMulInteger": 1,
         "MatMulIntegerToFloat": 1,
+        "QAttention": 1,
         "QLinearMatMul": 3,
     },
 }

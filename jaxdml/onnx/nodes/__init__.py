@@ -22,6 +22,7 @@ from jaxdml.onnx.nodes import (
     movement,
     normalization,
     pooling,
+    quantized_layers,
     quantizing,
     recurrent,
     reductions,
@@ -56,7 +57,7 @@ TABLES: Mapping[str, tuple[Table, ...]] = {
         signal.TABLE,
     ),
     "ai.onnx.preview": (attention.PREVIEW,),
-    "com.microsoft": (fused.TABLE, microsoft.TABLE),
+    "com.microsoft": (fused.TABLE, microsoft.TABLE, quantized_layers.TABLE),
 }
 
 OPERATORS: Mapping[tuple[str, str], tuple[Handler, ...]] = {
