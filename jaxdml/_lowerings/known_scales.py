@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml._algorithms.quantized.integer_dot import MIN_SIZE, dot
+from jaxdml._algorithms.quantized.integer_dot import MIN_SIZE, dot, with_min_size
 from jaxdml._algorithms.quantized.native_convolution import native_sums, with_neighbours
 from jaxdml._algorithms.quantized.patch_product import patch_rows, patch_sums
 from jaxdml._algorithms.quantized.proved_rounding import (
@@ -26,10 +26,7 @@ from jaxdml._base.shapes import is_static
 from jaxdml._lowerings._partitioning import by_partitioning
 from jaxdml._lowerings._platform import Kernel, run
 from jaxdml._lowerings._when_lowered import Form
-
-MIN_NATIVE_CHANNELS, MIN_NATIVE_FEATURES = 16, 17
-"""XLA's own convolution is faster than a product of patches from so many channels and output channels on."""
-
+from jaxdml._lowerings.integer_convolution import MIN_NATIVE_CHANNELS, MIN_NATIVE_FEATURES
 
 MAX_ROWS_ON_THE_RIGHT = 32
 """Up to so many rows are the right operand of a product with a matrix that is stored by columns."""
@@ -154,7 +151,7 @@ def multiply_matrices(
         sums = _product(jnp.ones((MIN_SIZE, depth), jnp.int8), columns, by_columns)[0]
     total = _product(rows, columns, by_columns)
     if meaning.w_zero_point is not None:
-        of_rows = dot(_with_at_least(MIN_SIZE, rows, 0), jnp.ones((depth, MIN_SIZE), jnp.int8))[: rows.shape[0], :1]
+        of_rows = dot(with_min_size(rows, 0), jnp.ones((depth, MIN_SIZE), jnp.int8))[: rows.shape[0], :1]
         total -= (of_rows - depth * meaning.x_zero_point) * meaning.w_zero_point
     offset = -meaning.x_zero_point * sums
     if meaning.bias is not None:
@@ -165,19 +162,13 @@ def multiply_matrices(
 def _product(rows: jax.Array, w: jax.Array, by_columns: bool) -> jax.Array:
     """Multiply int8 ``[M, K]`` by int8 ``[K, N]``, or ``[N, K]`` if it is stored by columns, to int32."""
     count, features = rows.shape[0], w.shape[0 if by_columns else 1]
-    rows = _with_at_least(MIN_SIZE, rows, 0)
-    columns = _with_at_least(MIN_SIZE, w, 0 if by_columns else 1)
+    rows = with_min_size(rows, 0)
+    columns = with_min_size(w, 0 if by_columns else 1)
     if not (by_columns and count <= MAX_ROWS_ON_THE_RIGHT):
         return dot(rows, columns, by_columns)[:count, :features]
     # Without the barrier XLA would exchange the operands to save the transposition.
     transposed = lax.optimization_barrier(dot(columns, rows, by_columns=True))  # type: ignore[no-untyped-call]
     return jnp.swapaxes(transposed, 0, 1)[:count, :features]
-
-
-def _with_at_least(least: int, x: jax.Array, axis: int) -> jax.Array:
-    """Pad a matrix with zeros: XLA's CPU backend has no kernel for an operand of a single row or column."""
-    missing = max(0, least - x.shape[axis])
-    return lax.pad(x, np.int8(0), [(0, missing if d == axis else 0, 0) for d in range(2)])
 
 
 def convolve(

@@ -17,6 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxdml._algorithms.quantized.proved_rounding import sum_when_used
+
 _LEAST, _GREATEST = 2.0**-124, 2.0**64
 """Scales between these, in magnitude, are ordinary."""
 
@@ -30,25 +32,16 @@ def are_ordinary(scale: Any) -> Any:
 
 
 def quantize(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None, dtype: np.dtype[np.integer]) -> jax.Array:
-    """Return ``clamp(rint(fl(x / scale)) + zero_point)`` for ordinary scales, on a CPU. NaNs count as 0.
-
-    Args:
-      x: float32.
-      scale: float32 that broadcasts against ``x``.
-      zero_point: int32 that broadcasts against ``x``, or None for 0.
-      dtype: int8, uint8, int16 or uint16.
-    """
+    """Return what ``quantizing.quantize`` does for ordinary scales, on a CPU."""
     limits = np.iinfo(dtype)
     zero = jnp.int32(0) if zero_point is None else zero_point
     low, high = ((np.int32(limit) - zero).astype(jnp.float32) for limit in (limits.min, limits.max))
     with jax.enable_x64(True):
         by = _reciprocal(scale)
-        # Two parts, since LLVM takes fewer elements into a vector if the loop loads float64. Without the first barrier
-        # XLA might take the conversion to float32 and back for nothing; without the second one it adds the parts.
+        # Without the barrier XLA might take the conversion to float32 and back for nothing.
         upper = lax.optimization_barrier(by.astype(jnp.float32))  # type: ignore[no-untyped-call]
         lower = (by - upper.astype(jnp.float64)).astype(jnp.float32)
-        upper, lower = lax.optimization_barrier((upper, lower))  # type: ignore[no-untyped-call]
-        quotient = _quotient(x, upper.astype(jnp.float64) + lower.astype(jnp.float64))
+        quotient = _quotient(x, sum_when_used(upper, lower))
     quotient = jnp.where(quotient < high, quotient, high)
     quotient = jnp.where(quotient > low, quotient, low)
     rounded = lax.bitcast_convert_type(quotient + _TO_INTEGER, jnp.int32)

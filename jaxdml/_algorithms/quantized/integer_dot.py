@@ -40,6 +40,12 @@ def dot_with_ones(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Arra
     return with_corrections(product, k, za, zb, row_sums, column_sums)
 
 
+def with_min_size(x: jax.Array, axis: int) -> jax.Array:
+    """Pad a dimension with zeros: XLA's CPU backend has no kernel for an operand of a single row or column."""
+    missing = max(0, MIN_SIZE - x.shape[axis])
+    return lax.pad(x, x.dtype.type(0), [(0, missing if d == axis else 0, 0) for d in range(x.ndim)])
+
+
 def dot(a: jax.Array, b: jax.Array, by_columns: bool = False) -> jax.Array:
     """Multiply int8 or uint8 ``[..., M, K]`` by int8 ``[..., K, N]``, or ``[..., N, K]`` if it is stored by columns.
 

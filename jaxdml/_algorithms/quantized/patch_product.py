@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxdml._algorithms.quantized.integer_dot import MIN_SIZE, dot
+from jaxdml._algorithms.quantized.integer_dot import MIN_SIZE, dot, with_min_size
 from jaxdml._algorithms.quantized.raw_product import Product, RawProduct, Zero, accumulator, product_shape
 from jaxdml._algorithms.quantized.windows import Windows, shifted_slices, sums_of_groups
 
@@ -80,17 +80,17 @@ def patch_sums(x: jax.Array, filters: jax.Array, windows: Windows) -> jax.Array:
     batch, groups = read.shape[:2]
     if windows.channels_last:
         features = filters.shape[2]
-        columns = _with_at_least(MIN_SIZE, filters, 2)
+        columns = with_min_size(filters, 2)
         if groups == 1:
             count, k = read.shape[2:]
-            rows = _with_at_least(MIN_SIZE, read.reshape(batch * count, k), 0)
+            rows = with_min_size(read.reshape(batch * count, k), 0)
             total: jax.Array = dot(rows, columns)[: batch * count, :features].reshape(batch, *counts, features)
             return total
-        rows = _with_at_least(MIN_SIZE, read, 2)
+        rows = with_min_size(read, 2)
         return in_order(dot(rows, columns[None])[:, :, : read.shape[2], :features], counts, windows)
     features = filters.shape[1]
-    rows = _with_at_least(MIN_SIZE, filters, 1)
-    product = dot(rows[None], _with_at_least(MIN_SIZE, read, 3))[:, :, :features, : read.shape[3]]
+    rows = with_min_size(filters, 1)
+    product = dot(rows[None], with_min_size(read, 3))[:, :, :features, : read.shape[3]]
     return _with_spatial(product, counts, windows)
 
 
@@ -130,9 +130,9 @@ def sums_of_filters(filters: jax.Array, windows: Windows) -> jax.Array:
     """Sum each of the filters that ``patch_sums`` takes, as products with ones, which are fast on CPUs."""
     groups, k = filters.shape[0], filters.shape[1 if windows.channels_last else 2]
     if windows.channels_last:
-        sums = dot(jnp.ones((groups, MIN_SIZE, k), jnp.int8), _with_at_least(MIN_SIZE, filters, 2))[:, 0]
+        sums = dot(jnp.ones((groups, MIN_SIZE, k), jnp.int8), with_min_size(filters, 2))[:, 0]
         return sums[:, : filters.shape[2]].reshape(-1)
-    sums = dot(_with_at_least(MIN_SIZE, filters, 1), jnp.ones((groups, k, MIN_SIZE), jnp.int8))[..., 0]
+    sums = dot(with_min_size(filters, 1), jnp.ones((groups, k, MIN_SIZE), jnp.int8))[..., 0]
     return sums[:, : filters.shape[1]].reshape(-1)
 
 
@@ -157,9 +157,3 @@ def _patches(x: jax.Array, windows: Windows) -> jax.Array:
         return jnp.moveaxis(parts, 3, 1).reshape(batch, groups, count, taps * depth)
     parts = read.reshape(batch, read.shape[1], count).reshape(batch, taps, groups, depth, count)
     return jnp.swapaxes(parts, 1, 2).reshape(batch, groups, taps * depth, count)
-
-
-def _with_at_least(least: int, x: jax.Array, axis: int) -> jax.Array:
-    """Pad a dimension with zeros: XLA's CPU backend has no kernel for an operand of a single row or column."""
-    missing = max(0, least - x.shape[axis])
-    return lax.pad(x, x.dtype.type(0), [(0, missing if d == axis else 0, 0) for d in range(x.ndim)])

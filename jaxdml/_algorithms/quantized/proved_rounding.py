@@ -155,7 +155,8 @@ class Arithmetic(NamedTuple):
     lowest 8 bits of the nearest integers between the limits, ties to even, as int8."""
 
 
-def _sum_when_used(high: jax.Array, low: jax.Array) -> jax.Array:
+def sum_when_used(high: jax.Array, low: jax.Array) -> jax.Array:
+    """Return the sum of two float32 arrays in float64, added where it is read: LLVM makes short vectors of float64."""
     # Without the barrier XLA would add the two parts, and load float64.
     return _sum(*lax.optimization_barrier((high, low)))  # type: ignore[no-untyped-call]
 
@@ -182,7 +183,7 @@ def _clamped(value: jax.Array, low: int, high: int) -> jax.Array:
     return lax.clamp(np.float64(low), value, np.float64(high))
 
 
-ON_CPU = Arithmetic(_sum_when_used, _by_addition)
+ON_CPU = Arithmetic(sum_when_used, _by_addition)
 ON_CUDA = Arithmetic(_sum, _by_conversion)
 
 
