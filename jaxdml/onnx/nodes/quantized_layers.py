@@ -19,10 +19,6 @@ from jaxdml.onnx.nodes.microsoft import matrix_multiply_integer_to_float
 from jaxdml.onnx.nodes.normalization import layer_normalization
 
 
-def _array(value: Any) -> Any:
-    return None if value is None else on_device(channels_first(value))
-
-
 def quantized_attention(
     call: Call,
     input: Any,
@@ -46,12 +42,13 @@ def quantized_attention(
     scales = input_scale, weight_scale, input_zero_point, weight_zero_point
     projected = matrix_multiply_integer_to_float(call, input, weight, *scales, bias)
     q, k, v = (split_heads(part, num_heads) for part in jnp.split(projected, 3, axis=-1))
-    before, mask = _array(past), _array(mask_index)
-    before_k, before_v = (None, None) if before is None else (before[0], before[1])
-    length = k.shape[2] + (0 if before is None else before.shape[3])
-    added = None if mask is None else jnp.where(_seen(mask, q.shape[0], length), 0, mask_filter_value)
-    added = None if added is None else added.astype(q.dtype)
-    result, k, v, _ = attention(call, q, k, v, added, before_k, before_v, is_causal=unidirectional, scale=scale or None)
+    before = (None, None) if past is None else tuple(on_device(channels_first(past)))
+    length = k.shape[2] + (0 if past is None else past.shape[3])
+    added = None
+    if mask_index is not None:
+        seen = _seen(on_device(channels_first(mask_index)), q.shape[0], length)
+        added = jnp.where(seen, 0, mask_filter_value).astype(q.dtype)
+    result, k, v, _ = attention(call, q, k, v, added, *before, is_causal=unidirectional, scale=scale or None)
     return merge_heads(result), jnp.stack((k, v))
 
 
@@ -96,19 +93,17 @@ def quantized_embedding(
 ) -> tuple[jax.Array, jax.Array]:
     """Add the embeddings of words, of positions and of segments, and normalize the sum; count what the mask keeps."""
 
-    def floats(integers: Any, scale: Any, zero_point: Any, rows: Any = None) -> jax.Array:
-        table = _array(integers)
-        read = table if rows is None else jaxdml.gather(table, rows, axis=0)
-        return jaxdml.dequantize_linear(read, *(_array(part).reshape(()) for part in (scale, zero_point)))
+    def floats(integers: Any, scale: Any, zero_point: Any) -> jax.Array:
+        return jaxdml.dequantize_linear(integers, scale.reshape(()), zero_point.reshape(()))
 
-    ids = _array(input_ids)
-    total = floats(word_embedding, word_scale, word_zero_point, ids)
-    total += floats(position_embedding, position_scale, position_zero_point)[: ids.shape[1]]
+    # Only what is read is dequantized.
+    total = floats(jaxdml.gather(word_embedding, input_ids, axis=0), word_scale, word_zero_point)
+    total += floats(position_embedding[: input_ids.shape[1]], position_scale, position_zero_point)
     if segment_ids is not None:
-        total += floats(segment_embedding, segment_scale, segment_zero_point, _array(segment_ids))
+        total += floats(jaxdml.gather(segment_embedding, segment_ids, axis=0), segment_scale, segment_zero_point)
     affine = floats(gamma, gamma_scale, gamma_zero_point), floats(beta, beta_scale, beta_zero_point)
     result, *_ = layer_normalization(call, total, *affine, epsilon=epsilon)
-    kept = jnp.zeros(ids.shape[:1], jnp.int32) if mask is None else (_array(mask) == 1).sum(1, dtype=jnp.int32)
+    kept = jnp.zeros(input_ids.shape[:1], jnp.int32) if mask is None else (mask == 1).sum(1, dtype=jnp.int32)
     return result, kept
 
 
@@ -122,6 +117,6 @@ def _refuses_attention(node: Node, dtypes: Mapping[str, Any]) -> str | None:
 TABLE: Table = {
     "QAttention": (Handler(1, quantized_attention, raw=True, constant=(3, 4, 6, 7), refuses=_refuses_attention),),
     "QEmbedLayerNormalization": (
-        Handler(1, quantized_embedding, raw=True, constant=tuple(range(8, 18)), optional=(1, 4, 7, 10, 15)),
+        Handler(1, quantized_embedding, constant=tuple(range(8, 18)), optional=(1, 4, 7, 10, 15)),
     ),
 }
