@@ -126,9 +126,13 @@ def quantized(quantize: Form, x: jax.Array, out: Quantization, dtype: Any, moved
     if not is_static(*x.shape) or not x.size or not _known(dtype, out):
         return quantize(x)
     x = lax.stop_gradient(x)  # What runs by platform has no derivative, and integers have none.
-    keep = known_scales.stored_integers if moved and x.ndim > 2 and str(dtype) in QUANTIZED else _called
+    is_kept = moved and x.ndim > 2 and str(dtype) in QUANTIZED
+
+    def on_cpu(form: Form) -> Form:
+        return partial(known_scales.stored_integers, form) if is_kept else form
+
     if not out.whole or x.dtype != np.float32 or not float64_quotient.are_ordinary(out.scale):
-        return known_scales.where_proved(quantize, x, cpu=partial(keep, quantize))
+        return known_scales.where_proved(quantize, x, cpu=on_cpu(quantize))
     scale = out.scale.reshape(())
     zero = None if out.zero_point is None else np.int32(out.zero_point.reshape(()))
 
@@ -136,8 +140,8 @@ def quantized(quantize: Form, x: jax.Array, out: Quantization, dtype: Any, moved
         # Within the form, or these would be traced values of the caller.
         return lambda x: form(x, jnp.asarray(scale), None if zero is None else jnp.asarray(zero), np.dtype(dtype))
 
-    on_cpu, on_cuda = map(with_scale, (float64_quotient.quantize, float64_quotient.quantize_by_conversion))
-    return known_scales.where_proved(quantize, x, cpu=partial(keep, on_cpu), cuda=on_cuda)
+    cpu, cuda = map(with_scale, (float64_quotient.quantize, float64_quotient.quantize_by_conversion))
+    return known_scales.where_proved(quantize, x, cpu=on_cpu(cpu), cuda=cuda)
 
 
 def kept(x: jax.Array) -> jax.Array:
@@ -145,10 +149,6 @@ def kept(x: jax.Array) -> jax.Array:
     if not is_static(*x.shape) or x.ndim < 3 or not x.size:
         return x
     return known_scales.where_proved(_itself, x, cpu=partial(known_scales.stored_integers, _itself))
-
-
-def _called(form: Form, x: jax.Array) -> Any:
-    return form(x)
 
 
 def _itself(x: jax.Array) -> jax.Array:
