@@ -18,7 +18,7 @@ from jaxdml._cases import OPERATORS, quantized_linear_matrix_multiply, scatter_n
 from jaxdml._cases.data import FLOATS, INDEX_DTYPES, INTEGERS, TRAPS, WIDE, indices_for, unsigned
 from jaxdml._cases.records import SHARDS, Example, Layout
 from jaxdml._display import Display, RichDisplay, display
-from jaxdml._selfcheck import judging, planning, sharding
+from jaxdml._selfcheck import ground, judging, planning, sharding
 from jaxdml._selfcheck.batches import Batch, answers
 from jaxdml._selfcheck.planning import CHECKS, EXAMPLES, Check, Race
 from jaxdml._selfcheck.sharding import sharded_checks
@@ -68,6 +68,7 @@ def only(monkeypatch):
         monkeypatch.setattr(_selfcheck, "races", lambda thorough: tuple(races))
         monkeypatch.setattr(_selfcheck, "EXAMPLES", EXAMPLES[:1])
         monkeypatch.setattr(_selfcheck, "SHARE", 0.1)
+        monkeypatch.setattr(ground, "look", lambda platform: [])
 
     return leave
 
@@ -108,7 +109,7 @@ def test_it_passes_and_writes_everything_down(only, tmp_path, monkeypatch, capsy
     status, report = run(tmp_path)
     assert status == 0
     assert set(report) == {
-        *("devices", "versions", "seed", "thorough", "examples", "rows"),
+        *("devices", "versions", "seed", "thorough", "ground", "examples", "rows"),
         *("digest", "sharded_digest", "agrees", "seconds"),
     }
     assert report["agrees"] is True

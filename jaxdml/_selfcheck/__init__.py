@@ -15,6 +15,7 @@ import numpy as np
 
 from jaxdml._base.version import __version__
 from jaxdml._display import Display, Side, display
+from jaxdml._selfcheck import ground
 from jaxdml._selfcheck.judging import Row, check, judge_example, race
 from jaxdml._selfcheck.planning import CHECKS, EXAMPLES, Check, Race, races
 from jaxdml._selfcheck.sharding import sharded_checks
@@ -93,6 +94,10 @@ def run(*, thorough: bool = False, seed: int = 0, show: Display | None = None) -
     for device in report["devices"]:
         show.line("Device: {count} x {platform}, {kind}".format(**device))
     show.line(", ".join(f"{name} {number}" for name, number in report["versions"].items()))
+
+    report["ground"] = ground.look(jax.default_backend())
+    for line in ground.described(report["ground"]):
+        show.line(line)
 
     with ThreadPoolExecutor(_THREADS) as pool:
         report["examples"] = list(pool.map(judge_example, EXAMPLES))
