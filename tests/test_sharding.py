@@ -54,6 +54,12 @@ REFUSED = {
         "  x: float32[8, 8]\n"
         "  Call it inside jax.shard_map over these axes, or leave axis_name out for an array that is whole.",
     ),
+    "a number": (
+        lambda: jaxdml.top_k(X, 2, axis_name=3),
+        "jaxdml.top_k: axis_name must name mesh axes that are bound here; got 3.\n"
+        "  x: float32[8, 8]\n"
+        "  Call it inside jax.shard_map over these axes, or leave axis_name out for an array that is whole.",
+    ),
     "a list of names": (
         lambda: jaxdml.top_k(X, 2, axis_name=["x"]),
         "jaxdml.top_k: axis_name must name mesh axes that are bound here; got ['x'].\n"
@@ -184,7 +190,7 @@ def test_devices_that_share_k_get_no_small_int8_product_on_gpus(k):
     za, zb = np.int32(rng.integers(-128, 128, (3, 1))), np.int32(rng.integers(-128, 128, (1, 5)))
     wide = (a.astype(np.int64) - za) @ (b.astype(np.int64) - zb)
     for right in (jnp.asarray(b), jaxdml.prepack(b)):
-        on_gpus = jax.jit(partial(integer_product._on_gpus, 4, 4))
+        on_gpus = jax.jit(integer_product.partitioned_product(False, 4).gpu)
         assert accumulator(on_gpus(a, za, right, zb), (3, 5)).tolist() == wide.tolist()
         assert ("bf16" in str(on_gpus.trace(a, za, right, zb).jaxpr)) == (k <= 4 * 1024)
 
@@ -271,6 +277,18 @@ def test_blocks_of_k_are_packed_outside_or_inside(names, stored):
         call = jax.shard_map(block, in_specs=specs, out_specs=P(), axis_names=manual)
         for got in compiled(call)(a, packed):
             assert_same_bits(got, EXPECTED)
+
+
+def test_a_block_of_one_axis_is_written_while_the_other_axis_stays_explicit():
+    mesh = mesh_of("explicit")
+    x, updates = np.arange(64, dtype=np.float32).reshape(8, 8), np.full((3, 8), -1, np.float32)
+    indices = np.array([[3], [5], [8]])
+    write = jax.shard_map(
+        partial(jaxdml.scatter_nd, axis_name="x"), in_specs=(P("x"), P(), P()), out_specs=P("x"), axis_names={"x"}
+    )
+    with jax.set_mesh(mesh):
+        got = compiled(write)(put(mesh, x, "x", "y"), put(mesh, indices), put(mesh, updates, None, "y"))
+    assert_same_bits(got, reference.scatter_nd(x, indices, updates))
 
 
 def test_an_axis_of_vmap_may_share_the_k_of_a_packed_matrix():

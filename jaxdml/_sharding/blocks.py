@@ -4,7 +4,7 @@ import jax
 from jax import lax
 
 from jaxdml._algorithms.quantized.blocks import repeated
-from jaxdml._sharding.layout import Names, axis_size
+from jaxdml._sharding.layout import Names, axis_index, axis_size
 
 
 def on_shard(x: jax.Array, axis: int, block: int, length: int, over: Names) -> jax.Array:
@@ -20,4 +20,4 @@ def on_shard(x: jax.Array, axis: int, block: int, length: int, over: Names) -> j
     if not over:
         return repeated(x, axis, block, length)
     whole = repeated(x, axis, block, length * axis_size(over))
-    return lax.dynamic_slice_in_dim(whole, lax.axis_index(over) * length, length, axis=axis)
+    return lax.dynamic_slice_in_dim(whole, axis_index(over) * length, length, axis=axis)

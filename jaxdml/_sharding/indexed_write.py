@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 
 import jax
-from jax import lax
 
 from jaxdml._lowerings.indexed_write import Block
-from jaxdml._sharding.layout import Names, axis_size
+from jaxdml._sharding.layout import Names, axis_index, axis_size
 
 
 def block_of(x: jax.Array, over: Mapping[int, Names]) -> Block | None:
@@ -19,5 +18,5 @@ def block_of(x: jax.Array, over: Mapping[int, Names]) -> Block | None:
     if not any(over.values()):
         return None
     sizes = tuple(size * axis_size(over.get(d, ())) for d, size in enumerate(x.shape))
-    starts = [lax.axis_index(over[d]) * size if over.get(d) else 0 for d, size in enumerate(x.shape)]
+    starts = [axis_index(over[d]) * size if over.get(d) else 0 for d, size in enumerate(x.shape)]
     return Block(sizes, tuple(starts))

@@ -8,7 +8,7 @@ from jax import lax
 from jaxdml._algorithms.quantized.packed_matrix import PackedMatrix, pack
 from jaxdml._lowerings import integer_product
 from jaxdml._lowerings.integer_product import Accumulator, DeepAccumulator, Quantized, QuantizedRight
-from jaxdml._sharding.layout import Names, axis_size
+from jaxdml._sharding.layout import Names, axis_index, axis_size
 
 
 def multiply(
@@ -55,4 +55,4 @@ def _with_sums_of_block(b: PackedMatrix, over: Names, one_sum: bool) -> PackedMa
     if not one_sum:
         return pack(b.matrix, b.dtype)
     summed = next(over[i:] for i in range(len(over)) if block * axis_size(over[i:]) == b.k)
-    return replace(b, sums=jnp.where(lax.axis_index(summed) == 0, b.sums, 0), k=block)
+    return replace(b, sums=jnp.where(axis_index(summed) == 0, b.sums, 0), k=block)

@@ -7,6 +7,7 @@ runs in ``jax.shard_map``. Otherwise it runs as it is, on a whole array or on th
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextvars import ContextVar
 from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
@@ -114,7 +115,11 @@ def on_shards(part: Callable[..., Any], where: Layout, *operands: Any) -> Any:
         if not names:
             return part(*placed)
     mapped = jax.shard_map(part, mesh=mesh, in_specs=where.operands, out_specs=where.result, axis_names=names)
-    return mapped(*placed)
+    token = _nested.set(bool(jax.sharding.get_abstract_mesh().manual_axes))
+    try:
+        return mapped(*placed)
+    finally:
+        _nested.reset(token)
 
 
 def _resharded(x: jax.Array, sharding: NamedSharding) -> jax.Array:
@@ -140,6 +145,24 @@ def _reshard_floats_jvp(
 def axis_size(names: Names) -> int:
     """Return the number of shards over axes that are bound here; raise ``NameError`` if one is not."""
     return math.prod(lax.axis_size(name) for name in names)
+
+
+def axis_index(names: Names) -> jax.Array:
+    """Return which shard this is over axes that are bound here, counted in their order.
+
+    JAX 0.10.1 fails to lower ``lax.axis_index`` in a ``shard_map`` that is inside another one. There each of ``n``
+    shards scatters the numbers of all, and gets ``n`` times its own.
+    """
+    if jax.__version_info__ >= (0, 10, 2) or not _nested.get():
+        return lax.axis_index(names)  # type: ignore[no-any-return]
+    shards = axis_size(names)
+    numbers = lax.pcast(jnp.arange(shards), names, to="varying")
+    scattered: jax.Array = lax.psum_scatter(numbers, names, tiled=True)  # type: ignore[no-untyped-call]
+    return scattered[0] // shards
+
+
+_nested: ContextVar[bool] = ContextVar("nested", default=False)
+"""Whether ``on_shards`` is called in a ``shard_map``."""
 
 
 def _explicit_mesh(arrays: Sequence[jax.Array]) -> AbstractMesh | None:
