@@ -123,6 +123,15 @@ def test_python_numbers_are_zero_points_of_the_dtype_of_their_matrix(x64):
 
 
 @quick
+@quick
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_deep_product_leaks_no_tracer(packed):
+    a, b = np.ones((2, 140_000), np.uint8), np.ones((140_000, 3), np.uint8)
+    with jax.checking_leaks():
+        total = jax.jit(lambda a, b: jaxdml.matrix_multiply_integer(a, None, jaxdml.prepack(b) if packed else b, None))
+        assert_same_bits(total(a, b), np.full((2, 3), 140_000, np.int32))
+
+
 def test_nothing_flows_back_from_a_result():
     a, b = np.ones((2, 3), np.int8), np.ones((3, 2), np.int8)
 

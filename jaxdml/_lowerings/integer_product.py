@@ -164,6 +164,7 @@ def _in_slices(operands: Operands, longest: int, only_cpu: bool, refusal: str) -
     # The operands are shifted before the platform is known. So a is uint8 only if the program is for CPUs alone.
     a, za, b, zb = operands
     shifted = (*(as_uint8 if only_cpu else as_int8)(a, za), *_as_int8(b, zb))
+    general = _general(b)  # The forms must not refer to b, which belongs to the trace of the caller.
 
     def in_slices(product: Kernel, operands: Operands) -> tuple[jax.Array, jax.Array]:
         finishing = Kernel(partial(accumulator, shape=product_shape(operands[0], operands[2])))
@@ -174,7 +175,7 @@ def _in_slices(operands: Operands, longest: int, only_cpu: bool, refusal: str) -
         return sum_of_slices(*operands, multiply_slice, longest)
 
     def single(*operands: Any) -> tuple[jax.Array, jax.Array]:
-        product = Kernel(cpu=_general(b)) if only_cpu else Kernel(_general(b), gpu=_on_gpu)
+        product = Kernel(cpu=general) if only_cpu else Kernel(general, gpu=_on_gpu)
         return in_slices(product, operands)
 
     def partitioned(devices: int, *operands: Any) -> tuple[jax.Array, jax.Array]:

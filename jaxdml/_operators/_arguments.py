@@ -92,7 +92,7 @@ class Call:
         names = value if isinstance(value, tuple) else (value,)
         try:
             axis_size(names)
-        except (NameError, TypeError):
+        except (NameError, TypeError, ValueError):  # A number is taken for an axis of the array.
             rule = f"axis_name must name mesh axes that are bound here; got {_shown(value)}."
             advice = "Call it inside jax.shard_map over these axes, or leave axis_name out for an array that is whole."
             self.fail(ValueError, rule, advice)
@@ -145,9 +145,8 @@ class Call:
 
 
 def _is_array(value: Any) -> bool:
-    if isinstance(value, jax.Array | np.ndarray):
-        return value.dtype != object
-    return isinstance(value, np.generic | bool | int | float | complex) or hasattr(value, "__jax_array__")
+    numbers = np.generic | bool | int | float | complex
+    return isinstance(value, jax.Array | np.ndarray | numbers) or hasattr(value, "__jax_array__")
 
 
 def dtype_or_none(value: Any) -> np.dtype[Any] | None:
