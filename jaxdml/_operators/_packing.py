@@ -42,8 +42,8 @@ def prepack(b: Any, *, transposed: bool = False) -> PackedMatrix:
     Example:
       >>> a, b = jnp.array([[100, 28]], jnp.uint8), jnp.array([[3], [-4]], jnp.int8)
       >>> packed = jaxdml.prepack(b)
-      >>> packed.matrix, packed.sums
-      (Array([[ 3, -4]], dtype=int8), Array([-1], dtype=int32))
+      >>> packed.shape, packed.matrix.shape  # The columns are stored as rows.
+      ((2, 1), (1, 2))
       >>> jaxdml.quantized_linear_matrix_multiply(a, 0.5, 128, packed, 0.25, None, 2.0, 10)
       Array([[30]], dtype=uint8)
     """
