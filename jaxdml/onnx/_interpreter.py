@@ -13,7 +13,7 @@ import numpy as np
 from jaxdml._base import errors
 from jaxdml.onnx import nodes
 from jaxdml.onnx._graph import Graph, Node, reads
-from jaxdml.onnx._stored import on_device
+from jaxdml.onnx._stored import on_device, unfolded
 from jaxdml.onnx._values import LAZY, Dequantized, Value, alike, channels_first, computed, is_host, known
 from jaxdml.onnx.nodes import groups
 from jaxdml.onnx.nodes._handler import Call, Handler
@@ -124,18 +124,35 @@ def _ordinarily(handler: Handler, call: Call, operands: list[Value]) -> tuple[Va
     attributes = dict(call.node.attributes)
     if handler.raw:
         return _tuple(handler.run(call, *operands, **attributes))
+    unfold = _unfolded if _of_one_number(handler, operands) else lambda result: result
     if not all(is_host(operand) for operand in operands if operand is not None):
         operands, wrap = alike(*operands) if handler.elementwise else (_as_arrays(handler, operands), lambda x: x)
-        return tuple(map(wrap, _tuple(handler.run(call, *operands, **attributes))))
+        return tuple(unfold(wrap(result)) for result in _tuple(handler.run(call, *operands, **attributes)))
     if handler.host:
         with np.errstate(all="ignore"):
             results = _tuple(handler.run(replace(call, xp=np), *operands, **attributes))
         # JAX arrays among them are what is too large for the host, or has symbolic sizes.
-        return tuple(result if result is None or isinstance(result, jax.Array) else known(result) for result in results)
+        return tuple(
+            unfold(result) if result is None or isinstance(result, jax.Array) else known(result) for result in results
+        )
     else:
         with jax.core.eval_context():
             results = _tuple(handler.run(call, *_as_arrays(handler, operands), **attributes))
     return tuple(np.asarray(result) if isinstance(result, np.generic | jax.Array) else result for result in results)
+
+
+def _of_one_number(handler: Handler, operands: list[Value]) -> bool:
+    """Whether no operand has more than one element, but those that must be known, such as shapes."""
+    return all(
+        operand is None or handler.must_be_known(position) or all(size == 1 for size in operand.shape)
+        for position, operand in enumerate(operands)
+    )
+
+
+def _unfolded(result: Value) -> Value:
+    """Unfold what may be a number that Expand, Tile or another operator repeats."""
+    repeats = isinstance(result, jax.Array) and result.ndim > 1 and any(size != 1 for size in result.shape)
+    return unfolded(result) if repeats else result
 
 
 def _as_arrays(handler: Handler, operands: list[Value]) -> list[Value]:

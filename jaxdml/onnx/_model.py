@@ -13,7 +13,7 @@ from jaxdml._display import lined_up
 from jaxdml.onnx._graph import Graph, TensorType
 from jaxdml.onnx._interpreter import Report, needed, run
 from jaxdml.onnx._parameters import Parameter, must_be_known
-from jaxdml.onnx._stored import on_device
+from jaxdml.onnx._stored import on_device, without_uniform_constants
 from jaxdml.onnx._values import channels_first
 
 NUMERICS = ("exact", "literal")
@@ -102,7 +102,8 @@ class Model:
 
     def _run(self, given: Mapping[str, Any], report: Report) -> tuple[Any, ...]:
         with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
-            results = run(self.graph, given, exact=self.numerics == "exact", report=report)
+            values = without_uniform_constants(given)
+            results = run(self.graph, values, exact=self.numerics == "exact", report=report)
             return tuple(_array(result) for result in results)
 
     def __call__(self, *inputs: Any, **by_name: Any) -> tuple[Any, ...]:

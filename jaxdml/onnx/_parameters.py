@@ -11,7 +11,7 @@ from jaxdml._base.dtypes import QUANTIZED
 from jaxdml.onnx import nodes
 from jaxdml.onnx._graph import Graph, Node
 from jaxdml.onnx._interpreter import needed
-from jaxdml.onnx._stored import Filters, on_device, packed_filters
+from jaxdml.onnx._stored import Filters, as_jax, packed_filters
 
 Parameter = jax.Array | Filters | jaxdml.PackedMatrix
 
@@ -103,4 +103,4 @@ def _parameter(array: np.ndarray, name: str, packings: Mapping[str, frozenset[st
     eight_bits = str(array.dtype) in QUANTIZED
     if name in packings["filters"] and (eight_bits or (array.ndim > 2 and str(array.dtype) in ("float32", "float16"))):
         return packed_filters(array)
-    return jaxdml.prepack(array) if name in packings["matrix"] and eight_bits else on_device(array)
+    return jaxdml.prepack(array) if name in packings["matrix"] and eight_bits else as_jax(array)

@@ -1,6 +1,6 @@
 """How arrays are stored: with channels last, as filters, packed, on the host or on the device."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import export
+from jax import export, lax
 
 import jaxdml
 from jaxdml._algorithms.bits import with_flipped_sign
@@ -134,9 +134,45 @@ def stored_axis(value: Any, axis: Any) -> Any:
 
 
 def on_device(value: Any) -> jax.Array:
-    """Return a NumPy array as a JAX array; refuse 64-bit integers that JAX's 32 bits do not hold."""
+    """Return a NumPy array as a JAX array, unfolded; refuse 64-bit integers that JAX's 32 bits do not hold."""
     if not isinstance(value, np.ndarray):
         return value
+    return unfolded(as_jax(value)) if is_uniform(value) else as_jax(value)
+
+
+def unfolded(x: jax.Array) -> jax.Array:
+    """Return an array as it is, but hide from XLA that all its elements are one number.
+
+    Of such a number XLA's CPU backend makes a broadcast, and versions up to 0.12 compute a product or a convolution
+    with it wrong where a reduction or a window follows.
+    """
+    return lax.optimization_barrier(x)  # type: ignore[no-untyped-call]
+
+
+def is_uniform(value: np.ndarray) -> bool:
+    """Whether all elements of what may be a matrix or filters are equal; quantization by channel is not slowed."""
+    if value.ndim < 2 or value.size < 2:
+        return False
+    return bool(value.flat[0] == value.flat[-1]) and bool((value == value.flat[0]).all())
+
+
+def without_uniform_constants(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a model's parameters and inputs; where it is traced, those that are constants of the program unfolded."""
+    if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(given)):
+        return dict(given)
+    return {name: jax.tree.map(_unfolded_constant, value) for name, value in given.items()}
+
+
+def _unfolded_constant(leaf: Any) -> Any:
+    closed_over = isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)
+    if not closed_over or not jnp.issubdtype(leaf.dtype, jnp.floating):
+        return leaf
+    on_cpu = all(device.platform == "cpu" for device in leaf.devices())  # Others need not copy it to the host.
+    return unfolded(leaf) if on_cpu and is_uniform(np.asarray(leaf)) else leaf
+
+
+def as_jax(value: np.ndarray) -> jax.Array:
+    """Return a NumPy array as a JAX array; refuse 64-bit integers that JAX's 32 bits do not hold."""
     if value.dtype == object:
         return jnp.asarray(value.tolist())
     wanted = jax.dtypes.canonicalize_dtype(value.dtype)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxdml._base.shapes import is_static
 from jaxdml.onnx.nodes._handler import Call
 
 LARGEST_TABLE = 2**26
@@ -65,6 +66,23 @@ class Windows(NamedTuple):
         if include_padding and any(self.overhang):
             return None
         return self.options | {"window": self.sizes, "include_padding": include_padding}
+
+    def read(self) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...]]:
+        """Return how much of each dimension the windows read, and the padding that they read.
+
+        Of a dimension of symbolic size with padding, that is all.
+        """
+        ends, padding = [], []
+        each = zip(self.inputs, self.sizes, self.strides, self.dilations, self.padding, self.counts, strict=True)
+        for length, size, stride, dilation, (start, end), count in each:
+            last = (count - 1) * stride + (size - 1) * dilation + 1 - start
+            if is_static(length):
+                ends.append(max(min(last, length), 0))
+                padding.append((start, max(last - length, 0)))
+            else:
+                ends.append(length if start or end else last)
+                padding.append((start, end))
+        return tuple(ends), tuple(padding)
 
     def taps(self) -> Iterator[tuple[int, ...]]:
         """Yield the places in a window."""

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -64,13 +65,21 @@ def _cumulative(function: Callable[..., Any], neutral: int) -> Callable[..., Any
     return run
 
 
+@partial(jax.custom_jvp, nondiff_argnums=(1,))
 def _below_greatest(x: Any, axis: tuple[int, ...]) -> Any:
-    """Return elements minus the greatest.
+    """Return elements minus the greatest; the greatest counts as constant in a derivative.
 
-    XLA may compute what it reads twice in two ways, so that the difference is positive and an exponential infinite.
+    XLA may compute what it reads twice in two ways, one of them rounded less: the difference is then not 0 where an
+    element is the greatest. To compare, it must round both. Of an infinity minus itself IEEE's NaN is kept.
     """
-    difference = x - lax.stop_gradient(jnp.max(x, axis, keepdims=True, initial=-jnp.inf))
-    return jnp.where(difference > 0, 0, difference)
+    greatest = jnp.max(x, axis, keepdims=True, initial=-jnp.inf)
+    difference = jnp.minimum(x - greatest, 0)
+    return jnp.where((x >= greatest) & jnp.isfinite(greatest), 0, difference)
+
+
+@_below_greatest.defjvp
+def _below_greatest_jvp(axis: tuple[int, ...], primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
+    return _below_greatest(*primals, axis), tangents[0]
 
 
 def softmax(x: Any, axis: tuple[int, ...]) -> Any:
