@@ -31,7 +31,7 @@ class Probe:
     Attributes:
       computes: what it computes, in words.
       thread: where it was reported, if it was.
-      ours: why the operators of jaxdml do not depend on it.
+      ours: what that means for jaxdml.
       program: the program.
       arguments: return its arguments.
       expected: return its result, by NumPy. Everything is exact in float32, in whatever order sums are taken.
@@ -61,7 +61,7 @@ def _spread(x: np.ndarray) -> np.ndarray:
     return result
 
 
-_INTEGERS = "its products are of integers, or feed no reduction"
+_INTEGERS = "no operator is wrong, since their products are of integers, or feed no reduction"
 
 PROBES: Mapping[str, Probe] = {
     "equal_weights": Probe(
@@ -83,7 +83,7 @@ PROBES: Mapping[str, Probe] = {
     "spread_windows": Probe(
         "the maxima of windows, along a dimension that is spread",
         "openxla/xla#48714",
-        "it spreads nothing that it reduces",
+        "no operator is wrong, since none spreads what it reduces",
         lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (2, 1), (2, 1), ((0, 0), (0, 0)), base_dilation=(1, 2)),
         lambda: (_integers(64, 128),),
         _spread,
@@ -91,7 +91,7 @@ PROBES: Mapping[str, Probe] = {
     "small_int8": Probe(
         "a small product of int8 matrices",
         "",
-        "on GPUs it multiplies small integers as floats, which hold them",
+        "no operator is wrong, since on GPUs they multiply small integers as floats, which hold them",
         lambda a, b: lax.dot_general(a, b, (((1,), (0,)), ((), ())), preferred_element_type=jnp.int32),
         lambda: (_integers(2, 2, dtype=np.int8), _integers(2, 2, dtype=np.int8)),
         lambda a, b: a.astype(np.int32) @ b.astype(np.int32),
@@ -114,9 +114,10 @@ PROBES: Mapping[str, Probe] = {
     ),
     # Last, because it writes outside its arrays, and the process may crash some time later.
     "product_and_windows": Probe(
-        "a product with images, then maxima of windows that leave out the last row",
+        "a product or another array that is reshaped, then windows that leave elements over",
         "",
-        "its products feed no window, and jaxdml.onnx gives windows only what they read",
+        "operators are right, but windows of their results may be wrong, as of any reshaped array; "
+        "jaxdml.onnx gives windows only what they read",
         lambda x, w: lax.reduce_window(jnp.maximum(x @ w, 0), -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID"),
         lambda: (_integers(2, 31, 31, 8), _integers(8, 32)),
         _pooled,
@@ -195,7 +196,7 @@ def described(findings: Iterable[Mapping[str, Any]]) -> list[str]:
     for found in findings:
         how = "it crashes" if found["wrong"] is None else f"{found['wrong']} outputs differ"
         lines.append(f"  {found['computes']}: {how}. {found['thread'] or 'No report of it was found'}.")
-        lines.append(f"    jaxdml is not affected: {found['ours']}.")
+        lines.append(f"    In jaxdml {found['ours']}.")
     mended = sum(found["mended"] is True for found in findings)
     if mended:
         which = "all of them" if mended == len(findings) else f"{mended} of {len(findings)}"
