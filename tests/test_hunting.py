@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import jax
 import pytest
 
 import jaxdml
@@ -10,6 +11,7 @@ from tests import hunting
 from tests.cross_section import EVERY
 from tests.random_programs import CALLS, METHODS, draw_program
 
+pytestmark = pytest.mark.skipif(jax.default_backend() != "cpu", reason="hunts errors of XLA's CPU backend")
 SEED = 3
 PROGRAMS = [number for first in range(len(CALLS)) for number in range(first, EVERY * len(CALLS), len(CALLS))]
 """The programs of an operator stand together, so that a cross-section has one of each."""

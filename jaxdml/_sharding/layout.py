@@ -154,7 +154,7 @@ def axis_index(names: Names) -> jax.Array:
     shards scatters the numbers of all, and gets ``n`` times its own.
     """
     if jax.__version_info__ >= (0, 10, 2) or not _nested.get():
-        return lax.axis_index(names)  # type: ignore[no-any-return]
+        return lax.axis_index(names)
     shards = axis_size(names)
     numbers = lax.pcast(jnp.arange(shards), names, to="varying")
     scattered: jax.Array = lax.psum_scatter(numbers, names, tiled=True)  # type: ignore[no-untyped-call]
