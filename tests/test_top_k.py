@@ -12,9 +12,11 @@ from jax.test_util import check_grads
 
 import jaxdml
 from jaxdml import AxisDirection, reference
+from jaxdml._algorithms.selection.chunk_maxima import maxima_in_two_steps, maxima_of_integers
 from jaxdml._algorithms.selection.packed_keys import among_packed, by_ranks, by_sorting
 from jaxdml._algorithms.selection.repeated_maxima import by_repeated_maxima
 from jaxdml._algorithms.selection.tournament import by_tournament
+from jaxdml._lowerings import _selection_cpu
 from jaxdml._lowerings import selection as lowering
 from jaxdml._lowerings._selection_cpu import CPU
 from tests.grids import OneOf, cases, grid, name
@@ -195,6 +197,16 @@ def test_rounds_of_every_number_agree_with_the_oracle(size, dtype, direction):
     rows, n, k = size
     for x in rows_of_every_kind(0, rows, n, dtype):
         check(x, k, direction=direction, implementation="tournament")
+
+
+@pytest.mark.parametrize("direction", AxisDirection)
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("maxima_of", [maxima_of_integers, maxima_in_two_steps])
+def test_it_does_not_matter_how_a_cpu_finds_the_maxima_of_bytes(maxima_of, dtype, direction, monkeypatch):
+    monkeypatch.setattr(_selection_cpu, "MAXIMA_OF_BYTES", maxima_of)
+    x = data("mixed", 1, (3, 4096), np.dtype(dtype))
+    got = jax.jit(partial(_selection_cpu.pruned, k=5, direction=direction))(x)
+    assert got.tolist() == reference.top_k(x, 5, direction=direction)[1].tolist()
 
 
 @quick

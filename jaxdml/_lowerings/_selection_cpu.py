@@ -55,6 +55,10 @@ CPU = Constants(
     max_chunk=2**9,
 )
 
+MAXIMA_OF_BYTES = maxima_of_integers if jax.__version_info__ >= (0, 10, 2) else maxima_in_two_steps
+"""XLA has its fast maximum of bytes since 0.10.2. There two steps take 2 to 5 times as long, and before a tenth of the
+time."""
+
 repeated_maxima = by_packed(by_repeated_maxima)
 
 
@@ -91,7 +95,7 @@ def pruned(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
         chunk=chunk,
         keep=keep,
         among=among,
-        maxima_of=maxima_of_integers if itemsize == 1 else maxima_in_two_steps,
+        maxima_of=MAXIMA_OF_BYTES if itemsize == 1 else maxima_in_two_steps,
     )
 
 

@@ -30,7 +30,7 @@ def maxima(chunks: jax.Array, direction: AxisDirection) -> jax.Array:
 
 
 def maxima_of_integers(chunks: jax.Array, direction: AxisDirection) -> jax.Array:
-    """Reduce the integers themselves and compute keys of the results: XLA's CPU backend has a fast maximum of bytes."""
+    """Reduce the integers themselves and compute keys of the results: CPUs may have a fast maximum of bytes."""
     extremes = chunks.max(axis=-1) if direction == AxisDirection.DECREASING else chunks.min(axis=-1)
     return order_keys(extremes, direction)
 
