@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import jax
 
+from jaxdml._algorithms import jax_versions
 from jaxdml._algorithms.selection.chunk_maxima import (
     among_in_order,
     keep_as_selected,
@@ -55,9 +56,7 @@ CPU = Constants(
     max_chunk=2**9,
 )
 
-MAXIMA_OF_BYTES = maxima_of_integers if jax.__version_info__ >= (0, 10, 2) else maxima_in_two_steps
-"""XLA has its fast maximum of bytes since 0.10.2. There two steps take 2 to 5 times as long, and before a tenth of the
-time."""
+MAXIMA_OF_BYTES = maxima_of_integers if jax_versions.HAS_FAST_MAXIMUM_OF_BYTES else maxima_in_two_steps
 
 repeated_maxima = by_packed(by_repeated_maxima)
 

@@ -17,6 +17,7 @@ from jax import lax
 from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from jaxdml._algorithms import jax_versions
 from jaxdml._algorithms.bits import by_bits
 
 Labels = tuple[Hashable, ...]
@@ -153,7 +154,7 @@ def axis_index(names: Names) -> jax.Array:
     JAX 0.10.1 fails to lower ``lax.axis_index`` in a ``shard_map`` that is inside another one. There each of ``n``
     shards scatters the numbers of all, and gets ``n`` times its own.
     """
-    if jax.__version_info__ >= (0, 10, 2) or not _nested.get():
+    if jax_versions.NESTED_SHARDS_HAVE_AN_INDEX or not _nested.get():
         return lax.axis_index(names)
     shards = axis_size(names)
     numbers = lax.pcast(jnp.arange(shards), names, to="varying")
