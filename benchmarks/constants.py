@@ -26,7 +26,9 @@ from benchmarks.measuring import interleaved
 from benchmarks.peers import with_jax
 from benchmarks.peers._products import packed
 from jaxdml._cases.quantized_linear_matrix_multiply import call as multiply
-from jaxdml._lowerings import _selection_gpu, indexed_write, integer_product
+from jaxdml._kernels.indexed_write import kernel as indexed_write
+from jaxdml._kernels.integer_product import kernel as integer_product
+from jaxdml._kernels.selection import gpu as _selection_gpu
 
 
 class Constant(NamedTuple):

@@ -1,6 +1,6 @@
 """Time forced methods of top_k side by side: ``python -m benchmarks.thresholds MANY_ROWS``.
 
-This is how the constants of ``jaxdml/_lowerings/_selection_cpu.py`` were chosen: from the size at which one method
+This is how the constants of ``jaxdml/_kernels/selection/cpu.py`` were chosen: from the size at which one method
 starts to win. Each constant has its own sweep; other rows, lengths, k and dtypes can be given.
 """
 
@@ -21,7 +21,7 @@ from benchmarks.display import console, microseconds
 from benchmarks.measuring import interleaved
 from benchmarks.peers.with_jax import Program, prepare
 from jaxdml._cases.top_k import call
-from jaxdml._lowerings import selection
+from jaxdml._kernels.selection import kernel as selection
 
 
 class Sweep(NamedTuple):

@@ -2,10 +2,10 @@
 
 from jaxdml import _commands as _commands  # First: it settles what Ctrl-C does while JAX is imported.
 from jaxdml import directml, reference
-from jaxdml._algorithms.quantized.packed_matrix import PackedMatrix
+from jaxdml._arguments.packing import prepack
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._base.version import __version__ as __version__
-from jaxdml._operators._packing import prepack
+from jaxdml._kernels.integer_product import PackedMatrix
 from jaxdml._operators.argmax import argmax
 from jaxdml._operators.argmin import argmin
 from jaxdml._operators.convolution_integer import convolution_integer

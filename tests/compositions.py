@@ -11,7 +11,11 @@ from jax.sharding import PartitionSpec as P
 
 import jaxdml
 from jaxdml import reference
-from jaxdml._lowerings import extremes, indexed_write, integer_convolution, integer_product, selection
+from jaxdml._kernels.extremes import kernel as extremes
+from jaxdml._kernels.indexed_write import kernel as indexed_write
+from jaxdml._kernels.integer_convolution import kernel as integer_convolution
+from jaxdml._kernels.integer_product import kernel as integer_product
+from jaxdml._kernels.selection import kernel as selection
 from tests.grids import THOROUGH
 from tests.strategies import data
 

@@ -20,7 +20,11 @@ from jax import lax
 
 import jaxdml
 from jaxdml import reference
-from jaxdml._lowerings import extremes, indexed_write, integer_convolution, integer_product, selection
+from jaxdml._kernels.extremes import kernel as extremes
+from jaxdml._kernels.indexed_write import kernel as indexed_write
+from jaxdml._kernels.integer_convolution import kernel as integer_convolution
+from jaxdml._kernels.integer_product import kernel as integer_product
+from jaxdml._kernels.selection import kernel as selection
 
 PERIOD = 7
 """Arrays repeat after so many rows, so that the oracle's loops answer few of them. No vector and no thread's share of

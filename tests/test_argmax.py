@@ -14,7 +14,7 @@ from jax.sharding import PartitionSpec as P
 import jaxdml
 from jaxdml import reference
 from jaxdml._cases.data import specials_of
-from jaxdml._lowerings import extremes
+from jaxdml._kernels.extremes import kernel as extremes
 from tests import meshes
 from tests.grids import OneOf, grid
 from tests.laws import assert_same_bits

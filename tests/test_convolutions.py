@@ -12,9 +12,9 @@ import pytest
 import jaxdml
 from jaxdml import reference
 from jaxdml._cases._convolving import CHANNELS_LAST
-from jaxdml._lowerings import integer_convolution as kernel
-from jaxdml._lowerings import integer_product
-from jaxdml._lowerings.requantization import FEW_OUTPUTS
+from jaxdml._kernels.integer_convolution import kernel
+from jaxdml._kernels.integer_product import kernel as integer_product
+from jaxdml._kernels.requantization.kernel import FEW_OUTPUTS
 from tests.laws import assert_same_bits
 from tests.quick import quick
 

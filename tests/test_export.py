@@ -12,9 +12,9 @@ from jax import export
 
 import jaxdml
 from jaxdml import reference
-from jaxdml._algorithms.quantized.tensor_core_dot import LONGEST_FLOAT_SUM
 from jaxdml._base.shapes import broadcast
 from jaxdml._cases.data import indices_for
+from jaxdml._kernels.integer_product.tensor_core_dot import LONGEST_FLOAT_SUM
 from tests.grids import THOROUGH
 from tests.laws import assert_same_bits
 from tests.operators import OPERATORS

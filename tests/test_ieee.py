@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxdml._algorithms.quantized import ieee
+from jaxdml._arithmetic import ieee
 from tests.grids import grid
 from tests.laws import assert_same_bits
 

@@ -12,9 +12,9 @@ import pytest
 from jax import export
 
 import jaxdml
-from jaxdml._lowerings import _platform
-from jaxdml._lowerings import integer_product as products
-from jaxdml._lowerings import selection as lowering
+from jaxdml._kernels.integer_product import kernel as products
+from jaxdml._kernels.selection import kernel as lowering
+from jaxdml._placement import platforms as _platform
 from tests.grids import OneOf, grid
 
 PLATFORMS = ["cpu", "cuda", "rocm", "tpu"]

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 import jaxdml
 from jaxdml import directml as dml
 from jaxdml import reference
-from jaxdml._algorithms.quantized.scaled_sums import of_two_words
-from jaxdml._lowerings.float_scaling import FEW_OUTPUTS
+from jaxdml._kernels.float_scaling.kernel import FEW_OUTPUTS
+from jaxdml._kernels.float_scaling.scaled_sums import of_two_words
 from tests.directml_descs import FLOAT16, INT8, UINT8, tensor
 from tests.grids import OneOf, grid
 from tests.laws import assert_same_bits

@@ -11,7 +11,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as errors
 
 import jaxdml
 from jaxdml import reference
-from jaxdml._lowerings import selection as lowering
+from jaxdml._kernels.selection import kernel as lowering
 from tests.grids import OneOf, grid, pairwise
 from tests.laws import assert_same_bits
 from tests.quick import quick

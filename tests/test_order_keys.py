@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from jaxdml import AxisDirection
-from jaxdml._algorithms.selection import order_keys
+from jaxdml._arithmetic import order_keys
 from tests.laws import assert_same_bits
 from tests.strategies import FLOATS, HALVES, INTEGERS, WIDE, data, is_float, unsigned
 

@@ -13,9 +13,9 @@ from jax import export
 
 import jaxdml
 from jaxdml import reference
-from jaxdml._algorithms.quantized import integer_dot, packed_columns, raw_product, tensor_core_dot
-from jaxdml._algorithms.quantized.packed_matrix import pack
-from jaxdml._lowerings import integer_product as lowering
+from jaxdml._kernels.integer_product import integer_dot, packed_columns, raw_product, tensor_core_dot
+from jaxdml._kernels.integer_product import kernel as lowering
+from jaxdml._kernels.integer_product.packed_matrix import pack
 from tests.grids import OneOf, grid
 from tests.laws import assert_same_bits
 from tests.quick import as_shipped, compiled, quick

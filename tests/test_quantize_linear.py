@@ -9,8 +9,8 @@ import pytest
 
 import jaxdml
 from jaxdml import reference
-from jaxdml._algorithms.quantized import float64_quotient
 from jaxdml._cases._quantizing import dtype_of, near_ties, scales, special
+from jaxdml._kernels.quantization import float64_quotient
 from tests.grids import OneOf, grid
 from tests.laws import assert_same_bits
 from tests.quick import quick

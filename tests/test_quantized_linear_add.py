@@ -12,8 +12,8 @@ import pytest
 import jaxdml
 from jaxdml import directml as dml
 from jaxdml import reference
-from jaxdml._algorithms.quantized.fixed_point_sum import addends, rounded_sum
-from jaxdml._lowerings.quantized_sum import FEW_OUTPUTS
+from jaxdml._kernels.quantized_sum.fixed_point_sum import addends, rounded_sum
+from jaxdml._kernels.quantized_sum.kernel import FEW_OUTPUTS
 from tests.laws import assert_same_bits
 from tests.quick import quick
 from tests.test_quantized_linear_matrix_multiply import integers

@@ -9,9 +9,9 @@ import pytest
 
 import jaxdml
 from jaxdml import reference
-from jaxdml._algorithms.quantized.pools import LARGEST_WINDOW, window_sums
-from jaxdml._algorithms.quantized.rounded_mean import rounded_mean
-from jaxdml._algorithms.quantized.windows import Windows
+from jaxdml._arithmetic.windows import Windows
+from jaxdml._kernels.average_pooling.pools import LARGEST_WINDOW, window_sums
+from jaxdml._kernels.average_pooling.rounded_mean import rounded_mean
 from tests.laws import assert_same_bits
 from tests.quick import quick
 from tests.test_quantized_linear_matrix_multiply import integers

@@ -13,12 +13,13 @@ from hypothesis import given, settings
 
 import jaxdml
 from jaxdml import reference
-from jaxdml._algorithms.quantized import float_parts, integer_dot, raw_product, tensor_core_dot
-from jaxdml._algorithms.quantized.multiplier import may_be_doubtful, multiplier_of, rounded_products
-from jaxdml._algorithms.quantized.residuals import by_residuals as round_by_residuals
-from jaxdml._algorithms.quantized.row_product import row_product
-from jaxdml._lowerings import integer_product as lowering
-from jaxdml._lowerings.requantization import by_multiplier_or_residuals
+from jaxdml._arithmetic import float_parts
+from jaxdml._arithmetic.residuals import by_residuals as round_by_residuals
+from jaxdml._kernels.integer_product import integer_dot, raw_product, tensor_core_dot
+from jaxdml._kernels.integer_product import kernel as lowering
+from jaxdml._kernels.integer_product.row_product import row_product
+from jaxdml._kernels.requantization.kernel import by_multiplier_or_residuals
+from jaxdml._kernels.requantization.multiplier import may_be_doubtful, multiplier_of, rounded_products
 from tests.exact_rounding import begins, one_multiply, rounded_quotients, scale_triples
 from tests.grids import OneOf, grid
 from tests.laws import assert_same_bits

@@ -12,8 +12,8 @@ from jax.test_util import check_grads
 
 import jaxdml
 from jaxdml import reference
-from jaxdml._algorithms.indexing.canonical_indices import wrap
-from jaxdml._algorithms.indexing.scatter import Writing, of_slices, write
+from jaxdml._arithmetic.canonical_indices import wrap
+from jaxdml._kernels.indexed_write.scatter import Writing, of_slices, write
 from tests.grids import OneOf, grid
 from tests.laws import assert_same_bits, bits
 from tests.quick import quick

@@ -4,9 +4,10 @@ import jax
 import numpy as np
 import pytest
 
-from jaxdml._algorithms.selection.segments import by_segments
 from jaxdml._base.axis_direction import AxisDirection
-from jaxdml._lowerings import _selection_default, _selection_gpu
+from jaxdml._kernels.selection import default as _selection_default
+from jaxdml._kernels.selection import gpu as _selection_gpu
+from jaxdml._kernels.selection.segments import by_segments
 from jaxdml.reference import top_k
 
 PLATFORMS = {"default": _selection_default, "gpu": _selection_gpu}

@@ -13,8 +13,8 @@ from jax.sharding import PartitionSpec as P
 import jaxdml
 from benchmarks.collectives import collectives
 from jaxdml import reference
-from jaxdml._algorithms.quantized.raw_product import accumulator
-from jaxdml._lowerings import integer_product
+from jaxdml._kernels.integer_product import kernel as integer_product
+from jaxdml._kernels.integer_product.raw_product import accumulator
 from tests.grids import grid
 from tests.laws import assert_same_bits
 from tests.meshes import COUNT, mesh_of, needs_devices, put

@@ -12,13 +12,13 @@ from jax.test_util import check_grads
 
 import jaxdml
 from jaxdml import AxisDirection, reference
-from jaxdml._algorithms.selection.chunk_maxima import maxima_in_two_steps, maxima_of_integers
-from jaxdml._algorithms.selection.packed_keys import among_packed, by_ranks, by_sorting
-from jaxdml._algorithms.selection.repeated_maxima import by_repeated_maxima
-from jaxdml._algorithms.selection.tournament import by_tournament
-from jaxdml._lowerings import _selection_cpu
-from jaxdml._lowerings import selection as lowering
-from jaxdml._lowerings._selection_cpu import CPU
+from jaxdml._kernels.selection import cpu as _selection_cpu
+from jaxdml._kernels.selection import kernel as lowering
+from jaxdml._kernels.selection.chunk_maxima import maxima_in_two_steps, maxima_of_integers
+from jaxdml._kernels.selection.cpu import CPU
+from jaxdml._kernels.selection.packed_keys import among_packed, by_ranks, by_sorting
+from jaxdml._kernels.selection.repeated_maxima import by_repeated_maxima
+from jaxdml._kernels.selection.tournament import by_tournament
 from tests.grids import OneOf, cases, grid, name
 from tests.laws import assert_same_bits, bits
 from tests.quick import quick

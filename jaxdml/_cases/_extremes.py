@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxdml._cases.data import TIMED, TRAPS, of_every_trap
 from jaxdml._cases.records import Arguments, Array, Call, Example, Layout, Sharding
-from jaxdml._lowerings.extremes import CPU
+from jaxdml._kernels.extremes import CPU
 
 DTYPES = ("float32", "float16", "bfloat16", "int32", "int16", "int8", "uint32", "uint16", "uint8")
 

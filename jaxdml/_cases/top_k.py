@@ -12,8 +12,8 @@ from jax import lax
 
 from jaxdml._cases.data import TIMED, TRAPS, of_every_trap
 from jaxdml._cases.records import Answers, Arguments, Call, Example, Layout, Operator, Sharding
-from jaxdml._lowerings import selection as _selection
-from jaxdml._lowerings._selection_cpu import CPU
+from jaxdml._kernels import selection as _selection
+from jaxdml._kernels.selection import CPU
 
 PRUNINGS = _selection.PRUNINGS
 """From which length, and length for each k, some platform prunes."""

@@ -1,1 +1,1 @@
-"""Floor 4: one file per operator, with its signature, docstring, argument checks and canonical form."""
+"""One file for each operator: its signature, docstring, checks and canonical form."""

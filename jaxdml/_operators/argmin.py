@@ -4,8 +4,8 @@ from typing import Any
 
 import jax
 
-from jaxdml._operators._arguments import Call
-from jaxdml._operators._extremes import search
+from jaxdml._arguments.call import Call
+from jaxdml._arguments.extremes import search
 
 
 def argmin(

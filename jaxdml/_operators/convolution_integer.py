@@ -5,10 +5,10 @@ from typing import Any
 
 import jax
 
-from jaxdml._lowerings import integer_product
-from jaxdml._operators import _convolutions
-from jaxdml._operators._arguments import Call
-from jaxdml._operators._convolutions import Settled
+from jaxdml._arguments import convolutions
+from jaxdml._arguments.call import Call
+from jaxdml._arguments.convolutions import Settled
+from jaxdml._kernels import integer_product
 
 
 def convolution_integer(
@@ -78,15 +78,15 @@ def convolution_integer(
         "end_padding": end_padding,
         "group_count": group_count,
     }
-    given = _convolutions.convolution(call, axis_name, dimension_numbers, options)
-    zx = _convolutions.one_value(call, "x_zero_point", given.x.dtype, given)
-    zw = _convolutions.by_channel(call, "w_zero_point", given.w.dtype, given)
-    return _convolve(*_convolutions.settled(call, given, implementation, zx, zw))
+    given = convolutions.convolution(call, axis_name, dimension_numbers, options)
+    zx = convolutions.one_value(call, "x_zero_point", given.x.dtype, given)
+    zw = convolutions.by_channel(call, "w_zero_point", given.w.dtype, given)
+    return _convolve(*convolutions.settled(call, given, implementation, zx, zw))
 
 
 @partial(jax.jit, static_argnums=(1,), inline=True)
 def _convolve(operands: tuple[jax.Array | None, ...], static: Settled) -> jax.Array:
-    result: jax.Array = _convolutions.convolve(
+    result: jax.Array = convolutions.convolve(
         operands, static, partial(integer_product.wrapped, refusal=static.refusal)
     )
     return result

@@ -5,10 +5,10 @@ from typing import Any
 
 import jax
 
-from jaxdml._algorithms.quantized.dequantizing import dequantize
-from jaxdml._operators import _quantization, _quantizing
-from jaxdml._operators._arguments import Call
-from jaxdml._operators._quantizing import Settled
+from jaxdml._arguments import blocks, quantized
+from jaxdml._arguments.blocks import Settled
+from jaxdml._arguments.call import Call
+from jaxdml._kernels.quantization import dequantize
 
 _INPUTS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
 
@@ -54,11 +54,11 @@ def dequantize_linear(
     call = Call("dequantize_linear", x=x, scale=scale, zero_point=zero_point)
     x = call.array("x")
     call.dtype("x", _INPUTS)
-    zero = _quantization.optional(call, "zero_point", x.dtype)
-    operands, static = _quantizing.settle(call, x, _quantizing.scale_of(call), zero, axis, block_size)
+    zero = quantized.optional(call, "zero_point", x.dtype)
+    operands, static = blocks.settle(call, x, blocks.scale_of(call), zero, axis, block_size)
     return _dequantize(operands, static)
 
 
 @partial(jax.jit, static_argnums=1, inline=True)
 def _dequantize(operands: tuple[jax.Array | None, ...], static: Settled) -> jax.Array:
-    return _quantizing.run(dequantize, operands, static)
+    return blocks.run(dequantize, operands, static)

@@ -8,13 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import export
 
-from jaxdml._algorithms.bits import with_flipped_sign
-from jaxdml._algorithms.quantized.to_float32 import widened
+from jaxdml._arguments.call import Call
+from jaxdml._arithmetic.bits import with_flipped_sign
+from jaxdml._arithmetic.to_float32 import widened
 from jaxdml._base.dtypes import QUANTIZED, SCALES
-from jaxdml._lowerings.quantization import quantize
-from jaxdml._operators._arguments import Call
-from jaxdml._sharding.dynamic_range import scale_and_zero_point
-from jaxdml._sharding.layout import Layout, Names, layout, on_shards
+from jaxdml._kernels.quantization import quantize, scale_and_zero_point
+from jaxdml._placement.layout import Layout, Names, layout, on_shards
 
 
 class DynamicQuantization(NamedTuple):

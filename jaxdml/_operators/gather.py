@@ -5,7 +5,7 @@ from typing import Any
 import jax
 from jax import lax
 
-from jaxdml._operators import _gathering
+from jaxdml._arguments import gathering
 
 
 def gather(
@@ -46,7 +46,7 @@ def gather(
       >>> jaxdml.gather(jnp.array([11, 12, 13, 14]), jnp.array([3, 1, -1, 0]))
       Array([14, 12, 14, 11], dtype=int32)
     """
-    given = _gathering.check("gather", x, indices, mode, fill_value)
+    given = gathering.check("gather", x, indices, mode, fill_value)
     x, indices = given.x, given.indices
     axis = given.axis(axis)
     rank, q = x.ndim, indices.ndim

@@ -4,8 +4,8 @@ from typing import Any
 
 import jax
 
-from jaxdml._algorithms.indexing.exact_gather import along
-from jaxdml._operators import _gathering, _indices
+from jaxdml._arguments import gathering, indexing
+from jaxdml._arithmetic.exact_gather import along
 
 
 def gather_elements(
@@ -45,13 +45,13 @@ def gather_elements(
       >>> jaxdml.gather_elements(jnp.array([[1, 2, 3], [4, 5, 6]]), jnp.array([[1, 0, -1]]))
       Array([[4, 2, 6]], dtype=int32)
     """
-    given = _gathering.check("gather_elements", x, indices, mode, fill_value)
+    given = gathering.check("gather_elements", x, indices, mode, fill_value)
     call, x, indices = given.call, given.x, given.indices
     axis = given.axis(axis)
     if indices.ndim != x.ndim:
         rule = f"indices must have the rank of x; got ranks {indices.ndim} and {x.ndim}."
         call.fail(TypeError, rule, "Add axes of size 1 to the one of lower rank.")
-    _indices.check_sizes(call, x.shape, indices.shape, axis, "indices")
+    indexing.check_sizes(call, x.shape, indices.shape, axis, "indices")
     shared = tuple(f"dimension {d}" if indices.shape[d] == x.shape[d] else None for d in range(x.ndim))
     of_x, of_indices = ((*shared[:axis], f"axis {axis} of {name}", *shared[axis + 1 :]) for name in ("x", "indices"))
     over = {axis: call.axis_names(axis_name)}

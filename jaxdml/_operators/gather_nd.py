@@ -5,7 +5,7 @@ from typing import Any
 import jax
 from jax import lax
 
-from jaxdml._operators import _gathering
+from jaxdml._arguments import gathering
 
 
 def gather_nd(
@@ -48,7 +48,7 @@ def gather_nd(
              [0, 1],
              [2, 3]], dtype=int32)
     """
-    given = _gathering.check("gather_nd", x, indices, mode, fill_value)
+    given = gathering.check("gather_nd", x, indices, mode, fill_value)
     call, x, indices = given.call, given.x, given.indices
     batch = call.integer("batch_dims", batch_dims)
     if indices.ndim == 0:

@@ -5,10 +5,10 @@ from typing import Any
 
 import jax
 
-from jaxdml._lowerings import integer_product
-from jaxdml._operators import _products
-from jaxdml._operators._arguments import Call
-from jaxdml._operators._products import Settled
+from jaxdml._arguments import products
+from jaxdml._arguments.call import Call
+from jaxdml._arguments.products import Settled
+from jaxdml._kernels import integer_product
 
 
 def matrix_multiply_integer(
@@ -57,13 +57,13 @@ def matrix_multiply_integer(
       Array([[-38, -83]], dtype=int32)
     """
     call = Call("matrix_multiply_integer", a=a, a_zero_point=a_zero_point, b=b, b_zero_point=b_zero_point)
-    given = _products.matrices(call, axis_name)
-    za = _products.zero_point(call, "a_zero_point", given.a.dtype, given.rows)
-    zb = _products.zero_point(call, "b_zero_point", given.b.dtype, given.columns)
-    return _multiply(*_products.settled(call, given, implementation, za, zb))
+    given = products.matrices(call, axis_name)
+    za = products.zero_point(call, "a_zero_point", given.a.dtype, given.rows)
+    zb = products.zero_point(call, "b_zero_point", given.b.dtype, given.columns)
+    return _multiply(*products.settled(call, given, implementation, za, zb))
 
 
 @partial(jax.jit, static_argnums=(1,), inline=True)
 def _multiply(operands: tuple[jax.Array | None, ...], static: Settled) -> jax.Array:
-    total: jax.Array = _products.multiply(operands, static, partial(integer_product.wrapped, refusal=static.refusal))
+    total: jax.Array = products.multiply(operands, static, partial(integer_product.wrapped, refusal=static.refusal))
     return total

@@ -8,12 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml._algorithms.quantized.scaled_sums import Scaling
+from jaxdml._arguments import products, quantized
+from jaxdml._arguments.call import Call, dtype_or_none
+from jaxdml._arguments.products import Settled
 from jaxdml._base.shapes import Shape, broadcasts_to
-from jaxdml._lowerings import float_scaling
-from jaxdml._operators import _products, _quantization
-from jaxdml._operators._arguments import Call, dtype_or_none
-from jaxdml._operators._products import Settled
+from jaxdml._kernels import float_scaling
+from jaxdml._kernels.float_scaling import Scaling
 
 _DTYPES = "float32", "float16", "bfloat16"
 
@@ -86,13 +86,13 @@ def matrix_multiply_integer_to_float(
         b_zero_point=b_zero_point,
         bias=bias,
     )
-    given = _products.matrices(call, axis_name)
+    given = products.matrices(call, axis_name)
     dtype = _float_dtype(call, output_dtype)
     of_a, of_b = ("a", given.a, given.rows), ("b", given.b, given.columns)
-    scales = [_quantization.parameter(call, f"{of}_scale", np.dtype("float32"), shape) for of, _, shape in (of_a, of_b)]
-    zeros = [_products.zero_point(call, f"{of}_zero_point", x.dtype, shape) for of, x, shape in (of_a, of_b)]
+    scales = [quantized.parameter(call, f"{of}_scale", np.dtype("float32"), shape) for of, _, shape in (of_a, of_b)]
+    zeros = [products.zero_point(call, f"{of}_zero_point", x.dtype, shape) for of, x, shape in (of_a, of_b)]
     added = _bias(call, (*given.batch, given.a.shape[-2], given.b.shape[-1]))
-    operands, static = _products.settled(call, given, implementation, *zeros, *scales, added)
+    operands, static = products.settled(call, given, implementation, *zeros, *scales, added)
     return _multiply(operands, static, dtype)
 
 
@@ -132,5 +132,5 @@ def _multiply(operands: tuple[jax.Array | None, ...], static: Settled, dtype: np
     def finish(sums: Any, *parameters: Any) -> jax.Array:
         return float_scaling.to_float(sums, Scaling(*parameters), dtype, static.refusal)
 
-    result: jax.Array = _products.multiply(operands, static, finish)
+    result: jax.Array = products.multiply(operands, static, finish)
     return result

@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml._algorithms.quantized.to_float32 import widened
+from jaxdml._arguments import blocks, quantized
+from jaxdml._arguments.blocks import Settled
+from jaxdml._arguments.call import Call, dtype_or_none
+from jaxdml._arithmetic.to_float32 import widened
 from jaxdml._base.dtypes import SCALES
-from jaxdml._lowerings.quantization import quantize
-from jaxdml._operators import _quantization, _quantizing
-from jaxdml._operators._arguments import Call, dtype_or_none
-from jaxdml._operators._quantizing import Settled
+from jaxdml._kernels.quantization import quantize
 
 _OUTPUTS = ("int8", "uint8", "int16", "uint16")
 
@@ -64,8 +64,8 @@ def quantize_linear(
     x = call.array("x")
     call.dtype("x", (*SCALES, "int32"))
     dtype = _output_dtype(call, output_dtype)
-    zero = _quantization.optional(call, "zero_point", dtype)
-    operands, static = _quantizing.settle(call, x, _quantizing.scale_of(call), zero, axis, block_size)
+    zero = quantized.optional(call, "zero_point", dtype)
+    operands, static = blocks.settle(call, x, blocks.scale_of(call), zero, axis, block_size)
     return _quantize(operands, static, dtype)
 
 
@@ -90,4 +90,4 @@ def _quantize(operands: tuple[jax.Array | None, ...], static: Settled, dtype: np
         wide = None if zero_point is None else zero_point.astype(jnp.int32)
         return quantize(x, widened(scale), wide, dtype)
 
-    return _quantizing.run(part, operands, static)
+    return blocks.run(part, operands, static)

@@ -7,11 +7,11 @@ import jax
 import numpy as np
 from jax import lax
 
+from jaxdml._arguments import quantized
+from jaxdml._arguments.call import Call
 from jaxdml._base.shapes import Shape, broadcast, broadcasts_to
-from jaxdml._lowerings import quantized_sum
-from jaxdml._operators import _quantization
-from jaxdml._operators._arguments import Call
-from jaxdml._sharding.layout import Layout, layout, on_shards
+from jaxdml._kernels import quantized_sum
+from jaxdml._placement.layout import Layout, layout, on_shards
 
 
 def quantized_linear_add(
@@ -75,12 +75,12 @@ def quantized_linear_add(
         output_scale=output_scale,
         output_zero_point=output_zero_point,
     )
-    a, b = _quantization.quantized(call, "a"), _quantization.quantized(call, "b")
+    a, b = quantized.integers(call, "a"), quantized.integers(call, "b")
     shape = broadcast(a.shape, b.shape)
     if shape is None:
         rule = f"a and b must broadcast; got {list(a.shape)} and {list(b.shape)}."
         call.fail(TypeError, rule, "Give a and b equal shapes.", "a", "b")
-    dtype = _quantization.output_dtype(call, output_dtype, a.dtype)
+    dtype = quantized.output_dtype(call, output_dtype, a.dtype)
     dtypes = {"a": a.dtype, "b": b.dtype, "output": dtype}
     scales = (_parameter(call, f"{name}_scale", np.dtype(np.float32), shape) for name in dtypes)
     zero_points = (_parameter(call, f"{name}_zero_point", of, shape) for name, of in dtypes.items())
@@ -100,7 +100,7 @@ def quantized_linear_add(
 
 def _parameter(call: Call, name: str, dtype: np.dtype[Any], shape: Shape) -> jax.Array | None:
     """Return a scale or zero point that broadcasts to the result's shape, or None."""
-    given = _quantization.optional(call, name, dtype)
+    given = quantized.optional(call, name, dtype)
     if given is None:
         return None
     given = lax.squeeze(given, range(given.ndim)) if all(size == 1 for size in given.shape) else given

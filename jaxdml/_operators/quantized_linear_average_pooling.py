@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml._algorithms.quantized.windows import Windows
-from jaxdml._lowerings import average_pooling
-from jaxdml._operators import _pooling, _quantization
-from jaxdml._operators._arguments import Call
-from jaxdml._sharding.layout import Layout, on_shards
+from jaxdml._arguments import pooling, quantized
+from jaxdml._arguments.call import Call
+from jaxdml._arithmetic.windows import Windows
+from jaxdml._kernels import average_pooling
+from jaxdml._placement.layout import Layout, on_shards
 
 
 class _Settled(NamedTuple):
@@ -99,8 +99,8 @@ def quantized_linear_average_pooling(
         output_scale=output_scale,
         output_zero_point=output_zero_point,
     )
-    x = _quantization.quantized(call, "x")
-    of_x, of_result = _pooling.orders(call, x, dimension_numbers)
+    x = quantized.integers(call, "x")
+    of_x, of_result = pooling.orders(call, x, dimension_numbers)
     options = {
         "window": window,
         "strides": strides,
@@ -108,20 +108,19 @@ def quantized_linear_average_pooling(
         "start_padding": start_padding,
         "end_padding": end_padding,
     }
-    windows = _pooling.windows(call, x, of_x[2:], options)
+    windows = pooling.windows(call, x, of_x[2:], options)
     call.static("include_padding", include_padding)
     if not isinstance(include_padding, bool | np.bool_):
         rule = f"include_padding must be True or False; got {include_padding!r}."
         call.fail(TypeError, rule, "Pass include_padding=True to count the padding.", "x")
-    dtype = _quantization.output_dtype(call, output_dtype, x.dtype)
+    dtype = quantized.output_dtype(call, output_dtype, x.dtype)
     channels = tuple(size if d == of_x[1] else 1 for d, size in enumerate(x.shape))
-    scales = (_pooling.by_channel(call, f"{name}_scale", np.dtype(np.float32), channels) for name in ("x", "output"))
+    scales = (pooling.by_channel(call, f"{name}_scale", np.dtype(np.float32), channels) for name in ("x", "output"))
     zero_points = (
-        _pooling.by_channel(call, f"{name}_zero_point", of, channels)
-        for name, of in (("x", x.dtype), ("output", dtype))
+        pooling.by_channel(call, f"{name}_zero_point", of, channels) for name, of in (("x", x.dtype), ("output", dtype))
     )
     operands = (x, *scales, *zero_points)
-    where = _pooling.layout_of(call, operands, of_x, of_result, windows)
+    where = pooling.layout_of(call, operands, of_x, of_result, windows)
     order = tuple(of_x[of_result.index(d)] for d in range(x.ndim))
     return _pool(operands, _Settled(windows, bool(include_padding), dtype, order, where))
 

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml._lowerings import requantization
-from jaxdml._operators import _convolutions, _quantization
-from jaxdml._operators._arguments import Call
-from jaxdml._operators._convolutions import Settled
+from jaxdml._arguments import convolutions, quantized
+from jaxdml._arguments.call import Call
+from jaxdml._arguments.convolutions import Settled
+from jaxdml._kernels import requantization
 
 
 def quantized_linear_convolution(
@@ -108,18 +108,18 @@ def quantized_linear_convolution(
         "end_padding": end_padding,
         "group_count": group_count,
     }
-    given = _convolutions.convolution(call, axis_name, dimension_numbers, options)
-    dtype = _quantization.output_dtype(call, output_dtype, given.x.dtype)
+    given = convolutions.convolution(call, axis_name, dimension_numbers, options)
+    dtype = quantized.output_dtype(call, output_dtype, given.x.dtype)
     parameters = (
-        _convolutions.one_value(call, "x_zero_point", given.x.dtype, given),
-        _convolutions.by_channel(call, "w_zero_point", given.w.dtype, given),
-        _convolutions.one_value(call, "x_scale", np.float32, given),
-        _convolutions.by_channel(call, "w_scale", np.float32, given),
-        _convolutions.by_channel(call, "bias", np.int32, given),
-        _convolutions.one_value(call, "output_scale", np.float32, given),
-        _convolutions.one_value(call, "output_zero_point", dtype, given),
+        convolutions.one_value(call, "x_zero_point", given.x.dtype, given),
+        convolutions.by_channel(call, "w_zero_point", given.w.dtype, given),
+        convolutions.one_value(call, "x_scale", np.float32, given),
+        convolutions.by_channel(call, "w_scale", np.float32, given),
+        convolutions.by_channel(call, "bias", np.int32, given),
+        convolutions.one_value(call, "output_scale", np.float32, given),
+        convolutions.one_value(call, "output_zero_point", dtype, given),
     )
-    operands, static = _convolutions.settled(call, given, implementation, *parameters)
+    operands, static = convolutions.settled(call, given, implementation, *parameters)
     return _convolve(operands, static, dtype)
 
 
@@ -130,5 +130,5 @@ def _convolve(operands: tuple[jax.Array | None, ...], static: Settled, dtype: np
         wide = None if zero_point is None else zero_point.astype(jnp.int32)
         return requantization.requantize(sums, scales, wide, dtype, static.refusal, bias)
 
-    result: jax.Array = _convolutions.convolve(operands, static, rounded)
+    result: jax.Array = convolutions.convolve(operands, static, rounded)
     return result

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml._lowerings import requantization
-from jaxdml._operators import _products, _quantization
-from jaxdml._operators._arguments import Call
-from jaxdml._operators._products import Settled
+from jaxdml._arguments import products, quantized
+from jaxdml._arguments.call import Call
+from jaxdml._arguments.products import Settled
+from jaxdml._kernels import requantization
 
 
 def quantized_linear_matrix_multiply(
@@ -86,16 +86,16 @@ def quantized_linear_matrix_multiply(
         output_scale=output_scale,
         output_zero_point=output_zero_point,
     )
-    given = _products.matrices(call, axis_name)
-    dtype = _quantization.output_dtype(call, output_dtype, given.a.dtype)
+    given = products.matrices(call, axis_name)
+    dtype = quantized.output_dtype(call, output_dtype, given.a.dtype)
     shapes = ("a", given.rows), ("b", given.columns), ("output", given.rows)
-    scales = (_quantization.parameter(call, f"{name}_scale", np.dtype("float32"), shape) for name, shape in shapes)
+    scales = (quantized.parameter(call, f"{name}_scale", np.dtype("float32"), shape) for name, shape in shapes)
     dtypes = given.a.dtype, given.b.dtype, dtype
     za, zb, zo = (
-        _products.zero_point(call, f"{name}_zero_point", of, shape)
+        products.zero_point(call, f"{name}_zero_point", of, shape)
         for (name, shape), of in zip(shapes, dtypes, strict=True)
     )
-    operands, static = _products.settled(call, given, implementation, za, zb, *scales, zo)
+    operands, static = products.settled(call, given, implementation, za, zb, *scales, zo)
     return _multiply(operands, static, dtype)
 
 
@@ -106,5 +106,5 @@ def _multiply(operands: tuple[jax.Array | None, ...], static: Settled, dtype: np
         wide = None if zero_point is None else zero_point.astype(jnp.int32)
         return requantization.requantize(sums, scales, wide, dtype, static.refusal)
 
-    result: jax.Array = _products.multiply(operands, static, rounded)
+    result: jax.Array = products.multiply(operands, static, rounded)
     return result

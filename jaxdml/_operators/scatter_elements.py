@@ -5,11 +5,12 @@ from typing import Any
 
 import jax
 
-from jaxdml._lowerings import indexed_write
-from jaxdml._operators import _indices
-from jaxdml._operators._arguments import Call
-from jaxdml._sharding.indexed_write import block_of
-from jaxdml._sharding.layout import Layout, layout, on_shards
+from jaxdml._arguments import indexing
+from jaxdml._arguments.call import Call
+from jaxdml._arithmetic import canonical_indices
+from jaxdml._kernels import indexed_write
+from jaxdml._kernels.indexed_write import block_of
+from jaxdml._placement.layout import Layout, layout, on_shards
 
 
 def scatter_elements(
@@ -60,14 +61,14 @@ def scatter_elements(
     """
     call = Call("scatter_elements", x=x, indices=indices, updates=updates)
     x, updates = call.array("x"), call.array("updates")
-    raw = _indices.check_indices(call)
+    raw = indexing.check_indices(call)
     if x.ndim == 0 or raw.ndim != x.ndim:
         rule = f"indices must have the rank of x, and that at least 1; got ranks {raw.ndim} and {x.ndim}."
         call.fail(TypeError, rule, "Add axes of size 1 to the one of lower rank.")
     axis = call.axis(axis, x.ndim)
-    _indices.check_updates(call, x, updates, raw.shape, "that of indices")
-    _indices.check_sizes(call, x.shape, raw.shape, axis, "indices and updates")
-    _indices.check_options(call, mode, duplicates, implementation)
+    indexing.check_updates(call, x, updates, raw.shape, "that of indices")
+    indexing.check_sizes(call, x.shape, raw.shape, axis, "indices and updates")
+    indexing.check_options(call, mode, duplicates, implementation)
     labels = tuple(range(x.ndim))
     shared = tuple(d if d != axis and raw.shape[d] == x.shape[d] else None for d in labels)
     addressed = tuple(d for d in labels if shared[d] is None)
@@ -78,7 +79,7 @@ def scatter_elements(
         deciding=1,
         fail=partial(call.fail, ValueError, advice=""),
     )
-    indices = _indices.fit(call, raw, (indexed_write.longest(x.shape),))
+    indices = indexing.fit(call, raw, (canonical_indices.longest(x.shape),))
     if updates.size == 0 or x.size == 0:
         return x
     return _scatter_elements(x, indices, updates, axis, addressed, mode, duplicates, where)

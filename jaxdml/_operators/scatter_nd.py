@@ -5,11 +5,11 @@ from typing import Any
 
 import jax
 
-from jaxdml._lowerings import indexed_write
-from jaxdml._operators import _indices
-from jaxdml._operators._arguments import Call
-from jaxdml._sharding.indexed_write import block_of
-from jaxdml._sharding.layout import Layout, axis_size, layout, on_shards
+from jaxdml._arguments import indexing
+from jaxdml._arguments.call import Call
+from jaxdml._kernels import indexed_write
+from jaxdml._kernels.indexed_write import block_of
+from jaxdml._placement.layout import Layout, axis_size, layout, on_shards
 
 
 def scatter_nd(
@@ -61,7 +61,7 @@ def scatter_nd(
     """
     call = Call("scatter_nd", x=x, indices=indices, updates=updates)
     x, updates = call.array("x"), call.array("updates")
-    raw = _indices.check_indices(call)
+    raw = indexing.check_indices(call)
     if raw.ndim == 0 or raw.shape[-1] > x.ndim:
         rule = f"indices must have the shape [..., t] with t <= {x.ndim}, the rank of x; got {list(raw.shape)}."
         call.fail(TypeError, rule, "Pass indices[..., None] if each index addresses the first dimension of x.")
@@ -69,8 +69,8 @@ def scatter_nd(
     shape = (*leading, *x.shape[t:])
     of_rows = updates.shape == (*raw.shape, *x.shape[1:])
     advice = "Pass indices[..., None] if each index addresses the first dimension of x." if of_rows else ""
-    _indices.check_updates(call, x, updates, shape, "indices.shape[:-1] + x.shape[t:]", advice)
-    _indices.check_options(call, mode, duplicates, implementation)
+    indexing.check_updates(call, x, updates, shape, "indices.shape[:-1] + x.shape[t:]", advice)
+    indexing.check_options(call, mode, duplicates, implementation)
     over = call.axis_names(axis_name)
     if over and t == 0:
         rule = f"indices address no dimension of x, and axis_name={axis_name!r} says that its first one is sharded."
@@ -84,7 +84,7 @@ def scatter_nd(
         fail=partial(call.fail, ValueError, advice=""),
     )
     sizes = tuple(size * (axis_size(over) if d == 0 else 1) for d, size in enumerate(x.shape[:t]))
-    indices = _indices.fit(call, raw, sizes)
+    indices = indexing.fit(call, raw, sizes)
     if updates.size == 0 or x.size == 0:
         return x
     return _scatter_nd(x, indices, updates, mode, duplicates, where)

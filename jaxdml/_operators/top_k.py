@@ -9,15 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import export
 
-from jaxdml._algorithms.sizes import at_most
+from jaxdml._arguments.call import Call
+from jaxdml._arguments.indexing import index_dtype_for
+from jaxdml._arithmetic.sizes import at_most
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._base.dtypes import SELECTABLE
 from jaxdml._base.shapes import is_static
-from jaxdml._lowerings import selection
-from jaxdml._operators._arguments import Call
-from jaxdml._operators._indices import index_dtype_for
-from jaxdml._sharding.layout import Layout, axis_size, layout, on_shards
-from jaxdml._sharding.selection import select
+from jaxdml._kernels import selection
+from jaxdml._kernels.selection import select
+from jaxdml._placement.layout import Layout, axis_size, layout, on_shards
 
 _DIRECTIONS = {"decreasing": AxisDirection.DECREASING, "increasing": AxisDirection.INCREASING}
 

@@ -11,7 +11,7 @@ import numpy as np
 
 import jaxdml
 from jaxdml import reference
-from jaxdml._algorithms.bits import bits_of
+from jaxdml._arithmetic.bits import bits_of
 from jaxdml._cases.records import Answers, Arguments, Array, Layout, Way
 
 

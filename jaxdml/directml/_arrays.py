@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml._operators._arguments import Call, x64_enabled
+from jaxdml._arguments.call import Call, x64_enabled
 from jaxdml.directml._buffers import buffer_of, elements_of
 from jaxdml.directml._c import c_field
 from jaxdml.directml._descs import OperatorDesc

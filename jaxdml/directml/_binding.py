@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxdml._arguments.call import Call, x64_enabled
 from jaxdml._base.errors import describe
-from jaxdml._operators._arguments import Call, x64_enabled
 from jaxdml.directml._arrays import InputField, given_arrays, require_x64
 from jaxdml.directml._c import c_field, c_name
 from jaxdml.directml._descs import OperatorDesc

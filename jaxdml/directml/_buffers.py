@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml._algorithms.indexing.exact_gather import take_along_last
+from jaxdml._arithmetic.exact_gather import take_along_last
 from jaxdml._operators.scatter_nd import scatter_nd
 from jaxdml.directml._tensors import BufferTensorDesc, buffer_length
 

@@ -15,11 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxdml
-from jaxdml._algorithms.quantized.proved_rounding import ON_CPU, ON_CUDA
-from jaxdml._algorithms.quantized.residuals import by_residuals
+from jaxdml._arithmetic.residuals import by_residuals
 from jaxdml._base.dtypes import QUANTIZED
 from jaxdml._base.shapes import is_static
-from jaxdml._lowerings.known_scales import stored_integers, where_proved
+from jaxdml._kernels.known_scales import stored_integers, where_proved
+from jaxdml._kernels.requantization.proved_rounding import ON_CPU, ON_CUDA
 from jaxdml.onnx import _known_scales, _tables
 from jaxdml.onnx._stored import ChannelsLast, Filters, on_device
 from jaxdml.onnx._values import Dequantized, Quantization, alike, channels_first, channels_last, right_matrix

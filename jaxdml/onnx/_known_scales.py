@@ -16,14 +16,20 @@ import numpy as np
 from jax import lax
 
 import jaxdml
-from jaxdml._algorithms.quantized import float64_quotient
-from jaxdml._algorithms.quantized.proved_rounding import ON_CPU, ON_CUDA, Arithmetic, proved_addends, proved_multipliers
-from jaxdml._algorithms.quantized.windows import Windows
+from jaxdml._arithmetic.windows import Windows
 from jaxdml._base.dtypes import QUANTIZED
 from jaxdml._base.shapes import is_static
-from jaxdml._lowerings import known_scales
-from jaxdml._lowerings._when_lowered import Form
-from jaxdml._lowerings.known_scales import Rounding, Stored
+from jaxdml._kernels import known_scales
+from jaxdml._kernels.known_scales import Rounding, Stored
+from jaxdml._kernels.quantization import float64_quotient
+from jaxdml._kernels.requantization.proved_rounding import (
+    ON_CPU,
+    ON_CUDA,
+    Arithmetic,
+    proved_addends,
+    proved_multipliers,
+)
+from jaxdml._placement.when_lowered import Form
 from jaxdml.onnx._stored import Filters, on_device
 from jaxdml.onnx._values import Dequantized, Quantization, channels_first, channels_last, right_matrix
 

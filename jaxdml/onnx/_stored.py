@@ -11,7 +11,7 @@ import numpy as np
 from jax import export, lax
 
 import jaxdml
-from jaxdml._algorithms.bits import with_flipped_sign
+from jaxdml._arithmetic.bits import with_flipped_sign
 
 
 class ChannelsLast(NamedTuple):

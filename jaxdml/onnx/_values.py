@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxdml
-from jaxdml._algorithms.quantized import ieee
+from jaxdml._arithmetic import ieee
 from jaxdml.onnx._stored import ChannelsLast, in_onnx_order, on_device, stored, stored_axis
 
 

@@ -14,7 +14,7 @@ from jax.sharding import PartitionSpec
 from onnx import helper, numpy_helper
 
 import jaxdml.onnx
-from jaxdml._algorithms.quantized.proved_rounding import (
+from jaxdml._kernels.requantization.proved_rounding import (
     ON_CPU,
     ON_CUDA,
     proved_addends,

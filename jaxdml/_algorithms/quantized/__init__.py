@@ -1,1 +1,0 @@
-"""Multiply 8-bit integers exactly, and round the results once."""

@@ -1,0 +1,190 @@
+"""Check arguments in the ways that all operators share."""
+
+import operator
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NoReturn
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdml._base.errors import message
+from jaxdml._kernels.integer_product import PackedMatrix
+from jaxdml._placement.layout import Names, axis_size
+
+
+class Call:
+    """Hold the name and the array arguments of one call of a public function, so that error messages can show them."""
+
+    def __init__(self, function: str, **operands: Any) -> None:
+        self.function = function
+        self.operands = operands
+
+    def fail(self, error: type[Exception], rule: str, advice: str, *only: str) -> NoReturn:
+        """Raise ``error`` with a message of three lines, which describes the operands named by ``only``, or all."""
+        raise error(self._message(rule, advice, *only))
+
+    def _message(self, rule: str, advice: str, *only: str) -> str:
+        shown = {name: self.operands[name] for name in only or self.operands}
+        return message(self.function, rule, shown, advice)
+
+    def array(self, name: str) -> jax.Array:
+        """Return the operand as a JAX array, which later messages describe instead of the argument."""
+        value = self.operands[name]
+        if not _is_array(value):
+            self.fail(TypeError, f"{name} must be an array.", _instead_of(name, value), name)
+        if isinstance(value, jax.Array):
+            if jnp.issubdtype(value.dtype, jax.dtypes.extended):
+                rule = f"{name} must be an array of numbers; got {value.dtype}."
+                self.fail(TypeError, rule, f"Pass jax.random.key_data({name}) if it holds keys.", name)
+            narrower = jax.dtypes.canonicalize_dtype(value.dtype)
+            if value.dtype != narrower:
+                rule = f"{name} is {value.dtype}, which JAX has only with jax_enable_x64."
+                advice = f"Enable jax_enable_x64, or pass np.asarray({name}).astype({str(narrower)!r})."
+                self.fail(TypeError, rule, advice, name)
+        elif isinstance(value, np.ma.MaskedArray):
+            self.fail(TypeError, f"{name} must not be masked.", f"Pass {name}.filled(value).", name)
+        try:
+            self.operands[name] = jnp.asarray(native(value))
+        except (TypeError, OverflowError):
+            got = getattr(value, "dtype", "an int that is too large")
+            rule = f"{name} must be of a dtype that JAX has; got {got}."
+            self.fail(TypeError, rule, f"Pass {name} as an array of numbers of at most 64 bits.", name)
+        return self.operands[name]
+
+    def dtype(self, name: str, allowed: Collection[str], advice: str = "") -> None:
+        """Require the operand's dtype to be one of ``allowed``."""
+        dtype = str(self.operands[name].dtype)
+        if dtype not in allowed:
+            rule = f"{name} must be one of {', '.join(allowed)}; got {dtype}."
+            self.fail(TypeError, rule, advice or f"Convert {name} with .astype first.", name)
+
+    def static(self, name: str, value: Any) -> None:
+        """Require an option not to be traced."""
+        if isinstance(value, jax.core.Tracer):
+            rule = f"{name} must be static; got a traced value."
+            self.fail(TypeError, rule, f"Name {name} in jax.jit's static_argnames, or close over it.")
+
+    def integer(self, name: str, value: Any) -> int:
+        """Return a static integer argument as an ``int``."""
+        self.static(name, value)
+        try:
+            if isinstance(value, bool | np.bool_):
+                raise TypeError
+            return operator.index(value)
+        except TypeError:
+            rule = f"{name} must be an integer; got {_shown(value)}."
+            self.fail(TypeError, rule, f"Pass {name} as a Python int.")
+
+    def axis(self, value: Any, rank: int) -> int:
+        """Return a static ``axis`` counted from the front, ``0 <= axis < rank``."""
+        axis = self.integer("axis", value)
+        if not -rank <= axis < rank:
+            rule = f"axis must be between {-rank} and {rank - 1} for rank {rank}; got axis={axis}."
+            self.fail(ValueError, rule, "Pass axis=-1 for the last one.")
+        return axis % rank
+
+    def axis_names(self, value: Any) -> Names:
+        """Return the static ``axis_name``, a name or a tuple of names that are bound here, as a tuple."""
+        if value is None:
+            return ()
+        self.static("axis_name", value)
+        names = value if isinstance(value, tuple) else (value,)
+        try:
+            axis_size(names)
+        except (NameError, TypeError, ValueError):  # A number is taken for an axis of the array.
+            rule = f"axis_name must name mesh axes that are bound here; got {_shown(value)}."
+            advice = "Call it inside jax.shard_map over these axes, or leave axis_name out for an array that is whole."
+            self.fail(ValueError, rule, advice)
+        if len(set(names)) < len(names):
+            rule = f"axis_name must name different mesh axes; got {_shown(value)}."
+            self.fail(ValueError, rule, "Pass each name once, the outermost first.")
+        return names
+
+    def choice(self, name: str, value: Any, allowed: Collection[str]) -> None:
+        """Require an option to be one of ``allowed``."""
+        self.static(name, value)
+        if not isinstance(value, str) or value not in allowed:
+            listed = ", ".join(repr(option) for option in allowed)
+            error = ValueError if isinstance(value, str) else TypeError
+            self.fail(
+                error,
+                f"{name} must be one of {listed}; got {_shown(value)}.",
+                f"Pass {name}={next(iter(allowed))!r}.",
+            )
+
+    def implementation(
+        self,
+        value: Any,
+        methods: Collection[str],
+        why_not: Callable[[str], str | None] = lambda method: None,
+        only_on: Mapping[str, str] | None = None,
+    ) -> str:
+        """Require a forced implementation to exist and to be able to run this call.
+
+        Args:
+          value: the name of the implementation, or None if none is forced.
+          methods: the names that exist.
+          why_not: takes a name; returns why it cannot run this call, or None if it can.
+          only_on: the platform of each implementation that only one platform has.
+
+        Returns:
+          The error text for a program that is lowered for a platform without the implementation; the platform is not
+          known before. It is empty if every platform has the implementation.
+        """
+        if value is None:
+            return ""
+        self.choice("implementation", value, methods)
+        advice = "Pass implementation=None to let the library choose."
+        reason = why_not(value)
+        if reason is not None:
+            self.fail(NotImplementedError, f"implementation={value!r} cannot serve this call: {reason}.", advice)
+        if not only_on or value not in only_on:
+            return ""
+        return self._message(f"implementation={value!r} serves only when lowered for {only_on[value]}.", advice)
+
+
+def _is_array(value: Any) -> bool:
+    numbers = np.generic | bool | int | float | complex
+    return isinstance(value, jax.Array | np.ndarray | numbers) or hasattr(value, "__jax_array__")
+
+
+def dtype_or_none(value: Any) -> np.dtype[Any] | None:
+    """Return the dtype that an option names, or None if it names none."""
+    try:
+        return np.dtype(value)
+    except TypeError:
+        return None
+
+
+def native(value: Any) -> Any:
+    """Return a NumPy array with the byte order of this machine; return anything else as it is."""
+    if isinstance(value, np.ndarray | np.generic) and not value.dtype.isnative:
+        return value.astype(value.dtype.newbyteorder("="))
+    return value
+
+
+def _shown(value: Any) -> str:
+    """Write the value of an option as its ``repr``, or as its type if the ``repr`` is long."""
+    written = repr(value)
+    return written if len(written) <= 60 and "\n" not in written else f"a {type(value).__name__}"
+
+
+def _instead_of(name: str, value: Any) -> str:
+    """Say what to pass instead of a value that is not an array."""
+    if isinstance(value, jax.ShapeDtypeStruct):
+        return "Pass an array, or trace with jax.eval_shape to work with shapes alone."
+    if hasattr(value, "todense"):
+        return f"Pass {name}.todense()."
+    if isinstance(value, jax.Ref):
+        return f"Pass {name}[...], the array that it refers to."
+    if isinstance(value, PackedMatrix | dict):
+        return "Pass one of its arrays." if isinstance(value, dict) else "Pass the matrix that was packed."
+    if isinstance(value, list | tuple) or hasattr(value, "__array__") or hasattr(value, "__dlpack__"):
+        return f"Pass jnp.asarray({name})."
+    return "Pass an array of numbers."
+
+
+def x64_enabled() -> bool:
+    """Tell whether JAX keeps 64-bit dtypes."""
+    return bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]

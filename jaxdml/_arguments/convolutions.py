@@ -1,0 +1,178 @@
+"""Check the arguments of a convolution, and sum its windows on every shard, before an operator finishes the sums."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax import lax
+
+from jaxdml._arguments import dimensions, quantized
+from jaxdml._arguments.call import Call
+from jaxdml._arithmetic.windows import Windows
+from jaxdml._kernels import integer_convolution, integer_product
+from jaxdml._kernels.integer_convolution import METHODS, ONLY_ON, why_not
+from jaxdml._placement.layout import Layout, Names, layout, on_shards
+
+
+class Given(NamedTuple):
+    """Hold the arrays of a call, and how the windows of ``w`` lie on ``x``."""
+
+    x: jax.Array
+    w: jax.Array
+    windows: Windows
+    order: lax.ConvDimensionNumbers
+    names: Names
+    """The mesh axes that the contracted channels are sharded over in the caller's ``jax.shard_map``."""
+
+
+class Settled(NamedTuple):
+    """Hold what is static of a call; ``convolve`` takes it with the operands."""
+
+    windows: Windows
+    order: lax.ConvDimensionNumbers
+    implementation: str | None
+    refusal: str
+    where: Layout
+
+
+def convolution(call: Call, axis_name: Any, dimension_numbers: Any, options: Mapping[str, Any]) -> Given:
+    """Require ``x`` and ``w`` to be an input and filters that fit each other, and windows to fit the input.
+
+    Args:
+      call: the call.
+      axis_name: as given.
+      dimension_numbers: as given.
+      options: ``strides``, ``dilations``, ``start_padding``, ``end_padding`` and ``group_count`` as given.
+    """
+    names = call.axis_names(axis_name)
+    x, w = (quantized.integers(call, name) for name in ("x", "w"))
+    if x.ndim < 3 or w.ndim != x.ndim:
+        rule = f"x and w must have one rank, at least 3; got {x.ndim} and {w.ndim}."
+        call.fail(TypeError, rule, "Give x as [N, C, *spatial] and w as [M, C / group_count, *spatial].", "x", "w")
+    order = _order(call, x, w, dimension_numbers)
+    groups = dimensions.at_least(call, "group_count", options["group_count"], 1, "x", "w")
+    channels, (features, depth) = x.shape[order.lhs_spec[1]], (w.shape[d] for d in order.rhs_spec[:2])
+    if channels != depth * groups or features % groups:
+        rule = f"x must have group_count times as many channels as a filter, {depth * groups}; got {channels}."
+        if channels == depth * groups:
+            rule = f"group_count must divide the number of filters, {features}; got {groups}."
+        advice = "Give w [M, C / group_count, *spatial] with M a multiple of group_count."
+        call.fail(TypeError, rule, advice, "x", "w")
+    sizes, spatial = (tuple(a.shape[d] for d in spec[2:]) for a, spec in ((w, order.rhs_spec), (x, order.lhs_spec)))
+    each = dimensions.of_each(call, options, len(sizes), "x", "w")
+    first = 1 if order.lhs_spec[1] == x.ndim - 1 else 2
+    windows = Windows(tuple(range(first, first + len(sizes))), sizes, **each, groups=groups)
+    for d, count in enumerate(windows.counts(windows.with_channels(1, spatial, channels))):
+        if sizes[d] < 1 or count < 1:
+            inside = spatial[d] + windows.start_padding[d] + windows.end_padding[d]
+            rule = f"a window must have 1 to {inside} elements along spatial dimension {d}; got {windows.reaches[d]}."
+            call.fail(ValueError, rule, "Pad x more with start_padding or end_padding.", "x", "w")
+    return Given(x, w, windows, order, names)
+
+
+def one_value(call: Call, name: str, dtype: Any, given: Given) -> jax.Array | None:
+    """Return a parameter of a whole tensor as ``[1]``; None stays None, but for a scale."""
+    value = quantized.optional(call, name, np.dtype(dtype))
+    if value is None:
+        return None
+    if value.size != 1 or value.ndim > given.x.ndim:
+        rule = f"{name} must be one value; got {[*value.shape]}."
+        call.fail(TypeError, rule, f"Pass {name} with shape ().", name)
+    return lax.expand_dims(lax.squeeze(value, range(value.ndim)), [0])
+
+
+def by_channel(call: Call, name: str, dtype: Any, given: Given) -> jax.Array | None:
+    """Return a parameter with one value, as ``[1]``, or one for each output channel, ``[O]``; None stays None."""
+    value = quantized.optional(call, name, np.dtype(dtype))
+    if value is None:
+        return None
+    features = given.w.shape[given.order.rhs_spec[0]]
+    channel = value.ndim - given.x.ndim + given.order.out_spec[1]
+    if value.ndim < 2:
+        value = lax.expand_dims(value, range(1 - value.ndim))
+    elif 0 <= channel < value.ndim <= given.x.ndim and value.size == value.shape[channel]:
+        value = lax.squeeze(value, [d for d in range(value.ndim) if d != channel])
+    if value.ndim != 1 or value.shape[0] not in (1, features):
+        shape = [1] * given.x.ndim
+        shape[given.order.out_spec[1]] = features
+        rule = f"{name} must be one value, or one per output channel, {features}, or broadcast to {shape}"
+        advice = f"Pass {name} with shape () or ({features},)."
+        call.fail(TypeError, f"{rule}; got {[*call.operands[name].shape]}.", advice, "w", name)
+    return value
+
+
+def settled(
+    call: Call, given: Given, implementation: Any, *parameters: jax.Array | None
+) -> tuple[tuple[jax.Array | None, ...], Settled]:
+    """Return the operands of ``convolve`` and what is static.
+
+    Args:
+      call: the call.
+      given: its arrays.
+      implementation: the name of a method to force, or None.
+      parameters: the zero points of ``x`` and of ``w``, and all other parameters, ``[1]`` or ``[O]``.
+    """
+    windows, order = given.windows, given.order
+    features, depth = (given.w.shape[d] for d in order.rhs_spec[:2])
+    longest = integer_product.longest((given.x, parameters[0]), (given.w, parameters[1]))
+    refusal = call.implementation(
+        implementation, METHODS, lambda method: why_not(method, depth, windows, longest), only_on=ONLY_ON
+    )
+    spatial = tuple(f"spatial dimension {d} of" for d in range(len(windows.sizes)))
+    contracted = "features" if windows.groups > 1 else "channels"
+    of_depth = None if windows.groups > 1 else "channels"
+    of_x = dimensions.ordered(("batch", contracted, *(f"{label} x" for label in spatial)), order.lhs_spec)
+    of_w = dimensions.ordered(("features", of_depth, *(f"{label} w" for label in spatial)), order.rhs_spec)
+    rest = [("features" if x is not None and x.size == features > 1 else None,) for x in parameters]
+    operands = (given.x, given.w, *parameters)
+    result = dimensions.ordered(("batch", "features", *(None for _ in spatial)), order.out_spec)
+
+    def fail(rule: str) -> Any:
+        call.fail(ValueError, rule, "Reshard x or w with jax.sharding.reshard.", "x", "w")
+
+    where = layout(
+        [*zip(operands, (of_x, of_w, *rest), strict=True)],
+        result=result,
+        combined={"channels": given.names},
+        deciding=2,
+        fail=fail,
+    )
+    dimensions.require_whole(where, (of_x, of_w), ("batch", "features", "channels"), fail)
+    return operands, Settled(windows, order, implementation, refusal, where)
+
+
+def convolve(operands: tuple[jax.Array | None, ...], static: Settled, finish: Callable[..., Any]) -> Any:
+    """Return ``finish(sums, *parameters)`` of the parameters after the two zero points, on every shard.
+
+    ``finish`` gets the parameters so that they broadcast against the sums.
+    """
+    order, windows = static.order, static.windows
+
+    def part(x: Any, w: Any, zx: Any, zw: Any, *rest: Any) -> Any:
+        x = lax.transpose(x, _canonical(order.lhs_spec, windows))
+        w = lax.transpose(w, order.rhs_spec)
+        depth = w.shape[1]
+        of_block = windows._replace(groups=x.shape[windows.channel_axis] // depth) if depth else windows
+        over = static.where.over[0]
+        sums = integer_convolution.convolve((x, zx), (w, zw), of_block, static.implementation, static.refusal, over)
+        result = finish(sums, *(p if p is None else windows.along_channels(p) for p in rest))
+        return lax.transpose(result, np.argsort(_canonical(order.out_spec, windows)))
+
+    return on_shards(part, static.where, *operands)
+
+
+def _canonical(spec: Sequence[int], windows: Windows) -> tuple[int, ...]:
+    """Return the dimensions of an array as ``N, *spatial, C`` or ``N, C, *spatial``, as ``windows`` tells."""
+    return (spec[0], *spec[2:], spec[1]) if windows.channels_last else tuple(spec)
+
+
+def _order(call: Call, x: jax.Array, w: jax.Array, dimension_numbers: Any) -> lax.ConvDimensionNumbers:
+    """Return which dimensions are which, as ``jax.lax`` understands it."""
+    call.static("dimension_numbers", dimension_numbers)
+    order = dimensions.order(x.shape, w.shape, dimension_numbers)
+    if order is None:
+        rule = f"dimension_numbers must say where the {x.ndim} dimensions of x, w and the result are"
+        advice = 'Pass three strings, such as ("NHWC", "HWIO", "NHWC"), or None for channels first.'
+        call.fail(ValueError, f"{rule}; got {dimension_numbers!r}.", advice, "x", "w")
+    return order

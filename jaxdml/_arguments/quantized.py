@@ -1,0 +1,128 @@
+"""Check the arguments that quantized operators share: 8-bit tensors, their scales and their zero points."""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxdml._arguments.call import Call, dtype_or_none
+from jaxdml._base.dtypes import QUANTIZED
+from jaxdml._base.shapes import Shape, broadcasts_to
+
+
+def integers(call: Call, name: str) -> jax.Array:
+    """Require an operand to be int8 or uint8, and return it as a JAX array."""
+    tensor = call.array(name)
+    advice = ""
+    if jnp.issubdtype(tensor.dtype, jnp.floating):
+        advice = f"Quantize it: round({name} / {name}_scale) + {name}_zero_point, clipped, as int8 or uint8."
+    call.dtype(name, QUANTIZED, advice)
+    return tensor
+
+
+def matrix(call: Call, name: str) -> jax.Array:
+    """Require an operand to be int8 or uint8 with two dimensions or more, and return it as a JAX array."""
+    given = integers(call, name)
+    if given.ndim < 2:
+        rule = f"{name} must have at least two dimensions; got {given.ndim}."
+        call.fail(TypeError, rule, f"Add a dimension of size 1 to {name}.", name)
+    return given
+
+
+def output_dtype(call: Call, requested: Any, default: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the output's dtype: the requested one, else that of the output's zero point, else ``default``."""
+    zero_point = call.operands["output_zero_point"]
+    has_dtype = zero_point is not None and not _takes_any_dtype(zero_point)
+    inferred = call.array("output_zero_point").dtype if has_dtype else default
+    dtype = dtype_or_none(inferred if requested is None else requested)
+    if dtype is None or str(dtype) not in QUANTIZED:
+        shown, advice = repr(requested), "Pass output_dtype='int8' or 'uint8'."
+        if requested is None:
+            shown, advice = str(inferred), "Pass output_zero_point as int8 or uint8."
+        rule = f"the output's dtype must be one of {', '.join(QUANTIZED)}; got {shown}."
+        call.fail(TypeError, rule, advice, "output_zero_point")
+    return dtype
+
+
+def parameter(call: Call, name: str, dtype: np.dtype[Any], shape: Shape) -> jax.Array:
+    """Return a scale or zero point with leading dimensions of size 1 up to the rank of the result.
+
+    Args:
+      call: the call that has the operand.
+      name: the name of the operand.
+      dtype: the dtype that it must have.
+      shape: the largest shape that it may have: ``[..., M, 1]`` for one value a row, ``[..., 1, N]`` for one a column.
+    """
+    given = of_dtype(call, name, dtype)
+    per_row = name[0] != "b"
+    size = shape[-2] if per_row else shape[-1]
+    aligned = (*given.shape, 1) if per_row and given.ndim == 1 else given.shape
+    if not broadcasts_to(aligned, shape):
+        kind = "row" if per_row else "column"
+        rule = f"{name} must be one value, or one per {kind}, {size}, or broadcast to {list(shape)}"
+        tensor = name.partition("_")[0]
+        whose = tensor if tensor in "ab" else "the output"
+        advice = f"Pass one value, or {size}: one for each {kind} of {whose}."
+        if per_row and given.shape[-1:] == call.operands["b"].shape[-1:] and given.size == given.shape[-1] != size:
+            advice = f"Pass one value, or {size}: {name} per column is not supported."
+        elif given.size in (1, size):
+            advice = f"Reshape {name} to {list(shape[-2:]) if given.size == size else [1]}."
+        call.fail(TypeError, f"{rule}; got {list(given.shape)}.", advice, "a", "b", name)
+    leading = range(len(shape) - len(aligned))
+    trailing = range(len(shape) - len(aligned) + given.ndim, len(shape))
+    return lax.expand_dims(given, (*leading, *trailing))
+
+
+def of_dtype(call: Call, name: str, dtype: np.dtype[Any]) -> jax.Array:
+    """Require a scale, zero point or bias to have a dtype; a Python number, also a traced one, is converted to it."""
+    value = call.operands[name]
+    if _takes_any_dtype(value) and not isinstance(value, jax.core.Tracer) and jnp.ndim(value) == 0:
+        value = value.item() if isinstance(value, jax.Array) else value
+        return jnp.asarray(_checked(call, name, value, dtype), dtype)
+    given = call.array(name)
+    if _takes_any_dtype(given) and (dtype.kind == "f" or jnp.issubdtype(given.dtype, jnp.integer)):
+        return lax.convert_element_type(given, dtype)
+    if given.dtype != dtype:
+        call.fail(TypeError, f"{name} must be {dtype}; got {given.dtype}.", f"Pass {name} as {dtype}.", name)
+    return given
+
+
+def optional(call: Call, name: str, dtype: np.dtype[Any]) -> jax.Array | None:
+    """Return what ``of_dtype`` does; None stays None, but for a scale."""
+    return None if call.operands[name] is None and not name.endswith("scale") else of_dtype(call, name, dtype)
+
+
+def _takes_any_dtype(value: Any) -> bool:
+    """Tell whether ``value`` is a Python number or an array that came from one, which JAX calls weakly typed."""
+    return _is_number(value) or (isinstance(value, jax.Array) and jax.typeof(value).weak_type)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool | np.generic)
+
+
+def _checked(call: Call, name: str, value: int | float, dtype: np.dtype[Any]) -> int | float:
+    """Require a Python number to be a zero point of ``dtype``, or a scale that is a normal float32."""
+    if dtype.kind == "f":
+        info = np.finfo(dtype)
+        try:
+            with np.errstate(over="ignore"):
+                rounded = abs(float(dtype.type(value)))
+        except OverflowError:
+            rounded = math.inf
+        if not info.tiny <= rounded <= info.max:
+            rule = f"{name} must be a finite {dtype}, not 0 and not subnormal; got {_short(value)}."
+            call.fail(ValueError, rule, f"Pass a scale from {info.tiny} to {info.max} in magnitude.", name)
+        return value
+    bounds = np.iinfo(dtype)
+    if not isinstance(value, int) or not bounds.min <= value <= bounds.max:
+        rule = f"{name} must be a whole number from {bounds.min} to {bounds.max}; got {_short(value)}."
+        call.fail(ValueError, rule, f"Pass {name} as {dtype}.", name)
+    return value
+
+
+def _short(value: int | float) -> str:
+    return str(value) if isinstance(value, float) or abs(value) < 2**64 else "an int of 2**64 or more in magnitude"

@@ -1,0 +1,73 @@
+"""Sum the windows of a pooling exactly."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxdml._arithmetic.windows import Windows
+
+LARGEST_WINDOW = (2**31 - 1) // 255
+"""The greatest number of elements whose differences from a zero point always have a sum that fits int32."""
+
+_FUSED = 8
+"""Sums of up to so many neighbours are not stored: reading the elements again takes less time."""
+
+
+def real_elements(windows: Windows, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """Return how many elements of each window are no padding, as int32 that broadcasts against the sums."""
+    result = np.ones((1,) * len(shape), np.int32)
+    for i, (d, count) in enumerate(zip(windows.dimensions, windows.counts(shape), strict=True)):
+        first = np.arange(count) * windows.strides[i] - windows.start_padding[i]
+        places = first[:, None] + np.arange(windows.sizes[i]) * windows.dilations[i]
+        real = ((places >= 0) & (places < shape[d])).sum(axis=1, dtype=np.int32)
+        along = [1] * len(shape)
+        along[d] = -1
+        result = result * np.reshape(real[:1] if (real == real[0]).all() else real, along)
+    return result
+
+
+def window_sums(x: jax.Array, windows: Windows) -> jax.Array:
+    """Return the int32 sums of 8-bit integers over all windows. Padding adds 0."""
+    counts = windows.counts(x.shape)
+    whole = []
+    for d, count, size, step, start in zip(
+        *(windows.dimensions, counts, windows.sizes, windows.dilations, windows.start_padding), strict=True
+    ):
+        if count == 1:
+            # There is one window, so sum what it has of x.
+            end = min(x.shape[d], max(0, (size - 1) * step + 1 - start))
+            x = lax.slice_in_dim(x, min(-start % step, end), end, step, d)
+            whole.append(d)
+    edges = [(0, 0, 0)] * x.ndim
+    for d, count, start, end in zip(
+        windows.dimensions, counts, windows.start_padding, windows.end_padding, strict=True
+    ):
+        if count != 1:
+            edges[d] = start, end, 0
+    x = lax.pad(x, jnp.zeros((), x.dtype), edges).astype(jnp.int32)
+    if whole:
+        x = jnp.sum(x, axis=whole, keepdims=True, dtype=jnp.int32)
+    for i, count in enumerate(counts):
+        if count != 1:
+            x = _sums_along(x, windows.dimensions[i], count, windows.sizes[i], windows.strides[i], windows.dilations[i])
+    return x
+
+
+def _sums_along(x: jax.Array, d: int, count: int, size: int, stride: int, step: int) -> jax.Array:
+    """Sum windows along one dimension. A sum of 2, 4, 8 or more neighbours is made of two sums of half as many."""
+    parts: list[jax.Array] = []
+    taken, width = 0, 1
+    while True:
+        if size & width:
+            parts.append(lax.slice_in_dim(x, taken * step, taken * step + (count - 1) * stride + 1, stride, d))
+            taken += width
+        if 2 * width > size:
+            return sum(parts[1:], parts[0])
+        whole = x.shape[d]
+        x = lax.slice_in_dim(x, 0, whole - width * step, 1, d) + lax.slice_in_dim(x, width * step, whole, 1, d)
+        width *= 2
+        if width > _FUSED:
+            x = lax.optimization_barrier(x)  # type: ignore[no-untyped-call]

@@ -1,0 +1,96 @@
+"""Scale accumulators to floats, with the roundings of IEEE 754.
+
+GPUs use plain operations. So do CPUs if no result can be subnormal. All else is done with integers.
+"""
+
+import math
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxdml._arithmetic.ieee import narrowed
+from jaxdml._kernels.float_scaling.scaled_sums import Scaling, is_usual, of_two_words, plain_scaled_sum, scaled_sum
+from jaxdml._kernels.integer_product import Accumulator, DeepAccumulator, RawProduct, accumulator, finish, total
+from jaxdml._placement.platforms import Kernel
+
+FEW_OUTPUTS = 2**13
+"""Up to this size there is one form for all scales: a second one takes longer to compile than it saves."""
+
+
+def to_float(sums: Accumulator | DeepAccumulator, by: Scaling, dtype: jnp.dtype, refusal: str) -> jax.Array:
+    """Return ``float(sums) * (a_scale * b_scale) + bias``, rounded to float32 after each operation, then to ``dtype``.
+
+    It is differentiable in what ``by`` has, as if nothing were rounded.
+
+    Args:
+      sums: what ``integer_product.multiply`` returns.
+      by: float32 that broadcast to the accumulator's shape; the bias may be None.
+      dtype: float32, float16 or bfloat16.
+      refusal: the text of the error if the program is lowered for a platform without the product.
+    """
+    if isinstance(sums, DeepAccumulator):
+        return _of_whole(of_two_words(*sums), by, dtype)
+    return _of_one_word(sums, by, dtype, refusal)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(2,))
+def _of_whole(whole: jax.Array, by: Scaling, dtype: jnp.dtype) -> jax.Array:
+    return narrowed(scaled_sum(whole, by), dtype)
+
+
+@_of_whole.defjvp
+def _(dtype: jnp.dtype, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    (whole, by), (_, of) = primals, tangents
+    tangent = whole * (of.a_scale * by.b_scale + by.a_scale * of.b_scale)
+    if by.bias is not None:
+        tangent += of.bias
+    return _of_whole(whole, by, dtype), tangent.astype(dtype)
+
+
+def _of_one_word(sums: Accumulator, by: Scaling, dtype: jnp.dtype, refusal: str) -> jax.Array:
+    # A GPU does not take subnormals as zeros, and the plain form keeps its product and its sum apart. On an H200 it has
+    # the bits of the exact form, subnormals, infinities and NaNs included.
+    plainly = partial(_plainly, shape=sums.shape, dtype=dtype)
+    exactly = Kernel(partial(_exactly, shape=sums.shape, dtype=dtype), gpu=plainly)
+    scaling = exactly._replace(cpu=partial(_usual_or_any, shape=sums.shape, dtype=dtype))
+    # What a derivative refers to must not have the operands, which belong to the trace of the caller.
+    without_operands = sums._replace(operands=())
+
+    @jax.custom_jvp
+    def scaled(operands: Any, by: Scaling) -> Any:
+        return finish(without_operands._replace(operands=operands), scaling, exactly, refusal, by)
+
+    @scaled.defjvp
+    def _(primals: Any, tangents: Any) -> Any:
+        (operands, by), (_, of) = primals, tangents
+        whole = total(without_operands._replace(operands=operands), refusal).astype(jnp.float32)
+        return jax.jvp(lambda by: _of_whole(whole, by, dtype), (by,), (of,))
+
+    result: jax.Array = scaled(sums.operands, by)
+    return result
+
+
+def _exactly(raw: RawProduct, by: Scaling, *, shape: tuple[int, ...], dtype: jnp.dtype) -> jax.Array:
+    whole = accumulator(raw, shape).astype(jnp.float32)
+    return narrowed(scaled_sum(whole, by), dtype)
+
+
+def _plainly(raw: RawProduct, by: Scaling, *, shape: tuple[int, ...], dtype: jnp.dtype) -> jax.Array:
+    whole = accumulator(raw, shape).astype(jnp.float32)
+    return narrowed(plain_scaled_sum(whole, by), dtype)
+
+
+def _usual_or_any(raw: RawProduct, by: Scaling, *, shape: tuple[int, ...], dtype: jnp.dtype) -> jax.Array:
+    """Use plain operations if no result can be subnormal or infinite.
+
+    This takes a branch on the data. On a CPU the branch costs nothing; on a GPU it would wait for the host.
+    """
+    exactly, plainly = (partial(form, shape=shape, dtype=dtype) for form in (_exactly, _plainly))
+    if math.prod(shape) <= FEW_OUTPUTS:
+        return exactly(raw, by)
+    # Each branch computes the accumulator from the raw product. Computed before the branch, it would have to be stored.
+    result: jax.Array = lax.cond(is_usual(by), plainly, exactly, raw, by)
+    return result

@@ -1,0 +1,220 @@
+"""Write at indexed positions: bring indices into canonical form, and choose a method and the integers to move."""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import AxisType
+
+from jaxdml._arithmetic.canonical_indices import in_block, longest, narrow, wrap
+from jaxdml._arithmetic.exact_gather import on_all_devices
+from jaxdml._base.shapes import is_static
+from jaxdml._kernels.indexed_write.scatter import Places, Writing, of_elements, of_slices, tangent, winners, write
+from jaxdml._placement.partitioning import by_partitioning
+from jaxdml._placement.platforms import Kernel, run
+from jaxdml._placement.when_lowered import Form
+
+GPU_WORD = 4
+"""The narrowest integer, in bytes, that a GPU stores directly: for anything narrower XLA compares and swaps in a loop.
+
+Words of 8 bytes took longer, although there are fewer of them.
+"""
+
+MAX_ELEMENTS_PER_UPDATE = 16
+"""On a GPU, up to this ratio, reading the last update for each element beats scattering the updates."""
+
+MIN_BYTES_PER_SLICE = 8
+"""On a CPU, from slices of this size on, reading the last update for each slice of bfloat16 or float8 beats a scatter.
+
+The scatter would convert all of ``x`` to integers and back, in new memory even if ``x`` is donated.
+"""
+
+METHODS = ("scatter",)
+
+
+class Block(NamedTuple):
+    """Say that ``x`` is a block of a larger array, whose elements the indices count."""
+
+    sizes: tuple[int, ...]
+    """The sizes of the larger array. Static."""
+
+    starts: tuple[Any, ...]
+    """Where the block begins in each dimension."""
+
+
+def write_slices(
+    x: jax.Array, indices: jax.Array, updates: jax.Array, mode: str, duplicates: str, block: Block | None = None
+) -> jax.Array:
+    """Return ``x`` with ``updates[i...]`` at ``x[indices[i...]]``.
+
+    Args:
+      x: ``[d_1, ..., d_r]``.
+      indices: integers ``[..., t]``, any values.
+      updates: ``[..., d_(t+1), ..., d_r]``, of the dtype of ``x``.
+      mode: ``"drop"``, ``"clip"`` or ``"promise_in_bounds"``.
+      duplicates: ``"unspecified"``, ``"last"`` or ``"unique"``.
+      block: None, or where ``x`` lies in a larger array. What is written outside of ``x`` is left out.
+    """
+    *leading, t = indices.shape
+    n = math.prod(leading)
+    if t == 0:
+        # Every update replaces the whole of x. Give x a leading axis of size 1, and index it with 0.
+        how = Writing(of_slices(1), mode, duplicates)
+        return _write(x[None], jnp.zeros((n, 1), jnp.int32), updates.reshape(n, *x.shape), how)[0]
+    where = of_slices(t)
+    places, mode = _canonical(x, indices.reshape(n, t), where, mode, duplicates, block)
+    return _write(x, places, updates.reshape(n, *x.shape[t:]), Writing(where, mode, duplicates))
+
+
+def write_elements(
+    x: jax.Array,
+    indices: jax.Array,
+    updates: jax.Array,
+    axis: int,
+    mode: str,
+    duplicates: str,
+    block: Block | None = None,
+) -> jax.Array:
+    """Return ``x`` with ``updates[i]`` at ``x[..., indices[i] at axis, ...]``.
+
+    Args:
+      x: ``[d_1, ..., d_r]``.
+      indices: integers of rank r, any values; no larger than ``x`` except along ``axis``.
+      updates: of the dtype of ``x`` and the shape of ``indices``.
+      axis: the axis that ``indices`` index, counted from 0.
+      mode: as in ``write_slices``.
+      duplicates: as in ``write_slices``.
+      block: as in ``write_slices``.
+    """
+    if all(indices.shape[d] == x.shape[d] for d in range(x.ndim) if d != axis):
+        where = of_elements(x.ndim, axis)
+        places, mode = _canonical(x, indices[..., None], where, mode, duplicates, block)
+        return _write(x, places, updates, Writing(where, mode, duplicates))
+    # Where indices are smaller, only coordinates can tell which elements of x have updates. Narrow for the longest
+    # dimension, because one dtype has to hold every coordinate.
+    narrowed = narrow(indices, (longest(block.sizes if block else x.shape),))
+    # XLA would move the coordinates, which are one for each dimension.
+    along = _on_all_devices(narrowed, *range(x.ndim))
+    coordinates = [along if d == axis else lax.broadcasted_iota(along.dtype, along.shape, d) for d in range(x.ndim)]
+    stacked = jnp.stack(coordinates, axis=-1).reshape(-1, x.ndim)
+    where = of_slices(x.ndim)
+    places, mode = _canonical(x, stacked, where, mode, duplicates, block)
+    return _write(x, places, updates.reshape(-1), Writing(where, mode, duplicates))
+
+
+def _canonical(
+    x: jax.Array, indices: jax.Array, where: Places, mode: str, duplicates: str, block: Block | None
+) -> tuple[jax.Array, str]:
+    """Return the indices ``[..., t]`` in canonical form, and the mode to write with."""
+    whole = block.sizes if block else x.shape
+    sizes = tuple(whole[d] for d in where.indexed)
+    places = reported(wrap(narrow(indices, sizes), sizes, mode), where.indexed, whole)
+    if duplicates == "last":
+        places = _on_all_devices(places, where.numbered)
+    if block is None:
+        return places, mode
+    starts = jnp.stack([jnp.asarray(block.starts[d], places.dtype) for d in where.indexed])
+    return in_block(places, sizes, starts, tuple(x.shape[d] for d in where.indexed), mode), "drop"
+
+
+def reported(indices: jax.Array, indexed: tuple[int, ...], shape: tuple[int, ...]) -> jax.Array:
+    """Return ``indices``, after an operation in which ``checkify`` sees those that are out of range.
+
+    They address the dimensions ``indexed`` of an array of this ``shape``. ``checkify`` cannot see the operations of
+    ``by_partitioning``. In other operations the indices may count along a block, or along words. XLA drops the added
+    operation, because it changes nothing. Where ``jax.vmap`` has left a batch sharded over Explicit axes, none is
+    added: JAX cannot check inside such a program.
+    """
+    if AxisType.Explicit in jax.sharding.get_abstract_mesh().axis_types:
+        return indices
+    numbers = lax.GatherDimensionNumbers(
+        offset_dims=(), collapsed_slice_dims=tuple(range(len(shape))), start_index_map=indexed
+    )
+    whole = jnp.broadcast_to(jnp.zeros((), indices.dtype), shape)
+    seen = lax.gather(whole, indices, numbers, (1,) * len(shape), mode="clip")
+    return indices + (seen & 0)[..., None]
+
+
+def _on_all_devices(indices: jax.Array, *dimensions: int) -> jax.Array:
+    """Return ``indices``; if XLA partitions the program, have it put these dimensions whole on every device.
+
+    If updates are numbered by sharded indices, XLA numbers those of each device, and then merges as many numbers as
+    ``x`` has positions.
+    """
+
+    def whole(devices: int, indices: jax.Array) -> jax.Array:
+        for dimension in dimensions if devices > 1 else ():
+            indices = on_all_devices(indices, dimension)
+        return indices
+
+    return by_partitioning(lambda indices: indices, whole, indices)
+
+
+def _write(x: jax.Array, indices: jax.Array, updates: jax.Array, how: Writing) -> jax.Array:
+    """Write for indices in canonical form."""
+    t = indices.shape[-1]
+    if not how.places.batch and x.ndim > t and math.prod(x.shape[t:]) == 1:
+        # A slice of one element is an element.
+        return _write(x.reshape(x.shape[:t]), indices, updates.reshape(-1), how).reshape(x.shape)
+    write = _write_floats if jnp.issubdtype(x.dtype, jnp.inexact) else _write_once
+    return write(x, indices, updates, how)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(3,))
+def _write_floats(x: jax.Array, indices: jax.Array, updates: jax.Array, how: Writing) -> jax.Array:
+    return _write_once(x, indices, updates, how)
+
+
+@_write_floats.defjvp
+def _write_floats_jvp(
+    how: Writing, primals: tuple[jax.Array, ...], tangents: tuple[jax.Array, ...]
+) -> tuple[jax.Array, jax.Array]:
+    x, indices, updates = primals
+    # The derivative has to know which update wins, and the value has to come from that same update.
+    settled = how
+    if how.duplicates == "unspecified":
+        settled, indices = how._replace(duplicates="last"), _on_all_devices(indices, how.places.numbered)
+    won = _alike(partial(winners, x.shape, how=how), indices)
+    return _write_floats(x, indices, updates, settled), tangent(tangents[0], indices, tangents[2], won, how)
+
+
+def _write_once(x: jax.Array, indices: jax.Array, updates: jax.Array, how: Writing) -> jax.Array:
+    return _alike(partial(_write_by_platform, how=how), x, indices, updates)
+
+
+def _alike(function: Callable[..., Any], *operands: Any) -> Any:
+    """Call ``function`` where ``checkify`` does not look, whether or not XLA partitions the program."""
+    return by_partitioning(function, lambda devices, *operands: function(*operands), *operands)
+
+
+def _write_by_platform(x: jax.Array, indices: jax.Array, updates: jax.Array, how: Writing) -> jax.Array:
+    """Choose a method and the integers to move."""
+
+    def form(word: int, by_position: bool = False) -> Form:
+        chosen = how._replace(word=word, by_position=by_position)
+        return lambda x, indices, updates: write(x, indices, updates, chosen)
+
+    windows = x.shape[indices.shape[-1] :] if not how.places.batch else ()
+    few_bits = _has_few_bits(x.dtype)
+    static = is_static(*x.shape, *updates.shape)
+    few = static and x.size <= MAX_ELEMENTS_PER_UPDATE * updates.size
+    by_position = how.duplicates == "last" and not windows and few
+    if not few_bits and not by_position:
+        return form(0)(x, indices, updates)
+    as_integer = x.dtype.itemsize if few_bits and jnp.issubdtype(x.dtype, jnp.floating) else 0
+    # XLA's CPU backend widens narrow floats to move them, except for float16.
+    on_cpu = 0 if x.dtype == jnp.float16 else as_integer
+    cpu = form(on_cpu, on_cpu > 0 and is_static(*windows) and math.prod(windows) * on_cpu >= MIN_BYTES_PER_SLICE)
+    return run(Kernel(form(as_integer), cpu, form(GPU_WORD if few_bits else 0, by_position)), x, indices, updates)
+
+
+def _has_few_bits(dtype: jnp.dtype) -> bool:
+    """Tell whether elements have 8 or 16 bits; those of int4, which are stored in a byte, have fewer."""
+    for kind, info in ((jnp.floating, jnp.finfo), (jnp.integer, jnp.iinfo)):
+        if jnp.issubdtype(dtype, kind):
+            return info(dtype).bits == 8 * dtype.itemsize < 32
+    return False

@@ -1,0 +1,86 @@
+"""Convolve with XLA's own convolution of int8, where that is right and fast."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxdml._arithmetic.windows import Windows
+
+
+def native_sums(
+    x: jax.Array,
+    w: jax.Array,
+    windows: Windows,
+    summed: Any,
+    otherwise: Callable[[jax.Array, jax.Array], jax.Array],
+) -> jax.Array:
+    """Return the int32 sums of products of padded int8 ``[N, H, W, C]`` and filters ``[H, W, C, O]``, in one group.
+
+    If ``jax.vmap`` maps over the filters, JAX makes one convolution of several groups of them, which XLA gets wrong.
+    ``otherwise`` takes the place of the convolution then.
+
+    Args:
+      x: padded.
+      w: the filters.
+      windows: where the windows lie.
+      summed: the dtype in which the convolution returns the sums: int32, or float32 if that holds all of them.
+      otherwise: returns the same for ``x`` and ``w``.
+    """
+
+    @jax.custom_batching.custom_vmap
+    def sums(x: jax.Array, w: jax.Array) -> jax.Array:
+        # The barriers keep what comes before and after out of the convolution, which would then have no fast kernel.
+        total = lax.conv_general_dilated(
+            lax.optimization_barrier(x),  # type: ignore[no-untyped-call]
+            w,
+            windows.strides,
+            "VALID",
+            rhs_dilation=windows.dilations,
+            dimension_numbers=("NHWC", "HWIO", "NHWC"),
+            preferred_element_type=summed,
+        )
+        stored: jax.Array = lax.optimization_barrier(total)  # type: ignore[no-untyped-call]
+        return stored.astype(jnp.int32)
+
+    @sums.def_vmap
+    def _(size: int, batched: Any, x: jax.Array, w: jax.Array) -> tuple[jax.Array, bool]:
+        if batched[1]:
+            return jax.vmap(otherwise, [0 if each else None for each in batched], axis_size=size)(x, w), True
+        merged = sums(x.reshape(size * x.shape[1], *x.shape[2:]), w)
+        return merged.reshape(size, x.shape[1], *merged.shape[1:]), True
+
+    result: jax.Array = sums(x, w)
+    return result
+
+
+def with_neighbours(
+    x: jax.Array, w: jax.Array, windows: Windows, multiple: int
+) -> tuple[jax.Array, jax.Array, Windows]:
+    """Return a convolution with the same sums, whose windows have one column, and the channels of its neighbours.
+
+    Few channels are slow to read window by window. Here neighbours are copied together, so that a window is read in few
+    steps. What is read beyond a window is multiplied by 0.
+
+    Args:
+      x: padded ``[N, H, W, C]``.
+      w: the filters ``[H, W, C, O]``.
+      windows: where the windows lie: in one group, without dilations.
+      multiple: the number of channels becomes a multiple of this.
+    """
+    (height, width), (down, right) = windows.sizes, windows.strides
+    channels, features = w.shape[-2:]
+    columns, steps = windows.without_padding().counts(x.shape)[1], -(-width // right)
+    beyond = (columns - 1 + steps) * right - x.shape[2]
+    x = lax.pad(x, np.int8(0), [(0, 0, 0), (0, 0, 0), (0, beyond, 0), (0, 0, 0)])
+    x = x.reshape(*x.shape[:2], columns - 1 + steps, right * channels)
+    depth = steps * right * channels
+    missing = -depth % multiple
+    filling = [jnp.zeros((*x.shape[:2], columns, missing), jnp.int8)] if missing else []
+    x = lax.concatenate([x[:, :, step : step + columns] for step in range(steps)] + filling, 3)
+    w = lax.pad(w, np.int8(0), [(0, 0, 0), (0, steps * right - width, 0), (0, 0, 0), (0, 0, 0)])
+    w = lax.pad(w.reshape(height, 1, depth, features), np.int8(0), [(0, 0, 0), (0, 0, 0), (0, missing, 0), (0, 0, 0)])
+    return x, w, windows.without_padding()._replace(sizes=(height, 1), strides=(down, 1))

@@ -1,0 +1,27 @@
+"""Convolve where the contracted channels are sharded: convolve on each shard, and add the int32 sums once."""
+
+from jaxdml._arithmetic.windows import Windows
+from jaxdml._kernels import integer_product
+from jaxdml._kernels.integer_convolution import kernel as integer_convolution
+from jaxdml._kernels.integer_product import Accumulator, DeepAccumulator, Quantized, added
+from jaxdml._placement.layout import Names, axis_size
+
+
+def convolve(
+    x: Quantized, w: Quantized, windows: Windows, implementation: str | None, refusal: str, over: Names
+) -> Accumulator | DeepAccumulator:
+    """Return the accumulator over all channels, the same on all shards.
+
+    Args:
+      x: as for ``integer_convolution.convolve``.
+      w: as for ``integer_convolution.convolve``.
+      windows: as for ``integer_convolution.convolve``.
+      implementation: as for ``integer_convolution.convolve``.
+      refusal: as for ``integer_convolution.convolve``.
+      over: the axes that the contracted channels are sharded over.
+    """
+    sums = integer_convolution.convolve(x, w, windows, implementation, refusal)
+    if not over:
+        return sums
+    depth = windows.taps * w[0].shape[1] * axis_size(over)
+    return added(sums, depth <= integer_product.longest(x, w), refusal, over)

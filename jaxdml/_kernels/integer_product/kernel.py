@@ -1,0 +1,315 @@
+"""Multiply 8-bit matrices with zero points exactly; choose the algorithm by platform, K and number of rows."""
+
+import math
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxdml._base.shapes import is_static
+from jaxdml._kernels.integer_product.integer_dot import dot_with_ones, sum_of_slices
+from jaxdml._kernels.integer_product.packed_columns import columns_on_the_left, columns_on_the_right
+from jaxdml._kernels.integer_product.packed_matrix import PackedMatrix, Right, stored_as
+from jaxdml._kernels.integer_product.raw_product import (
+    Product,
+    RawProduct,
+    accumulator,
+    as_int8,
+    as_uint8,
+    longest_exact_sum,
+    product_shape,
+    row_count,
+)
+from jaxdml._kernels.integer_product.row_product import row_product
+from jaxdml._kernels.integer_product.tensor_core_dot import (
+    LONGEST_FLOAT_SUM,
+    bfloat16_dot,
+    float_dot,
+    packed_dot,
+    padded_dot,
+    transposed_dot,
+)
+from jaxdml._kernels.integer_product.unmerged_dot import (
+    deep_dot,
+    split_along_k,
+    sum_of_segments,
+    unmerged_dot,
+)
+from jaxdml._placement.partitioning import by_partitioning
+from jaxdml._placement.platforms import Kernel, chain, cpu_features, run
+
+MAX_ROWS_UNTRANSPOSED = 64
+"""On a GPU, transposing the right matrix pays with more rows than this; ``python -m benchmarks.constants`` times it."""
+
+MAX_ROWS_RIGHT_OF_INT8, MAX_ROWS_RIGHT_OF_UINT8 = 32, 128
+"""On a CPU, up to so many rows of ``a`` are the right operand of a product with a packed matrix that is stored as int8
+or as uint8. With more, transposing the product costs more than reading the matrix once saves. ``python -m
+benchmarks.constants`` times the first on a CPU with AMX, and the second on one with AVX-512 VNNI alone."""
+
+LONGEST_SINGLE_ROW, MIN_ROWS_IF_LONGER = 2**14, 8
+"""XLA's GPU backend computes the product of a single row as a reduction. With a larger K than this, a product of so
+many rows is faster; ``python -m benchmarks.weights`` times M = 1."""
+
+METHODS = "integer_dot", "mixed_dot"
+"""Products of int8 x int8, and of uint8 x int8, which only CPUs have."""
+
+ONLY_ON = {"mixed_dot": "cpu"}
+"""The platform of each method that only one platform has."""
+
+Quantized = tuple[jax.Array, jax.Array | None]
+"""A tensor and its zero point; None means 0."""
+
+QuantizedRight = tuple[Right, jax.Array | None]
+"""The right matrix, which may be packed, and its zero point; None means 0."""
+
+Operands = tuple[jax.Array, jax.Array | None, Right, jax.Array | None]
+"""``a``, its zero point, ``b`` and its zero point."""
+
+
+class Accumulator(NamedTuple):
+    """Hold a product that is not computed yet: the int32 sum over K of ``(a - za) * (b - zb)``."""
+
+    product: Kernel
+    """Takes ``operands`` and returns a ``RawProduct``, whose shapes differ between platforms."""
+
+    partitioned: Callable[[int], Kernel]
+    """Returns the kernel for a program that XLA partitions over so many devices."""
+
+    operands: Any
+    shape: tuple[int, ...]
+    """``[..., M, N]``."""
+
+    greatest: int = 2**31 - 1
+    """No sum is greater than this in magnitude."""
+
+
+class DeepAccumulator(NamedTuple):
+    """Hold sums over K that do not fit int32: ``low + 2**16 * high``, int32 ``[..., M, N]``, ``0 <= low < 2**16``."""
+
+    low: jax.Array
+    high: jax.Array
+
+
+def multiply(
+    a: Quantized, b: QuantizedRight, implementation: str | None, refusal: str
+) -> Accumulator | DeepAccumulator:
+    """Return the accumulator of ``(a - za) @ (b - zb)``; both operands have the rank of the result.
+
+    Args:
+      a: int8 or uint8 ``[..., M, K]``, and its zero point that broadcasts against ``[..., M, 1]``.
+      b: int8 or uint8 ``[..., K, N]``, or packed, and its zero point that broadcasts against ``[..., 1, N]``.
+      implementation: one of ``METHODS``. None chooses ``mixed_dot`` on CPUs that have an instruction for it, unless K
+        is so large that it is cut into slices.
+      refusal: the text of the error if the program is lowered for a platform without the method.
+    """
+    only_cpu = implementation in ONLY_ON
+    most = longest(a, b)
+    if a[0].shape[-1] > most:
+        return _in_slices((*a, *b), most, only_cpu, refusal)
+    methods = methods_on_cpu() if implementation is None else (implementation,)
+    cpu = _shifted(_on_cpu, as_uint8 if "mixed_dot" in methods else as_int8)
+    if isinstance(b[0], PackedMatrix):
+        cpu = partial(_packed_on_cpu, methods)
+    product = Kernel(cpu=cpu) if only_cpu else Kernel(_shifted(_general(b[0])), cpu, _shifted(_on_gpu))
+    bound = a[0].shape[-1] * greatest(*a) * greatest(*b)
+    return Accumulator(product, partial(partitioned_product, only_cpu), (*a, *b), product_shape(a[0], b[0]), bound)
+
+
+def longest(a: Quantized, b: QuantizedRight) -> int:
+    """Return the greatest K for which int32 holds the accumulator."""
+    return longest_exact_sum(greatest(*a), greatest(*b))
+
+
+def of_total(total: jax.Array) -> Accumulator:
+    """Return the accumulator of a product that is already computed: the int32 ``total``."""
+    computed = Kernel(RawProduct)
+    return Accumulator(computed, lambda devices: computed, (total,), total.shape)
+
+
+def total(sums: Accumulator, refusal: str) -> jax.Array:
+    """Compute the int32 sums of an ``Accumulator``."""
+    finishing = Kernel(partial(accumulator, shape=sums.shape))
+    return finish(sums, finishing, finishing, refusal)
+
+
+def finish(sums: Accumulator, single: Kernel, partitioned: Kernel, refusal: str, *others: Any) -> Any:
+    """Return what a kernel makes of the ``RawProduct`` of an ``Accumulator`` and of other operands.
+
+    Args:
+      sums: the accumulator.
+      single: the kernel for a program on one device.
+      partitioned: the kernel for a program that XLA partitions.
+      refusal: the text of the error if the program is lowered for a platform without the product.
+      others: the other operands.
+    """
+    # The forms must not refer to the operands, which belong to the trace of the caller.
+    product, product_of = sums.product, sums.partitioned
+    return by_partitioning(
+        lambda *operands: run(chain(product, single), *operands, refusal=refusal),
+        lambda devices, *operands: run(chain(product_of(devices), partitioned), *operands, refusal=refusal),
+        *(sums.operands, *others),
+    )
+
+
+def wrapped(sums: Accumulator | DeepAccumulator, refusal: str) -> jax.Array:
+    """Return what ``multiply`` returned, or sums of that over shards, as int32 modulo 2**32."""
+    if isinstance(sums, DeepAccumulator):
+        return sums.low + (sums.high << 16)
+    return total(sums, refusal)
+
+
+def _in_slices(operands: Operands, longest: int, only_cpu: bool, refusal: str) -> DeepAccumulator:
+    # The operands are shifted before the platform is known. So a is uint8 only if the program is for CPUs alone.
+    a, za, b, zb = operands
+    shifted = (*(as_uint8 if only_cpu else as_int8)(a, za), *_as_int8(b, zb))
+    general = _general(b)  # The forms must not refer to b, which belongs to the trace of the caller.
+
+    def in_slices(product: Kernel, operands: Operands) -> tuple[jax.Array, jax.Array]:
+        finishing = Kernel(partial(accumulator, shape=product_shape(operands[0], operands[2])))
+
+        def multiply_slice(*operands: jax.Array | None) -> jax.Array:
+            return run(chain(product, finishing), operands, refusal=refusal)
+
+        return sum_of_slices(*operands, multiply_slice, longest)
+
+    def single(*operands: Any) -> tuple[jax.Array, jax.Array]:
+        product = Kernel(cpu=general) if only_cpu else Kernel(general, gpu=_on_gpu)
+        return in_slices(product, operands)
+
+    def partitioned(devices: int, *operands: Any) -> tuple[jax.Array, jax.Array]:
+        product = Kernel(cpu=unmerged_dot) if only_cpu else Kernel(unmerged_dot, gpu=partial(_on_gpus, 1, devices))
+        a, za, b, zb = operands
+        parts = split_along_k(a, za, b, zb, math.gcd(a.shape[-1], devices))
+        return carried(*(part.sum(axis=-3) for part in in_slices(product, parts)))
+
+    return DeepAccumulator(*by_partitioning(single, partitioned, *shifted))
+
+
+def carried(low: jax.Array, high: jax.Array) -> DeepAccumulator:
+    """Return the deep accumulator of sums of lower and of upper 16 bits; fewer than 2**15 of each were added."""
+    return DeepAccumulator(low & 0xFFFF, high + (low >> 16))
+
+
+def single_product() -> Kernel:
+    """Return the product of ``multiply`` for a program on one device, without a form for CPUs."""
+    return Kernel(_shifted(dot_with_ones), gpu=product_on_gpu)
+
+
+def product_on_gpu(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None) -> RawProduct:
+    """Multiply on one GPU; a and b may be uint8."""
+    return _shifted(_on_gpu)(a, za, b, zb)
+
+
+def partitioned_product(only_cpu: bool, devices: int) -> Kernel:
+    """Return the product for a program that XLA partitions over so many devices."""
+    if only_cpu:
+        return Kernel(cpu=_shifted(unmerged_dot, as_uint8))
+    return Kernel(_shifted(unmerged_dot), gpu=_shifted(partial(_on_gpus, devices, devices)))
+
+
+def _on_gpus(
+    shards: int, devices: int, a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None
+) -> RawProduct:
+    """Avoid the int8 products with a small K, as ``_on_gpu`` does, on each of several devices.
+
+    K may be divided into so many ``shards``, and the matrices between so many ``devices``.
+    """
+    k = a.shape[-1]
+    if not is_static(k):
+        return unmerged_dot(a, za, b, zb, deep_dot)
+    segments = math.gcd(k, shards)
+    multiply = partial(float_dot, devices=devices)
+    if k <= LONGEST_FLOAT_SUM:
+        return unmerged_dot(a, za, b, zb, multiply)
+    if k <= segments * LONGEST_FLOAT_SUM:
+        return sum_of_segments(a, za, b, zb, multiply, segments)
+    return unmerged_dot(a, za, b, zb)
+
+
+def greatest(x: Right, zero_point: jax.Array | None) -> int:
+    """Bound ``|x - zero_point|`` from what is known while tracing."""
+    return 128 if x.dtype == jnp.int8 and zero_point is None else 255
+
+
+def _as_int8(b: Right, zb: jax.Array | None) -> QuantizedRight:
+    """Return a right matrix stored as int8, and the int32 zero point of what is stored; None for 0."""
+    return stored_as(jnp.int8, b, zb) if isinstance(b, PackedMatrix) else as_int8(b, zb)
+
+
+def _shifted(product: Product, shift: Callable[..., Quantized] = as_int8) -> Product:
+    """Return ``product`` applied to ``shift(a, za)`` and ``_as_int8(b, zb)``."""
+    return lambda a, za, b, zb: product(*shift(a, za), *_as_int8(b, zb))
+
+
+def _general(b: Right) -> Product:
+    """Return the product for platforms without one of their own."""
+    return columns_on_the_right if isinstance(b, PackedMatrix) else dot_with_ones
+
+
+def storage(on_cpu: bool) -> Any:
+    """Return the dtype of a packed matrix: on a CPU that of the left operand of its fastest product, else int8."""
+    return jnp.uint8 if on_cpu and methods_on_cpu() == ("mixed_dot",) else jnp.int8
+
+
+def methods_on_cpu() -> tuple[str, ...]:
+    """Return the methods for which XLA has a fast kernel on this CPU."""
+    if "amx_int8" in cpu_features():
+        return "integer_dot", "mixed_dot"
+    return ("mixed_dot",) if "avx512_vnni" in cpu_features() else ("integer_dot",)
+
+
+def _packed_on_cpu(
+    methods: Collection[str], a: jax.Array, za: jax.Array | None, b: PackedMatrix, zb: jax.Array | None
+) -> RawProduct:
+    """Multiply with one of ``methods``. A packed matrix is the left operand if ``a`` has few rows.
+
+    For that it must be stored as int8 if ``methods`` has the int8 product, or as uint8 if it has the mixed one.
+    ``jax.vmap`` over ``a`` alone adds rows to ``a``, so the choice is made again.
+    """
+    method, most = "integer_dot", MAX_ROWS_RIGHT_OF_INT8
+    if b.matrix.dtype == jnp.uint8:
+        method, most = "mixed_dot", MAX_ROWS_RIGHT_OF_UINT8
+    if method not in methods or row_count(a, b.matrix) > most:
+        shifted = (as_uint8 if "mixed_dot" in methods else as_int8)(a, za)
+        return columns_on_the_right(*shifted, *stored_as(jnp.int8, b, zb))
+
+    @jax.custom_batching.custom_vmap
+    def few_rows(*operands: Any) -> jax.Array:
+        a, za, b, zb = operands
+        raw = columns_on_the_left(*as_int8(a, za), *stored_as(b.matrix.dtype, b, zb))
+        return accumulator(raw, product_shape(a, b))
+
+    @few_rows.def_vmap
+    def _(size: int, batched: Any, *operands: Any) -> tuple[jax.Array, bool]:
+        a, za, b, zb = jax.tree.map(lambda x, is_batched: x if is_batched else x[None], operands, tuple(batched))
+        if not batched[0] and not batched[2].matrix:  # Only a zero point is.
+            a = jnp.broadcast_to(a, (size, *a.shape[1:]))
+        total = accumulator(_packed_on_cpu(methods, a, za, b, zb), product_shape(a, b))
+        return jnp.broadcast_to(total, (size, *total.shape[1:])), True
+
+    return RawProduct(few_rows(a, za, b, zb))
+
+
+def _on_cpu(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> RawProduct:
+    """Multiply one row by a matrix with ``row_product``, because XLA's CPU backend has no kernel for that."""
+    one_row_each = a.shape[-2] == 1 and math.prod(product_shape(a, b)[:-2]) == math.prod(b.shape[:-2])
+    if one_row_each and a.shape[-1] > 0:
+        return RawProduct(row_product(a, za, b, zb))
+    return dot_with_ones(a, za, b, zb)
+
+
+def _on_gpu(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None) -> RawProduct:
+    """Avoid the products that XLA's GPU backend computes wrongly or slowly.
+
+    For int8 products with a small K it can choose a generated kernel with a tile of 16 along K, whose sums are wrong
+    (docs/platforms.md). So those are multiplied as bfloat16.
+    """
+    if a.shape[-1] <= LONGEST_FLOAT_SUM:
+        return bfloat16_dot(a, za, b, zb)
+    if isinstance(b, PackedMatrix):
+        min_rows = MIN_ROWS_IF_LONGER if a.shape[-1] > LONGEST_SINGLE_ROW else 1
+        return packed_dot(a, za, b, zb, min_rows)
+    few = row_count(a, b) <= MAX_ROWS_UNTRANSPOSED
+    return (padded_dot if few else transposed_dot)(a, za, b, zb)

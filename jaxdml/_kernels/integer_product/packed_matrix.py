@@ -1,0 +1,114 @@
+"""Hold a right matrix stored by columns, and the sums of its columns, so that products neither transpose nor sum it."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import export, lax
+
+from jaxdml._arithmetic.bits import with_flipped_sign
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["matrix", "sums"], meta_fields=["dtype", "k"])
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PackedMatrix:
+    """Hold the right matrix of products in the layout that they read fastest; ``jaxdml.prepack`` makes it.
+
+    It is a pytree of two arrays, and takes the place of ``b`` in every product, with the same result. Its leading
+    dimensions are those of ``b``, so it can be mapped, scanned, donated and saved like an array.
+
+    Attributes:
+      matrix: int8 or uint8 ``[..., N, K]``, the columns of ``b`` as rows. If it is int8 and ``b`` is uint8, each number
+        is 128 less than in ``b``; in the opposite case, 128 more.
+      sums: int32 ``[..., N]``, the sums of the rows of ``matrix``.
+      dtype: the dtype of ``b``, int8 or uint8. Static.
+      k: how many numbers each of ``sums`` adds up. It is K, and stays the whole K where ``jax.shard_map`` gives devices
+        blocks of ``matrix``. Static.
+    """
+
+    matrix: jax.Array
+    sums: jax.Array
+    dtype: np.dtype[Any]
+    k: int
+
+    def __post_init__(self) -> None:
+        """Accept the name of a dtype, and for both static fields the 0-d arrays that ``numpy.load`` returns."""
+        for name, value in (("dtype", self.dtype), ("k", self.k)):
+            if isinstance(value, np.ndarray | np.generic):
+                object.__setattr__(self, name, value.item())
+        object.__setattr__(self, "dtype", np.dtype(self.dtype))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of ``b``, ``[..., K, N]``; inside ``jax.shard_map`` that of the block."""
+        *batch, n, k = self.matrix.shape
+        return (*batch, k, n)
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions of ``b``."""
+        return self.matrix.ndim
+
+
+export.register_pytree_node_serialization(
+    PackedMatrix,
+    serialized_name="jaxdml.PackedMatrix",
+    serialize_auxdata=lambda static: f"{static[0]} {static[1]}".encode(),
+    deserialize_auxdata=lambda text: (np.dtype(text.split()[0].decode()), int(text.split()[1])),
+)
+
+Right = jax.Array | PackedMatrix
+"""The right matrix of a product: an array ``[..., K, N]``, or packed."""
+
+
+def pack(matrix: jax.Array, dtype: np.dtype[Any]) -> PackedMatrix:
+    """Pack int8 or uint8 ``[..., N, K]``, the columns as rows; ``dtype`` is that of the matrix to multiply by."""
+    return PackedMatrix(matrix=matrix, sums=jnp.sum(matrix, axis=-1, dtype=jnp.int32), dtype=dtype, k=matrix.shape[-1])
+
+
+def stored_as(stored: Any, b: PackedMatrix, zero_point: jax.Array | None) -> tuple[PackedMatrix, jax.Array | None]:
+    """Return ``b`` stored as int8 or uint8, and the int32 zero point of the numbers that are stored; None for 0."""
+    wide = None if zero_point is None else zero_point.astype(jnp.int32)
+    by = _offset(stored) - _offset(b.dtype)
+    if by:
+        wide = jnp.int32(by) if wide is None else wide + by
+    if b.matrix.dtype == stored:
+        return b, wide
+    sums = b.sums + b.k * jnp.int32(_offset(stored) - _offset(b.matrix.dtype))
+    return PackedMatrix(matrix=with_flipped_sign(b.matrix, stored), sums=sums, dtype=b.dtype, k=b.k), wide
+
+
+def matrix_of(b: Right) -> jax.Array:
+    """Return the stored matrix: ``[..., N, K]`` of a packed one, else ``[..., K, N]``."""
+    return b.matrix if isinstance(b, PackedMatrix) else b
+
+
+def column_sums(b: Right) -> jax.Array:
+    """Return the sums of the columns, int32 ``[..., 1, N]``."""
+    if isinstance(b, PackedMatrix):
+        return jnp.expand_dims(b.sums, -2)
+    return jnp.sum(b, axis=-2, keepdims=True, dtype=jnp.int32)
+
+
+def slice_along_k(b: Right, start: Any, size: int) -> Right:
+    """Return the part of a right matrix for one slice of K: ``size`` numbers of each column, from ``start`` on."""
+    if isinstance(b, PackedMatrix):
+        return pack(lax.dynamic_slice_in_dim(b.matrix, start, size, axis=-1), b.dtype)
+    return lax.dynamic_slice_in_dim(b, start, size, axis=-2)
+
+
+def split_along_k(b: Right, segments: int) -> Right:
+    """Split K into segments, which become the last batch dimension."""
+    if isinstance(b, PackedMatrix):
+        *batch, n, k = b.matrix.shape
+        parts = b.matrix.reshape(*batch, n, segments, k // segments)
+        return pack(jnp.moveaxis(parts, -2, -3), b.dtype)
+    *batch, k, n = b.shape
+    return b.reshape(*batch, segments, k // segments, n)
+
+
+def _offset(dtype: Any) -> int:
+    return 128 if dtype == jnp.uint8 else 0

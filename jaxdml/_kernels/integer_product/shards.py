@@ -1,0 +1,58 @@
+"""Multiply where K is sharded: multiply on each shard, and add the int32 products once."""
+
+from dataclasses import replace
+
+import jax.numpy as jnp
+from jax import lax
+
+from jaxdml._kernels.integer_product import kernel as integer_product
+from jaxdml._kernels.integer_product.kernel import Accumulator, DeepAccumulator, Quantized, QuantizedRight
+from jaxdml._kernels.integer_product.packed_matrix import PackedMatrix, pack
+from jaxdml._placement.layout import Names, axis_index, axis_size
+
+
+def multiply(
+    a: Quantized, b: QuantizedRight, implementation: str | None, refusal: str, over: Names = ()
+) -> Accumulator | DeepAccumulator:
+    """Return the accumulator of the whole product, the same on all shards.
+
+    Args:
+      a: as for ``integer_product.multiply``, ``[..., M, K]``.
+      b: ``[..., K, N]``, or packed; a packed block may have the sums of the whole K.
+      implementation: as for ``integer_product.multiply``.
+      refusal: as for ``integer_product.multiply``.
+      over: the axes that K is sharded over.
+    """
+    if not over:
+        return integer_product.multiply(a, b, implementation, refusal)
+    one_sum = a[0].shape[-1] * axis_size(over) <= integer_product.longest(a, b)
+    if isinstance(b[0], PackedMatrix):
+        b = _with_sums_of_block(b[0], over, one_sum), b[1]
+    return added(integer_product.multiply(a, b, implementation, refusal), one_sum, refusal, over)
+
+
+def added(
+    sums: Accumulator | DeepAccumulator, one_sum: bool, refusal: str, over: Names
+) -> Accumulator | DeepAccumulator:
+    """Add accumulators over the axes ``over``; ``one_sum`` tells whether int32 holds what comes out."""
+    if isinstance(sums, Accumulator):
+        total = integer_product.total(sums, refusal)
+        if one_sum:
+            return integer_product.of_total(lax.psum(total, over))  # type: ignore[no-untyped-call]
+        sums = DeepAccumulator(total & 0xFFFF, total >> 16)
+    return integer_product.carried(*lax.psum(tuple(sums), over))  # type: ignore[no-untyped-call]
+
+
+def _with_sums_of_block(b: PackedMatrix, over: Names, one_sum: bool) -> PackedMatrix:
+    """Return a packed block with sums that may be added over the shards.
+
+    The sums may be of several blocks: those along the last axes in ``over``, or along all. Then the first of these
+    shards keeps them, and the others get 0. Where one int32 does not hold the whole sum, each shard sums its own block.
+    """
+    block = b.matrix.shape[-1]
+    if b.k == block:
+        return b
+    if not one_sum:
+        return pack(b.matrix, b.dtype)
+    summed = next(over[i:] for i in range(len(over)) if block * axis_size(over[i:]) == b.k)
+    return replace(b, sums=jnp.where(axis_index(summed) == 0, b.sums, 0), k=block)

@@ -1,0 +1,145 @@
+"""Multiply as ``integer_dot`` does, with the operands stored as tensor cores read them.
+
+Tensor cores read both operands along K, in rows that begin at aligned addresses. XLA's GPU backend stores operands
+that way by itself, but its kernels for it take longer than the product. Or it stores one operand in another order, and
+then chooses a slow product.
+"""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxdml._arithmetic.bits import bits_of
+from jaxdml._base.shapes import is_static
+from jaxdml._kernels.integer_product.packed_matrix import PackedMatrix, Right, column_sums, matrix_of
+from jaxdml._kernels.integer_product.raw_product import RawProduct, with_corrections, with_merged_rows
+
+LONGEST_FLOAT_SUM = 2**24 // 128**2
+"""The greatest K whose sums of int8 products are at most 2**24: float32 holds every integer up to that."""
+
+_ALIGNMENT = 16
+"""Every size is padded to a multiple of so many bytes, one load of a tensor core's operand."""
+
+_LEAST_OF_BFLOAT16 = 256
+"""How many elements ``a`` and ``b`` must have together, without batch dimensions, to be multiplied as bfloat16.
+
+XLA's GPU backend calls no matrix product for fewer elements than ``xla_gpu_gemm_rewrite_size_threshold``, which is 100.
+It multiplies them one by one. For some orders of their dimensions it then rounds each product to bfloat16. From 100 to
+256 is a margin, which costs no time."""
+
+
+def float_dot(a: jax.Array, b: jax.Array, by_columns: bool = False, devices: int = 1) -> jax.Array:
+    """Multiply as bfloat16, which holds every int8 number, summed in float32, which holds every sum: nothing rounds.
+
+    Small matrices are multiplied as float32, which holds every product too. ``devices`` is how many may divide the
+    matrices between them. K must be at most ``LONGEST_FLOAT_SUM``.
+    """
+    sizes = *a.shape[-2:], b.shape[-2 if by_columns else -1]
+    rows, depth, columns = (size if is_static(size) else 1 for size in sizes)
+    small = (rows + columns) * depth < devices * _LEAST_OF_BFLOAT16
+    precision, dtype = ("highest", jnp.float32) if small else (None, jnp.bfloat16)
+    multiply = partial(jnp.einsum, "...mk,...nk->...mn") if by_columns else jnp.matmul
+    product = multiply(a.astype(dtype), b.astype(dtype), precision=precision, preferred_element_type=jnp.float32)
+    return product.astype(jnp.int32)
+
+
+def bfloat16_dot(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None) -> RawProduct:
+    """Multiply with ``float_dot``; K must be at most ``LONGEST_FLOAT_SUM``."""
+    left, right = with_merged_rows(a, matrix_of(b))
+    total = float_dot(left, right, isinstance(b, PackedMatrix))
+    return with_corrections(total, a.shape[-1], za, zb, lambda: _row_sums(a), lambda: column_sums(b))
+
+
+def packed_dot(
+    a: jax.Array, za: jax.Array | None, b: PackedMatrix, zb: jax.Array | None, min_rows: int = 1
+) -> RawProduct:
+    """Multiply by a packed matrix, which is already stored as tensor cores read it unless K is unaligned.
+
+    ``a`` is padded to ``min_rows``.
+    """
+    left, right = with_merged_rows(a, b.matrix)
+    missing = max(0, min_rows - left.shape[-2])
+    left = lax.pad(left, jnp.int8(0), [(0, 0, 0)] * (left.ndim - 2) + [(0, missing, 0), (0, 0, 0)])
+    if a.shape[-1] % _ALIGNMENT:
+        left, right = _stored_by_rows(left), _stored_by_rows(right)
+    total = _dot_of_rows(left, right)
+    return with_corrections(total, a.shape[-1], za, zb, lambda: _row_sums(a), lambda: column_sums(b))
+
+
+def transposed_dot(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> RawProduct:
+    """Transpose ``b`` first, in a kernel of its own; its column sums become row sums, which are faster."""
+    left, right = with_merged_rows(a, b)
+    stored, transposed = _stored_by_rows(left), _stored_by_columns(right)
+    total = _dot_of_rows(stored, transposed)
+
+    def row_sums() -> jax.Array:
+        if a.shape[-1] % _ALIGNMENT == 0:
+            return _row_sums(a)
+        # Rows of a that begin at unaligned addresses would be read byte by byte. So sum the stored ones, whose padding
+        # adds 0.
+        return _row_sums(stored)[..., : left.shape[-2], :].reshape(*a.shape[:-1], 1)
+
+    def column_sums() -> jax.Array:
+        return jnp.swapaxes(_row_sums(transposed), -1, -2)[..., : b.shape[-1]]
+
+    return with_corrections(total, a.shape[-1], za, zb, row_sums, column_sums)
+
+
+def padded_dot(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> RawProduct:
+    """Multiply few rows by ``b`` as it is stored; a row of ones below ``a`` gives the sums of the columns of ``b``."""
+    left, right = with_merged_rows(a, b)
+    *batch, m, k = left.shape
+    ones = jnp.ones((*batch, 0 if za is None else 1, k), jnp.int8)
+    left = _padded(jnp.concatenate([left, ones], axis=-2))
+    total = jnp.einsum("...mk,...kn->...mn", left, _padded(right), preferred_element_type=jnp.int32)
+
+    def column_sums() -> jax.Array:
+        return total[..., m : m + 1, : b.shape[-1]]
+
+    return with_corrections(total, k, za, zb, lambda: _row_sums(a), column_sums)
+
+
+def _dot_of_rows(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Multiply int8 ``[..., M, K]`` by ``[..., N, K]``."""
+    return jnp.einsum("...mk,...nk->...mn", a, b, preferred_element_type=jnp.int32)
+
+
+def _row_sums(x: jax.Array) -> jax.Array:
+    return jnp.sum(x, axis=-1, keepdims=True, dtype=jnp.int32)
+
+
+def _padded(x: jax.Array) -> jax.Array:
+    """Pad rows and columns with zeros to multiples of the alignment."""
+    missing = [(0, -size % _ALIGNMENT, 0) for size in x.shape[-2:]]
+    return lax.pad(x, jnp.int8(0), [(0, 0, 0)] * (x.ndim - 2) + missing)
+
+
+def _stored_by_rows(x: jax.Array) -> jax.Array:
+    """Pad ``x`` and store it row by row."""
+    padded = _padded(x)
+    if padded.shape == x.shape:
+        return _in_order(x)
+    return _from_words(_words(padded[..., ::2], padded[..., 1::2]))
+
+
+def _stored_by_columns(x: jax.Array) -> jax.Array:
+    """Pad ``x``, transpose it and store it row by row."""
+    padded = _padded(x)
+    return _from_words(jnp.swapaxes(_words(padded[..., ::2, :], padded[..., 1::2, :]), -1, -2))
+
+
+def _words(first: jax.Array, second: jax.Array) -> jax.Array:
+    """Join bytes to words of two, ``first`` lower: XLA's GPU backend mostly moves words faster than bytes."""
+    return bits_of(first).astype(jnp.uint16) | bits_of(second).astype(jnp.uint16) << 8
+
+
+def _from_words(words: jax.Array) -> jax.Array:
+    *rows, count = words.shape
+    return lax.bitcast_convert_type(_in_order(words), jnp.int8).reshape(*rows, 2 * count)
+
+
+def _in_order(x: jax.Array) -> jax.Array:
+    """Store ``x`` row by row: a one-dimensional array has no other order, and the barrier keeps it one."""
+    return lax.optimization_barrier(x.reshape(-1)).reshape(x.shape)  # type: ignore[no-untyped-call]

@@ -1,0 +1,48 @@
+"""Multiply quantized values by their scales as IEEE 754 does it, in the same way on every device."""
+
+import jax
+import jax.numpy as jnp
+
+from jaxdml._arithmetic import ieee
+from jaxdml._arithmetic.to_float32 import rounded, widened
+
+
+def dequantize(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None) -> jax.Array:
+    """Return ``fl(float(x - zero_point) * scale)``, differentiable in ``scale``.
+
+    Args:
+      x: an integer dtype of at most 32 bits.
+      scale: float32, float16 or bfloat16 that broadcasts against ``x``.
+      zero_point: dtype of ``x``, broadcasts against it, or None for 0.
+    """
+    return _scaled(_difference(x, zero_point), scale)
+
+
+def _difference(x: jax.Array, zero_point: jax.Array | None) -> jax.Array:
+    """Return ``x - zero_point`` as float32, rounded once, ties to even. Differences of int32 wrap around."""
+    if x.dtype.itemsize < 4:
+        wide = x.astype(jnp.int32)
+        return (wide if zero_point is None else wide - zero_point.astype(jnp.int32)).astype(jnp.float32)
+    if x.dtype == jnp.int32:
+        return rounded(x if zero_point is None else x - zero_point)
+    # The difference of two uint32 may need 33 bits with a sign. Its parts need 17, so they are exact.
+    high, low = x >> 16, x & 0xFFFF
+    high, low = high.astype(jnp.int32), low.astype(jnp.int32)
+    if zero_point is not None:
+        high -= (zero_point >> 16).astype(jnp.int32)
+        low -= (zero_point & 0xFFFF).astype(jnp.int32)
+    return high.astype(jnp.float32) * 2.0**16 + low.astype(jnp.float32)
+
+
+@jax.custom_jvp
+def _scaled(whole: jax.Array, scale: jax.Array) -> jax.Array:
+    return ieee.narrowed(ieee.scaled(whole, widened(scale)), scale.dtype)
+
+
+@_scaled.defjvp
+def _scaled_jvp(
+    primals: tuple[jax.Array, jax.Array], tangents: tuple[jax.Array, jax.Array]
+) -> tuple[jax.Array, jax.Array]:
+    whole, scale = primals
+    of_scale = whole * tangents[1].astype(jnp.float32)
+    return _scaled(whole, scale), of_scale.astype(scale.dtype)

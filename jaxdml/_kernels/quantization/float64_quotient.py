@@ -1,0 +1,75 @@
+"""Quantize with float64 for the quotient, where no number that matters is subnormal.
+
+``fl(x / scale)`` is wanted, where ``fl`` rounds to float32 as IEEE 754 does. It is ``fl(x * (1 / scale))`` in float64.
+The mantissas of ``x`` and ``scale`` are integers of 24 bits. Between two neighbouring float32 numbers lies a midpoint M
+of 25 bits, and M times the mantissa of the scale has at most 49. So a quotient is no midpoint, and is further from one
+than ``2**-49`` times itself. A reciprocal that is wrong by two units in the last place and the product of it are wrong
+by less than ``2**-50`` together.
+
+Some devices flush subnormals. A subnormal ``x`` over an ordinary scale rounds to 0, flushed or not. The reciprocal of
+one is a sum of two float32 numbers; if the second one is flushed, ``2**-62`` of the reciprocal is lost.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxdml._kernels.requantization import sum_when_used
+
+_LEAST, _GREATEST = 2.0**-124, 2.0**64
+"""Scales between these, in magnitude, are ordinary."""
+
+_TO_INTEGER = np.float32(1.5 * 2**23)
+"""Adding this to a float32 below 2**22 in magnitude rounds it, ties to even, and leaves it in the lower bits."""
+
+
+def are_ordinary(scale: Any) -> Any:
+    """Tell whether all scales, of NumPy or of JAX, are ordinary: neither zero, nor subnormal, nor huge, nor NaN."""
+    return ((abs(scale) >= _LEAST) & (abs(scale) <= _GREATEST)).all()
+
+
+def quantize(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None, dtype: np.dtype[np.integer]) -> jax.Array:
+    """Return what ``quantizing.quantize`` does for ordinary scales, on a CPU."""
+    limits = np.iinfo(dtype)
+    zero = jnp.int32(0) if zero_point is None else zero_point
+    low, high = ((np.int32(limit) - zero).astype(jnp.float32) for limit in (limits.min, limits.max))
+    with jax.enable_x64(True):
+        by = _reciprocal(scale)
+        # Without the barrier XLA might take the conversion to float32 and back for nothing.
+        upper = lax.optimization_barrier(by.astype(jnp.float32))  # type: ignore[no-untyped-call]
+        lower = (by - upper.astype(jnp.float64)).astype(jnp.float32)
+        quotient = _quotient(x, sum_when_used(upper, lower))
+    quotient = jnp.where(quotient < high, quotient, high)
+    quotient = jnp.where(quotient > low, quotient, low)
+    rounded = lax.bitcast_convert_type(quotient + _TO_INTEGER, jnp.int32)
+    return rounded.astype(dtype) + zero.astype(dtype)
+
+
+def quantize_by_conversion(
+    x: jax.Array, scale: jax.Array, zero_point: jax.Array | None, dtype: np.dtype[np.integer]
+) -> jax.Array:
+    """Return what ``quantize`` returns on a GPU, which converts floats to integers in one operation.
+
+    XLA for CUDA mistakes a bitcast of a float that is converted next, as in ``quantize``, for its conversion.
+    """
+    limits = np.iinfo(dtype)
+    with jax.enable_x64(True):
+        quotient = _quotient(x, _reciprocal(scale))
+    rounded = lax.round(quotient, lax.RoundingMethod.TO_NEAREST_EVEN).astype(jnp.int32)
+    # More than the range of 16 bits with any zero point, and less than int32 holds.
+    rounded = lax.clamp(np.int32(-(2**20)), rounded, np.int32(2**20))
+    rounded = rounded if zero_point is None else rounded + zero_point
+    return lax.clamp(np.int32(limits.min), rounded, np.int32(limits.max)).astype(dtype)
+
+
+def _reciprocal(scale: jax.Array) -> jax.Array:
+    return 1 / scale.astype(jnp.float64)
+
+
+def _quotient(x: jax.Array, by: jax.Array) -> jax.Array:
+    """Return float32 ``x * by``, 0 for NaN."""
+    quotient = (x.astype(jnp.float64) * by).astype(jnp.float32)
+    return jnp.where(quotient == quotient, quotient, 0)  # noqa: PLR0124

@@ -1,0 +1,78 @@
+"""Add quantized arrays in fixed point: with four limbs, or on a CPU with two if the scales allow it."""
+
+import math
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxdml._arithmetic.residuals import Scales, clamp
+from jaxdml._arithmetic.sizes import at_most
+from jaxdml._kernels.quantized_sum.fixed_point_sum import Addends, addends, rounded_sum
+from jaxdml._placement.partitioning import by_partitioning
+from jaxdml._placement.platforms import Kernel, run
+
+FEW_OUTPUTS = 2**14
+"""Up to this size use four limbs: asking whether two suffice, in a branch, takes as long as two more limbs."""
+
+
+def add(
+    a: jax.Array,
+    b: jax.Array,
+    scales: Scales,
+    za: jax.Array | None,
+    zb: jax.Array | None,
+    zero_point: jax.Array | None,
+    dtype: jnp.dtype,
+) -> jax.Array:
+    """Return ``clamp(round(((a - za) * a_scale + (b - zb) * b_scale) / output_scale) + zero_point)``.
+
+    It is rounded once and correctly. All arrays broadcast against each other.
+
+    Args:
+      a: int8 or uint8; ``b`` alike.
+      b: int8 or uint8.
+      scales: of ``a``, of ``b`` and of the output, float32.
+      za: the zero point of ``a``, or None for 0; ``zb`` and ``zero_point`` alike.
+      zb: that of ``b``.
+      zero_point: that of the output.
+      dtype: int8 or uint8.
+    """
+    operands = a, b, scales, za, zb, zero_point
+    four = partial(_by_limbs, dtype=dtype)
+    if at_most(math.prod(jnp.broadcast_shapes(a.shape, b.shape)), FEW_OUTPUTS):
+        return four(*operands)
+    kernel = Kernel(four, cpu=partial(four, limbs=None))
+    return by_partitioning(
+        lambda *operands: run(kernel, *operands), lambda devices, *operands: four(*operands), *operands
+    )
+
+
+def _by_limbs(
+    a: jax.Array,
+    b: jax.Array,
+    scales: Scales,
+    za: jax.Array | None,
+    zb: jax.Array | None,
+    zero_point: jax.Array | None,
+    *,
+    dtype: jnp.dtype,
+    limbs: int | None = 4,
+) -> jax.Array:
+    """Add with so many limbs; None means two if they suffice for all scales, else four."""
+    # The limbs come from a kernel of their own: otherwise every thread of a GPU would divide.
+    by: Addends = lax.optimization_barrier(addends(scales))  # type: ignore[no-untyped-call]
+
+    def of(limbs: int) -> jax.Array:
+        # Convert here: each conversion before the branch would be a kernel.
+        p, q = (
+            x.astype(jnp.int32) if zero is None else x.astype(jnp.int32) - zero.astype(jnp.int32)
+            for x, zero in ((a, za), (b, zb))
+        )
+        zero = None if zero_point is None else zero_point.astype(jnp.int32)
+        return clamp(rounded_sum(p, q, by, limbs), zero, dtype)
+
+    if limbs is not None:
+        return of(limbs)
+    return lax.cond(jnp.all(by.two_suffice), partial(of, 2), partial(of, 4))

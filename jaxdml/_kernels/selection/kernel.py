@@ -1,0 +1,133 @@
+"""Select the first ``k`` elements, with an algorithm chosen by platform, size and dtype."""
+
+import math
+from functools import partial
+from typing import Any
+
+import jax
+from jax import lax
+
+from jaxdml._arithmetic.exact_gather import take_along_last
+from jaxdml._arithmetic.sizes import at_most
+from jaxdml._base.axis_direction import AxisDirection
+from jaxdml._base.shapes import is_static
+from jaxdml._kernels.selection import cpu as _selection_cpu
+from jaxdml._kernels.selection import default as _selection_default
+from jaxdml._kernels.selection import gpu as _selection_gpu
+from jaxdml._kernels.selection.cpu import CPU
+from jaxdml._kernels.selection.default import LAX_TOP_K_LIMIT
+from jaxdml._kernels.selection.segments import by_segments, with_keys
+from jaxdml._kernels.selection.threshold import by_threshold
+from jaxdml._kernels.selection.whole_axis import by_float_top_k, by_integer_top_k, by_sort
+from jaxdml._placement.partitioning import by_partitioning, on_batch_shards
+from jaxdml._placement.platforms import Kernel, run
+from jaxdml._placement.when_lowered import Form
+
+PACKED_LIMIT = 2**32
+"""The longest axis whose positions fit 32 bits."""
+
+PRUNINGS = CPU.pruning_of_few_rows, CPU.pruning_of_many_rows, _selection_default.PRUNING
+"""The sizes from which sequences are pruned, on each of the platforms that prune."""
+
+METHODS: dict[str, Kernel] = {
+    "sort": Kernel(by_sort),
+    "integer_top_k": Kernel(by_integer_top_k),
+    # Only the CPU orders float32 by its bits in every case.
+    "float_top_k": Kernel(cpu=by_float_top_k),
+    "repeated_maxima": Kernel(_selection_cpu.repeated_maxima),
+    "threshold": Kernel(by_threshold),
+    "chunk_maxima": Kernel(_selection_default.pruned, _selection_cpu.pruned, _selection_gpu.pruned),
+    "tournament": Kernel(_selection_gpu.tournament),
+}
+
+ONLY_ON = {"float_top_k": "cpu"}
+"""The platform of each method that only one platform has."""
+
+_BEST = Kernel(_selection_default.best, _selection_cpu.best, _selection_gpu.best)
+
+_BEST_PARTITIONED = Kernel(
+    _selection_default.best_partitioned,
+    partial(_selection_default.best_partitioned, pruning=_selection_default.PRUNING),
+    _selection_gpu.best_partitioned,
+)
+"""Each returns keys too."""
+
+
+_FOR_EVERY_N = "sort", "integer_top_k", "float_top_k"
+"""The methods that do not depend on the length of a sequence."""
+
+_FOR_EVERY_BATCH = *_FOR_EVERY_N, "repeated_maxima", "threshold"
+"""The methods that do not depend on the number of sequences."""
+
+
+def why_not(method: str, n: int, k: int, itemsize: int, rows: int = 1) -> str | None:
+    """Say why ``method`` cannot select ``k`` of ``n`` elements of this width in ``rows``, or return None if it can."""
+    if not is_static(n) and method not in _FOR_EVERY_N:
+        return f"it needs to know n, which is the symbolic size {n}"
+    if not is_static(rows) and method not in _FOR_EVERY_BATCH:
+        return f"it needs to know the number of sequences, which is the symbolic size {rows}"
+
+    def packed(limit: int) -> tuple[bool, str]:
+        rule = f"it takes at most {limit} elements of at most 32 bits; these are {n} of {8 * itemsize}"
+        return at_most(n, limit) is False or itemsize > 4, rule
+
+    reasons = {
+        "integer_top_k": (at_most(n, LAX_TOP_K_LIMIT) is False, f"it counts in int32 and n is {n}"),
+        "float_top_k": packed(LAX_TOP_K_LIMIT),
+        "repeated_maxima": packed(LAX_TOP_K_LIMIT),
+        "threshold": packed(PACKED_LIMIT),
+        "chunk_maxima": (at_most(4 * k, n) is False, f"it needs n >= 4 * k, and n is {n}, k is {k}"),
+        "tournament": packed(LAX_TOP_K_LIMIT),
+    }
+    applies, reason = reasons.get(method, (False, ""))
+    return reason if applies else None
+
+
+def select(
+    x: jax.Array, k: int, direction: AxisDirection, implementation: str | None, refusal: str
+) -> tuple[jax.Array, jax.Array]:
+    """Return the first ``k`` elements of every sequence of ``x: [..., n]`` and their indices, both ``[..., k]``.
+
+    The elements keep their bits. ``refusal`` is the text of the error if the program is lowered for a platform without
+    the implementation.
+    """
+    indices = _indices(lax.stop_gradient(x), k, direction, implementation, refusal)
+    return take_along_last(x, indices), indices
+
+
+def _indices(x: jax.Array, k: int, direction: AxisDirection, implementation: str | None, refusal: str) -> jax.Array:
+    @jax.custom_batching.custom_vmap
+    def indices(x: jax.Array) -> jax.Array:
+        return _chosen(x, k, direction, implementation, refusal)
+
+    @indices.def_vmap
+    def _(axis_size: int, batched: list[bool], x: jax.Array) -> tuple[jax.Array, bool]:
+        # An axis of vmap is one more batch dimension. The method is chosen again, for all sequences together.
+        del axis_size, batched
+        return on_batch_shards(indices, x), True
+
+    return indices(x)
+
+
+def _chosen(x: jax.Array, k: int, direction: AxisDirection, implementation: str | None, refusal: str) -> jax.Array:
+    def in_rows(x: jax.Array) -> jax.Array:
+        # XLA's CPU backend has a fast top-k of at most two dimensions.
+        *batch, n = x.shape
+        kernel = METHODS[implementation] if implementation else _BEST
+        forms = Kernel(*(form and partial(form, k=k, direction=direction) for form in kernel))
+        return run(forms, x.reshape(math.prod(batch), n), refusal=refusal).reshape(*batch, k)
+
+    def partitioned(devices: int, x: jax.Array) -> jax.Array:
+        def in_segments(platform: str) -> Form | None:
+            if implementation:
+                forced = getattr(METHODS[implementation], platform)
+                select = forced and with_keys(forced)
+            else:
+                select = getattr(_BEST_PARTITIONED, platform)
+            merging = _selection_gpu.MERGING if platform == "gpu" else _selection_default.MERGING
+            given: dict[str, Any] = {"k": k, "direction": direction, "devices": devices}
+            return select and partial(by_segments, select=select, merging=merging, **given)
+
+        return run(Kernel(*map(in_segments, Kernel._fields)), x, refusal=refusal)
+
+    return by_partitioning(in_rows, partitioned, x)

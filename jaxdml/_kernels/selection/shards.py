@@ -1,0 +1,89 @@
+"""Select over shards: from each shard, then among what was selected on all of them."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxdml._arithmetic.bits import bits_of
+from jaxdml._arithmetic.exact_gather import take_along_last
+from jaxdml._base.axis_direction import AxisDirection
+from jaxdml._kernels.selection import kernel as selection
+from jaxdml._placement.layout import Names
+
+
+def select(
+    x: jax.Array,
+    k: int,
+    direction: AxisDirection,
+    implementation: str | None,
+    refusal: str,
+    index_dtype: np.dtype[np.integer],
+    over: Names,
+) -> tuple[jax.Array, jax.Array]:
+    """Return the first ``k`` elements of every sequence and their indices, the same on all shards.
+
+    Exact, and stable: the candidates of each shard come with equal ones in order of index, and the shards in order.
+
+    Args:
+      x: ``[..., n]``; the shards of a sequence follow one another in the order of ``over``.
+      k: how many to take, at most the length of the whole sequence.
+      direction: whether the largest or the smallest come first.
+      implementation: the method that selects on each shard, or None.
+      refusal: as for ``selection.select``.
+      index_dtype: the dtype of the indices, wide enough for the whole sequence.
+      over: the axes that the sequences are sharded over.
+    """
+    n = x.shape[-1]
+    values, places = selection.select(x, min(k, n) if over else k, direction, implementation, refusal)
+    if not over:
+        return values, places.astype(index_dtype)
+    candidates, places = from_all_shards(values, places, over)
+    shards = lax.broadcasted_iota(index_dtype, places.shape, places.ndim - 2)
+    indices = places.astype(index_dtype) + shards * index_dtype.type(n)
+    candidates, indices = (part.reshape(*part.shape[:-2], -1) for part in (candidates, indices))
+    values, first = selection.select(candidates, k, direction, None, "")
+    return values, take_along_last(indices, first)
+
+
+def from_all_shards(values: jax.Array, places: jax.Array, over: Names) -> tuple[jax.Array, jax.Array]:
+    """Return the values and places ``[..., k]`` of all shards, ``[..., shards, k]``.
+
+    They go together, as words of 32 bits, because a second collective would take as long as the first.
+    """
+    k = values.shape[-1]
+    bits = bits_of(lax.stop_gradient(values))
+    words = bits.astype(jnp.uint32)
+    if bits.dtype.itemsize == 8:
+        words = lax.bitcast_convert_type(bits, jnp.uint32).reshape(*bits.shape[:-1], 2 * k)
+    gathered = _all_gather(jnp.concatenate([words, places.astype(jnp.uint32)], axis=-1), over)
+    words, places = gathered[..., :-k], gathered[..., -k:]
+    if bits.dtype.itemsize == 8:
+        words = lax.bitcast_convert_type(words.reshape(*places.shape, 2), jnp.uint64)
+    bits = words.astype(bits.dtype)
+    if jnp.issubdtype(values.dtype, jnp.floating):
+        return _floats(values, bits, over), places
+    return lax.bitcast_convert_type(bits, values.dtype), places
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(2,))
+def _floats(values: jax.Array, bits: jax.Array, over: Names) -> jax.Array:
+    """Return the floats with the gathered ``bits``, differentiable in the ``values`` of each shard."""
+    del over
+    return lax.bitcast_convert_type(bits, values.dtype)
+
+
+@_floats.defjvp
+def _floats_jvp(
+    over: Names, primals: tuple[jax.Array, jax.Array], tangents: tuple[jax.Array, jax.Array]
+) -> tuple[jax.Array, jax.Array]:
+    return _floats(*primals, over), _all_gather(tangents[0], over)
+
+
+def _all_gather(x: jax.Array, over: Names) -> jax.Array:
+    """Return ``x: [..., k]`` of all shards, ``[..., shards, k]``, the same on each of them."""
+    # An axis name of jax.vmap is no mesh axis, and JAX does not track what varies over it.
+    on_mesh = set(over) <= set(jax.sharding.get_abstract_mesh().manual_axes)
+    return lax.all_gather(x, over, axis=x.ndim - 1, to="invarying" if on_mesh else "varying")

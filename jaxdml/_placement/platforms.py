@@ -1,0 +1,86 @@
+"""Run the form of a kernel that belongs to the platform the program is lowered for.
+
+No other module asks for the platform.
+"""
+
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+
+from jaxdml._placement.when_lowered import Form, when_lowered
+
+
+class Kernel(NamedTuple):
+    """Hold one computation as a function for each platform.
+
+    All forms take the same arguments. The forms of a kernel given to ``run`` return the same shapes and dtypes.
+    """
+
+    default: Form | None = None
+    """For every platform without a form of its own; None if other platforms cannot run the kernel."""
+
+    cpu: Form | None = None
+    gpu: Form | None = None
+    """For CUDA and ROCm."""
+
+    cuda: Form | None = None
+    """For CUDA, in place of ``gpu``."""
+
+    def on(self, platform: str) -> Form | None:
+        """Return the form for a field of this record; None if that platform cannot run the kernel."""
+        own: Form | None = getattr(self, platform)
+        return own or (self.gpu if platform == "cuda" else None) or self.default
+
+
+def chain(first: Kernel, second: Kernel) -> Kernel:
+    """Return the kernel that calls ``second(first(*operands), *others)``, platform by platform.
+
+    Each platform makes both calls in one form. So what ``first`` returns may differ between platforms.
+    """
+
+    def chained(platform: str) -> Form | None:
+        before, after = first.on(platform), second.on(platform)
+        return before and after and (lambda operands, *others: after(before(*operands), *others))
+
+    return Kernel(*map(chained, Kernel._fields))
+
+
+_FIELDS = {"cpu": "cpu", "cuda": "cuda", "gpu": "cuda", "rocm": "gpu"}
+"""The field of ``Kernel`` for each platform that has one. "gpu" is most likely CUDA."""
+
+
+def run(kernel: Kernel, *operands: Any, refusal: str = "") -> Any:
+    """Call the form of the platform that the program is lowered for. It cannot be differentiated.
+
+    If that platform has no form, lowering raises ``NotImplementedError`` with the text ``refusal``. The forms refer to
+    no traced value but the operands.
+    """
+
+    def choose(platform: str, devices: int) -> Form:
+        del devices
+        form = kernel.on(_FIELDS.get(platform, "default"))
+        if form is None:
+            raise NotImplementedError(refusal)
+        return form
+
+    forms = [form for form in kernel if form]
+    if forms == [kernel.default]:
+        return forms[0](*operands)
+    here = kernel.on(_FIELDS.get(jax.default_backend(), "default"))
+    return when_lowered(choose, here or forms[0], *operands)
+
+
+@cache
+def cpu_features() -> frozenset[str]:
+    """Return the features of this CPU by the names that Linux has for them; nothing on other systems.
+
+    XLA compiles for the CPU that it runs on, but does not tell which features that CPU has.
+    """
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return frozenset()
+    listed = (line.partition(":")[2].split() for line in lines if line.startswith(("flags", "Features")))
+    return frozenset(next(listed, ()))
