@@ -2,9 +2,12 @@
 
 from jaxdml import _commands as _commands  # First: it settles what Ctrl-C does while JAX is imported.
 from jaxdml import directml, reference
-from jaxdml._arguments.packing import prepack
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._base.version import __version__ as __version__
+from jaxdml._functions.prepack import prepack
+from jaxdml._functions.prepack_filters import prepack_filters
+from jaxdml._functions.requantize import requantize
+from jaxdml._kernels.integer_convolution import PackedFilters
 from jaxdml._kernels.integer_product import PackedMatrix
 from jaxdml._operators.argmax import argmax
 from jaxdml._operators.argmin import argmin
@@ -28,6 +31,7 @@ from jaxdml._operators.top_k import TopK, top_k
 __all__ = [
     "AxisDirection",
     "DynamicQuantization",
+    "PackedFilters",
     "PackedMatrix",
     "TopK",
     "argmax",
@@ -42,12 +46,14 @@ __all__ = [
     "matrix_multiply_integer",
     "matrix_multiply_integer_to_float",
     "prepack",
+    "prepack_filters",
     "quantize_linear",
     "quantized_linear_add",
     "quantized_linear_average_pooling",
     "quantized_linear_convolution",
     "quantized_linear_matrix_multiply",
     "reference",
+    "requantize",
     "scatter_elements",
     "scatter_nd",
     "top_k",

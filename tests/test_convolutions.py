@@ -12,7 +12,7 @@ import pytest
 import jaxdml
 from jaxdml import reference
 from jaxdml._cases._convolving import CHANNELS_LAST
-from jaxdml._kernels.integer_convolution import kernel
+from jaxdml._kernels.integer_convolution import cpu, kernel
 from jaxdml._kernels.integer_product import kernel as integer_product
 from jaxdml._kernels.requantization.kernel import FEW_OUTPUTS
 from tests.laws import assert_same_bits
@@ -42,7 +42,7 @@ def convolution(method, options):
 def test_methods_agree_with_the_oracle_image_by_image(method, w_dtype, monkeypatch):
     if jax.default_backend() != kernel.ONLY_ON.get(method, jax.default_backend()):
         pytest.skip(f"{method} does not serve here")
-    monkeypatch.setattr(kernel, "OUTPUTS_PER_PART", 1)
+    monkeypatch.setattr(cpu, "OUTPUTS_PER_PART", 1)
     options, channels, depth = {"start_padding": 1, "strides": (1, 2)}, 6, 3
     if method == "native_convolution":
         channels, options = 3, options | LAST
@@ -62,7 +62,7 @@ def test_methods_agree_with_the_oracle_image_by_image(method, w_dtype, monkeypat
 def test_each_cpu_gets_a_method_that_it_has(features, monkeypatch):
     monkeypatch.setattr(integer_product, "cpu_features", lambda: frozenset(features))
     # Another shape for each, since a traced program is kept.
-    x, w = jax.ShapeDtypeStruct((1 + len(features), 4, 5, 3), jnp.uint8), jax.ShapeDtypeStruct((2, 2, 3, 7), jnp.int8)
+    x, w = jax.ShapeDtypeStruct((1 + len(features), 4, 5, 3), jnp.uint8), jax.ShapeDtypeStruct((1, 1, 3, 7), jnp.int8)
     text = lowered(
         partial(jaxdml.convolution_integer, x_zero_point=None, w_zero_point=None, **LAST), x, w=w, platform="cpu"
     )

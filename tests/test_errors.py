@@ -319,7 +319,7 @@ REFUSALS = {
         MM + "b_scale must be one value, or one per column, 4, or broadcast to [1, 4]; got [5].",
         "a: int8[2, 3], b: uint8[3, 4], b_scale: float32[5]", "Pass one value, or 4: one for each column of b."),
     "packed: in the place of a": (multiply(a=packed()), TypeError, MM + "a must be an array.", "a: uint8[3, 4]",
-        "Pass the matrix that was packed."),
+        "Pass the array that was packed."),
     # prepack
     "prepack floats": (prepack(F), TypeError, PRE + "b must be one of int8, uint8; got float32.", "b: float32[2, 5]",
         "Quantize it: round(b / b_scale) + b_zero_point, clipped, as int8 or uint8."),
@@ -327,7 +327,7 @@ REFUSALS = {
         "Add a dimension of size 1 to b."),
     "prepack a list": (prepack([[1]]), TypeError, PRE + "b must be an array.", "b: list", "Pass jnp.asarray(b)."),
     "prepack twice": (prepack(packed()), TypeError, PRE + "b must be an array.", "b: uint8[3, 4]",
-        "Pass the matrix that was packed."),
+        "Pass the array that was packed."),
     "prepack transposed traced": (lambda: jax.jit(lambda t: jaxdml.prepack(U8, transposed=t))(True), TypeError,
         PRE + "transposed must be static; got a traced value.", "b: uint8[3, 4]",
         "Name transposed in jax.jit's static_argnames, or close over it."),

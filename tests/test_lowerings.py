@@ -65,13 +65,12 @@ SMALL_SHAPES = itertools.product([64, 1024, 1025, 100_000], [16, FEW + 1])
 @grid(platform=PLATFORMS, sizes=list(SMALL_SHAPES), a=["int8", "uint8"], b=["int8", "uint8"])
 def test_every_product_is_int8_by_int8_into_int32_or_as_exact(platform, sizes, a, b):
     depth, rows = sizes
-    one = np.float32(1)
 
-    def call(a, b, za, zb):
+    def call(a, b, za, zb, one):
         method = "integer_dot"
         return jaxdml.quantized_linear_matrix_multiply(a, one, za, b, one, zb, one, implementation=method)
 
-    arguments = array((rows, depth), a), array((depth, 16), b), array((), a), array((), b)
+    arguments = array((rows, depth), a), array((depth, 16), b), array((), a), array((), b), array((), "float32")
     text = lowered(call, *arguments, platform=platform)
     products = re.findall(r"stablehlo\.dot_general.*?: \((.*?)\) -> (\S+)", text)
     assert products

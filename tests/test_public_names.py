@@ -4,11 +4,12 @@ import importlib
 import inspect
 import re
 from importlib import metadata
+from pkgutil import iter_modules
 
 import pytest
 
 import jaxdml
-from jaxdml import reference
+from jaxdml import _functions, reference
 from jaxdml._base import version
 from tests.operators import OPERATORS
 
@@ -23,8 +24,9 @@ def results_of(operator):
 def test_nothing_more_and_nothing_less_is_public():
     results = [name for operator in OPERATORS for name in results_of(operator)]
     assert "TopK" in results
-    more = ["AxisDirection", "PackedMatrix", "directml", "prepack", "reference"]
-    assert sorted(jaxdml.__all__) == sorted([*OPERATORS, *results, *more])
+    functions = [file.name for file in iter_modules(_functions.__path__)]
+    more = ["AxisDirection", "PackedFilters", "PackedMatrix", "directml", "reference"]
+    assert sorted(jaxdml.__all__) == sorted([*OPERATORS, *results, *functions, *more])
     assert sorted(reference.__all__) == OPERATORS
 
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdml._base.errors import message
+from jaxdml._kernels.integer_convolution import PackedFilters
 from jaxdml._kernels.integer_product import PackedMatrix
 from jaxdml._placement.layout import Names, axis_size
 
@@ -19,6 +20,7 @@ class Call:
     def __init__(self, function: str, **operands: Any) -> None:
         self.function = function
         self.operands = operands
+        self._given = dict(operands)
 
     def fail(self, error: type[Exception], rule: str, advice: str, *only: str) -> NoReturn:
         """Raise ``error`` with a message of three lines, which describes the operands named by ``only``, or all."""
@@ -51,6 +53,18 @@ class Call:
             rule = f"{name} must be of a dtype that JAX has; got {got}."
             self.fail(TypeError, rule, f"Pass {name} as an array of numbers of at most 64 bits.", name)
         return self.operands[name]
+
+    def known(self, name: str, dtype: Any) -> np.ndarray[Any, Any] | None:
+        """Return what is known of a checked operand while tracing: a Python number, a NumPy array, or None as 0.
+
+        JAX arrays are not known, nor are large arrays: they are data.
+        """
+        value = self._given.get(name)
+        if value is None:
+            return np.zeros((), dtype)
+        if not isinstance(value, int | float | np.generic | np.ndarray) or np.size(value) > _MOST_KNOWN:
+            return None
+        return np.asarray(value, dtype)
 
     def dtype(self, name: str, allowed: Collection[str], advice: str = "") -> None:
         """Require the operand's dtype to be one of ``allowed``."""
@@ -144,6 +158,10 @@ class Call:
         return self._message(f"implementation={value!r} serves only when lowered for {only_on[value]}.", advice)
 
 
+_MOST_KNOWN = 2**16
+"""A parameter with more elements is data, whether or not it is known while tracing."""
+
+
 def _is_array(value: Any) -> bool:
     numbers = np.generic | bool | int | float | complex
     return isinstance(value, jax.Array | np.ndarray | numbers) or hasattr(value, "__jax_array__")
@@ -178,8 +196,8 @@ def _instead_of(name: str, value: Any) -> str:
         return f"Pass {name}.todense()."
     if isinstance(value, jax.Ref):
         return f"Pass {name}[...], the array that it refers to."
-    if isinstance(value, PackedMatrix | dict):
-        return "Pass one of its arrays." if isinstance(value, dict) else "Pass the matrix that was packed."
+    if isinstance(value, PackedMatrix | PackedFilters | dict):
+        return "Pass one of its arrays." if isinstance(value, dict) else "Pass the array that was packed."
     if isinstance(value, list | tuple) or hasattr(value, "__array__") or hasattr(value, "__dlpack__"):
         return f"Pass jnp.asarray({name})."
     return "Pass an array of numbers."

@@ -7,19 +7,20 @@ import jax
 import numpy as np
 from jax import lax
 
-from jaxdml._arguments import dimensions, quantized
+from jaxdml._arguments import dimensions, packing, quantized
 from jaxdml._arguments.call import Call
 from jaxdml._arithmetic.windows import Windows
 from jaxdml._kernels import integer_convolution, integer_product
-from jaxdml._kernels.integer_convolution import METHODS, ONLY_ON, why_not
-from jaxdml._placement.layout import Layout, Names, layout, on_shards
+from jaxdml._kernels.integer_convolution import METHODS, ONLY_ON, Filters, PackedFilters, in_canonical_order, why_not
+from jaxdml._placement.layout import Labels, Layout, Names, axis_size, layout, on_shards
+from jaxdml._placement.materialized import materialized
 
 
 class Given(NamedTuple):
     """Hold the arrays of a call, and how the windows of ``w`` lie on ``x``."""
 
     x: jax.Array
-    w: jax.Array
+    w: Filters
     windows: Windows
     order: lax.ConvDimensionNumbers
     names: Names
@@ -46,11 +47,14 @@ def convolution(call: Call, axis_name: Any, dimension_numbers: Any, options: Map
       options: ``strides``, ``dilations``, ``start_padding``, ``end_padding`` and ``group_count`` as given.
     """
     names = call.axis_names(axis_name)
-    x, w = (quantized.integers(call, name) for name in ("x", "w"))
+    x, w = quantized.integers(call, "x"), packing.filters(call, "w", axis_size(names))
     if x.ndim < 3 or w.ndim != x.ndim:
         rule = f"x and w must have one rank, at least 3; got {x.ndim} and {w.ndim}."
         call.fail(TypeError, rule, "Give x as [N, C, *spatial] and w as [M, C / group_count, *spatial].", "x", "w")
     order = _order(call, x, w, dimension_numbers)
+    if isinstance(w, PackedFilters) and w.dimensions != tuple(order.rhs_spec):
+        rule = "dimension_numbers must give w the order with which it was packed."
+        call.fail(ValueError, rule, "Pass the second string of dimension_numbers to jaxdml.prepack_filters.", "x", "w")
     groups = dimensions.at_least(call, "group_count", options["group_count"], 1, "x", "w")
     channels, (features, depth) = x.shape[order.lhs_spec[1]], (w.shape[d] for d in order.rhs_spec[:2])
     if channels != depth * groups or features % groups:
@@ -102,16 +106,21 @@ def by_channel(call: Call, name: str, dtype: Any, given: Given) -> jax.Array | N
     return value
 
 
-def settled(
-    call: Call, given: Given, implementation: Any, *parameters: jax.Array | None
-) -> tuple[tuple[jax.Array | None, ...], Settled]:
+def greatest_sum(call: Call, given: Given) -> int:
+    """Bound the sums of a call with its bias by what is known of its zero points and its bias."""
+    depth = given.windows.taps * given.w.shape[given.order.rhs_spec[1]] * axis_size(given.names)
+    operands = ((x.dtype, call.known(f"{name}_zero_point", x.dtype)) for name, x in (("x", given.x), ("w", given.w)))
+    return integer_product.greatest_sum(depth, *operands) + quantized.magnitude(call, "bias")
+
+
+def settled(call: Call, given: Given, implementation: Any, *parameters: Any) -> tuple[tuple[Any, ...], Settled]:
     """Return the operands of ``convolve`` and what is static.
 
     Args:
       call: the call.
       given: its arrays.
       implementation: the name of a method to force, or None.
-      parameters: the zero points of ``x`` and of ``w``, and all other parameters, ``[1]`` or ``[O]``.
+      parameters: the zero points of ``x`` and of ``w``, and all other pytrees of parameters, ``[1]`` or ``[O]``.
     """
     windows, order = given.windows, given.order
     features, depth = (given.w.shape[d] for d in order.rhs_spec[:2])
@@ -124,25 +133,29 @@ def settled(
     of_depth = None if windows.groups > 1 else "channels"
     of_x = dimensions.ordered(("batch", contracted, *(f"{label} x" for label in spatial)), order.lhs_spec)
     of_w = dimensions.ordered(("features", of_depth, *(f"{label} w" for label in spatial)), order.rhs_spec)
-    rest = [("features" if x is not None and x.size == features > 1 else None,) for x in parameters]
+    of_filters: list[Labels] = [of_w]
+    if isinstance(given.w, PackedFilters):
+        of_filters = [tuple(of_w[d] for d in given.w.order), ("features",)]
     operands = (given.x, given.w, *parameters)
+    leaves = jax.tree.leaves(operands, is_leaf=lambda x: x is None)
+    rest = [("features" if x is not None and x.size == features > 1 else None,) for x in leaves[1 + len(of_filters) :]]
     result = dimensions.ordered(("batch", "features", *(None for _ in spatial)), order.out_spec)
 
     def fail(rule: str) -> Any:
         call.fail(ValueError, rule, "Reshard x or w with jax.sharding.reshard.", "x", "w")
 
     where = layout(
-        [*zip(operands, (of_x, of_w, *rest), strict=True)],
+        [*zip(leaves, (of_x, *of_filters, *rest), strict=True)],
         result=result,
         combined={"channels": given.names},
         deciding=2,
         fail=fail,
     )
-    dimensions.require_whole(where, (of_x, of_w), ("batch", "features", "channels"), fail)
+    dimensions.require_whole(where, (of_x, *of_filters), ("batch", "features", "channels"), fail)
     return operands, Settled(windows, order, implementation, refusal, where)
 
 
-def convolve(operands: tuple[jax.Array | None, ...], static: Settled, finish: Callable[..., Any]) -> Any:
+def convolve(operands: tuple[Any, ...], static: Settled, finish: Callable[..., Any]) -> Any:
     """Return ``finish(sums, *parameters)`` of the parameters after the two zero points, on every shard.
 
     ``finish`` gets the parameters so that they broadcast against the sums.
@@ -151,13 +164,16 @@ def convolve(operands: tuple[jax.Array | None, ...], static: Settled, finish: Ca
 
     def part(x: Any, w: Any, zx: Any, zw: Any, *rest: Any) -> Any:
         x = lax.transpose(x, _canonical(order.lhs_spec, windows))
-        w = lax.transpose(w, order.rhs_spec)
+        w = in_canonical_order(w, order.rhs_spec)
         depth = w.shape[1]
         of_block = windows._replace(groups=x.shape[windows.channel_axis] // depth) if depth else windows
         over = static.where.over[0]
         sums = integer_convolution.convolve((x, zx), (w, zw), of_block, static.implementation, static.refusal, over)
-        result = finish(sums, *(p if p is None else windows.along_channels(p) for p in rest))
-        return lax.transpose(result, np.argsort(_canonical(order.out_spec, windows)))
+        result = finish(sums, *jax.tree.map(windows.along_channels, rest))
+        places = np.argsort(_canonical(order.out_spec, windows))
+        if result.dtype.itemsize == 1 and (np.diff(places) < 0).any():
+            result = materialized(result)  # Else a CPU would round in a loop over a transposed array.
+        return lax.transpose(result, places)
 
     return on_shards(part, static.where, *operands)
 
@@ -167,7 +183,7 @@ def _canonical(spec: Sequence[int], windows: Windows) -> tuple[int, ...]:
     return (spec[0], *spec[2:], spec[1]) if windows.channels_last else tuple(spec)
 
 
-def _order(call: Call, x: jax.Array, w: jax.Array, dimension_numbers: Any) -> lax.ConvDimensionNumbers:
+def _order(call: Call, x: jax.Array, w: Filters, dimension_numbers: Any) -> lax.ConvDimensionNumbers:
     """Return which dimensions are which, as ``jax.lax`` understands it."""
     call.static("dimension_numbers", dimension_numbers)
     order = dimensions.order(x.shape, w.shape, dimension_numbers)

@@ -77,7 +77,7 @@ def by_channel(call: Call, name: str, dtype: np.dtype[Any], shape: Shape) -> jax
 
 def layout_of(
     call: Call,
-    operands: Sequence[jax.Array | None],
+    operands: Sequence[Any],
     of_x: tuple[int, ...],
     of_result: tuple[int, ...],
     windows: Windows,
@@ -86,7 +86,7 @@ def layout_of(
 
     Args:
       call: the call.
-      operands: the array, and what has one value per channel.
+      operands: the array, and pytrees of what has one value per channel.
       of_x: where N, C and the spatial dimensions are in ``x``.
       of_result: the same in the result.
       windows: the windows.
@@ -102,7 +102,7 @@ def layout_of(
     def fail(rule: str) -> NoReturn:
         call.fail(ValueError, rule, "Reshard x with jax.sharding.reshard.", "x")
 
-    x, *parameters = operands
+    x, *parameters = jax.tree.leaves(operands, is_leaf=lambda leaf: leaf is None)
     channels = of_x[1]
     of_parameters = [
         () if p is None else tuple("C" if d == channels and p.shape[d] != 1 else None for d in range(p.ndim))

@@ -1,9 +1,11 @@
 """Check the matrices of a product, and multiply them on every shard, before an operator finishes the sums."""
 
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 from jax import lax
 
 from jaxdml._arguments import packing, quantized
@@ -11,7 +13,7 @@ from jaxdml._arguments.call import Call
 from jaxdml._arithmetic.sizes import at_most
 from jaxdml._base.shapes import Shape, broadcast, is_static
 from jaxdml._kernels import integer_product
-from jaxdml._kernels.integer_product import METHODS, ONLY_ON, Right, longest
+from jaxdml._kernels.integer_product import METHODS, ONLY_ON, PackedMatrix, Right, longest
 from jaxdml._placement.layout import Labels, Layout, Names, axis_size, layout, on_shards
 
 
@@ -24,21 +26,16 @@ class Matrices(NamedTuple):
     """The mesh axes that K is sharded over in the caller's ``jax.shard_map``."""
     batch: Shape
 
-    @property
-    def rows(self) -> Shape:
-        """``[..., M, 1]``, the largest shape of a parameter with one value a row."""
-        return (*self.batch, self.a.shape[-2], 1)
-
-    @property
-    def columns(self) -> Shape:
-        """``[..., 1, N]``, the largest shape of a parameter with one value a column."""
-        return (*self.batch, 1, self.b.shape[-1])
+    def along(self, tensor: str) -> quantized.Along:
+        """Return where a parameter of ``"a"``, of ``"b"`` or of ``"the output"`` may have several values."""
+        if tensor == "b":
+            return quantized.Along((*self.batch, 1, self.b.shape[-1]), "column", tensor)
+        return quantized.Along((*self.batch, self.a.shape[-2], 1), "row", tensor)
 
 
 class Settled(NamedTuple):
     """Hold what is static of a call; ``multiply`` takes it with the operands."""
 
-    b_tree: jax.tree_util.PyTreeDef
     implementation: str | None
     refusal: str
     where: Layout
@@ -59,21 +56,32 @@ def matrices(call: Call, axis_name: Any) -> Matrices:
     return Matrices(a, b, names, batch)
 
 
-def zero_point(call: Call, name: str, dtype: Any, shape: Shape) -> jax.Array | None:
-    """Return a zero point, or None; the arguments are those of ``quantized.parameter``."""
-    return None if call.operands[name] is None else quantized.parameter(call, name, dtype, shape)
+def scale(call: Call, name: str, along: quantized.Along) -> jax.Array:
+    """Return a scale."""
+    return quantized.parameter(call, name, np.dtype(np.float32), along)
 
 
-def settled(
-    call: Call, given: Matrices, implementation: Any, *parameters: jax.Array | None
-) -> tuple[tuple[jax.Array | None, ...], Settled]:
+def integers(call: Call, name: str, dtype: Any, along: quantized.Along) -> jax.Array | None:
+    """Return a zero point or a bias; None stays None."""
+    return None if call.operands.get(name) is None else quantized.parameter(call, name, np.dtype(dtype), along)
+
+
+def greatest_sum(call: Call, given: Matrices, bias: int = 0) -> int:
+    """Bound the sums of a call by what is known of its zero points, with a bias of this magnitude."""
+    depth = given.a.shape[-1] * axis_size(given.names)
+    operands = ((x.dtype, call.known(f"{name}_zero_point", x.dtype)) for name, x in (("a", given.a), ("b", given.b)))
+    return integer_product.greatest_sum(depth, *operands) + bias
+
+
+def settled(call: Call, given: Matrices, implementation: Any, *parameters: Any) -> tuple[tuple[Any, ...], Settled]:
     """Return the operands of ``multiply`` and what is static.
 
     Args:
       call: the call.
       given: its matrices.
       implementation: the name of a method to force, or None.
-      parameters: the zero points of ``a`` and of ``b``, and all other arrays that broadcast against the result.
+      parameters: the zero points of ``a`` and of ``b``, and all other pytrees of arrays that broadcast against the
+        result.
     """
     a, b, names, batch = given
     k = a.shape[-1]
@@ -82,34 +90,36 @@ def settled(
         rule = f"K must be known to be at most {deepest} if it is symbolic; got {k}."
         call.fail(ValueError, rule, f"Pass constraints=['{k} <= {deepest}'] to jax.export.symbolic_shape.", "a", "b")
     refusal = call.implementation(implementation, METHODS, only_on=ONLY_ON)
-    (matrix, *sums), b_tree = jax.tree.flatten(b)
     rank = len(batch) + 2
-    both = (_with_rank(x, rank) for x in (a, matrix))
-    operands = (*both, *parameters, *(_with_rank(x, rank - 1) for x in sums))
+    of_b: list[Labels] = [("K", "columns")]
+    if isinstance(b, PackedMatrix):
+        of_b = [("columns", "K"), ("columns",)]
+        b = replace(b, matrix=_with_rank(b.matrix, rank), sums=_with_rank(b.sums, rank - 1))
+    else:
+        b = _with_rank(b, rank)
+    operands = (_with_rank(a, rank), b, *parameters)
     batch_labels = tuple(f"batch dimension {d}" for d in range(len(batch)))
-    of_b = [("columns", "K"), ("columns",)] if sums else [("K", "columns")]
-    labels = ("rows", "K"), of_b[0], *(("rows", "columns"),) * len(parameters), *of_b[1:]
     sizes: dict[Hashable, int] = dict(zip(batch_labels, batch, strict=True))
     sizes |= {"rows": a.shape[-2], "columns": b.shape[-1]}
+    leaves = jax.tree.leaves(operands, is_leaf=lambda x: x is None)
+    labels = [("rows", "K"), *of_b, *[("rows", "columns")] * (len(leaves) - 1 - len(of_b))]
     where = layout(
-        [(x, _labels(x, (*batch_labels, *of), sizes)) for x, of in zip(operands, labels, strict=True)],
+        [(x, _labels(x, (*batch_labels, *of), sizes)) for x, of in zip(leaves, labels, strict=True)],
         result=(*batch_labels, "rows", "columns"),
         combined={"K": names},
         deciding=2,
         fail=lambda rule: call.fail(ValueError, rule, "Reshard a or b with jax.sharding.reshard.", "a", "b"),
     )
-    return operands, Settled(b_tree, implementation, refusal, where)
+    return operands, Settled(implementation, refusal, where)
 
 
-def multiply(operands: tuple[jax.Array | None, ...], static: Settled, finish: Callable[..., Any]) -> Any:
+def multiply(operands: tuple[Any, ...], static: Settled, finish: Callable[..., Any]) -> Any:
     """Return ``finish(sums, *parameters)`` of the parameters after the two zero points, on every shard."""
 
-    def part(a: Any, matrix: Any, za: Any, zb: Any, *rest: Any) -> Any:
-        parameters = len(rest) - (static.b_tree.num_leaves - 1)
-        b = jax.tree.unflatten(static.b_tree, (matrix, *rest[parameters:]))
+    def part(a: Any, b: Any, za: Any, zb: Any, *parameters: Any) -> Any:
         over = static.where.over[0]
         sums = integer_product.multiply((a, za), (b, zb), static.implementation, static.refusal, over)
-        return finish(sums, *rest[:parameters])
+        return finish(sums, *parameters)
 
     return on_shards(part, static.where, *operands)
 

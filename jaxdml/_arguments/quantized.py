@@ -1,7 +1,8 @@
 """Check the arguments that quantized operators share: 8-bit tensors, their scales and their zero points."""
 
 import math
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +12,7 @@ from jax import lax
 from jaxdml._arguments.call import Call, dtype_or_none
 from jaxdml._base.dtypes import QUANTIZED
 from jaxdml._base.shapes import Shape, broadcasts_to
+from jaxdml._kernels import requantization
 
 
 def integers(call: Call, name: str) -> jax.Array:
@@ -47,25 +49,28 @@ def output_dtype(call: Call, requested: Any, default: np.dtype[Any]) -> np.dtype
     return dtype
 
 
-def parameter(call: Call, name: str, dtype: np.dtype[Any], shape: Shape) -> jax.Array:
-    """Return a scale or zero point with leading dimensions of size 1 up to the rank of the result.
+class Along(NamedTuple):
+    """Say where a scale or zero point may have several values."""
 
-    Args:
-      call: the call that has the operand.
-      name: the name of the operand.
-      dtype: the dtype that it must have.
-      shape: the largest shape that it may have: ``[..., M, 1]`` for one value a row, ``[..., 1, N]`` for one a column.
-    """
-    given = of_dtype(call, name, dtype)
-    per_row = name[0] != "b"
+    shape: Shape
+    """The largest shape that it may have: ``[..., M, 1]`` for one value a row, ``[..., 1, N]`` for one a column."""
+
+    kind: str
+    """``"row"`` or ``"column"``."""
+
+    tensor: str
+    """Whose rows or columns these are."""
+
+
+def parameter(call: Call, name: str, dtype: np.dtype[Any], along: Along) -> jax.Array:
+    """Return a scale, zero point or bias with leading dimensions of size 1 up to the rank of the result."""
+    given, shape = of_dtype(call, name, dtype), along.shape
+    per_row = along.kind == "row"
     size = shape[-2] if per_row else shape[-1]
     aligned = (*given.shape, 1) if per_row and given.ndim == 1 else given.shape
     if not broadcasts_to(aligned, shape):
-        kind = "row" if per_row else "column"
-        rule = f"{name} must be one value, or one per {kind}, {size}, or broadcast to {list(shape)}"
-        tensor = name.partition("_")[0]
-        whose = tensor if tensor in "ab" else "the output"
-        advice = f"Pass one value, or {size}: one for each {kind} of {whose}."
+        rule = f"{name} must be one value, or one per {along.kind}, {size}, or broadcast to {list(shape)}"
+        advice = f"Pass one value, or {size}: one for each {along.kind} of {along.tensor}."
         if per_row and given.shape[-1:] == call.operands["b"].shape[-1:] and given.size == given.shape[-1] != size:
             advice = f"Pass one value, or {size}: {name} per column is not supported."
         elif given.size in (1, size):
@@ -74,6 +79,32 @@ def parameter(call: Call, name: str, dtype: np.dtype[Any], shape: Shape) -> jax.
     leading = range(len(shape) - len(aligned))
     trailing = range(len(shape) - len(aligned) + given.ndim, len(shape))
     return lax.expand_dims(given, (*leading, *trailing))
+
+
+def multiplier(
+    call: Call, scales: Mapping[str, jax.Array | None], greatest: int, count: np.ndarray[Any, Any] | int = 1
+) -> requantization.Multiplier | None:
+    """Return the multiplier with which a short formula is proved to round every sum, if the scales are known.
+
+    Args:
+      call: the call that has the operands.
+      scales: of the factors and of the output, by name; they broadcast against the sums. A name without a scale is 1.
+      greatest: no sum is greater than this in magnitude.
+      count: what sums are divided by too; it broadcasts against the scales.
+    """
+    known = []
+    for name, given in scales.items():
+        value = np.ones((), np.float32) if given is None else call.known(name, np.float32)
+        if value is None:
+            return None
+        known.append(value if given is None else value.reshape(given.shape))
+    return requantization.proved(known, greatest, count)
+
+
+def magnitude(call: Call, name: str) -> int:
+    """Bound the magnitude of an int32 operand by what is known of it; None is 0."""
+    value = call.known(name, np.int32)
+    return 2**31 if value is None else int(np.abs(value.astype(np.int64)).max(initial=0))
 
 
 def of_dtype(call: Call, name: str, dtype: np.dtype[Any]) -> jax.Array:
@@ -91,8 +122,8 @@ def of_dtype(call: Call, name: str, dtype: np.dtype[Any]) -> jax.Array:
 
 
 def optional(call: Call, name: str, dtype: np.dtype[Any]) -> jax.Array | None:
-    """Return what ``of_dtype`` does; None stays None, but for a scale."""
-    return None if call.operands[name] is None and not name.endswith("scale") else of_dtype(call, name, dtype)
+    """Return what ``of_dtype`` does; None stays None, but not for a float: scales are required."""
+    return None if call.operands[name] is None and dtype.kind != "f" else of_dtype(call, name, dtype)
 
 
 def _takes_any_dtype(value: Any) -> bool:

@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 _UNSIGNED = {1: jnp.uint8, 2: jnp.uint16, 4: jnp.uint32, 8: jnp.uint64}
@@ -16,8 +17,13 @@ def bits_of(x: jax.Array) -> jax.Array:
 
 
 def with_flipped_sign(x: jax.Array, dtype: Any) -> jax.Array:
-    """Turn int8 into uint8, each 128 more, or uint8 into int8, each 128 less; ``dtype`` is the new one."""
-    return lax.bitcast_convert_type(bits_of(x) ^ jnp.uint8(0x80), dtype)
+    """Turn int8 into uint8, each 128 more, or uint8 into int8, each 128 less; ``dtype`` is the new one.
+
+    XLA sees that two such additions cancel, so it stores the int8 that one operator makes and another reads.
+    """
+    if np.dtype(dtype) == np.int8:
+        return lax.bitcast_convert_type(x + np.uint8(128), jnp.int8)
+    return bits_of(x) + np.uint8(128)
 
 
 def by_bits(move: Callable[[jax.Array], jax.Array], x: jax.Array) -> jax.Array:

@@ -85,7 +85,7 @@ def convolution_integer(
 
 
 @partial(jax.jit, static_argnums=(1,), inline=True)
-def _convolve(operands: tuple[jax.Array | None, ...], static: Settled) -> jax.Array:
+def _convolve(operands: tuple[Any, ...], static: Settled) -> jax.Array:
     result: jax.Array = convolutions.convolve(
         operands, static, partial(integer_product.wrapped, refusal=static.refusal)
     )

@@ -4,11 +4,12 @@ from functools import partial
 from typing import Any
 
 import jax
+import numpy as np
 
 from jaxdml._arguments import blocks, quantized
 from jaxdml._arguments.blocks import Settled
 from jaxdml._arguments.call import Call
-from jaxdml._kernels.quantization import dequantize
+from jaxdml._kernels.quantization import are_normal, dequantize
 
 _INPUTS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
 
@@ -56,9 +57,10 @@ def dequantize_linear(
     call.dtype("x", _INPUTS)
     zero = quantized.optional(call, "zero_point", x.dtype)
     operands, static = blocks.settle(call, x, blocks.scale_of(call), zero, axis, block_size)
-    return _dequantize(operands, static)
+    known = call.known("scale", np.float32)
+    return _dequantize(operands, static, known is not None and bool(are_normal(known)))
 
 
-@partial(jax.jit, static_argnums=1, inline=True)
-def _dequantize(operands: tuple[jax.Array | None, ...], static: Settled) -> jax.Array:
-    return blocks.run(dequantize, operands, static)
+@partial(jax.jit, static_argnums=(1, 2), inline=True)
+def _dequantize(operands: tuple[jax.Array | None, ...], static: Settled, normal: bool) -> jax.Array:
+    return blocks.run(partial(dequantize, normal=normal), operands, static)

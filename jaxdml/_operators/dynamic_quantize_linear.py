@@ -14,6 +14,7 @@ from jaxdml._arithmetic.to_float32 import widened
 from jaxdml._base.dtypes import QUANTIZED, SCALES
 from jaxdml._kernels.quantization import quantize, scale_and_zero_point
 from jaxdml._placement.layout import Layout, Names, layout, on_shards
+from jaxdml._placement.materialized import materialized
 
 
 class DynamicQuantization(NamedTuple):
@@ -92,4 +93,5 @@ def _quantize(
     output = on_shards(part, of_output, x, scale, zero_point)
     if output_dtype == "int8":
         output, zero_point = (with_flipped_sign(of, output_dtype) for of in (output, zero_point))
-    return DynamicQuantization(output, scale, zero_point)
+    # An image is likely to be read by windows, each of which would quantize it again.
+    return DynamicQuantization(materialized(output) if x.ndim > 2 else output, scale, zero_point)

@@ -58,12 +58,12 @@ def matrix_multiply_integer(
     """
     call = Call("matrix_multiply_integer", a=a, a_zero_point=a_zero_point, b=b, b_zero_point=b_zero_point)
     given = products.matrices(call, axis_name)
-    za = products.zero_point(call, "a_zero_point", given.a.dtype, given.rows)
-    zb = products.zero_point(call, "b_zero_point", given.b.dtype, given.columns)
+    za = products.integers(call, "a_zero_point", given.a.dtype, given.along("a"))
+    zb = products.integers(call, "b_zero_point", given.b.dtype, given.along("b"))
     return _multiply(*products.settled(call, given, implementation, za, zb))
 
 
 @partial(jax.jit, static_argnums=(1,), inline=True)
-def _multiply(operands: tuple[jax.Array | None, ...], static: Settled) -> jax.Array:
+def _multiply(operands: tuple[Any, ...], static: Settled) -> jax.Array:
     total: jax.Array = products.multiply(operands, static, partial(integer_product.wrapped, refusal=static.refusal))
     return total

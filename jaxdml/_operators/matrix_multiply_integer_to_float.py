@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml._arguments import products, quantized
+from jaxdml._arguments import products
 from jaxdml._arguments.call import Call, dtype_or_none
 from jaxdml._arguments.products import Settled
 from jaxdml._base.shapes import Shape, broadcasts_to
@@ -88,9 +88,11 @@ def matrix_multiply_integer_to_float(
     )
     given = products.matrices(call, axis_name)
     dtype = _float_dtype(call, output_dtype)
-    of_a, of_b = ("a", given.a, given.rows), ("b", given.b, given.columns)
-    scales = [quantized.parameter(call, f"{of}_scale", np.dtype("float32"), shape) for of, _, shape in (of_a, of_b)]
-    zeros = [products.zero_point(call, f"{of}_zero_point", x.dtype, shape) for of, x, shape in (of_a, of_b)]
+    scales = [products.scale(call, f"{name}_scale", given.along(name)) for name in ("a", "b")]
+    zeros = [
+        products.integers(call, f"{name}_zero_point", x.dtype, given.along(name))
+        for name, x in (("a", given.a), ("b", given.b))
+    ]
     added = _bias(call, (*given.batch, given.a.shape[-2], given.b.shape[-1]))
     operands, static = products.settled(call, given, implementation, *zeros, *scales, added)
     return _multiply(operands, static, dtype)
@@ -128,7 +130,7 @@ def _bias(call: Call, shape: Shape) -> jax.Array | None:
 
 
 @partial(jax.jit, static_argnums=(1, 2), inline=True)
-def _multiply(operands: tuple[jax.Array | None, ...], static: Settled, dtype: np.dtype[Any]) -> jax.Array:
+def _multiply(operands: tuple[Any, ...], static: Settled, dtype: np.dtype[Any]) -> jax.Array:
     def finish(sums: Any, *parameters: Any) -> jax.Array:
         return float_scaling.to_float(sums, Scaling(*parameters), dtype, static.refusal)
 

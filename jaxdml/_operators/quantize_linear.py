@@ -12,7 +12,8 @@ from jaxdml._arguments.blocks import Settled
 from jaxdml._arguments.call import Call, dtype_or_none
 from jaxdml._arithmetic.to_float32 import widened
 from jaxdml._base.dtypes import SCALES
-from jaxdml._kernels.quantization import quantize
+from jaxdml._kernels.quantization import are_ordinary, quantize
+from jaxdml._placement.materialized import materialized
 
 _OUTPUTS = ("int8", "uint8", "int16", "uint16")
 
@@ -66,7 +67,10 @@ def quantize_linear(
     dtype = _output_dtype(call, output_dtype)
     zero = quantized.optional(call, "zero_point", dtype)
     operands, static = blocks.settle(call, x, blocks.scale_of(call), zero, axis, block_size)
-    return _quantize(operands, static, dtype)
+    known = call.known("scale", np.float32)
+    ordinary = known is not None and bool(are_ordinary(known))
+    result = _quantize(operands, static, dtype, ordinary)
+    return materialized(result) if ordinary and x.ndim > 2 and dtype.itemsize == 1 else result
 
 
 def _output_dtype(call: Call, requested: Any) -> np.dtype[Any]:
@@ -84,10 +88,12 @@ def _output_dtype(call: Call, requested: Any) -> np.dtype[Any]:
     return dtype
 
 
-@partial(jax.jit, static_argnums=(1, 2), inline=True)
-def _quantize(operands: tuple[jax.Array | None, ...], static: Settled, dtype: np.dtype[Any]) -> jax.Array:
+@partial(jax.jit, static_argnums=(1, 2, 3), inline=True)
+def _quantize(
+    operands: tuple[jax.Array | None, ...], static: Settled, dtype: np.dtype[Any], ordinary: bool
+) -> jax.Array:
     def part(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None) -> jax.Array:
         wide = None if zero_point is None else zero_point.astype(jnp.int32)
-        return quantize(x, widened(scale), wide, dtype)
+        return quantize(x, widened(scale), wide, dtype, ordinary)
 
     return blocks.run(part, operands, static)

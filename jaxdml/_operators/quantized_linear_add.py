@@ -1,5 +1,6 @@
 """Check and run DML_OPERATOR_ELEMENT_WISE_QUANTIZED_LINEAR_ADD."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,7 @@ from jaxdml._arguments import quantized
 from jaxdml._arguments.call import Call
 from jaxdml._base.shapes import Shape, broadcast, broadcasts_to
 from jaxdml._kernels import quantized_sum
+from jaxdml._kernels.requantization import Addends, proved_sum
 from jaxdml._placement.layout import Layout, layout, on_shards
 
 
@@ -82,20 +84,31 @@ def quantized_linear_add(
         call.fail(TypeError, rule, "Give a and b equal shapes.", "a", "b")
     dtype = quantized.output_dtype(call, output_dtype, a.dtype)
     dtypes = {"a": a.dtype, "b": b.dtype, "output": dtype}
-    scales = (_parameter(call, f"{name}_scale", np.dtype(np.float32), shape) for name in dtypes)
-    zero_points = (_parameter(call, f"{name}_zero_point", of, shape) for name, of in dtypes.items())
+    scales = [_parameter(call, f"{name}_scale", np.dtype(np.float32), shape) for name in dtypes]
+    zero_points = [_parameter(call, f"{name}_zero_point", of, shape) for name, of in dtypes.items()]
     operands = [
         None if x is None else lax.expand_dims(x, range(len(shape) - x.ndim)) for x in (a, b, *scales, *zero_points)
     ]
+    known = _known(call, dtypes)
     labels = tuple(f"dimension {d}" for d in range(len(shape)))
     where = layout(
-        [(x, _labels(x, labels, shape)) for x in operands],
+        [*((x, _labels(x, labels, shape)) for x in operands), (known and known.factors, (None, None))],
         result=labels,
         combined={},
         deciding=2,
         fail=lambda rule: call.fail(ValueError, rule, "Reshard a or b with jax.sharding.reshard.", "a", "b"),
     )
-    return _add(tuple(operands), where, dtype)
+    return _add((*operands, known), where, dtype)
+
+
+def _known(call: Call, dtypes: Mapping[str, np.dtype[Any]]) -> Addends | None:
+    """Return factors with which a short formula is proved to round every sum, if scales and zero points are known."""
+    scales = [call.known(f"{name}_scale", np.float32) for name in dtypes]
+    zero_points = [call.known(f"{name}_zero_point", dtypes[name]) for name in ("a", "b")]
+    parts = [part.item() for part in (*scales, *zero_points) if part is not None and part.size == 1]
+    if len(parts) < 5 or call.known("output_zero_point", dtypes["output"]) is None:
+        return None
+    return proved_sum(parts[:3], parts[3:], [dtypes["a"], dtypes["b"]])
 
 
 def _parameter(call: Call, name: str, dtype: np.dtype[Any], shape: Shape) -> jax.Array | None:
@@ -117,10 +130,9 @@ def _labels(x: jax.Array | None, labels: tuple[str, ...], shape: Shape) -> tuple
 
 
 @partial(jax.jit, static_argnums=(1, 2), inline=True)
-def _add(operands: tuple[jax.Array | None, ...], where: Layout, dtype: np.dtype[Any]) -> jax.Array:
-    def rounded(a: Any, b: Any, a_scale: Any, b_scale: Any, output_scale: Any, za: Any, zb: Any, zo: Any) -> jax.Array:
-        scales = lax.stop_gradient((a_scale, b_scale, output_scale))
-        return quantized_sum.add(a, b, scales, za, zb, zo, dtype)
+def _add(operands: tuple[Any, ...], where: Layout, dtype: np.dtype[Any]) -> jax.Array:
+    def rounded(a: Any, b: Any, sa: Any, sb: Any, so: Any, za: Any, zb: Any, zo: Any, known: Any) -> jax.Array:
+        return quantized_sum.add(a, b, lax.stop_gradient((sa, sb, so)), za, zb, zo, dtype, known)
 
     result: jax.Array = on_shards(rounded, where, *operands)
     return result

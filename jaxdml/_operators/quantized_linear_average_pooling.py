@@ -11,7 +11,7 @@ from jax import lax
 from jaxdml._arguments import pooling, quantized
 from jaxdml._arguments.call import Call
 from jaxdml._arithmetic.windows import Windows
-from jaxdml._kernels import average_pooling
+from jaxdml._kernels import average_pooling, integer_product
 from jaxdml._placement.layout import Layout, on_shards
 
 
@@ -115,22 +115,29 @@ def quantized_linear_average_pooling(
         call.fail(TypeError, rule, "Pass include_padding=True to count the padding.", "x")
     dtype = quantized.output_dtype(call, output_dtype, x.dtype)
     channels = tuple(size if d == of_x[1] else 1 for d, size in enumerate(x.shape))
-    scales = (pooling.by_channel(call, f"{name}_scale", np.dtype(np.float32), channels) for name in ("x", "output"))
+    x_scale, output_scale = (
+        pooling.by_channel(call, f"{name}_scale", np.dtype(np.float32), channels) for name in ("x", "output")
+    )
     zero_points = (
         pooling.by_channel(call, f"{name}_zero_point", of, channels) for name, of in (("x", x.dtype), ("output", dtype))
     )
-    operands = (x, *scales, *zero_points)
+    greatest = integer_product.greatest_sum(windows.taps, (x.dtype, call.known("x_zero_point", x.dtype)))
+    count = average_pooling.counts(windows, x.shape, bool(include_padding))
+    factors = {"x_scale": x_scale, "1": None, "output_scale": output_scale}
+    multiplier = quantized.multiplier(call, factors, greatest, count)
+    operands = (x, x_scale, output_scale, *zero_points, multiplier)
     where = pooling.layout_of(call, operands, of_x, of_result, windows)
     order = tuple(of_x[of_result.index(d)] for d in range(x.ndim))
     return _pool(operands, _Settled(windows, bool(include_padding), dtype, order, where))
 
 
 @partial(jax.jit, static_argnums=(1,), inline=True)
-def _pool(operands: tuple[jax.Array | None, ...], static: _Settled) -> jax.Array:
-    def pooled(x: Any, x_scale: Any, output_scale: Any, *zero_points: Any) -> jax.Array:
+def _pool(operands: tuple[Any, ...], static: _Settled) -> jax.Array:
+    def pooled(x: Any, x_scale: Any, output_scale: Any, zx: Any, zo: Any, multiplier: Any) -> jax.Array:
         scales = lax.stop_gradient((x_scale, output_scale))
-        zx, zo = (None if zero is None else zero.astype(jnp.int32) for zero in zero_points)
-        means = average_pooling.average(x, static.windows, scales, zx, zo, static.include_padding, static.dtype)
+        zx, zo = (None if zero is None else zero.astype(jnp.int32) for zero in (zx, zo))
+        windows, include_padding = static.windows, static.include_padding
+        means = average_pooling.average(x, windows, scales, zx, zo, include_padding, static.dtype, multiplier)
         return lax.transpose(means, static.order)
 
     result: jax.Array = on_shards(pooled, static.where, *operands)

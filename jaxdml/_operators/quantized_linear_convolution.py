@@ -110,25 +110,30 @@ def quantized_linear_convolution(
     }
     given = convolutions.convolution(call, axis_name, dimension_numbers, options)
     dtype = quantized.output_dtype(call, output_dtype, given.x.dtype)
-    parameters = (
-        convolutions.one_value(call, "x_zero_point", given.x.dtype, given),
-        convolutions.by_channel(call, "w_zero_point", given.w.dtype, given),
-        convolutions.one_value(call, "x_scale", np.float32, given),
-        convolutions.by_channel(call, "w_scale", np.float32, given),
-        convolutions.by_channel(call, "bias", np.int32, given),
-        convolutions.one_value(call, "output_scale", np.float32, given),
-        convolutions.one_value(call, "output_zero_point", dtype, given),
+    zx = convolutions.one_value(call, "x_zero_point", given.x.dtype, given)
+    zw = convolutions.by_channel(call, "w_zero_point", given.w.dtype, given)
+    scales = {
+        "x_scale": convolutions.one_value(call, "x_scale", np.float32, given),
+        "w_scale": convolutions.by_channel(call, "w_scale", np.float32, given),
+        "output_scale": convolutions.one_value(call, "output_scale", np.float32, given),
+    }
+    added = convolutions.by_channel(call, "bias", np.int32, given)
+    zo = convolutions.one_value(call, "output_zero_point", dtype, given)
+    multiplier = quantized.multiplier(call, scales, convolutions.greatest_sum(call, given))
+    operands, static = convolutions.settled(
+        call, given, implementation, zx, zw, *scales.values(), added, zo, multiplier
     )
-    operands, static = convolutions.settled(call, given, implementation, *parameters)
     return _convolve(operands, static, dtype)
 
 
 @partial(jax.jit, static_argnums=(1, 2), inline=True)
-def _convolve(operands: tuple[jax.Array | None, ...], static: Settled, dtype: np.dtype[Any]) -> jax.Array:
-    def rounded(sums: Any, x_scale: Any, w_scale: Any, bias: Any, output_scale: Any, zero_point: Any) -> jax.Array:
+def _convolve(operands: tuple[Any, ...], static: Settled, dtype: np.dtype[Any]) -> jax.Array:
+    def rounded(
+        sums: Any, x_scale: Any, w_scale: Any, output_scale: Any, bias: Any, zero_point: Any, multiplier: Any
+    ) -> jax.Array:
         scales = lax.stop_gradient((x_scale, w_scale, output_scale))
         wide = None if zero_point is None else zero_point.astype(jnp.int32)
-        return requantization.requantize(sums, scales, wide, dtype, static.refusal, bias)
+        return requantization.requantize(sums, scales, wide, dtype, static.refusal, bias, multiplier)
 
     result: jax.Array = convolutions.convolve(operands, static, rounded)
     return result

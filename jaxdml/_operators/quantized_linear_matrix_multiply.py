@@ -24,6 +24,7 @@ def quantized_linear_matrix_multiply(
     output_scale: Any,
     output_zero_point: Any = None,
     *,
+    bias: Any = None,
     output_dtype: Any = None,
     axis_name: Any = None,
     implementation: str | None = None,
@@ -49,6 +50,8 @@ def quantized_linear_matrix_multiply(
       b_zero_point: dtype of ``b``, one value or one per column; None means 0.
       output_scale: float32, one value or one per row.
       output_zero_point: dtype of the output, one value or one per row; None means 0.
+      bias: int32, one value or one per column, in units of ``a_scale * b_scale``, added to the sums; None means 0. The
+        sum with it need not fit int32.
       output_dtype: int8 or uint8; None means the dtype of ``output_zero_point``, or that of ``a`` if there is none or
         it is a Python number. Static.
       axis_name: inside ``jax.shard_map``, the mesh axis that K is sharded over, or a tuple of axes. ``a`` and ``b`` are
@@ -68,7 +71,7 @@ def quantized_linear_matrix_multiply(
     Source:
       DML_QUANTIZED_LINEAR_MATRIX_MULTIPLY_OPERATOR_DESC: ``ATensor``, ``AScaleTensor``, ``AZeroPointTensor``,
       ``BTensor``, ``BScaleTensor``, ``BZeroPointTensor``, ``OutputScaleTensor``, ``OutputZeroPointTensor``. The
-      rounding and the broadcasting of leading dimensions are ours; see docs/departures.md.
+      rounding, ``bias`` and the broadcasting of leading dimensions are ours; see docs/departures.md.
 
     Example:
       >>> a, b = jnp.array([[100, 28]], jnp.uint8), jnp.array([[3], [-4]], jnp.int8)
@@ -85,26 +88,32 @@ def quantized_linear_matrix_multiply(
         b_zero_point=b_zero_point,
         output_scale=output_scale,
         output_zero_point=output_zero_point,
+        **({} if bias is None else {"bias": bias}),
     )
     given = products.matrices(call, axis_name)
     dtype = quantized.output_dtype(call, output_dtype, given.a.dtype)
-    shapes = ("a", given.rows), ("b", given.columns), ("output", given.rows)
-    scales = (quantized.parameter(call, f"{name}_scale", np.dtype("float32"), shape) for name, shape in shapes)
-    dtypes = given.a.dtype, given.b.dtype, dtype
+    along = {"a": given.along("a"), "b": given.along("b"), "output": given.along("the output")}
+    scales = {f"{name}_scale": products.scale(call, f"{name}_scale", of) for name, of in along.items()}
     za, zb, zo = (
-        products.zero_point(call, f"{name}_zero_point", of, shape)
-        for (name, shape), of in zip(shapes, dtypes, strict=True)
+        products.integers(call, f"{name}_zero_point", of, along[name])
+        for name, of in (("a", given.a.dtype), ("b", given.b.dtype), ("output", dtype))
     )
-    operands, static = products.settled(call, given, implementation, za, zb, *scales, zo)
+    added = products.integers(call, "bias", np.int32, along["b"])
+    multiplier = quantized.multiplier(
+        call, scales, products.greatest_sum(call, given, quantized.magnitude(call, "bias"))
+    )
+    operands, static = products.settled(call, given, implementation, za, zb, *scales.values(), added, zo, multiplier)
     return _multiply(operands, static, dtype)
 
 
 @partial(jax.jit, static_argnums=(1, 2), inline=True)
-def _multiply(operands: tuple[jax.Array | None, ...], static: Settled, dtype: np.dtype[Any]) -> jax.Array:
-    def rounded(sums: Any, a_scale: Any, b_scale: Any, output_scale: Any, zero_point: Any) -> jax.Array:
+def _multiply(operands: tuple[Any, ...], static: Settled, dtype: np.dtype[Any]) -> jax.Array:
+    def rounded(
+        sums: Any, a_scale: Any, b_scale: Any, output_scale: Any, bias: Any, zero_point: Any, multiplier: Any
+    ) -> jax.Array:
         scales = lax.stop_gradient((a_scale, b_scale, output_scale))
         wide = None if zero_point is None else zero_point.astype(jnp.int32)
-        return requantization.requantize(sums, scales, wide, dtype, static.refusal)
+        return requantization.requantize(sums, scales, wide, dtype, static.refusal, bias, multiplier)
 
     result: jax.Array = products.multiply(operands, static, rounded)
     return result

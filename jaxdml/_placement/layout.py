@@ -94,14 +94,22 @@ def layout(
 
 
 def on_shards(part: Callable[..., Any], where: Layout, *operands: Any) -> Any:
-    """Call ``part`` on the operands, or in ``jax.shard_map`` on each shard of them."""
+    """Call ``part`` on the operands, or in ``jax.shard_map`` on each shard of them.
+
+    Operands are pytrees whose leaves are those of the layout, in its order.
+    """
     if where.mesh is None:
         return part(*operands)
     mesh = where.mesh
-    placed = (
+    leaves, tree = jax.tree.flatten(operands, is_leaf=lambda x: x is None)
+
+    def part_of_leaves(*leaves: Any) -> Any:
+        return part(*jax.tree.unflatten(tree, leaves))
+
+    placed = [
         x if spec is None else _resharded(x, NamedSharding(mesh, spec))
-        for x, spec in zip(operands, where.operands, strict=True)
-    )
+        for x, spec in zip(leaves, where.operands, strict=True)
+    ]
     # An empty set means all axes except those over which jax.vmap maps; naming one of those is an error. But Auto axes
     # have to stay as they are. If the mesh has any, name the axes that shard something.
     names = set()
@@ -114,8 +122,8 @@ def on_shards(part: Callable[..., Any], where: Layout, *operands: Any) -> Any:
             for name in _names(axes)
         }
         if not names:
-            return part(*placed)
-    mapped = jax.shard_map(part, mesh=mesh, in_specs=where.operands, out_specs=where.result, axis_names=names)
+            return part_of_leaves(*placed)
+    mapped = jax.shard_map(part_of_leaves, mesh=mesh, in_specs=where.operands, out_specs=where.result, axis_names=names)
     token = _nested.set(bool(jax.sharding.get_abstract_mesh().manual_axes))
     try:
         return mapped(*placed)

@@ -7,7 +7,6 @@ store the result.
 
 import math
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import jax
@@ -15,13 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxdml
-from jaxdml._arithmetic.residuals import by_residuals
 from jaxdml._base.dtypes import QUANTIZED
 from jaxdml._base.shapes import is_static
-from jaxdml._kernels.known_scales import stored_integers, where_proved
-from jaxdml._kernels.requantization.proved_rounding import ON_CPU, ON_CUDA
-from jaxdml.onnx import _known_scales, _tables
-from jaxdml.onnx._stored import ChannelsLast, Filters, on_device
+from jaxdml.onnx import _tables
+from jaxdml.onnx._stored import ChannelsLast, Transposed, on_device
 from jaxdml.onnx._values import Dequantized, Quantization, alike, channels_first, channels_last, right_matrix
 
 _FEWEST_BITS = 20
@@ -55,47 +51,23 @@ def mapped(x: Dequantized, out: Quantization, dtype: Any, real: _tables.Real = _
 def add(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> Any:
     """Add two arrays, which broadcast."""
     (first, second), wrap = alike(a.integers, b.integers)
-
-    def otherwise(first: jax.Array, second: jax.Array) -> jax.Array:
-        operands = (first, *a.quantization[:2], second, *b.quantization[:2])
-        return jaxdml.quantized_linear_add(*operands, *out[:2], output_dtype=dtype)
-
-    form = _known_scales.add(a, b, out, dtype)
-    return wrap(_where_proved(form, otherwise, first, second))
+    operands = (first, *a.quantization[:2], second, *b.quantization[:2])
+    return wrap(jaxdml.quantized_linear_add(*operands, *out[:2], output_dtype=dtype))
 
 
 def multiply(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> Any:
     """Multiply two arrays, which broadcast."""
     (first, second), wrap = alike(a.integers, b.integers)
-    scales = (a.quantization.scale, b.quantization.scale, out.scale)
-
-    def otherwise(first: jax.Array, second: jax.Array) -> jax.Array:
-        products = centred(first, a.quantization) * centred(second, b.quantization)
-        numbers = [jnp.asarray(scale, jnp.float32).reshape(()) for scale in scales]
-        return by_residuals(products, None, (numbers[0], numbers[1], numbers[2]), _zero(out), jnp.dtype(dtype))
-
-    form = _known_scales.multiply(a, b, out, dtype)
-    return wrap(_where_proved(form, otherwise, first, second))
-
-
-def _where_proved(form: Any, otherwise: Any, *operands: jax.Array) -> jax.Array:
-    if form is None:
-        return otherwise(*operands)
-    return where_proved(
-        otherwise, *operands, cpu=partial(stored_integers, partial(form, ON_CPU)), cuda=partial(form, ON_CUDA)
-    )
+    products = centred(first, a.quantization) * centred(second, b.quantization)
+    scales = a.quantization.scale, b.quantization.scale
+    return wrap(jaxdml.requantize(products, *scales, *out[:2], output_dtype=dtype))
 
 
 def centred(integers: jax.Array, quantization: Quantization) -> jax.Array:
     """Return integers minus their zero point, as int32."""
-    zero = _zero(quantization)
-    widened = integers.astype(jnp.int32)
-    return widened if zero is None else widened - zero
-
-
-def _zero(quantization: Quantization) -> Any:
     zero = quantization.zero_point
-    return None if zero is None else jnp.asarray(zero).astype(jnp.int32)
+    widened = integers.astype(jnp.int32)
+    return widened if zero is None else widened - jnp.asarray(zero).astype(jnp.int32)
 
 
 def concatenate(operands: Sequence[Dequantized], axis: int, out: Quantization, dtype: Any) -> Any:
@@ -113,13 +85,9 @@ def convolution(
     x: Dequantized, w: Dequantized, bias: Any, out: Quantization, dtype: Any, options: dict[str, Any]
 ) -> ChannelsLast:
     """Convolve. ``w`` may have a scale for each output channel; ``bias`` is int32 in units of both scales, or None."""
-    order = orders(x.ndim)
-    known = _known_scales.convolution(x, w, bias, out, dtype, options, order)
-    if known is not None:
-        return ChannelsLast(known)
-    operands = (channels_last(x.integers), *x.quantization[:2], filters(w), *w.quantization[:2], bias)
+    operands = (channels_last(x.integers), *x.quantization[:2], filters(w.integers), *w.quantization[:2], bias)
     result = jaxdml.quantized_linear_convolution(
-        *operands, *out[:2], output_dtype=dtype, dimension_numbers=order, **options
+        *operands, *out[:2], output_dtype=dtype, dimension_numbers=orders(x.ndim), **options
     )
     return ChannelsLast(result)
 
@@ -128,16 +96,16 @@ def convolution_to_float(
     x: Dequantized, w: Dequantized, bias: Any, scale: Any, options: dict[str, Any]
 ) -> ChannelsLast:
     """Convolve, add the bias as integers, and multiply by a scale in float32."""
-    operands = (channels_last(x.integers), x.quantization.zero_point, filters(w), w.quantization.zero_point)
+    operands = (channels_last(x.integers), x.quantization.zero_point, filters(w.integers), w.quantization.zero_point)
     sums = jaxdml.convolution_integer(*operands, dimension_numbers=orders(x.ndim), **options)
     sums = sums if bias is None else sums + on_device(bias)
     whole = np.size(scale) == 1
     return ChannelsLast(jaxdml.dequantize_linear(sums, scale, axis=None if whole else sums.ndim - 1))
 
 
-def filters(w: Dequantized) -> jax.Array:
-    """Return the filters of a convolution as an array."""
-    return on_device(channels_first(w.integers))
+def filters(w: Any) -> jax.Array | jaxdml.PackedFilters:
+    """Return the filters of a convolution, packed if they are."""
+    return w if isinstance(w, jaxdml.PackedFilters) else on_device(channels_first(w))
 
 
 def orders(rank: int) -> tuple[str, str, str]:
@@ -155,14 +123,11 @@ def average_pooling(x: Dequantized, out: Quantization, dtype: Any, options: dict
     return ChannelsLast(result)
 
 
-def matrix_multiply(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> jax.Array:
-    """Multiply matrices. ``b`` may have a scale for each column."""
-    known = _known_scales.matrix_multiply(a, b, out, dtype)
-    if known is not None:
-        return known
+def matrix_multiply(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any, bias: Any = None) -> jax.Array:
+    """Multiply matrices. ``b`` may have a scale for each column; ``bias`` is as for ``convolution``."""
     left, right = on_device(channels_first(a.integers)), right_matrix(b.integers)
     operands = (left, *a.quantization[:2], right, *b.quantization[:2])
-    return jaxdml.quantized_linear_matrix_multiply(*operands, *out[:2], output_dtype=dtype)
+    return jaxdml.quantized_linear_matrix_multiply(*operands, *out[:2], output_dtype=dtype, bias=bias)
 
 
 def matrix_multiply_to_float(a: Dequantized, b: Dequantized, bias: Any = None) -> jax.Array:
@@ -171,36 +136,11 @@ def matrix_multiply_to_float(a: Dequantized, b: Dequantized, bias: Any = None) -
     return jaxdml.matrix_multiply_integer_to_float(left, *a.quantization[:2], right, *b.quantization[:2], bias)
 
 
-def gemm(a: Dequantized, b: Dequantized, bias: Any, out: Quantization, dtype: Any, transposed: bool) -> jax.Array:
-    """Multiply matrices and add an int32 bias for each column, in units of both scales.
-
-    Args:
-      a: ``[M, K]``.
-      b: ``[K, N]``, or ``[N, K]`` where ``transposed``; it may have a scale for each column of the product.
-      bias: int32 of one or N elements, or None.
-      out: of the result.
-      dtype: of the result.
-      transposed: whether ``b`` is transposed.
-    """
-
-    def otherwise(left: jax.Array, right: jax.Array) -> jax.Array:
-        columns = right if transposed else right.T
-        if bias is None:
-            return jaxdml.quantized_linear_matrix_multiply(
-                left, *a.quantization[:2], columns.T, *b.quantization[:2], *out[:2], output_dtype=dtype
-            )
-        # A convolution of windows of one element adds a bias before it rounds.
-        whole = jnp.broadcast_to(on_device(bias).reshape(-1), columns.shape[:1])
-        order = ("NWC", "OIW", "NWC")
-        operands = (left[:, None, :], *a.quantization[:2], columns[:, :, None], *b.quantization[:2], whole)
-        result = jaxdml.quantized_linear_convolution(*operands, *out[:2], output_dtype=dtype, dimension_numbers=order)
-        return result[:, 0, :]
-
-    if isinstance(b.integers, Filters) or not transposed:
-        known = _known_scales.multiply_matrices(a, b, bias, out, dtype, otherwise)
-        if known is not None:
-            return known
-    return otherwise(*(on_device(channels_first(x.integers)) for x in (a, b)))
+def transposed(b: Any, swapped: bool) -> Any:
+    """Return the right matrix of ``Gemm``: ``b``, or its transpose if ``swapped``."""
+    if not swapped:
+        return b
+    return b.matrix if isinstance(b, Transposed) else jnp.swapaxes(on_device(channels_first(b)), -1, -2)
 
 
 def softmax(x: Dequantized, axes: Sequence[int], out: Quantization, dtype: Any) -> Any:

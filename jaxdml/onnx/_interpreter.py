@@ -100,11 +100,11 @@ def _on_integers(handler: Handler, call: Call, operands: list[Value]) -> tuple[V
     kind, first = call.node.op_type, operands[0]
     if call.node.domain:
         return None
-    if isinstance(first, Dequantized) and groups.moves(kind, first.quantization):
+    if isinstance(first, Dequantized) and groups.moves(handler, first.quantization):
         call.note((call.node.name,), "the same on integers")
         moved = _ordinarily(handler, call, [first.integers, *operands[1:]])
-        count = len(moved) if kind == "Split" else 1  # Others have indices or a mask as their second output.
-        return (*(replace(first, integers=x, _floats=[]) for x in moved[:count]), *moved[count:])
+        integers, others = moved[: handler.moves], moved[handler.moves :]  # Such as indices, or a mask.
+        return (*(replace(first, integers=x, _floats=[]) for x in integers), *others)
     if kind not in groups.GROUPS:
         return None
     floats = partial(_only, handler, call, operands)

@@ -1,7 +1,5 @@
 """What must be known while tracing, and which initializers are parameters instead."""
 
-from collections.abc import Mapping
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,22 +9,10 @@ from jaxdml._base.dtypes import QUANTIZED
 from jaxdml.onnx import nodes
 from jaxdml.onnx._graph import Graph, Node
 from jaxdml.onnx._interpreter import needed
-from jaxdml.onnx._stored import Filters, as_jax, packed_filters
+from jaxdml.onnx._stored import FloatFilters, Transposed, as_jax
+from jaxdml.onnx.nodes._handler import Reads
 
-Parameter = jax.Array | Filters | jaxdml.PackedMatrix
-
-_READERS: Mapping[str, Mapping[str, int]] = {
-    "filters": {"Conv": 1, "ConvInteger": 1, "Gemm": 1, "QGemm": 3, "QLinearConv": 3},
-    "matrix": {
-        "DynamicQuantizeMatMul": 1,
-        "MatMul": 1,
-        "MatMulInteger": 1,
-        "MatMulIntegerToFloat": 1,
-        "QAttention": 1,
-        "QLinearMatMul": 3,
-    },
-}
-"""By kind of packing: the input of each operator that reads it. The rows of a matrix are filters if ``transB`` is 1."""
+Parameter = jax.Array | FloatFilters | Transposed | jaxdml.PackedFilters | jaxdml.PackedMatrix
 
 
 def must_be_known(graph: Graph) -> frozenset[str]:
@@ -55,10 +41,9 @@ def parameters(graph: Graph, *, exact: bool) -> tuple[Graph, dict[str, Parameter
       exact: whether integers are read as integers.
     """
     constants = dict(graph.constants)
-    packings = {kind: _read_only_as(graph, positions) for kind, positions in _READERS.items()}
-    packings["matrix"] = packings["matrix"] if exact else frozenset()
+    readings = _readings(graph)
     # Popped one by one, so that of a large model there are never more than two copies.
-    weights = {name: _parameter(constants.pop(name), name, packings) for name in sorted(_weights(graph))}
+    weights = {name: _parameter(constants.pop(name), readings.get(name), exact) for name in sorted(_weights(graph))}
     return Graph(graph.inputs, graph.outputs, constants, graph.nodes, graph.optional), weights
 
 
@@ -78,8 +63,8 @@ def _weights(graph: Graph) -> frozenset[str]:
     )
 
 
-def _read_only_as(graph: Graph, positions: Mapping[str, int]) -> frozenset[str]:
-    """Return the names of initializers that nothing reads but these operators, at these inputs."""
+def _readings(graph: Graph) -> dict[str, Reads]:
+    """Return how initializers are read, by name: those that all readers read as filters, or as a right matrix."""
     captured = {name for node in graph.nodes for inner in node.graphs() for name in inner.captured()}
     names = {name for node in graph.nodes for name in node.inputs} - captured - {value.name for value in graph.outputs}
     users: dict[str, list[tuple[Node, int]]] = {name: [] for name in names}
@@ -88,19 +73,29 @@ def _read_only_as(graph: Graph, positions: Mapping[str, int]) -> frozenset[str]:
             if name in users:
                 users[name].append((node, position))
 
-    def only(name: str) -> bool:
-        return name in users and all(
-            (positions.get(node.op_type) == position and (node.op_type[-4:] != "Gemm" or node.attributes.get("transB")))
-            or (node.op_type == "DequantizeLinear" and position == 0 and only(node.outputs[0]))
-            for node, position in users[name]
-        )
+    def reading(name: str) -> Reads | None:
+        found = {one_reading(node, position) for node, position in users.get(name, ())}
+        return found.pop() if len(found) == 1 else None
 
-    return frozenset(name for name, array in graph.constants.items() if array.ndim > 1 and only(name))
+    def one_reading(node: Node, position: int) -> Reads | None:
+        if node.op_type == "DequantizeLinear" and position == 0:
+            return reading(node.outputs[0])
+        return nodes.runner(node).weights(node, position)
+
+    found = {name: reading(name) for name, array in graph.constants.items() if array.ndim > 1}
+    return {name: how for name, how in found.items() if how is not None}
 
 
-def _parameter(array: np.ndarray, name: str, packings: Mapping[str, frozenset[str]]) -> Parameter:
+def _parameter(array: np.ndarray, reads: Reads | None, exact: bool) -> Parameter:
     """Return an initializer as a parameter of the model."""
     eight_bits = str(array.dtype) in QUANTIZED
-    if name in packings["filters"] and (eight_bits or (array.ndim > 2 and str(array.dtype) in ("float32", "float16"))):
-        return packed_filters(array)
-    return jaxdml.prepack(array) if name in packings["matrix"] and eight_bits else as_jax(array)
+    if reads == Reads.FILTERS and array.ndim > 2:
+        if eight_bits:
+            return jaxdml.prepack_filters(array)
+        if str(array.dtype) in ("float32", "float16"):
+            return FloatFilters(jnp.asarray(np.ascontiguousarray(np.transpose(array, (*range(2, array.ndim), 1, 0)))))
+    if exact and eight_bits and reads == Reads.MATRIX:
+        return jaxdml.prepack(array)
+    if exact and eight_bits and reads == Reads.TRANSPOSED and array.ndim == 2:
+        return Transposed(jaxdml.prepack(array, transposed=True))
+    return as_jax(array)

@@ -1,8 +1,6 @@
 """How arrays are stored: with channels last, as filters, packed, on the host or on the device."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -11,7 +9,6 @@ import numpy as np
 from jax import export, lax
 
 import jaxdml
-from jaxdml._arithmetic.bits import with_flipped_sign
 
 
 class ChannelsLast(NamedTuple):
@@ -36,27 +33,16 @@ class ChannelsLast(NamedTuple):
         return self.array.dtype
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["array", "sums"], meta_fields=["dtype", "order"])
-@dataclass(frozen=True, eq=False)
-class Filters:
-    """Filters ``[O, I, *spatial]`` of convolutions, stored as these read them. A pytree, one of a model's parameters.
-
-    Attributes:
-      array: the filters in another order of dimensions; of uint8 filters as int8, 128 less.
-      sums: of 8-bit filters the sums of the elements of each, as stored, int32 ``[O]``; None for floats.
-      dtype: of the filters. Static.
-      order: which dimension in ONNX's order each dimension of ``array`` is. Static.
-    """
+class FloatFilters(NamedTuple):
+    """Filters ``[O, I, *spatial]`` of floats, stored as convolutions read them: ``[*spatial, I, O]``."""
 
     array: jax.Array
-    sums: jax.Array | None
-    dtype: np.dtype[Any]
-    order: tuple[int, ...]
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape in ONNX's order."""
-        return tuple(self.array.shape[d] for d in np.argsort(self.order))
+        *spatial, depth, features = self.array.shape
+        return (features, depth, *spatial)
 
     @property
     def ndim(self) -> int:
@@ -64,59 +50,48 @@ class Filters:
         return self.array.ndim
 
     @property
-    def by_rows(self) -> bool:
-        """Whether the numbers of each filter follow one another."""
-        return self.order[0] == 0
-
-    def whole(self) -> jax.Array:
-        """Return the filters in ONNX's order."""
-        array = jnp.transpose(self.array, [*np.argsort(self.order)])
-        return array if array.dtype == self.dtype else with_flipped_sign(array, self.dtype)
+    def dtype(self) -> Any:
+        """The dtype."""
+        return self.array.dtype
 
 
-export.register_pytree_node_serialization(
-    Filters,
-    serialized_name="jaxdml.onnx.Filters",
-    serialize_auxdata=lambda static: f"{static[0]} {','.join(map(str, static[1]))}".encode(),
-    deserialize_auxdata=lambda text: _static(*text.decode().split()),
-)
+class Transposed(NamedTuple):
+    """A right matrix that ``Gemm`` has as ``[N, K]``."""
+
+    matrix: jaxdml.PackedMatrix
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape in ONNX's order."""
+        return self.matrix.shape[::-1]
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self.matrix.ndim
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype."""
+        return self.matrix.dtype
 
 
-def _static(dtype: str, order: str) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    return np.dtype(dtype), tuple(map(int, order.split(",")))
+for _kind in (FloatFilters, Transposed):
+    export.register_namedtuple_serialization(_kind, serialized_name=f"jaxdml.onnx.{_kind.__name__}")
 
-
-LARGE = 2**18
-"""With so many channels times output channels, an int8 convolution is faster as a product of patches and rows."""
-
-
-def packed_filters(array: np.ndarray) -> Filters:
-    """Store filters ``[O, I, *spatial]`` as convolutions read them."""
-    features, depth, *sizes = array.shape
-    spatial = range(2, array.ndim)
-    eight_bits = array.dtype.itemsize == 1
-    by_rows = not sizes or (eight_bits and depth > 1 and (max(sizes) == 1 or features * depth >= LARGE))
-    order = (0, *spatial, 1) if by_rows else (*spatial, 1, 0)
-    stored = np.ascontiguousarray(np.transpose(array, order))
-    if not eight_bits:
-        return Filters(jnp.asarray(stored), None, array.dtype, order)
-    integers = (stored ^ 0x80).view(np.int8) if array.dtype == np.uint8 else stored
-    sums = integers.sum(tuple(d for d, of in enumerate(order) if of), dtype=np.int32)
-    return Filters(jnp.asarray(integers), jnp.asarray(sums), array.dtype, order)
+Packed = jaxdml.PackedFilters | jaxdml.PackedMatrix
+"""What operators read packed."""
 
 
 def in_onnx_order(array: Any) -> Any:
     """Return an array with ONNX's order of dimensions, however it is stored."""
     if isinstance(array, ChannelsLast):
         return jnp.moveaxis(array.array, -1, 1)
-    if isinstance(array, Filters):
-        return array.whole()
-    return _unpacked(array) if isinstance(array, jaxdml.PackedMatrix) else array
-
-
-def _unpacked(b: jaxdml.PackedMatrix) -> jax.Array:
-    matrix = jnp.swapaxes(b.matrix, -1, -2)
-    return matrix if matrix.dtype == b.dtype else with_flipped_sign(matrix, b.dtype)
+    if isinstance(array, FloatFilters):
+        return jnp.transpose(array.array, (array.ndim - 1, array.ndim - 2, *range(array.ndim - 2)))
+    if isinstance(array, Transposed):
+        return jnp.swapaxes(array.matrix.unpacked(), -1, -2)
+    return array.unpacked() if isinstance(array, Packed) else array
 
 
 def stored(value: Any) -> tuple[jax.Array, Callable[[jax.Array], Any]]:

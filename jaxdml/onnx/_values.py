@@ -4,14 +4,14 @@ A value is one of
 - a NumPy array: known while tracing, such as an initializer, a shape or what follows from them;
 - a JAX array, or a tracer: what the program computes;
 - ``ChannelsLast``: a JAX array whose channels, dimension 1 for ONNX, are stored last;
-- ``Filters``: the filters of a convolution, stored in the order in which it reads them;
+- ``FloatFilters``, ``Transposed``, or what ``jaxdml.prepack`` and ``jaxdml.prepack_filters`` return: weights, stored as
+  operators read them;
 - ``Dequantized``: integers with a scale and a zero point. The floats are made only where a node wants floats;
 - ``IntegerProduct``: the int32 result of MatMulInteger, and what it is scaled by;
 - ``Pending``: real numbers that are known as a function of integers. ``QuantizeLinear`` rounds them once; any other
   node gets float32.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -21,7 +21,6 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxdml
-from jaxdml._arithmetic import ieee
 from jaxdml.onnx._stored import ChannelsLast, in_onnx_order, on_device, stored, stored_axis
 
 
@@ -96,27 +95,9 @@ class Dequantized:
             integers = computed(self.integers)
             data, wrap = stored(integers)
             axis = stored_axis(integers, axis)
-            if self.quantization.whole and data.dtype.itemsize == 1 and _is_normal(scale):
-                result = _scaled(data, scale, zero)
-            else:
-                result = jaxdml.dequantize_linear(data, scale, zero, axis=axis, block_size=block or None)
+            result = jaxdml.dequantize_linear(data, scale, zero, axis=axis, block_size=block or None)
             self._floats.append(wrap(result.astype(self.dtype)))
         return self._floats[0]
-
-
-_LEAST_NORMAL = 2.0**-126
-
-
-def _is_normal(scale: Any) -> bool:
-    """Whether a scale is known while tracing, and a normal number."""
-    return isinstance(scale, np.ndarray) and _LEAST_NORMAL <= abs(float(scale.reshape(()))) < math.inf
-
-
-def _scaled(integers: jax.Array, scale: np.ndarray, zero: Any) -> jax.Array:
-    """Return what ``dequantize_linear`` does, without the operations for subnormal scales, which XLA does not fold."""
-    wide = integers.astype(jnp.int32)
-    whole = wide if zero is None else wide - jnp.asarray(zero, jnp.int32).reshape(())
-    return ieee.one_nan(whole.astype(jnp.float32) * scale.reshape(()))
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,6 +19,7 @@ def quantized_linear_matrix_multiply(
     output_scale: ArrayLike,
     output_zero_point: ArrayLike | None = None,
     *,
+    bias: ArrayLike | None = None,
     output_dtype: DTypeLike | None = None,
 ) -> np.ndarray[Any, Any]:
     """Dequantize, multiply and quantize in rational numbers, one output at a time.
@@ -32,6 +33,7 @@ def quantized_linear_matrix_multiply(
       b_zero_point: dtype of ``b``; None means 0.
       output_scale: float32, one value or one per row.
       output_zero_point: dtype of the output; None means 0.
+      bias: int32, one value or one per column; None means 0.
       output_dtype: int8 or uint8; None means the dtype of ``output_zero_point``, or that of ``a`` if it is None too.
 
     Returns:
@@ -58,11 +60,12 @@ def quantized_linear_matrix_multiply(
     a_scales, b_scales = of_product(a_scale, output.shape, True), of_product(b_scale, output.shape, False)
     a_zeros, b_zeros = of_product(a_zero_point, output.shape, True), of_product(b_zero_point, output.shape, False)
     output_scales, output_zeros = (of_product(value, output.shape, True) for value in (output_scale, output_zero_point))
+    biases = of_product(bias, output.shape, False)
     for place in np.ndindex(output.shape):
         *stack, i, j = place
         row = a[(*stack, i)].astype(np.int64) - int(a_zeros[place])
         column = b[(*stack, slice(None), j)].astype(np.int64) - int(b_zeros[place])
-        total = int(row @ column)
+        total = int(row @ column) + int(biases[place])
         real = total * Fraction(float(a_scales[place])) * Fraction(float(b_scales[place]))
         rounded = round(real / Fraction(float(output_scales[place])))
         output[place] = min(max(rounded + int(output_zeros[place]), bounds.min), bounds.max)

@@ -574,3 +574,22 @@ def test_what_has_no_meaning_on_integers_is_computed_in_floats():
     product = groups("Conv", wide, groups.dq(np.ones((1, 1, 2, 2, 2, 2), S8), 0.5))
     groups.outputs = [groups("Identity", product)]
     assert groups.notes()[product] == "float: it has more than three spatial dimensions"
+
+
+def test_what_moves_by_conditions_and_lengths_keeps_its_integers():
+    given = draw(np.random.default_rng(12), (3, 4, 2), U8)
+    groups = Groups()
+    x = groups.dq(groups.input(given), 0.25, U8(7))
+    made = [
+        groups("Compress", x, np.array([True, False, True, True]), axis=1),
+        groups("ReverseSequence", x, np.int64([3, 2, 1, 3]), batch_axis=1, time_axis=0),
+    ]
+    for name in made:
+        groups.q(name, 0.25, U8(7))
+    results = [*groups.run().values()]
+    reversed_ = given.copy()
+    for column, length in enumerate([3, 2, 1, 3]):
+        reversed_[:length, column] = given[:length, column][::-1]
+    np.testing.assert_array_equal(results[0], given[:, [0, 2, 3]])
+    np.testing.assert_array_equal(results[1], reversed_)
+    assert {groups.notes()[name] for name in made} == {"the same on integers"}

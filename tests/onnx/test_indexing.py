@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxdml.onnx import load
-from jaxdml.onnx.nodes import _sizes, data_dependent, indexing
+from jaxdml.onnx.nodes import _sizes
 from tests.onnx.one_node import check, check_both, check_with_onnxruntime, one_node, run_known, run_traced
 from tests.quick import quick
 
@@ -141,7 +141,3 @@ def test_a_shape_that_depends_on_traced_values_is_refused():
     model = load(one_node("NonZero", x := numbers(3)))
     with pytest.raises(NotImplementedError, match="NonZero"):
         jax.jit(lambda x: model.apply({}, x))(x)
-
-
-def test_moves_are_operators_of_the_tables():
-    assert {*indexing.TABLE, *data_dependent.TABLE} >= indexing.MOVES

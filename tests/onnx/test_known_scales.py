@@ -1,7 +1,6 @@
-"""What is rounded with a proof, and the layers that use it: every case by integers and rational numbers."""
+"""Layers whose scales are known: every case by integers and rational numbers."""
 
 import itertools
-import math
 from fractions import Fraction
 
 import jax
@@ -14,176 +13,15 @@ from jax.sharding import PartitionSpec
 from onnx import helper, numpy_helper
 
 import jaxdml.onnx
-from jaxdml._kernels.requantization.proved_rounding import (
-    ON_CPU,
-    ON_CUDA,
-    proved_addends,
-    proved_multipliers,
-    round_products,
-    round_sums,
-    shifted_by_128,
-)
-from jaxdml.onnx import _stored
-from jaxdml.onnx._stored import Filters, packed_filters
+from jaxdml._kernels.integer_convolution import packed_filters
+from jaxdml.onnx._stored import FloatFilters, Transposed
 from tests.meshes import COUNT, mesh_of, needs_devices, put
-from tests.quick import as_shipped, quick
+from tests.quick import quick
+from tests.test_known_scales import quotient, rounded
 
 pytestmark = quick
 
 RNG = np.random.default_rng(7)
-ALL = np.arange(-128, 128)
-
-
-def rounded(sums, scales, zero_point, dtype):
-    """Round every sum times the scales as rational numbers. ``scales``: one multiplier, or one for each channel."""
-    limits = np.iinfo(dtype)
-    channels = len(scales)
-    results = [
-        min(max(round(int(x) * scales[i % channels]) + zero_point, int(limits.min)), int(limits.max))
-        for i, x in enumerate(sums.reshape(-1))
-    ]
-    return np.reshape(results, sums.shape).astype(dtype)
-
-
-def quotient(a, b, output):
-    return Fraction(float(a)) * Fraction(float(b)) / Fraction(float(output))
-
-
-def near_halves(multiplier, greatest):
-    """Return the accumulators around all halves and ends that are in range."""
-    around = [int((k + Fraction(1, 2)) / multiplier) + d for k in range(-257, 257) for d in (-1, 0, 1)]
-    ends = [*range(-3, 4), greatest, -greatest]
-    return np.array([x for x in around + ends if abs(x) <= greatest] + [0] * 2048, np.int32)[:1600]
-
-
-ARITHMETICS = {"on_cuda": ON_CUDA}
-if jax.default_backend() == "cpu":  # Here both are right; on a GPU XLA takes a step of the other for another one.
-    ARITHMETICS["on_cpu"] = ON_CPU
-
-STORED = ((0, np.int8), (3, np.uint8), (255, np.uint8), (-128, np.int8))
-
-
-def powers():
-    return [np.float32(2.0 ** RNG.integers(-12, 3)) for _ in range(3)]
-
-
-def usual():
-    return [np.float32(RNG.uniform(*ends)) for ends in ((0.01, 0.1), (0.001, 0.01), (0.01, 0.1))]
-
-
-def any_size():
-    return [np.float32(np.exp(RNG.uniform(-25, 25))) for _ in range(3)]
-
-
-def with_ties():
-    return [
-        np.float32(2.0 ** RNG.integers(-9, 0)),
-        np.float32(RNG.integers(1, 99)),
-        np.float32(RNG.integers(1, 99) * 256),
-    ]
-
-
-def negative():
-    a, b, output = usual()
-    return [a, -b, output]
-
-
-@pytest.mark.parametrize("scales", [powers, usual, any_size, with_ties, negative])
-@pytest.mark.parametrize(("zero_point", "dtype"), STORED)
-@pytest.mark.parametrize("on", ARITHMETICS)
-def test_what_is_proved_is_right_around_every_half(on, scales, zero_point, dtype):
-    proved = 0
-    for _ in range(3):
-        greatest = int(2 ** RNG.uniform(4, 31) - 1)
-        a, b, output = scales()
-        by = proved_multipliers(a, b, output, greatest)
-        if by is None:
-            continue
-        proved += 1
-        multiplier = quotient(a, b, output)
-        sums = near_halves(multiplier, greatest)
-        round_them = jax.jit(lambda sums, by=by: round_products(ARITHMETICS[on], sums, by, zero_point, dtype))
-        got = shifted_by_128(round_them(sums), dtype)
-        np.testing.assert_array_equal(got, rounded(sums, [multiplier], zero_point, dtype))
-    assert proved or scales is with_ties
-
-
-def test_powers_of_two_and_usual_scales_are_always_proved():
-    for scales in (powers, usual):
-        assert all(proved_multipliers(*scales(), 10**7) is not None for _ in range(200))
-
-
-def test_many_channels_have_one_proof():
-    by = proved_multipliers(np.float32(0.02), RNG.uniform(0.001, 0.01, 512).astype(np.float32), np.float32(0.05), 2**22)
-    assert by.shape == (2, 512)
-    assert by.dtype == np.float32
-
-
-@pytest.mark.parametrize("scale", [0, np.inf, np.nan, 1e-38, 1e38])
-def test_scales_without_a_meaning_or_far_from_1_are_not_proved(scale):
-    scale = np.float32(scale)
-    assert proved_multipliers(scale, np.float32(1e-3 if scale < 1 else 1e3), np.float32(1), 1000) is None
-
-
-def test_sums_beyond_int32_are_not_proved():
-    assert proved_multipliers(np.float32(0.5), np.float32(0.5), np.float32(1), 2**31) is None
-
-
-def test_a_sum_that_is_too_close_to_a_half_is_not_proved():
-    # An odd number times mo * 2**15 is 1 more than a multiple of ma: an accumulator misses a half by its 1 / ma.
-    ma = 2**24 - 3
-    mo = next(mo for k in range(256) if 2**23 <= (mo := pow((2 * k + 1) << 15, -1, ma)) < 2**24)
-    a, b, output = np.float32(ma * 2.0**-24), np.float32(2.0**-16), np.float32(mo * 2.0**-24)
-    assert proved_multipliers(a, b, output, 2**30) is None
-    assert proved_multipliers(a, b, output, 100) is not None
-
-
-def test_a_tie_that_float64_misses_is_not_proved():
-    declined = [scales for _ in range(300) if proved_multipliers(*(scales := with_ties()), 2**24) is None]
-    assert declined
-    for a, b, output in declined:
-        multiplier = quotient(a, b, output)
-        assert any(((k + Fraction(1, 2)) / multiplier).denominator == 1 for k in range(256))
-
-
-P, Q = ALL - 17, ALL + 128
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "output"),
-    [
-        (0.5, 0.25, 1),
-        (0.1, 0.1, 0.1),
-        (0.023, 0.041, 0.05),
-        (-0.013, 0.02, 0.031),
-        (1e-6, 0.2, 0.1),
-        (3, 5, 0.25),
-        (5, 5, 6),
-        (3, -5, 7),
-    ],
-)
-@pytest.mark.parametrize("on", ARITHMETICS)
-@as_shipped
-def test_all_sums_of_two_are_right(on, a, b, output):
-    a, b, output = map(np.float32, (a, b, output))
-    by = proved_addends(a, b, output, P, Q)
-    add = jax.jit(lambda p, q: round_sums(ARITHMETICS[on], p[:, None], q[None], by, 5, np.uint8))
-    got = shifted_by_128(add(np.int32(P), np.int32(Q)), np.uint8)
-    first, second = (Fraction(float(x)) / Fraction(float(output)) for x in (a, b))
-    unit = math.lcm(first.denominator, second.denominator)
-    total = P[:, None].astype(object) * int(first * unit) + Q.astype(object) * int(second * unit)
-    lower, rest = total // unit, 2 * (total % unit)
-    up = (rest > unit) | ((rest == unit) & (lower % 2 == 1))
-    np.testing.assert_array_equal(got, np.clip((lower + up + 5).astype(np.int64), 0, 255))
-
-
-@pytest.mark.parametrize(("a", "b", "output"), [(0, 1, 1), (1, np.inf, 1), (5, 80, 12), (1, 1e-12, 2)])
-def test_sums_that_are_not_proved(a, b, output):
-    scales = map(np.float32, (a, b, output))
-    assert proved_addends(*scales, P, Q) is None
-
-
-# Layers.
 
 
 def model(kind, inputs, constants, outputs, domain="", **attributes):
@@ -252,7 +90,7 @@ CONVOLUTIONS = {
 @pytest.mark.parametrize("signs", ["uint8 int8", "int8 uint8"])
 def test_convolutions_are_exact(case, signs, monkeypatch):
     if case.startswith("large"):
-        monkeypatch.setattr(_stored, "LARGE", 1)
+        monkeypatch.setattr(packed_filters, "LARGE", 1)
     shape, filters, groups, strides, dilations, pads = CONVOLUTIONS[case]
     x_dtype, w_dtype = map(np.dtype, signs.split())
     asymmetric, features = w_dtype == np.uint8, filters[0]
@@ -267,7 +105,7 @@ def test_convolutions_are_exact(case, signs, monkeypatch):
         constants["b"], order = bias, [*order, "b"]
     attributes = {"group": groups, "strides": strides, "dilations": dilations, "pads": pads, "order": order}
     loaded = model("QLinearConv", {"x": x}, constants, x_dtype, **attributes)
-    assert isinstance(loaded.params["w"], Filters)
+    assert isinstance(loaded.params["w"], jaxdml.PackedFilters)
     aligned = zw.astype(np.int64).reshape(-1, *[1] * (w.ndim - 1))
     sums = convolved(x.astype(np.int64) - int(zx), w - aligned, strides, dilations, pads, groups)
     sums = np.moveaxis(sums, 1, -1) + (0 if bias is None else bias)
@@ -361,7 +199,7 @@ def test_without_a_proof_the_operator_rounds(changes):
     loaded, x = convolution(**changes)
     operands = loaded.graph.constants
     want = jaxdml.quantized_linear_convolution(
-        *(x, operands["sx"], operands["zx"], loaded.params["w"].whole(), operands["sw"], operands["zw"]),
+        *(x, operands["sx"], operands["zx"], loaded.params["w"].unpacked(), operands["sw"], operands["zw"]),
         *(jnp.asarray(operands["b"]), operands["sy"], operands["zy"]),
     )
     np.testing.assert_array_equal(loaded(x)[0], want)
@@ -432,14 +270,14 @@ def test_gemm_takes_a_plain_array_for_its_columns():
     order = ["a", "sa", "za", "b", "sb", "zb", "", "sy", "zy"]
     attributes = {"domain": "com.microsoft", "transB": 1, "order": order}
     loaded = model("QGemm", {"a": a}, constants, "uint8", **attributes)
-    assert isinstance(loaded.params["b"], Filters)
+    assert isinstance(loaded.params["b"], Transposed)
     np.testing.assert_array_equal(jax.jit(loaded.apply)({"b": b.T}, a)[0], loaded(a)[0])
 
 
 def test_vmap_maps_images_and_filters():
     loaded, x = convolution()
     images = np.stack([x, integers("uint8", *x.shape)])
-    filters = [loaded.params, {"w": packed_filters(integers("int8", 8, 4, 3, 3))}]
+    filters = [loaded.params, {"w": jaxdml.prepack_filters(integers("int8", 8, 4, 3, 3))}]
     stacked = jax.tree.map(lambda *arrays: jnp.stack(arrays), *filters)
     by_image = jax.jit(jax.vmap(loaded.apply, (None, 0)))(loaded.params, images)[0]
     by_both = jax.jit(jax.vmap(loaded.apply))(stacked, images)[0]
@@ -499,23 +337,9 @@ def test_sums_and_quantized_images_in_shard_map():
     np.testing.assert_array_equal(jax.jit(run)(put(mesh, x, "batch"))[0], loaded(x)[0])
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "float32"])
-@pytest.mark.parametrize("shape", [(3, 2), (3, 2, 4), (3, 2, 4, 5), (3, 2, 1, 1), (3, 1, 1)])
-def test_filters_are_stored_and_restored(dtype, shape):
-    array = integers("int8", *shape).astype(dtype)
-    packed = packed_filters(array)
-    assert (packed.shape, packed.ndim, packed.dtype) == (shape, len(shape), dtype)
-    np.testing.assert_array_equal(packed.whole(), array)
-    assert packed.by_rows == (len(shape) == 2 or (shape == (3, 2, 1, 1) and dtype != "float32"))
-    # An exported program keeps how its parameters are stored.
-    exported = export.export(jax.jit(lambda filters: filters.whole()))(packed)
-    restored = export.deserialize(exported.serialize())
-    np.testing.assert_array_equal(restored.call(packed), array)
-
-
 def test_a_model_takes_plain_arrays_for_filters():
     loaded, x = convolution()
-    plain = {name: value.whole() for name, value in loaded.params.items()}
+    plain = {name: value.unpacked() for name, value in loaded.params.items()}
     np.testing.assert_array_equal(jax.jit(loaded.apply)(plain, x)[0], loaded(x)[0])
 
 
@@ -537,7 +361,8 @@ def test_each_channel_of_floats_is_convolved_by_slices():
     np.testing.assert_allclose(jax.jit(loaded.apply)({"w": w}, x)[0], want, rtol=1e-5, atol=1e-5)
     slope = jax.jit(jax.grad(lambda params: loaded.apply(params, x)[0].sum()))(loaded.params)["w"]
     expected = jax.jit(jax.grad(lambda w: plain(w, x).sum()))(w)
-    np.testing.assert_allclose(slope.whole(), expected, rtol=1e-4, atol=1e-4)
+    assert isinstance(slope, FloatFilters)
+    np.testing.assert_allclose(np.moveaxis(slope.array, (-1, -2), (0, 1)), expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("shape", [(1, 2, 3, 3), (2, 3)])

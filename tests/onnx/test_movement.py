@@ -10,7 +10,7 @@ from jax import export
 from onnx import TensorProto, helper
 
 from jaxdml.onnx import load
-from jaxdml.onnx.nodes import _sizes, movement, shapes
+from jaxdml.onnx.nodes import _sizes
 from tests.onnx.one_node import check, check_both, check_with_onnxruntime, one_node, run_known, run_traced
 from tests.quick import quick
 
@@ -246,8 +246,3 @@ def test_moves_are_differentiable_and_batched():
     np.testing.assert_array_equal(gradient, [[0, 2, 2], [0, 4, 4]])
     batched = jax.vmap(lambda x: model.apply({}, x, pads)[0])(jnp.stack([x, -x]))
     np.testing.assert_array_equal(batched[1], -batched[0])
-
-
-def test_moves_are_operators_of_the_tables():
-    assert set(movement.TABLE) >= movement.MOVES
-    assert not set(shapes.TABLE) & movement.MOVES

@@ -1,5 +1,8 @@
 """Sum windows in int32, and round their means."""
 
+from functools import partial
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +11,8 @@ from jaxdml._arithmetic.residuals import clamp
 from jaxdml._arithmetic.windows import Windows
 from jaxdml._kernels.average_pooling.pools import real_elements, window_sums
 from jaxdml._kernels.average_pooling.rounded_mean import rounded_mean
+from jaxdml._kernels.requantization import ON_CPU, ON_CUDA, Arithmetic, Multiplier, round_products
+from jaxdml._placement.platforms import Kernel, run
 
 
 def average(
@@ -18,6 +23,7 @@ def average(
     zero_point: jax.Array | None,
     include_padding: bool,
     dtype: jnp.dtype,
+    multiplier: Multiplier | None = None,
 ) -> jax.Array:
     """Return ``clamp(round(mean(x - zx) * x_scale / output_scale) + zero_point)``, rounded once and correctly.
 
@@ -29,9 +35,26 @@ def average(
       zero_point: int32, or None for 0.
       include_padding: whether the mean counts the padding. If not, the mean of padding alone is 0.
       dtype: int8 or uint8.
+      multiplier: what ``requantization.proved`` returns for the scales, sums and ``counts``, or None.
     """
     total, real = window_sums(x, windows), real_elements(windows, x.shape)
     if zx is not None:
         total -= zx * real
-    count = np.full_like(real, windows.taps) if include_padding else np.maximum(real, 1)
-    return clamp(rounded_mean(total, jnp.asarray(count), *scales), zero_point, dtype)
+    count = counts(windows, x.shape, include_padding)
+
+    def exactly(total: jax.Array, multiplier: Any, scales: Any, zero_point: Any) -> jax.Array:
+        return clamp(rounded_mean(total, jnp.asarray(count), *scales), zero_point, dtype)
+
+    def by_proof(on: Arithmetic, total: jax.Array, multiplier: Any, scales: Any, zero_point: Any) -> jax.Array:
+        return round_products(on, total, multiplier, zero_point, dtype)
+
+    if multiplier is None:
+        return exactly(total, None, scales, zero_point)
+    kernel = Kernel(exactly, cpu=partial(by_proof, ON_CPU), cuda=partial(by_proof, ON_CUDA))
+    return run(kernel, total, multiplier, scales, zero_point)
+
+
+def counts(windows: Windows, shape: tuple[int, ...], include_padding: bool) -> np.ndarray[Any, Any]:
+    """Return by how many elements each window divides its sum; it broadcasts against the result."""
+    real = real_elements(windows, shape)
+    return np.full_like(real, windows.taps) if include_padding else np.maximum(real, 1)

@@ -1,42 +1,40 @@
 """Sum the windows of 8-bit arrays times filters exactly; choose the algorithm by platform and shape."""
 
-import math
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
 from jaxdml._arithmetic.windows import Windows, padded
 from jaxdml._kernels import integer_product
-from jaxdml._kernels.integer_convolution.channel_convolution import channel_weights, convolve_channels
+from jaxdml._kernels.integer_convolution import cpu
+from jaxdml._kernels.integer_convolution.channel_convolution import channel_weights
 from jaxdml._kernels.integer_convolution.native_convolution import native_sums, with_neighbours
+from jaxdml._kernels.integer_convolution.packed_filters import Filters, as_int8_filters
 from jaxdml._kernels.integer_convolution.patch_product import (
     by_group,
     corrected,
     filter_columns,
-    filter_rows,
     in_order,
     patch_product,
     patch_rows,
-    patch_sums,
-    sums_of_filters,
 )
 from jaxdml._kernels.integer_product import (
     LONGEST_FLOAT_SUM,
     Accumulator,
     DeepAccumulator,
-    PerPart,
     Product,
     Quantized,
     RawProduct,
     Zero,
     as_int8,
-    as_uint8,
 )
 from jaxdml._placement.platforms import Kernel
 from jaxdml._placement.when_lowered import Form
+
+QuantizedFilters = tuple[Filters, jax.Array | None]
+"""Filters, and their zero point; None means 0."""
 
 METHODS = "integer_dot", "mixed_dot", "native_convolution", "shifted_slices"
 """Products of patches, of int8 or of uint8 x int8; XLA's own convolution; sums of slices times one number a channel."""
@@ -44,19 +42,12 @@ METHODS = "integer_dot", "mixed_dot", "native_convolution", "shifted_slices"
 ONLY_ON = {"mixed_dot": "cpu", "native_convolution": "cpu"}
 """The platform of each method that only one platform has."""
 
-OUTPUTS_PER_PART = 2**18
-"""On a CPU images are convolved together if they have so few outputs, and one after the other if they have more. The
-int32 sums of a part then stay in the cache."""
-
-MIN_NATIVE_CHANNELS, MIN_NATIVE_FEATURES = 16, 17
-"""On a CPU, XLA's own convolution is faster than a product of patches from so many channels and output channels on."""
-
 FEW_CHANNELS_ON_CUDA, CHANNELS_ON_CUDA = 8, 16
 """For so few channels cuDNN has no fast kernel. It has one for multiples of the second number."""
 
 
 def convolve(
-    x: Quantized, w: Quantized, windows: Windows, implementation: str | None, refusal: str
+    x: Quantized, w: QuantizedFilters, windows: Windows, implementation: str | None, refusal: str
 ) -> Accumulator | DeepAccumulator:
     """Return the accumulator, in the order of dimensions of ``x``.
 
@@ -71,13 +62,13 @@ def convolve(
     if depth > integer_product.longest(x, w):
         return _deep(x, w, windows, counts, implementation, refusal)
     only_cpu = implementation in ONLY_ON
-    method = implementation or _fastest(x[0], w[0], windows)
-    cpu = partial(_on_cpu, windows, method)
+    method = implementation or cpu.fastest(x[0], w[0], windows)
+    on_cpu = partial(cpu.convolve, windows, method)
     if method == "shifted_slices":
         slices = partial(_by_slices, windows)
-        kernel, partitioned = Kernel(slices, cpu), lambda _: Kernel(slices)
+        kernel, partitioned = Kernel(slices, on_cpu), lambda _: Kernel(slices)
     else:
-        kernel = Kernel(cpu=cpu) if only_cpu else _of_patches(integer_product.single_product(), windows, cpu)
+        kernel = Kernel(cpu=on_cpu) if only_cpu else _of_patches(integer_product.single_product(), windows, on_cpu)
         if implementation is None and _is_native_on_cuda(depth, windows):
             kernel = kernel._replace(cuda=partial(_natively_on_cuda, windows))
 
@@ -100,28 +91,11 @@ def why_not(method: str, depth: int, windows: Windows, longest: int) -> str | No
     """
     if method == "shifted_slices" and depth != 1:
         return f"each filter reads {depth} channels, and it serves one"
-    if method == "native_convolution" and not _is_native(windows):
+    if method == "native_convolution" and not cpu.is_native(windows):
         return "it serves two spatial dimensions, channels last and one group"
     if method in ("shifted_slices", "native_convolution") and windows.taps * depth > longest:
         return f"it serves filters of up to {longest} elements"
     return None
-
-
-def _fastest(x: jax.Array, w: jax.Array, windows: Windows) -> str:
-    """Return the fastest method on this CPU; on other platforms all but ``shifted_slices`` are one."""
-    features, depth = w.shape[:2]
-    if depth == 1 and windows.groups > 1:
-        return "shifted_slices"
-    if _is_native(windows) and windows.taps > 1 and depth >= MIN_NATIVE_CHANNELS and features >= MIN_NATIVE_FEATURES:
-        return "native_convolution"
-    available = integer_product.methods_on_cpu()
-    # If there are both, the one that need not change the sign of the patches.
-    fitting = "mixed_dot" if windows.channels_last and x.dtype == jnp.uint8 else "integer_dot"
-    return fitting if fitting in available else available[0]
-
-
-def _is_native(windows: Windows) -> bool:
-    return windows.channels_last and len(windows.sizes) == 2 and windows.groups == 1
 
 
 def _is_native_on_cuda(depth: int, windows: Windows) -> bool:
@@ -134,62 +108,27 @@ def _of_patches(product: Kernel, windows: Windows, cpu: Form | None = None) -> K
     """Return the kernel that convolves by a product of patches; ``cpu`` takes the place of its form for CPUs."""
 
     def convolution(product: Product | None) -> Form | None:
-        return product and (lambda x, zx, w, zw: patch_product(product, padded(x, zx, windows), zx, w, zw, windows))
+        def by_product(product: Product, x: jax.Array, zx: Zero, w: Filters, zw: Zero) -> RawProduct:
+            w, zw = (w, zw) if isinstance(w, jax.Array) else as_int8_filters(w, zw)
+            return patch_product(product, padded(x, zx, windows), zx, w, zw, windows)
+
+        return product and partial(by_product, product)
 
     forms = Kernel(*map(convolution, product))
     return forms._replace(cpu=cpu) if cpu else forms
 
 
-def _by_slices(windows: Windows, x: jax.Array, zx: Zero, w: jax.Array, zw: Zero) -> RawProduct:
+def _by_slices(windows: Windows, x: jax.Array, zx: Zero, w: Filters, zw: Zero) -> RawProduct:
     x, zx = as_int8(x, zx)
-    return _channels_of_part(windows, channel_weights(*as_int8(w, zw), windows), zx, x)
+    return cpu.channels_of_part(windows, channel_weights(*as_int8_filters(w, zw), windows), zx, x)
 
 
-def _on_cpu(windows: Windows, method: str, x: jax.Array, zx: Zero, w: jax.Array, zw: Zero) -> PerPart:
-    """Convolve a few images at a time."""
-    mixed = method == "mixed_dot"
-    # The left operand is uint8 in a mixed product: the patches if the channels are last, else the filters.
-    x, zx = (as_uint8 if mixed and windows.channels_last else as_int8)(x, zx)
-    w, zw = (as_uint8 if mixed and not windows.channels_last else as_int8)(w, zw)
-    if method == "shifted_slices":
-        compute = _with(partial(_channels_of_part, windows), channel_weights(w, zw, windows), zx)
-    else:
-        filters = (filter_columns if windows.channels_last else filter_rows)(w, windows.groups)
-        sums = None if zx is None else sums_of_filters(filters, windows)
-        native = method == "native_convolution"
-        compute = _with(partial(_part, windows, native), filters, sums, zx, zw)
-    outputs = math.prod(windows.counts(x.shape)) * w.shape[0]
-    size = _images_per_part(x.shape[0], outputs)
-    return PerPart(compute, x.reshape(max(1, x.shape[0]) // max(1, size), size, *x.shape[1:]))
-
-
-def _with(function: Any, *operands: Any) -> jax.tree_util.Partial:
-    return jax.tree_util.Partial(function, *operands)  # type: ignore[no-untyped-call]
-
-
-def _part(
-    windows: Windows, native: bool, filters: jax.Array, sums: Zero, zx: Zero, zw: Zero, x: jax.Array
-) -> RawProduct:
-    def by_patches(x: jax.Array, w: jax.Array) -> jax.Array:
-        return patch_sums(x, w.reshape(1, windows.taps * channels, w.shape[3]), windows)
-
-    channels = x.shape[windows.channel_axis]
-    x = padded(x, zx, windows)
-    if native:
-        # Transposed here, in a loop or a branch, the filters would become a convolution without a fast kernel.
-        w = filters.reshape(*windows.sizes, channels, filters.shape[2])
-        total = native_sums(x, w, windows, jnp.int32, by_patches)
-    else:
-        total = patch_sums(x, filters, windows)
-    return corrected(total, sums, zx, zw, x, windows, windows.taps * channels // windows.groups)
-
-
-def _natively_on_cuda(windows: Windows, x: jax.Array, zx: Zero, w: jax.Array, zw: Zero) -> RawProduct:
+def _natively_on_cuda(windows: Windows, x: jax.Array, zx: Zero, w: Filters, zw: Zero) -> RawProduct:
     """Convolve with cuDNN's convolution of int8, which returns float32: it holds these sums.
 
     cuDNN transforms no int8, as it may floats.
     """
-    (x, zx), (w, zw) = as_int8(x, zx), as_int8(w, zw)
+    (x, zx), (w, zw) = as_int8(x, zx), as_int8_filters(w, zw)
     last = windows.with_channels_last()
 
     def by_patches(x: jax.Array, w: jax.Array) -> jax.Array:
@@ -207,21 +146,9 @@ def _natively_on_cuda(windows: Windows, x: jax.Array, zx: Zero, w: jax.Array, zw
     return corrected(in_order, sums, zx, zw, x, windows, windows.taps * w.shape[1])
 
 
-def _channels_of_part(windows: Windows, weights: jax.Array, zx: Zero, x: jax.Array) -> RawProduct:
-    # Without the barrier XLA would pad anew for each slice.
-    read = lax.optimization_barrier(padded(x, zx, windows))  # type: ignore[no-untyped-call]
-    return convolve_channels(weights, zx, read, windows)
-
-
-def _images_per_part(images: int, outputs: int) -> int:
-    """Return how many of the images, with so many outputs each, are convolved together: a divisor of their number."""
-    most = max(1, OUTPUTS_PER_PART // max(1, outputs))
-    return next((size for size in range(min(images, most), 0, -1) if images % size == 0), 0)
-
-
 def _deep(
     x: Quantized,
-    w: Quantized,
+    w: QuantizedFilters,
     windows: Windows,
     counts: tuple[int, ...],
     implementation: str | None,
@@ -229,7 +156,8 @@ def _deep(
 ) -> DeepAccumulator:
     """Multiply the patches in slices along K."""
     rows = patch_rows(padded(*x, windows), windows)
-    columns = filter_columns(w[0], windows.groups)[None]
-    zx, zw = (None if z is None else by_group(z, windows.groups) for z in (x[1], w[1]))
+    array, zw = (w[0], w[1]) if isinstance(w[0], jax.Array) else as_int8_filters(*w)
+    columns = filter_columns(array, windows.groups)[None]
+    zx, zw = (None if z is None else by_group(z, windows.groups) for z in (x[1], zw))
     sums: Any = integer_product.multiply((rows, zx), (columns, zw), implementation, refusal)
     return DeepAccumulator(*(in_order(part, counts, windows) for part in (sums.low, sums.high)))

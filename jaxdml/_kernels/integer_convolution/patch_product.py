@@ -25,9 +25,14 @@ from jaxdml._kernels.integer_product import (
 
 def filter_columns(w: jax.Array, groups: int) -> jax.Array:
     """Return filters ``[O, I, *sizes]`` as the columns of ``[groups, taps * I, O / groups]``."""
-    features, depth, *sizes = w.shape
     # One transposition, which cancels that of filters which were given in this order.
-    columns = lax.transpose(w, (*range(2, w.ndim), 1, 0)).reshape(math.prod(sizes) * depth, features)
+    return grouped_columns(lax.transpose(w, (*range(2, w.ndim), 1, 0)), groups)
+
+
+def grouped_columns(w: jax.Array, groups: int) -> jax.Array:
+    """Return filters ``[*sizes, I, O]`` as the columns of ``[groups, taps * I, O / groups]``."""
+    *sizes, depth, features = w.shape
+    columns = w.reshape(math.prod(sizes) * depth, features)
     return jnp.swapaxes(columns.reshape(columns.shape[0], groups, features // groups), 0, 1)
 
 

@@ -3,12 +3,13 @@
 from jaxdml._arithmetic.windows import Windows
 from jaxdml._kernels import integer_product
 from jaxdml._kernels.integer_convolution import kernel as integer_convolution
+from jaxdml._kernels.integer_convolution.kernel import QuantizedFilters
 from jaxdml._kernels.integer_product import Accumulator, DeepAccumulator, Quantized, added
 from jaxdml._placement.layout import Names, axis_size
 
 
 def convolve(
-    x: Quantized, w: Quantized, windows: Windows, implementation: str | None, refusal: str, over: Names
+    x: Quantized, w: QuantizedFilters, windows: Windows, implementation: str | None, refusal: str, over: Names
 ) -> Accumulator | DeepAccumulator:
     """Return the accumulator over all channels, the same on all shards.
 

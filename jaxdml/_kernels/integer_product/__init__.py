@@ -10,8 +10,11 @@ from jaxdml._kernels.integer_product.kernel import (
     carried,
     finish,
     greatest,
+    greatest_sum,
     longest,
     methods_on_cpu,
+    of_total,
+    packed_on_cpu,
     partitioned_product,
     product_on_gpu,
     single_product,
@@ -32,6 +35,7 @@ from jaxdml._kernels.integer_product.raw_product import (
     finished,
     part_by_part,
     product_shape,
+    whole,
 )
 from jaxdml._kernels.integer_product.shards import added, multiply
 from jaxdml._kernels.integer_product.tensor_core_dot import LONGEST_FLOAT_SUM
@@ -60,10 +64,13 @@ __all__ = [
     "finish",
     "finished",
     "greatest",
+    "greatest_sum",
     "longest",
     "methods_on_cpu",
     "multiply",
+    "of_total",
     "pack",
+    "packed_on_cpu",
     "part_by_part",
     "partitioned_product",
     "product_on_gpu",
@@ -72,6 +79,7 @@ __all__ = [
     "storage",
     "stored_as",
     "total",
+    "whole",
     "with_min_size",
     "wrapped",
 ]

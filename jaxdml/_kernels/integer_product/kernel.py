@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxdml._base.shapes import is_static
 from jaxdml._kernels.integer_product.integer_dot import dot_with_ones, sum_of_slices
@@ -111,13 +112,13 @@ def multiply(
     methods = methods_on_cpu() if implementation is None else (implementation,)
     cpu = _shifted(_on_cpu, as_uint8 if "mixed_dot" in methods else as_int8)
     if isinstance(b[0], PackedMatrix):
-        cpu = partial(_packed_on_cpu, methods)
+        cpu = partial(packed_on_cpu, methods)
     product = Kernel(cpu=cpu) if only_cpu else Kernel(_shifted(_general(b[0])), cpu, _shifted(_on_gpu))
     bound = a[0].shape[-1] * greatest(*a) * greatest(*b)
     return Accumulator(product, partial(partitioned_product, only_cpu), (*a, *b), product_shape(a[0], b[0]), bound)
 
 
-def longest(a: Quantized, b: QuantizedRight) -> int:
+def longest(a: tuple[Any, jax.Array | None], b: tuple[Any, jax.Array | None]) -> int:
     """Return the greatest K for which int32 holds the accumulator."""
     return longest_exact_sum(greatest(*a), greatest(*b))
 
@@ -228,7 +229,20 @@ def _on_gpus(
     return unmerged_dot(a, za, b, zb)
 
 
-def greatest(x: Right, zero_point: jax.Array | None) -> int:
+def greatest_sum(terms: Any, *operands: tuple[Any, np.ndarray | None]) -> int:
+    """Bound the sum of so many products, given each operand's dtype and its zero point if that is known.
+
+    A symbolic number of terms counts as the most that int32 holds the sum of.
+    """
+    reaches = []
+    for dtype, zero_point in operands:
+        limits = np.iinfo(dtype)
+        zero = np.asarray([limits.min, limits.max] if zero_point is None else zero_point, np.int64)
+        reaches.append(int(max(limits.max - zero.min(initial=limits.max), zero.max(initial=limits.min) - limits.min)))
+    return terms * math.prod(reaches) if is_static(terms) else 2**31 - 1
+
+
+def greatest(x: Any, zero_point: jax.Array | None) -> int:
     """Bound ``|x - zero_point|`` from what is known while tracing."""
     return 128 if x.dtype == jnp.int8 and zero_point is None else 255
 
@@ -260,7 +274,7 @@ def methods_on_cpu() -> tuple[str, ...]:
     return ("mixed_dot",) if "avx512_vnni" in cpu_features() else ("integer_dot",)
 
 
-def _packed_on_cpu(
+def packed_on_cpu(
     methods: Collection[str], a: jax.Array, za: jax.Array | None, b: PackedMatrix, zb: jax.Array | None
 ) -> RawProduct:
     """Multiply with one of ``methods``. A packed matrix is the left operand if ``a`` has few rows.
@@ -286,7 +300,7 @@ def _packed_on_cpu(
         a, za, b, zb = jax.tree.map(lambda x, is_batched: x if is_batched else x[None], operands, tuple(batched))
         if not batched[0] and not batched[2].matrix:  # Only a zero point is.
             a = jnp.broadcast_to(a, (size, *a.shape[1:]))
-        total = accumulator(_packed_on_cpu(methods, a, za, b, zb), product_shape(a, b))
+        total = accumulator(packed_on_cpu(methods, a, za, b, zb), product_shape(a, b))
         return jnp.broadcast_to(total, (size, *total.shape[1:])), True
 
     return RawProduct(few_rows(a, za, b, zb))

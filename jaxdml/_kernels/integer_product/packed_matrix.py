@@ -52,6 +52,11 @@ class PackedMatrix:
         """The number of dimensions of ``b``."""
         return self.matrix.ndim
 
+    def unpacked(self) -> jax.Array:
+        """Return ``b``."""
+        b = jnp.swapaxes(self.matrix, -1, -2)
+        return b if b.dtype == self.dtype else with_flipped_sign(b, self.dtype)
+
 
 export.register_pytree_node_serialization(
     PackedMatrix,

@@ -117,6 +117,11 @@ def finished(raw: Raw, shape: tuple[int, ...], finish: Callable[[jax.Array], jax
     return part_by_part(raw, shape, lambda total: finish(total()))
 
 
+def whole(raw: Raw) -> RawProduct:
+    """Return a product that is computed at once."""
+    return raw if isinstance(raw, RawProduct) else raw.compute(raw.parts.reshape(-1, *raw.parts.shape[2:]))
+
+
 def part_by_part(
     raw: PerPart, shape: tuple[int, ...], finish: Callable[[Callable[[], jax.Array]], jax.Array]
 ) -> jax.Array:

@@ -1,21 +1,36 @@
 """Multiply quantized values by their scales as IEEE 754 does it, in the same way on every device."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax import lax
 
 from jaxdml._arithmetic import ieee
 from jaxdml._arithmetic.to_float32 import rounded, widened
 
 
-def dequantize(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None) -> jax.Array:
+def are_normal(scale: np.ndarray[Any, Any]) -> bool:
+    """Tell whether all scales are normal float32 numbers: no integer but 0 times one is subnormal or NaN."""
+    magnitude, limits = np.abs(scale), np.finfo(np.float32)
+    return bool(((magnitude >= limits.tiny) & (magnitude <= limits.max)).all())
+
+
+def dequantize(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None, normal: bool = False) -> jax.Array:
     """Return ``fl(float(x - zero_point) * scale)``, differentiable in ``scale``.
 
     Args:
       x: an integer dtype of at most 32 bits.
       scale: float32, float16 or bfloat16 that broadcasts against ``x``.
       zero_point: dtype of ``x``, broadcasts against it, or None for 0.
+      normal: whether it is known while tracing that ``are_normal`` holds.
     """
-    return _scaled(_difference(x, zero_point), scale)
+    whole = _difference(x, zero_point)
+    if normal:
+        # Every device multiplies normal numbers alike. The select keeps a device from contracting it with a later sum.
+        return ieee.narrowed(ieee.one_nan(whole * widened(lax.stop_gradient(scale))), scale.dtype)
+    return _scaled(whole, scale)
 
 
 def _difference(x: jax.Array, zero_point: jax.Array | None) -> jax.Array:

@@ -14,7 +14,9 @@ FEW_ELEMENTS = 2**14
 """Up to this size use the residual: asking whether the scales are ordinary, in a branch, takes as long."""
 
 
-def quantize(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None, dtype: np.dtype[np.integer]) -> jax.Array:
+def quantize(
+    x: jax.Array, scale: jax.Array, zero_point: jax.Array | None, dtype: np.dtype[np.integer], ordinary: bool = False
+) -> jax.Array:
     """Return ``clamp(rint(fl(x / scale)) + zero_point)``. A quotient that is NaN counts as 0.
 
     Args:
@@ -22,6 +24,7 @@ def quantize(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None, dtype
       scale: float32 that broadcasts against ``x``.
       zero_point: int32 that broadcasts against ``x``, or None for 0.
       dtype: int8, uint8, int16 or uint16.
+      ordinary: whether it is known while tracing that all scales are ordinary.
     """
     operands = lax.stop_gradient(x), lax.stop_gradient(scale), zero_point
 
@@ -32,6 +35,11 @@ def quantize(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None, dtype
     def in_float64(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None) -> jax.Array:
         return float64_quotient.quantize(widened(x), scale, zero_point, dtype)
 
+    def by_conversion(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None) -> jax.Array:
+        return float64_quotient.quantize_by_conversion(widened(x), scale, zero_point, dtype)
+
+    if ordinary:
+        return run(Kernel(by_residual, cpu=in_float64, cuda=by_conversion), *operands)
     if at_most(x.size, FEW_ELEMENTS):
         return by_residual(*operands)
 

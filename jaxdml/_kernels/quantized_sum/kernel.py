@@ -2,6 +2,7 @@
 
 import math
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,10 @@ from jax import lax
 
 from jaxdml._arithmetic.residuals import Scales, clamp
 from jaxdml._arithmetic.sizes import at_most
-from jaxdml._kernels.quantized_sum.fixed_point_sum import Addends, addends, rounded_sum
+from jaxdml._kernels.integer_product import as_int8
+from jaxdml._kernels.quantized_sum.fixed_point_sum import Addends as Limbs
+from jaxdml._kernels.quantized_sum.fixed_point_sum import addends, rounded_sum
+from jaxdml._kernels.requantization import ON_CUDA, Addends, round_sums
 from jaxdml._placement.partitioning import by_partitioning
 from jaxdml._placement.platforms import Kernel, run
 
@@ -25,6 +29,7 @@ def add(
     zb: jax.Array | None,
     zero_point: jax.Array | None,
     dtype: jnp.dtype,
+    known: Addends | None = None,
 ) -> jax.Array:
     """Return ``clamp(round(((a - za) * a_scale + (b - zb) * b_scale) / output_scale) + zero_point)``.
 
@@ -38,18 +43,34 @@ def add(
       zb: that of ``b``.
       zero_point: that of the output.
       dtype: int8 or uint8.
+      known: what ``requantization.proved_sum`` returns for the scales and zero points, or None.
     """
-    operands = a, b, scales, za, zb, zero_point
+    operands = known, a, b, scales, za, zb, zero_point
     four = partial(_by_limbs, dtype=dtype)
-    if at_most(math.prod(jnp.broadcast_shapes(a.shape, b.shape)), FEW_OUTPUTS):
+    cuda = None if known is None else partial(_in_float64, dtype=dtype)
+    if cuda is None and at_most(math.prod(jnp.broadcast_shapes(a.shape, b.shape)), FEW_OUTPUTS):
         return four(*operands)
-    kernel = Kernel(four, cpu=partial(four, limbs=None))
+    single, partitioned = Kernel(four, cpu=partial(four, limbs=None), cuda=cuda), Kernel(four, cuda=cuda)
     return by_partitioning(
-        lambda *operands: run(kernel, *operands), lambda devices, *operands: four(*operands), *operands
+        lambda *operands: run(single, *operands), lambda devices, *operands: run(partitioned, *operands), *operands
     )
 
 
+def _in_float64(
+    by: Addends, a: Any, b: Any, scales: Any, za: Any, zb: Any, zero: Any, *, dtype: jnp.dtype
+) -> jax.Array:
+    """Add in float64, which is proved to be right."""
+    del scales
+    # As int8, which two operators store between them.
+    p, q = (
+        x.astype(jnp.int32) if zero is None else x.astype(jnp.int32) - zero
+        for x, zero in (as_int8(a, za), as_int8(b, zb))
+    )
+    return round_sums(ON_CUDA, p, q, by, None if zero is None else zero.astype(jnp.int32), dtype)
+
+
 def _by_limbs(
+    by: Addends | None,
     a: jax.Array,
     b: jax.Array,
     scales: Scales,
@@ -61,8 +82,9 @@ def _by_limbs(
     limbs: int | None = 4,
 ) -> jax.Array:
     """Add with so many limbs; None means two if they suffice for all scales, else four."""
+    del by
     # The limbs come from a kernel of their own: otherwise every thread of a GPU would divide.
-    by: Addends = lax.optimization_barrier(addends(scales))  # type: ignore[no-untyped-call]
+    factors: Limbs = lax.optimization_barrier(addends(scales))  # type: ignore[no-untyped-call]
 
     def of(limbs: int) -> jax.Array:
         # Convert here: each conversion before the branch would be a kernel.
@@ -71,8 +93,8 @@ def _by_limbs(
             for x, zero in ((a, za), (b, zb))
         )
         zero = None if zero_point is None else zero_point.astype(jnp.int32)
-        return clamp(rounded_sum(p, q, by, limbs), zero, dtype)
+        return clamp(rounded_sum(p, q, factors, limbs), zero, dtype)
 
     if limbs is not None:
         return of(limbs)
-    return lax.cond(jnp.all(by.two_suffice), partial(of, 2), partial(of, 4))
+    return lax.cond(jnp.all(factors.two_suffice), partial(of, 2), partial(of, 4))

@@ -1,6 +1,29 @@
 """Round int32 sums times scales to 8 bits, once and correctly."""
 
 from jaxdml._kernels.requantization.kernel import requantize
-from jaxdml._kernels.requantization.proved_rounding import sum_when_used
+from jaxdml._kernels.requantization.proved_rounding import (
+    ON_CPU,
+    ON_CUDA,
+    Addends,
+    Arithmetic,
+    Multiplier,
+    proved,
+    proved_sum,
+    round_products,
+    round_sums,
+    sum_when_used,
+)
 
-__all__ = ["requantize", "sum_when_used"]
+__all__ = [
+    "ON_CPU",
+    "ON_CUDA",
+    "Addends",
+    "Arithmetic",
+    "Multiplier",
+    "proved",
+    "proved_sum",
+    "requantize",
+    "round_products",
+    "round_sums",
+    "sum_when_used",
+]

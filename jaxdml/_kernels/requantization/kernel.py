@@ -20,8 +20,10 @@ from jaxdml._kernels.integer_product import (
     finish,
     finished,
     part_by_part,
+    whole,
 )
 from jaxdml._kernels.requantization.multiplier import may_be_doubtful, multiplier_of, rounded_products
+from jaxdml._kernels.requantization.proved_rounding import ON_CPU, ON_CUDA, Arithmetic, Multiplier, round_products
 from jaxdml._placement.platforms import Kernel
 
 FEW_OUTPUTS = 2**13
@@ -38,6 +40,7 @@ def requantize(
     dtype: jnp.dtype,
     refusal: str,
     bias: jax.Array | None = None,
+    multiplier: Multiplier | None = None,
 ) -> jax.Array:
     """Return ``clamp(round((sums + bias) * a_scale * b_scale / output_scale) + zero_point)``, rounded once, correctly.
 
@@ -48,14 +51,41 @@ def requantize(
       dtype: int8 or uint8.
       refusal: the text of the error if the program is lowered for a platform without the product.
       bias: int32 that broadcasts against the accumulator, or None for 0. The sum with it need not fit int32.
+      multiplier: what ``proved`` returns for these scales, and for the greatest sum with the bias; or None.
     """
     if isinstance(sums, DeepAccumulator):
         total = sums if bias is None else carried(sums.low + (bias & 0xFFFF), sums.high + (bias >> 16))
         return by_residuals(total.low, total.high, scales, zero_point, dtype)
-    exactly = Kernel(partial(_by_residuals, shape=sums.shape, dtype=dtype))
+    by_residuals_of = partial(_by_residuals, shape=sums.shape, dtype=dtype)
+    exactly = Kernel(by_residuals_of)
+    operands = scales, zero_point, bias
+    if multiplier is not None:
+        cpu, cuda = (partial(_by_proof, on=on, shape=sums.shape, dtype=dtype) for on in (ON_CPU, ON_CUDA))
+        proved = Kernel(lambda raw, _, *operands: by_residuals_of(raw, *operands), cpu=cpu, cuda=cuda)
+        result: jax.Array = finish(sums, proved, proved, refusal, multiplier, *operands)
+        return result
     on_cpu = partial(by_multiplier_or_residuals, shape=sums.shape, dtype=dtype, greatest=sums.greatest)
-    rounded: jax.Array = finish(sums, exactly._replace(cpu=on_cpu), exactly, refusal, scales, zero_point, bias)
+    rounded: jax.Array = finish(sums, exactly._replace(cpu=on_cpu), exactly, refusal, *operands)
     return rounded
+
+
+def _by_proof(
+    raw: Raw,
+    multiplier: Multiplier,
+    scales: Scales,
+    zero_point: jax.Array | None,
+    bias: jax.Array | None,
+    *,
+    on: Arithmetic,
+    shape: tuple[int, ...],
+    dtype: jnp.dtype,
+) -> jax.Array:
+    del scales
+
+    def rounded(total: jax.Array) -> jax.Array:
+        return round_products(on, total if bias is None else total + bias, multiplier, zero_point, dtype)
+
+    return finished(whole(raw), shape, rounded)
 
 
 def _by_residuals(

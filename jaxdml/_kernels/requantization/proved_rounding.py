@@ -21,14 +21,18 @@ and write; other GPUs may have slower float64. TPUs have one that is not IEEE 75
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+
+from jaxdml._arithmetic.bits import with_flipped_sign
 
 MARGIN = 2.0**-39
 """How far products of accumulators must be from a half for float64 to be on the same side."""
@@ -48,43 +52,77 @@ _DIGIT = 14
 """So many bits more than those of ``ma * mb`` fit int64."""
 
 
-def proved_multipliers(a_scale: Any, b_scale: Any, output_scale: Any, greatest: int) -> np.ndarray | None:
-    """Return ``a_scale * b_scale / output_scale``, or None if some accumulator might be rounded wrongly.
+@partial(jax.tree_util.register_dataclass, data_fields=["high", "low"], meta_fields=["fits"])
+@dataclass(frozen=True, eq=False)
+class Multiplier:
+    """Hold ``a_scale * b_scale / output_scale``, which is proved to round sums correctly; a pytree of operands.
+
+    Attributes:
+      high: float32 that broadcasts against the sums.
+      low: float32 of the same shape; in float64 ``high + low`` is the multiplier.
+      fits: whether the product of every int32 and the multiplier fits int32. Static.
+    """
+
+    high: Any
+    low: Any
+    fits: bool
+
+
+def proved(scales: Sequence[np.ndarray], greatest: int, count: np.ndarray | int = 1) -> Multiplier | None:
+    """Return the multiplier of sums up to ``greatest`` in magnitude, or None if some sum might be rounded wrongly.
 
     Args:
-      a_scale: float32, as the other scales; NumPy arrays that broadcast against each other.
-      b_scale: that of b.
-      output_scale: that of the result.
-      greatest: no accumulator is greater than this in magnitude.
-
-    Returns:
-      float32 ``[2, n]``, whose sums in float64 are the n multipliers.
+      scales: of ``a``, of ``b`` and of the output: float32 that broadcast against each other and against the sums.
+      greatest: no sum is greater than this in magnitude.
+      count: what sums are divided by too, from 1 to 2**16; it broadcasts against the scales.
     """
-    scales = [np.asarray(scale, np.float32).reshape(-1) for scale in (a_scale, b_scale, output_scale)]
-    if greatest >= 2**31 or not all(np.isfinite(scale).all() and scale.all() for scale in scales):
+    shape = np.broadcast_shapes(*(scale.shape for scale in scales), np.shape(count))
+    if greatest >= 2**31 or math.prod(shape) > _MOST_MULTIPLIERS or np.max(count, initial=1) > 2**16:
         return None
-    quotients = scales[0].astype(np.float64) * scales[1] / scales[2]
+    return _proved_of(
+        tuple((scale.tobytes(), scale.shape) for scale in (*scales, np.asarray(count, np.int64))), greatest
+    )
+
+
+_MOST_MULTIPLIERS = 2**16
+"""More are data: they are not proved."""
+
+
+@lru_cache(2**10)
+def _proved_of(scales: tuple[tuple[bytes, tuple[int, ...]], ...], greatest: int) -> Multiplier | None:
+    *factors, count = (
+        np.frombuffer(raw, dtype).reshape(shape)
+        for (raw, shape), dtype in zip(scales, (*[np.float32] * 3, np.int64), strict=True)
+    )
+    if not all(np.isfinite(scale).all() and scale.all() for scale in factors):
+        return None
+    a, b, output, count = np.broadcast_arrays(*factors, count)
+    quotients = a.astype(np.float64) * b / (output.astype(np.float64) * count)
     if not ((np.abs(quotients) > _LEAST) & (np.abs(quotients) < _GREATEST)).all():
         return None
     high = quotients.astype(np.float32)
     low = (quotients - high).astype(np.float32)
-    multipliers = high.astype(np.float64) + low
+    multipliers = (high.astype(np.float64) + low).reshape(-1)
     size = np.abs(multipliers)[:, None]
     below = np.floor(_HALVES / size)
     # float64 itself tells of nearly all accumulators that they are far from a half.
     distance = np.minimum(_HALVES - below * size, (below + 1) * size - _HALVES)
     settled = (distance > 2 * MARGIN) | ((greatest + 2.0) * size < _HALVES)
     left = np.flatnonzero(~settled.all(-1))
-    a, b, output = (np.broadcast_to(scale, multipliers.shape)[left] for scale in scales)
-    return np.stack([high, low]) if _proved(a, b, output, multipliers[left]) else None
+    a, b, output, count = (x.reshape(-1)[left] for x in (a, b, output, count))
+    if not _proved(a, b, output, count, multipliers[left]):
+        return None
+    return Multiplier(high, low, bool(size.max(initial=0) < 1))
 
 
-def _proved(a_scale: np.ndarray, b_scale: np.ndarray, output_scale: np.ndarray, multipliers: np.ndarray) -> bool:
+def _proved(
+    a_scale: np.ndarray, b_scale: np.ndarray, output_scale: np.ndarray, count: np.ndarray, multipliers: np.ndarray
+) -> bool:
     """Tell from remainders whether all accumulators next to halves are rounded correctly."""
     (ma, ea), (mb, eb), (mo, eo) = map(_parts, (a_scale, b_scale, output_scale))
     divisor, shift = ma * mb, eo - ea - eb - 1
-    # Below 0 every accumulator but 0 saturates; beyond 62 every one is rounded to 0.
-    rest, more = mo % divisor, np.clip(shift, 0, 62)
+    # Below 0 every accumulator but 0 saturates, if the count does not make up for it; beyond 62 all are rounded to 0.
+    rest, more = mo * count % divisor, np.clip(shift, 0, 62)
     while more.any():
         step = np.minimum(more, _DIGIT)
         rest, more = (rest << step) % divisor, more - step
@@ -93,7 +131,8 @@ def _proved(a_scale: np.ndarray, b_scale: np.ndarray, output_scale: np.ndarray, 
     nearest = np.minimum(remainder, divisor - remainder) / divisor
     is_half = np.rint(_HALVES / size) * size == _HALVES
     right = np.where(remainder == 0, is_half, nearest * size > MARGIN)
-    return bool((right | ((shift < 0) | (shift > 62))[:, None]).all())
+    saturates = shift + np.ceil(np.log2(count)) < 0
+    return bool((right & (shift >= 0)[:, None] | (saturates | (shift > 62))[:, None]).all())
 
 
 def _parts(scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -102,16 +141,23 @@ def _parts(scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return (mantissa * 2.0**24).astype(np.int64), exponent.astype(np.int64) - 24
 
 
-class Addends(NamedTuple):
-    """Two numbers that integers are multiplied by before they are added; ``proved_addends`` makes it."""
+@partial(jax.tree_util.register_dataclass, data_fields=["factors"], meta_fields=["with_halves", "fits"])
+@dataclass(frozen=True, eq=False)
+class Addends:
+    """Hold two numbers that integers are multiplied by before they are added; ``proved_sum`` makes it.
 
-    factors: tuple[float, float]
+    Attributes:
+      factors: the bits of two float64 numbers, uint32 ``[2, 2]``.
+      with_halves: whether some sums are halves. Static.
+      fits: whether int32 holds all sums. Static.
+    """
 
+    factors: Any
     with_halves: bool
-    """Whether some sums are halves."""
+    fits: bool
 
 
-def proved_addends(a_scale: Any, b_scale: Any, output_scale: Any, p: np.ndarray, q: np.ndarray) -> Addends | None:
+def proved_sum(scales: Sequence[float], zero_points: Sequence[int], dtypes: Sequence[np.dtype[Any]]) -> Addends | None:
     """Return the scales of a and of b over the output's in float64, or None if some sum might be rounded wrongly.
 
     Each sum ``p * A + q * B`` must be a half, or further from one than its error in float64 and ``_STEP``, to whose
@@ -119,21 +165,29 @@ def proved_addends(a_scale: Any, b_scale: Any, output_scale: Any, p: np.ndarray,
     and the sum.
 
     Args:
-      a_scale: float32, one value, as the other scales.
-      b_scale: that of b.
-      output_scale: that of the result.
-      p: int64, all differences of an integer and its zero point, at most 255 in magnitude.
-      q: those of b.
+      scales: of a, of b and of the output, float32 numbers.
+      zero_points: of a and of b.
+      dtypes: of a and of b, int8 or uint8.
     """
-    scales = [float(np.asarray(scale).reshape(())) for scale in (a_scale, b_scale, output_scale)]
+    return _proved_sum(tuple(map(float, scales)), tuple(map(int, zero_points)), tuple(map(np.dtype, dtypes)))
+
+
+@lru_cache(2**10)
+def _proved_sum(
+    scales: tuple[float, ...], zero_points: tuple[int, ...], dtypes: tuple[np.dtype[Any], ...]
+) -> Addends | None:
     if not all(math.isfinite(scale) and scale for scale in scales):
         return None
+    p, q = (
+        np.arange(np.iinfo(dtype).min, np.iinfo(dtype).max + 1) - zero
+        for dtype, zero in zip(dtypes, zero_points, strict=True)
+    )
     factors = np.asarray(scales[:2]) / scales[2]
     greatest = 255.0 * np.abs(factors).sum()
     total = p[:, None] * factors[0] + q * factors[1]
     distance = np.abs(total - np.floor(total) - 0.5)
     doubtful = np.argwhere((distance <= 4 * _STEP + greatest * 2.0**-50) & (np.abs(total) <= 257))
-    addends = Addends((float(factors[0]), float(factors[1])), bool(doubtful.size))
+    addends = Addends(factors.view(np.uint32).reshape(2, 2), bool(doubtful.size), bool(greatest < 2.0**31))
     if not addends.with_halves:
         return addends
     first, second = (Fraction(scale) / Fraction(scales[2]) for scale in scales[:2])
@@ -150,9 +204,9 @@ class Arithmetic(NamedTuple):
     multiplier: Callable[[jax.Array, jax.Array], jax.Array]
     """Returns the sum of two float32 arrays in float64."""
 
-    rounded: Callable[[jax.Array, int, int, bool], jax.Array]
-    """Takes float64 numbers, two limits at most 2**9 in magnitude, and whether int32 holds all numbers. Returns the
-    lowest 8 bits of the nearest integers between the limits, ties to even, as int8."""
+    rounded: Callable[[jax.Array, jax.Array, jax.Array, bool], jax.Array]
+    """Takes float64 numbers, two int32 limits at most 2**9 in magnitude, and whether int32 holds all numbers. Returns
+    the lowest 8 bits of the nearest integers between the limits, ties to even, as int8."""
 
 
 def sum_when_used(high: jax.Array, low: jax.Array) -> jax.Array:
@@ -165,81 +219,71 @@ def _sum(high: jax.Array, low: jax.Array) -> jax.Array:
     return high.astype(jnp.float64) + low.astype(jnp.float64)
 
 
-def _by_addition(value: jax.Array, low: int, high: int, fits: bool) -> jax.Array:
+def _by_addition(value: jax.Array, low: jax.Array, high: jax.Array, fits: bool) -> jax.Array:
     del fits
     # The clamp also keeps XLA from contracting a product and the sum.
     shifted = _clamped(value, low, high) + np.float64(_TO_INTEGER)
     return lax.bitcast_convert_type(shifted, jnp.int64).astype(jnp.int8)
 
 
-def _by_conversion(value: jax.Array, low: int, high: int, fits: bool) -> jax.Array:
+def _by_conversion(value: jax.Array, low: jax.Array, high: jax.Array, fits: bool) -> jax.Array:
     # A GPU compares int32 faster than float64. XLA for CUDA mistakes a bitcast to int64 that is converted next for a
     # conversion of the float.
     nearest = lax.round(value if fits else _clamped(value, low, high), lax.RoundingMethod.TO_NEAREST_EVEN)
-    return lax.clamp(np.int32(low), nearest.astype(jnp.int32), np.int32(high)).astype(jnp.int8)
+    return jnp.clip(nearest.astype(jnp.int32), low, high).astype(jnp.int8)
 
 
-def _clamped(value: jax.Array, low: int, high: int) -> jax.Array:
-    return lax.clamp(np.float64(low), value, np.float64(high))
+def _clamped(value: jax.Array, low: jax.Array, high: jax.Array) -> jax.Array:
+    return jnp.clip(value, low.astype(jnp.float64), high.astype(jnp.float64))
 
 
 ON_CPU = Arithmetic(sum_when_used, _by_addition)
 ON_CUDA = Arithmetic(_sum, _by_conversion)
 
 
-def round_sums(on: Arithmetic, p: jax.Array, q: jax.Array, by: Addends, zero_point: int, dtype: Any) -> jax.Array:
-    """Return ``clamp(round(p * by.factors[0] + q * by.factors[1]) + zero_point)``, with what is proved.
+def round_sums(
+    on: Arithmetic, p: jax.Array, q: jax.Array, by: Addends, zero_point: jax.Array | None, dtype: Any
+) -> jax.Array:
+    """Return ``clamp(round(p * factor + q * other) + zero_point)``, with the factors that are proved.
 
     Args:
       on: of the platform.
       p: int32 of at most 255 in magnitude; ``q`` alike. They broadcast.
       q: int32.
-      by: what ``proved_addends`` returns.
-      zero_point: of the result.
-      dtype: int8 or uint8 that the result stands for; it is int8 as ``shifted_by_128`` makes it.
+      by: what ``proved_sum`` returns.
+      zero_point: int32 that broadcasts against the sums, or None for 0.
+      dtype: int8 or uint8.
     """
-    greatest = 255 * sum(map(abs, by.factors))
     with jax.enable_x64(True):
-        first, second = (
-            x.astype(jnp.float64) * np.float64(factor) for x, factor in zip((p, q), by.factors, strict=True)
-        )
-        total = first + second
+        factors = lax.bitcast_convert_type(by.factors, jnp.float64)
+        total = p.astype(jnp.float64) * factors[0] + q.astype(jnp.float64) * factors[1]
         if by.with_halves:
             total = lax.round(total / _STEP, lax.RoundingMethod.TO_NEAREST_EVEN) * _STEP
-        return _rounded(on, total, greatest, zero_point, dtype)
+        return _rounded(on, total, by.fits, zero_point, dtype)
 
 
-def round_products(on: Arithmetic, total: jax.Array, multipliers: np.ndarray, zero_point: int, dtype: Any) -> jax.Array:
-    """Return ``clamp(round(total * multipliers) + zero_point)``, with multipliers that are proved.
+def round_products(
+    on: Arithmetic, total: jax.Array, by: Multiplier, zero_point: jax.Array | None, dtype: Any
+) -> jax.Array:
+    """Return ``clamp(round(total * multiplier) + zero_point)``.
 
     Args:
       on: of the platform.
       total: int32.
-      multipliers: float32 ``[2, n]``, whose sums broadcast against ``total``.
-      zero_point: of the result.
-      dtype: int8 or uint8 that the result stands for; it is int8 as ``shifted_by_128`` makes it.
+      by: what ``proved`` returns.
+      zero_point: int32 that broadcasts against ``total``, or None for 0.
+      dtype: int8 or uint8.
     """
-    greatest = 2.0**31 * np.abs(multipliers.sum(0, dtype=np.float64)).max()
-    high, low = map(jnp.asarray, multipliers)
     with jax.enable_x64(True):
-        return _rounded(on, total.astype(jnp.float64) * on.multiplier(high, low), greatest, zero_point, dtype)
+        return _rounded(on, total.astype(jnp.float64) * on.multiplier(by.high, by.low), by.fits, zero_point, dtype)
 
 
-def _rounded(on: Arithmetic, value: jax.Array, greatest: float, zero_point: int, dtype: Any) -> jax.Array:
-    """Round numbers of at most ``greatest`` in magnitude."""
+def _rounded(on: Arithmetic, value: jax.Array, fits: bool, zero_point: jax.Array | None, dtype: Any) -> jax.Array:
+    """Round float64 numbers; ``fits`` tells whether int32 holds them."""
     limits = np.iinfo(dtype)
-    nearest = on.rounded(value, int(limits.min) - zero_point, int(limits.max) - zero_point, greatest < 2.0**31)
+    zero = jnp.int32(0) if zero_point is None else zero_point
+    nearest = on.rounded(value, np.int32(limits.min) - zero, np.int32(limits.max) - zero, fits)
     # The zero point is added afterwards: it may be odd, and would turn the ties.
-    return nearest + np.uint8(zero_point - (128 if dtype == np.uint8 else 0) & 255).view(np.int8)
-
-
-def shifted_by_128(x: jax.Array, dtype: Any) -> jax.Array:
-    """Turn int8 into uint8, each 128 more, or uint8 into int8, each 128 less; ``dtype`` is the new one.
-
-    XLA sees that two of these cancel, so it stores the int8 that one operator makes and another reads.
-    """
-    if x.dtype == dtype:
-        return x
-    if dtype == jnp.int8:
-        return lax.bitcast_convert_type(x + np.uint8(128), jnp.int8)
-    return lax.bitcast_convert_type(x, jnp.uint8) + np.uint8(128)
+    if dtype == np.int8:
+        return nearest + zero.astype(jnp.int8)
+    return with_flipped_sign(nearest + (zero - 128).astype(jnp.int8), dtype)

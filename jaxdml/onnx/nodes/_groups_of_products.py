@@ -1,5 +1,6 @@
 """Convolutions and products of dequantized operands, as groups of nodes; ``groups`` says what they return."""
 
+from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -128,6 +129,7 @@ def gemm(
         return "its bias has more than one row"
 
     def quantized(out: Quantization, dtype: Any) -> Any:
-        return _integers.gemm(a, b, bias, out, dtype, bool(transB))
+        right = replace(b, integers=_integers.transposed(b.integers, bool(transB)))
+        return _integers.matrix_multiply(a, right, out, dtype, bias if bias is None else bias.reshape(-1))
 
     return pending(call, a, (a.shape[0], columns), "quantized_linear_matrix_multiply with a bias", quantized, floats)

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
 from functools import cached_property
 from types import ModuleType
 from typing import Any
@@ -34,6 +35,15 @@ class Call:
         return tuple(bool(name) for name in self.node.outputs)
 
 
+class Reads(Enum):
+    """How an operator reads a weight that it may have packed."""
+
+    FILTERS = auto()
+    MATRIX = auto()
+    TRANSPOSED = auto()
+    """As a right matrix of which it has the columns as rows."""
+
+
 @dataclass(frozen=True)
 class Handler:
     """How an operator is computed from one version on.
@@ -51,6 +61,10 @@ class Handler:
       constant: positions where an initializer stays a constant instead of becoming one of the model's parameters,
         such as scales and zero points.
       optional: positions of inputs that may be left out ("") though required ones follow.
+      moves: how many of the outputs consist of elements of the first input, which may be integers that stand for reals.
+      orders: whether the order of the elements tells which they are; then integers need a positive scale.
+      filters: the position of the filters of a convolution.
+      matrix: the position of the right matrix of a product; attribute ``transB`` says that it is transposed.
       refuses: says why a node cannot be run, or None, from the node and the dtypes of the values that are known when a
         model is loaded: inputs and constants.
       when: whether it runs a given node; an operator may have several handlers of one version.
@@ -65,6 +79,10 @@ class Handler:
     shape_only: tuple[int, ...] = ()
     constant: tuple[int, ...] = ()
     optional: tuple[int, ...] = ()
+    moves: int = 0
+    orders: bool = False
+    filters: int | None = None
+    matrix: int | None = None
     refuses: Callable[[Node, Mapping[str, Any]], str | None] | None = None
     when: Callable[[Node], bool] = lambda node: True
 
@@ -92,6 +110,14 @@ class Handler:
         """Whether the input at this position must be known while tracing."""
         return position in self.static or -1 in self.static
 
+    def weights(self, node: Node, position: int) -> Reads | None:
+        """Return how the node reads a weight at this position, or None if not as filters or a matrix."""
+        if position == self.filters:
+            return Reads.FILTERS
+        if position != self.matrix:
+            return None
+        return Reads.TRANSPOSED if node.attributes.get("transB") else Reads.MATRIX
+
     def objection(self, node: Node, dtypes: Mapping[str, Any]) -> str | None:
         """Say why a node cannot be run, or None."""
         if self.refuses and (reason := self.refuses(node, dtypes)):
@@ -108,5 +134,8 @@ class Handler:
         absent = [place for place in range(least) if not node.inputs[place] and place not in self.optional]
         return f"input {absent[0]} is left out" if absent else None
 
+
+FIRST, EVERY = 1, 2**31
+"""Of the outputs the first one, or every one, for ``moves``."""
 
 Table = Mapping[str, tuple[Handler, ...]]

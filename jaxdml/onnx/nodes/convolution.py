@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml.onnx._stored import ChannelsLast, Filters, on_device
+from jaxdml.onnx._stored import ChannelsLast, FloatFilters, on_device
 from jaxdml.onnx._values import channels_first, channels_last
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
 from jaxdml.onnx.nodes._windows import Windows, kernel_of, slices, windows, windows_of_filters
@@ -34,7 +34,7 @@ def conv(
     """Convolve."""
     x = channels_last(X)
     # Filters of a model are stored with their spatial dimensions first.
-    stored = isinstance(W, Filters)
+    stored = isinstance(W, FloatFilters)
     w = W.array if stored else on_device(channels_first(W))
     where = windows_of_filters(
         call, X.shape, W.shape, kernel_shape, strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad
@@ -203,7 +203,7 @@ def _deform_conv(
 
 
 TABLE: Table = {
-    "Conv": (Handler(1, conv, raw=True),),
+    "Conv": (Handler(1, conv, raw=True, filters=1),),
     "ConvTranspose": (Handler(1, _conv_transpose, raw=True),),
     "DeformConv": (Handler(19, _deform_conv),),
     "Col2Im": (Handler(18, _col2im, static=(1, 2)),),

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes._handler import FIRST, Call, Handler, Table
 from jaxdml.onnx.nodes._sizes import axis_of, refusal
 from jaxdml.onnx.nodes.indexing import gather
 
@@ -77,7 +77,7 @@ def _kept(low: np.ndarray, high: np.ndarray, scores: np.ndarray, most: int, over
 
 TABLE: Table = {
     "NonZero": (Handler(9, _non_zero, static=(0,), host=True),),
-    "Compress": (Handler(9, _compress, static=(1,), host=True),),
+    "Compress": (Handler(9, _compress, static=(1,), host=True, moves=FIRST),),
     "Unique": (Handler(11, _unique, static=(0,), host=True),),
     "NonMaxSuppression": (Handler(10, _non_max_suppression, static=(-1,), host=True),),
 }

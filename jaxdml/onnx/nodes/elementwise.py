@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes._handler import FIRST, Call, Handler, Table
 
 _everywhere = partial(Handler, host=True, elementwise=True)
 
@@ -176,11 +176,11 @@ TABLE: Table = {
     "BitShift": (_everywhere(11, _shift),),
     "Div": (_everywhere(7, _divide),),
     "Dropout": (
-        _everywhere(7, _dropout_7),
-        _everywhere(10, _dropout_10),
-        Handler(12, _dropout_12, static=(1, 2), host=True),
+        _everywhere(7, _dropout_7, moves=FIRST),
+        _everywhere(10, _dropout_10, moves=FIRST),
+        Handler(12, _dropout_12, static=(1, 2), host=True, moves=FIRST),
     ),
-    "Identity": (Handler(1, _identity, raw=True),),
+    "Identity": (Handler(1, _identity, raw=True, moves=FIRST),),
     "IsInf": (_everywhere(10, _is_infinite),),
     "Mean": (_everywhere(6, _mean),),
     "Mod": (_everywhere(10, _mod),),

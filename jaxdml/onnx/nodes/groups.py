@@ -21,7 +21,7 @@ from jaxdml.onnx import _integers, _tables
 from jaxdml.onnx._stored import on_device, stored
 from jaxdml.onnx._values import Dequantized, IntegerProduct, Pending, Quantization, channels_first, is_host, shape_of
 from jaxdml.onnx.nodes._groups_of_products import convolution, gemm, matrix_multiply
-from jaxdml.onnx.nodes._handler import Call
+from jaxdml.onnx.nodes._handler import Call, Handler
 from jaxdml.onnx.nodes._pending import Floats, Group, pending
 from jaxdml.onnx.nodes._real_functions import REAL
 from jaxdml.onnx.nodes._windows import windows
@@ -248,18 +248,8 @@ GROUPS: Mapping[str, Group] = {
 }
 """Operators that mean one on integers."""
 
-MOVES = frozenset(
-    {
-        "DepthToSpace", "Dropout", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Reshape",
-        "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
-    }
-)  # fmt: skip
-"""Operators that move elements of their first input, and so the integers that stand for them."""
 
-ORDERS = frozenset({"GlobalMaxPool", "MaxPool", "ReduceMax", "ReduceMin"})
-"""Operators that select the greatest or least elements: of the integers too, where the scale is positive."""
-
-
-def moves(kind: str, quantization: Quantization) -> bool:
+def moves(handler: Handler, quantization: Quantization) -> bool:
     """Whether an operator means the same on the integers."""
-    return quantization.whole and (kind in MOVES or (kind in ORDERS and _tables.positive(quantization.scale)))
+    has_order = not handler.orders or _tables.positive(quantization.scale)
+    return handler.moves > 0 and quantization.whole and has_order

@@ -7,11 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxdml
-from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes._handler import FIRST, Call, Handler, Table
 from jaxdml.onnx.nodes._sizes import axis_of, namespace, numbers, placed, refusal
-
-MOVES = frozenset(("Compress", "Gather", "GatherElements", "GatherND"))
-"""Operators whose output consists of elements of input 0, so one scale and zero point for all of it stays right."""
 
 _REDUCTIONS = ("add", "mul", "max", "min")
 
@@ -100,9 +97,9 @@ def _top_k_1(call: Call, x: Any, *, k: int, axis: int = -1) -> tuple[Any, Any]:
 
 
 TABLE: Table = {
-    "Gather": (Handler(1, gather, host=True),),
-    "GatherElements": (Handler(11, _gather_elements),),
-    "GatherND": (Handler(11, _gather_nd),),
+    "Gather": (Handler(1, gather, host=True, moves=FIRST),),
+    "GatherElements": (Handler(11, _gather_elements, moves=FIRST),),
+    "GatherND": (Handler(11, _gather_nd, moves=FIRST),),
     "Scatter": (Handler(9, _scatter_elements),),
     "ScatterElements": (Handler(11, _scatter_elements),),
     "ScatterND": (Handler(11, _scatter_nd),),

@@ -5,6 +5,7 @@ some, and so differs where a result lies half-way between two integers.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -14,7 +15,7 @@ import jaxdml
 from jaxdml.onnx import _integers
 from jaxdml.onnx._errors import unsupported
 from jaxdml.onnx._stored import ChannelsLast, on_device
-from jaxdml.onnx._values import Dequantized, Quantization, alike, channels_first
+from jaxdml.onnx._values import Dequantized, Quantization, alike, channels_first, right_matrix
 from jaxdml.onnx.nodes import _groups_of_products, _real_functions, quantizing
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
 from jaxdml.onnx.nodes._windows import windows
@@ -160,15 +161,18 @@ def gemm(
     bias = None if C is None else channels_first(C)
     if bias is not None and not _groups_of_products.is_row(bias, b.shape[1 - transB]):
         raise unsupported(f"{call.node} has a bias of more than one row.")
+    right = replace(b, integers=_integers.transposed(b.integers, bool(transB)))
+    bias = bias if bias is None else bias.reshape(-1)
     if y_scale is not None:
         out = _one(y_scale, y_zero_point)
-        return _integers.gemm(a, b, bias, out, A.dtype if y_zero_point is None else out.zero_point.dtype, bool(transB))
-    right = on_device(channels_first(B))
-    right = right.T if transB else right
+        return _integers.matrix_multiply(a, right, out, A.dtype if y_zero_point is None else out.zero_point.dtype, bias)
     sums = jaxdml.matrix_multiply_integer(
-        on_device(channels_first(left)), a.quantization.zero_point, right, b.quantization.zero_point
+        on_device(channels_first(left)),
+        a.quantization.zero_point,
+        right_matrix(right.integers),
+        b.quantization.zero_point,
     )
-    sums = sums if bias is None else sums + on_device(bias).reshape(-1)
+    sums = sums if bias is None else sums + on_device(bias)
     scale = on_device(a.quantization.scale) * on_device(b.quantization.scale)
     return jaxdml.dequantize_linear(sums, scale, axis=1 if scale.ndim else None)
 
@@ -233,19 +237,19 @@ def matrix_multiply_integer_to_float(
     return _integers.matrix_multiply_to_float(a, b, quantizing.none_or_array(bias))
 
 
-def _raw(run: Any, *constant: int, optional: tuple[int, ...] = ()) -> tuple[Handler, ...]:
-    return (Handler(1, run, raw=True, constant=constant, optional=optional),)
+def _raw(run: Any, *constant: int, **facts: Any) -> tuple[Handler, ...]:
+    return (Handler(1, run, raw=True, constant=constant, **facts),)
 
 
 TABLE: Table = {
     "DequantizeLinear": _raw(quantizing.dequantize_linear, 1, 2),
-    "DynamicQuantizeMatMul": _raw(dynamic_quantize_matrix_multiply, 2, 3),
-    "MatMulIntegerToFloat": _raw(matrix_multiply_integer_to_float, 2, 3, 4, 5),
-    "QGemm": _raw(gemm, 1, 2, 4, 5, 7, 8),
+    "DynamicQuantizeMatMul": _raw(dynamic_quantize_matrix_multiply, 2, 3, matrix=1),
+    "MatMulIntegerToFloat": _raw(matrix_multiply_integer_to_float, 2, 3, 4, 5, matrix=1),
+    "QGemm": _raw(gemm, 1, 2, 4, 5, 7, 8, matrix=3),
     "QLinearAdd": _raw(add, 1, 2, 4, 5, 6, 7, optional=(2, 5)),
     "QLinearAveragePool": _raw(average_pool, 1, 2, 3, 4, optional=(2,)),
     "QLinearConcat": _raw(concatenate, *range(0, 2), *(n for n in range(2, 192) if n % 3 != 2)),
-    "QLinearConv": _raw(convolution, 1, 2, 4, 5, 6, 7),
+    "QLinearConv": _raw(convolution, 1, 2, 4, 5, 6, 7, filters=3),
     "QLinearGlobalAveragePool": _raw(global_average_pool, 1, 2, 3, 4),
     "QLinearLeakyRelu": _raw(leaky_relu, 1, 2, 3, 4, optional=(2,)),
     "QLinearMul": _raw(multiply, 1, 2, 4, 5, 6, 7, optional=(2, 5)),

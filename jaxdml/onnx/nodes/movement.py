@@ -1,31 +1,14 @@
 """Operators that move elements by their places."""
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from jaxdml._base.shapes import broadcast, is_static
-from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes._handler import EVERY, FIRST, Call, Handler, Table
 from jaxdml.onnx.nodes._sizes import axis_of, namespace, numbers, placed, refusal
-
-MOVES = frozenset(
-    (
-        "DepthToSpace",
-        "Expand",
-        "Flatten",
-        "Reshape",
-        "ReverseSequence",
-        "Slice",
-        "SpaceToDepth",
-        "Split",
-        "Squeeze",
-        "Tile",
-        "Transpose",
-        "Unsqueeze",
-    )
-)
-"""Operators whose outputs consist of elements of input 0, so one scale and zero point for all of it stays right."""
 
 _FAR = 2**31 - 1
 """What files write for "to the edge", or more."""
@@ -213,19 +196,30 @@ def _reverse_sequence(call: Call, x: Any, lengths: Any, *, batch_axis: int = 1, 
     return xp.take_along_axis(x, xp.where(places < lengths, lengths - 1 - places, places), time_axis)
 
 
+_moving = partial(Handler, host=True, moves=FIRST)
+
 TABLE: Table = {
-    "Reshape": (Handler(5, _reshape, static=(1,), host=True),),
-    "Flatten": (Handler(1, _flatten, host=True),),
-    "Squeeze": (Handler(1, _squeeze_1, host=True), Handler(13, _squeeze, static=(1,), host=True)),
-    "Unsqueeze": (Handler(1, _unsqueeze_1, host=True), Handler(13, _unsqueeze, static=(1,), host=True)),
-    "Transpose": (Handler(1, _transpose, host=True),),
-    "Expand": (Handler(8, _expand, static=(1,), host=True),),
-    "Tile": (Handler(6, _tile, static=(1,), host=True),),
+    "Reshape": (_moving(5, _reshape, static=(1,)),),
+    "Flatten": (_moving(1, _flatten),),
+    "Squeeze": (
+        _moving(1, _squeeze_1),
+        _moving(13, _squeeze, static=(1,)),
+    ),
+    "Unsqueeze": (
+        _moving(1, _unsqueeze_1),
+        _moving(13, _unsqueeze, static=(1,)),
+    ),
+    "Transpose": (_moving(1, _transpose),),
+    "Expand": (_moving(8, _expand, static=(1,)),),
+    "Tile": (_moving(6, _tile, static=(1,)),),
     "Concat": (Handler(4, _concat, host=True),),
-    "Split": (Handler(2, _split_2, host=True), Handler(13, _split, static=(1,), host=True)),
-    "Slice": (Handler(1, _slice_1, host=True), Handler(10, _slice, static=(1, 2, 3, 4), host=True)),
+    "Split": (Handler(2, _split_2, host=True, moves=EVERY), Handler(13, _split, static=(1,), host=True, moves=EVERY)),
+    "Slice": (
+        _moving(1, _slice_1),
+        _moving(10, _slice, static=(1, 2, 3, 4)),
+    ),
     "Pad": (Handler(2, _pad_2, host=True), Handler(11, _pad, static=(1, 3), host=True)),
-    "DepthToSpace": (Handler(1, _depth_to_space, host=True),),
-    "SpaceToDepth": (Handler(1, _space_to_depth, host=True),),
-    "ReverseSequence": (Handler(10, _reverse_sequence, host=True),),
+    "DepthToSpace": (_moving(1, _depth_to_space),),
+    "SpaceToDepth": (_moving(1, _space_to_depth),),
+    "ReverseSequence": (_moving(10, _reverse_sequence),),
 }

@@ -11,7 +11,7 @@ from jax import lax
 from jaxdml.onnx._stored import ChannelsLast, on_device, widened
 from jaxdml.onnx._values import Value, channels_first, channels_last
 from jaxdml.onnx.nodes import pooling_regions
-from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes._handler import FIRST, Call, Handler, Table
 from jaxdml.onnx.nodes._windows import Windows, slices, windows
 
 _FEW_TAPS = 16
@@ -212,7 +212,7 @@ def _max_unpool(
 
 TABLE: Table = {
     **pooling_regions.TABLE,
-    "MaxPool": (Handler(1, _max_pool, raw=True),),
+    "MaxPool": (Handler(1, _max_pool, raw=True, moves=FIRST, orders=True),),
     "AveragePool": (Handler(7, _average_pool, raw=True),),
     "LpPool": (Handler(2, _lp_pool, raw=True),),
     "GlobalAveragePool": (Handler(1, _over_space(lambda x, axes: x.mean(axes, keepdims=True)), raw=True),),

@@ -115,7 +115,9 @@ def _refuses_attention(node: Node, dtypes: Mapping[str, Any]) -> str | None:
 
 
 TABLE: Table = {
-    "QAttention": (Handler(1, quantized_attention, raw=True, constant=(3, 4, 6, 7), refuses=_refuses_attention),),
+    "QAttention": (
+        Handler(1, quantized_attention, raw=True, constant=(3, 4, 6, 7), refuses=_refuses_attention, matrix=1),
+    ),
     "QEmbedLayerNormalization": (
         Handler(1, quantized_embedding, constant=tuple(range(8, 18)), optional=(1, 4, 7, 10, 15)),
     ),

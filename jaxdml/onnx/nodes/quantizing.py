@@ -9,7 +9,7 @@ import numpy as np
 
 import jaxdml
 from jaxdml._base.dtypes import QUANTIZED
-from jaxdml.onnx import _integers, _known_scales
+from jaxdml.onnx import _integers
 from jaxdml.onnx._graph import Node
 from jaxdml.onnx._stored import ChannelsLast, on_device, stored, stored_axis
 from jaxdml.onnx._values import (
@@ -103,19 +103,8 @@ def quantize_linear(
             return result
     x = computed(x)
     data, wrap = stored(x)
-
-    def quantize(data: Any) -> Any:
-        return jaxdml.quantize_linear(
-            data,
-            out.scale,
-            out.zero_point,
-            axis=stored_axis(x, out.axis),
-            block_size=block_size or None,
-            output_dtype=dtype,
-        )
-
-    moved = not isinstance(x, ChannelsLast) and narrow is None  # Else it is not transposed next.
-    result = _known_scales.quantized(quantize, data, out, dtype, moved)
+    axis, blocks = stored_axis(x, out.axis), block_size or None
+    result = jaxdml.quantize_linear(data, *out[:2], axis=axis, block_size=blocks, output_dtype=dtype)
     if narrow is None:
         return wrap(result)
     limits = jnp.iinfo(wanted)
@@ -149,8 +138,7 @@ def dynamic_quantize_linear(call: Call, x: Any) -> tuple[Any, ...]:
     """Quantize with a range that covers the values."""
     data, wrap = stored(computed(x))
     result = jaxdml.dynamic_quantize_linear(data)
-    # Stored, or every element of a window would be quantized again where a convolution reads it.
-    return wrap(_known_scales.kept(result.output)), result.scale, result.zero_point
+    return wrap(result.output), result.scale, result.zero_point
 
 
 def _matrices(a: Any, b: Any) -> tuple[Any, Any, tuple[int, ...] | None]:
@@ -204,7 +192,7 @@ def convolution_integer(
     result = jaxdml.convolution_integer(
         channels_last(x),
         zeros[0],
-        on_device(channels_first(w)),
+        _integers.filters(w),
         zeros[1],
         dimension_numbers=_integers.orders(x.ndim),
         **options,
@@ -288,8 +276,8 @@ TABLE: Table = {
     "QuantizeLinear": (Handler(10, quantize_linear, raw=True, constant=(1, 2), refuses=refuses_quantize),),
     "DequantizeLinear": (Handler(10, dequantize_linear, raw=True, constant=(1, 2), refuses=refuses_dequantize),),
     "DynamicQuantizeLinear": (Handler(11, dynamic_quantize_linear, raw=True),),
-    "MatMulInteger": (Handler(10, matrix_multiply_integer, raw=True, constant=(2, 3)),),
-    "ConvInteger": (Handler(10, convolution_integer, raw=True, constant=(2, 3)),),
-    "QLinearMatMul": (Handler(10, quantized_linear_matrix_multiply, raw=True, constant=(1, 2, 4, 5, 6, 7)),),
-    "QLinearConv": (Handler(10, quantized_linear_convolution, raw=True, constant=(1, 2, 4, 5, 6, 7)),),
+    "MatMulInteger": (Handler(10, matrix_multiply_integer, raw=True, constant=(2, 3), matrix=1),),
+    "ConvInteger": (Handler(10, convolution_integer, raw=True, constant=(2, 3), filters=1),),
+    "QLinearMatMul": (Handler(10, quantized_linear_matrix_multiply, raw=True, constant=(1, 2, 4, 5, 6, 7), matrix=3),),
+    "QLinearConv": (Handler(10, quantized_linear_convolution, raw=True, constant=(1, 2, 4, 5, 6, 7), filters=3),),
 }

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes._handler import FIRST, Call, Handler, Table
 from jaxdml.onnx.nodes.elementwise import is_integer, truncating_divide
 
 Reduction = Callable[..., Any]
@@ -101,10 +101,11 @@ _REDUCTIONS: dict[str, tuple[int, Reduction]] = {
 
 
 def _handlers(since: int, reduction: Reduction) -> tuple[Handler, ...]:
-    host = reduction is not _log_sum_exp
+    host, selects = reduction is not _log_sum_exp, reduction in (_max, _min)
+    facts: dict[str, Any] = {"host": host, "moves": FIRST if selects else 0, "orders": selects}
     return (
-        Handler(1, _axes_attribute(reduction), host=host),
-        Handler(since, _axes_input(reduction), static=(1,), host=host),
+        Handler(1, _axes_attribute(reduction), **facts),
+        Handler(since, _axes_input(reduction), static=(1,), **facts),
     )
 
 

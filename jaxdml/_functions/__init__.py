@@ -1,0 +1,1 @@
+"""Public functions that are no operators of DirectML, one file each."""

@@ -1,0 +1,63 @@
+"""Prepare the right matrix of products once."""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdml._arguments import quantized
+from jaxdml._arguments.call import Call
+from jaxdml._kernels.integer_product import PackedMatrix, pack, storage, stored_as
+
+
+def prepack(b: Any, *, transposed: bool = False) -> PackedMatrix:
+    """Prepare a right matrix for many products: store it as they read it, and sum its columns.
+
+    A product that takes the result returns the same bits as with ``b``. It is faster, because it neither transposes
+    ``b`` nor sums its columns. Call ``prepack`` outside of the ``jax.jit`` that multiplies: inside, it runs with each
+    call.
+
+    Args:
+      b: int8 or uint8, ``[..., K, N]``, or ``[..., N, K]`` if ``transposed``.
+      transposed: whether ``b`` is given with the columns as rows, as ``torch.nn.Linear`` and ONNX's ``Gemm`` with
+        ``transB=1`` store weights. Static.
+
+    Returns:
+      A ``PackedMatrix``: ``b`` as ``[..., N, K]`` and the sums over K as int32 ``[..., N]``. It is a pytree: pass it to
+      functions, map or scan over its leading dimensions, save it. The matrix is stored as int8, or as uint8 if ``b`` is
+      on a CPU that multiplies unsigned by signed numbers only. Products with it give the same bits on every device.
+
+    Raises:
+      TypeError: ``b`` is not an int8 or uint8 array of at least two dimensions, or ``transposed`` is not a bool.
+
+    Source:
+      ``DML_TENSOR_FLAG_OWNED_BY_DML``: an operator is given such a tensor when it is initialized, and may keep it in
+      another layout.
+
+    Example:
+      >>> a, b = jnp.array([[100, 28]], jnp.uint8), jnp.array([[3], [-4]], jnp.int8)
+      >>> packed = jaxdml.prepack(b)
+      >>> packed.shape, packed.matrix.shape  # The columns are stored as rows.
+      ((2, 1), (1, 2))
+      >>> jaxdml.quantized_linear_matrix_multiply(a, 0.5, 128, packed, 0.25, None, 2.0, 10)
+      Array([[30]], dtype=uint8)
+    """
+    call = Call("prepack", b=b)
+    given = quantized.matrix(call, "b")
+    call.static("transposed", transposed)
+    if not isinstance(transposed, bool | np.bool_):
+        call.fail(TypeError, f"transposed must be a bool; got {type(transposed).__name__}.", "Pass True or False.")
+    return _pack(given, bool(transposed), jnp.dtype(storage(_is_on_cpu(given))))
+
+
+@partial(jax.jit, static_argnums=(1, 2), inline=True)
+def _pack(b: jax.Array, transposed: bool, stored: np.dtype[Any]) -> PackedMatrix:
+    packed, _ = stored_as(stored, pack(b if transposed else jnp.swapaxes(b, -1, -2), b.dtype), None)
+    return packed
+
+
+def _is_on_cpu(x: jax.Array) -> bool:
+    """Tell whether an array is on CPUs; False for a traced one, which is on no device yet."""
+    return not isinstance(x, jax.core.Tracer) and all(device.platform == "cpu" for device in x.devices())

@@ -1,0 +1,65 @@
+"""Prepare the filters of convolutions once."""
+
+from functools import partial
+from typing import Any
+
+import jax
+
+from jaxdml._arguments import dimensions, quantized
+from jaxdml._arguments.call import Call
+from jaxdml._kernels.integer_convolution import PackedFilters, pack
+
+
+def prepack_filters(w: Any, *, dimension_numbers: Any = None) -> PackedFilters:
+    """Prepare filters for many convolutions: store them as these read them, and sum them.
+
+    A convolution that takes the result returns the same bits as with ``w``. It is faster, because it neither transposes
+    ``w`` nor sums it. Call ``prepack_filters`` outside of the ``jax.jit`` that convolves: inside, it runs with each
+    call.
+
+    Args:
+      w: int8 or uint8, ``[M, C / group_count, *spatial]``, with at least one spatial dimension.
+      dimension_numbers: the order of the dimensions of ``w``, such as ``"HWIO"``, the second of the three strings that
+        a convolution takes; None means ``w`` is as above. Static.
+
+    Returns:
+      ``PackedFilters``: ``w`` as int8 in the order that is read fastest, and the sums of the filters as int32 ``[M]``.
+      It is a pytree: pass it to functions, map or scan over leading dimensions of its arrays, save it. It has the shape
+      of ``w``, and is passed in its place with the same ``dimension_numbers``.
+
+    Raises:
+      TypeError: ``w`` is not an int8 or uint8 array of at least three dimensions.
+      ValueError: ``dimension_numbers`` does not say where the dimensions of ``w`` are.
+
+    Source:
+      ``DML_TENSOR_FLAG_OWNED_BY_DML``: an operator is given such a tensor when it is initialized, and may keep it in
+      another layout.
+
+    Example:
+      >>> x, w = jnp.array([[[2, 3, 4, 5]]], jnp.uint8), jnp.array([[[1, -1]]], jnp.int8)
+      >>> packed = jaxdml.prepack_filters(w)
+      >>> packed.shape
+      (1, 1, 2)
+      >>> jaxdml.convolution_integer(x, 2, packed, None, start_padding=1)
+      Array([[[ 0, -1, -1, -1]]], dtype=int32)
+    """
+    call = Call("prepack_filters", w=w)
+    w = quantized.integers(call, "w")
+    if w.ndim < 3:
+        rule = f"w must have at least three dimensions; got {w.ndim}."
+        call.fail(TypeError, rule, "Give w as [M, C / group_count, *spatial].", "w")
+    call.static("dimension_numbers", dimension_numbers)
+    given = dimension_numbers
+    if isinstance(given, str):
+        alike = given.replace("O", "N").replace("I", "C")
+        given = alike, given, alike
+    order = dimensions.order(w.shape, w.shape, given) if given is None or isinstance(given, tuple) else None
+    if order is None:
+        rule = f"dimension_numbers must say where the {w.ndim} dimensions of w are; got {dimension_numbers!r}."
+        call.fail(ValueError, rule, "Pass a string such as 'HWIO', or None for output channels first.", "w")
+    return _pack(w, tuple(order.rhs_spec))
+
+
+@partial(jax.jit, static_argnums=1, inline=True)
+def _pack(w: jax.Array, order: tuple[int, ...]) -> PackedFilters:
+    return pack(w, order)

@@ -1,0 +1,113 @@
+"""Round int32 sums of products to 8 bits."""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxdml._arguments import quantized
+from jaxdml._arguments.call import Call
+from jaxdml._base.shapes import broadcasts_to
+from jaxdml._kernels import requantization
+from jaxdml._kernels.integer_product import of_total
+from jaxdml._placement.layout import Layout, layout, on_shards
+from jaxdml._placement.materialized import materialized
+
+
+def requantize(
+    x: Any,
+    a_scale: Any,
+    b_scale: Any,
+    output_scale: Any,
+    output_zero_point: Any = None,
+    *,
+    output_dtype: Any = None,
+) -> jax.Array:
+    """Scale int32 sums of products to 8 bits, rounding once and correctly.
+
+    ``clamp(round(x * a_scale * b_scale / output_scale) + output_zero_point)`` as if in real numbers, ties to even, for
+    all finite nonzero scales. It is what ``quantized_linear_matrix_multiply`` does with its sums, for sums of your own:
+    ``quantized_linear_matrix_multiply`` of ``a`` and ``b`` is ``requantize`` of ``matrix_multiply_integer``.
+
+    Args:
+      x: int32.
+      a_scale: float32, one value, or an array that broadcasts to the shape of ``x``, like all that follow.
+      b_scale: float32.
+      output_scale: float32.
+      output_zero_point: dtype of the output; None means 0.
+      output_dtype: int8 or uint8; None means the dtype of ``output_zero_point``, or uint8 if there is none or it is a
+        Python number. Static.
+
+    Returns:
+      An array with the shape of ``x``. If a scale in an array is 0, infinite or NaN, the outputs that it scales have no
+      meaning.
+
+    Raises:
+      TypeError: an argument is not an array or has a wrong dtype or shape.
+      ValueError: a zero point is a Python number that its dtype cannot hold. A scale is a Python number that is 0,
+        subnormal, infinite or NaN.
+
+    Source:
+      The last step of DML_QUANTIZED_LINEAR_MATRIX_MULTIPLY_OPERATOR_DESC; DirectML has no operator for it alone.
+
+    Example:
+      >>> jaxdml.requantize(jnp.array([-100, 3, 5, 7]), 0.5, 0.5, 0.5, 10)
+      Array([ 0, 12, 12, 14], dtype=uint8)
+    """
+    call = Call(
+        "requantize",
+        x=x,
+        a_scale=a_scale,
+        b_scale=b_scale,
+        output_scale=output_scale,
+        output_zero_point=output_zero_point,
+    )
+    x = call.array("x")
+    call.dtype("x", ("int32",))
+    dtype = quantized.output_dtype(call, output_dtype, np.dtype(np.uint8))
+    names = "a_scale", "b_scale", "output_scale"
+    scales = {name: _parameter(call, name, np.dtype(np.float32), x) for name in names}
+    zero = None if output_zero_point is None else _parameter(call, "output_zero_point", dtype, x)
+    multiplier = quantized.multiplier(call, scales, 2**31 - 1)
+    operands = (x, *scales.values(), zero, multiplier)
+    labels = tuple(range(x.ndim))
+    leaves = jax.tree.leaves(operands, is_leaf=lambda leaf: leaf is None)
+    where = layout(
+        [(leaf, () if leaf is None else _labels(leaf, x)) for leaf in leaves],
+        result=labels,
+        combined={},
+        deciding=1,
+        fail=partial(call.fail, ValueError, advice=""),
+    )
+    result = _requantize(operands, where, dtype)
+    return result if multiplier is None else materialized(result)
+
+
+def _parameter(call: Call, name: str, dtype: np.dtype[Any], x: jax.Array) -> jax.Array:
+    """Return a scale or zero point with the rank of ``x``."""
+    given = quantized.of_dtype(call, name, dtype)
+    if all(size == 1 for size in given.shape):
+        given = lax.squeeze(given, range(given.ndim))
+    if not broadcasts_to(given.shape, x.shape):
+        rule = f"{name} must be one value, or broadcast to {list(x.shape)}; got {list(given.shape)}."
+        call.fail(TypeError, rule, f"Pass {name} with shape ().", "x", name)
+    return lax.expand_dims(given, range(x.ndim - given.ndim))
+
+
+def _labels(given: Any, x: jax.Array) -> tuple[int | None, ...]:
+    """Return the labels of an operand; None for a dimension that is broadcast."""
+    return tuple(d if given.shape[d] == size else None for d, size in enumerate(x.shape))
+
+
+@partial(jax.jit, static_argnums=(1, 2), inline=True)
+def _requantize(operands: tuple[Any, ...], where: Layout, dtype: np.dtype[Any]) -> jax.Array:
+    def part(x: Any, a_scale: Any, b_scale: Any, output_scale: Any, zero_point: Any, multiplier: Any) -> jax.Array:
+        scales = lax.stop_gradient((a_scale, b_scale, output_scale))
+        wide = None if zero_point is None else zero_point.astype(jnp.int32)
+        return requantization.requantize(of_total(x), scales, wide, dtype, "", multiplier=multiplier)
+
+    result: jax.Array = on_shards(part, where, *operands)
+    return result

@@ -1,0 +1,304 @@
+"""What is rounded with a proof, because the scales are known: every case by integers and rational numbers."""
+
+import math
+from fractions import Fraction
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxdml
+from jaxdml import reference
+from jaxdml._kernels.requantization import ON_CPU, ON_CUDA, proved, proved_sum, round_products, round_sums
+from jaxdml._placement.materialized import materialized
+from tests.laws import assert_same_bits
+from tests.quick import as_shipped, quick
+
+pytestmark = quick
+
+RNG = np.random.default_rng(7)
+ALL = np.arange(-128, 128)
+
+
+def rounded(sums, scales, zero_point, dtype):
+    """Round every sum times the scales as rational numbers. ``scales``: one multiplier, or one for each channel."""
+    limits = np.iinfo(dtype)
+    channels = len(scales)
+    results = [
+        min(max(round(int(x) * scales[i % channels]) + zero_point, int(limits.min)), int(limits.max))
+        for i, x in enumerate(sums.reshape(-1))
+    ]
+    return np.reshape(results, sums.shape).astype(dtype)
+
+
+def quotient(a, b, output):
+    return Fraction(float(a)) * Fraction(float(b)) / Fraction(float(output))
+
+
+def near_halves(multiplier, greatest):
+    """Return the accumulators around all halves and ends that are in range."""
+    around = [int((k + Fraction(1, 2)) / multiplier) + d for k in range(-257, 257) for d in (-1, 0, 1)]
+    ends = [*range(-3, 4), greatest, -greatest]
+    return np.array([x for x in around + ends if abs(x) <= greatest] + [0] * 2048, np.int32)[:1600]
+
+
+def multiplier_of(a, b, output, greatest, count=1):
+    """Return what is proved for these scales."""
+    return proved([np.asarray(scale, np.float32) for scale in (a, b, output)], greatest, count)
+
+
+ARITHMETICS = {"on_cuda": ON_CUDA}
+if jax.default_backend() == "cpu":  # Here both are right; on a GPU XLA takes a step of the other for another one.
+    ARITHMETICS["on_cpu"] = ON_CPU
+
+STORED = ((0, np.int8), (3, np.uint8), (255, np.uint8), (-128, np.int8))
+
+
+def powers():
+    return [np.float32(2.0 ** RNG.integers(-12, 3)) for _ in range(3)]
+
+
+def usual():
+    return [np.float32(RNG.uniform(*ends)) for ends in ((0.01, 0.1), (0.001, 0.01), (0.01, 0.1))]
+
+
+def any_size():
+    return [np.float32(np.exp(RNG.uniform(-25, 25))) for _ in range(3)]
+
+
+def with_ties():
+    return [
+        np.float32(2.0 ** RNG.integers(-9, 0)),
+        np.float32(RNG.integers(1, 99)),
+        np.float32(RNG.integers(1, 99) * 256),
+    ]
+
+
+def negative():
+    a, b, output = usual()
+    return [a, -b, output]
+
+
+@pytest.mark.parametrize("scales", [powers, usual, any_size, with_ties, negative])
+@pytest.mark.parametrize(("zero_point", "dtype"), STORED)
+@pytest.mark.parametrize("on", ARITHMETICS)
+def test_what_is_proved_is_right_around_every_half(on, scales, zero_point, dtype):
+    count = 0
+    for _ in range(3):
+        greatest = int(2 ** RNG.uniform(4, 31) - 1)
+        a, b, output = scales()
+        by = multiplier_of(a, b, output, greatest)
+        if by is None:
+            continue
+        count += 1
+        multiplier = quotient(a, b, output)
+        sums = near_halves(multiplier, greatest)
+        round_them = jax.jit(lambda sums, by, zero: round_products(ARITHMETICS[on], sums, by, zero, dtype))
+        got = round_them(sums, by, np.int32(zero_point))
+        np.testing.assert_array_equal(got, rounded(sums, [multiplier], zero_point, dtype))
+    assert count or scales is with_ties
+
+
+def test_powers_of_two_and_usual_scales_are_always_proved():
+    for scales in (powers, usual):
+        assert all(multiplier_of(*scales(), 10**7) is not None for _ in range(200))
+
+
+def test_many_channels_have_one_proof():
+    by = multiplier_of(np.float32(0.02), RNG.uniform(0.001, 0.01, 512).astype(np.float32), np.float32(0.05), 2**22)
+    assert by.high.shape == by.low.shape == (512,)
+    assert by.high.dtype == by.low.dtype == np.float32
+
+
+@pytest.mark.parametrize("scale", [0, np.inf, np.nan, 1e-38, 1e38])
+def test_scales_without_a_meaning_or_far_from_1_are_not_proved(scale):
+    scale = np.float32(scale)
+    assert multiplier_of(scale, np.float32(1e-3 if scale < 1 else 1e3), np.float32(1), 1000) is None
+
+
+def test_sums_beyond_int32_are_not_proved():
+    assert multiplier_of(np.float32(0.5), np.float32(0.5), np.float32(1), 2**31) is None
+
+
+def test_a_sum_that_is_too_close_to_a_half_is_not_proved():
+    # An odd number times mo * 2**15 is 1 more than a multiple of ma: an accumulator misses a half by its 1 / ma.
+    ma = 2**24 - 3
+    mo = next(mo for k in range(256) if 2**23 <= (mo := pow((2 * k + 1) << 15, -1, ma)) < 2**24)
+    a, b, output = np.float32(ma * 2.0**-24), np.float32(2.0**-16), np.float32(mo * 2.0**-24)
+    assert multiplier_of(a, b, output, 2**30) is None
+    assert multiplier_of(a, b, output, 100) is not None
+
+
+def test_a_tie_that_float64_misses_is_not_proved():
+    declined = [scales for _ in range(300) if multiplier_of(*(scales := with_ties()), 2**24) is None]
+    assert declined
+    for a, b, output in declined:
+        multiplier = quotient(a, b, output)
+        assert any(((k + Fraction(1, 2)) / multiplier).denominator == 1 for k in range(256))
+
+
+P, Q = ALL - 17, ALL + 128
+SUMMED = (17, -128), (np.int8, np.int8)
+"""The zero points and dtypes of these."""
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "output"),
+    [
+        (0.5, 0.25, 1),
+        (0.1, 0.1, 0.1),
+        (0.023, 0.041, 0.05),
+        (-0.013, 0.02, 0.031),
+        (1e-6, 0.2, 0.1),
+        (3, 5, 0.25),
+        (5, 5, 6),
+        (3, -5, 7),
+    ],
+)
+@pytest.mark.parametrize("on", ARITHMETICS)
+@as_shipped
+def test_all_sums_of_two_are_right(on, a, b, output):
+    a, b, output = map(np.float32, (a, b, output))
+    by = proved_sum((a, b, output), *SUMMED)
+    add = jax.jit(lambda p, q, by: round_sums(ARITHMETICS[on], p[:, None], q[None], by, jnp.int32(5), np.uint8))
+    got = add(np.int32(P), np.int32(Q), by)
+    first, second = (Fraction(float(x)) / Fraction(float(output)) for x in (a, b))
+    unit = math.lcm(first.denominator, second.denominator)
+    total = P[:, None].astype(object) * int(first * unit) + Q.astype(object) * int(second * unit)
+    lower, rest = total // unit, 2 * (total % unit)
+    up = (rest > unit) | ((rest == unit) & (lower % 2 == 1))
+    np.testing.assert_array_equal(got, np.clip((lower + up + 5).astype(np.int64), 0, 255))
+
+
+@pytest.mark.parametrize(("a", "b", "output"), [(0, 1, 1), (1, np.inf, 1), (5, 80, 12), (1, 1e-12, 2)])
+def test_sums_that_are_not_proved(a, b, output):
+    assert proved_sum([np.float32(scale) for scale in (a, b, output)], *SUMMED) is None
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 9, 49, 64, 2**16])
+def test_means_are_right_around_every_half(count):
+    for scales in (usual, any_size):
+        for _ in range(5):
+            a, _, output = scales()
+            greatest = 255 * count
+            by = multiplier_of(a, 1, output, greatest, np.full((1, 1), count))
+            if by is None:
+                continue
+            multiplier = quotient(a, 1, output) / count
+            sums = near_halves(multiplier, greatest)[None]
+            got = jax.jit(lambda sums, by: round_products(ON_CUDA, sums, by, None, np.dtype("int8")))(sums, by)
+            np.testing.assert_array_equal(got, rounded(sums, [multiplier], 0, np.int8))
+    assert multiplier_of(np.float32(0.5), 1, np.float32(0.25), 1000, np.full((1, 1), count)) is not None
+
+
+def test_an_average_of_too_many_is_not_proved():
+    assert multiplier_of(np.float32(0.5), 1, np.float32(0.25), 1000, 2**16 + 1) is None
+
+
+# What the public functions make of it.
+
+SCALES = np.float32(0.02), np.float32(0.01), np.float32(0.5)
+
+
+def product(a, b, scales, bias=None):
+    sa, sb, so = scales
+    return jaxdml.quantized_linear_matrix_multiply(a, sa, 3, b, sb, None, so, bias=bias)
+
+
+def pooled(x, _, scales):
+    return jaxdml.quantized_linear_average_pooling(x[:, None], scales[0], 3, scales[2], window=3, start_padding=1)
+
+
+def convolved(a, b, scales):
+    x, w = a[None], b[:, :, None]
+    return jaxdml.quantized_linear_convolution(x, scales[0], 3, w, scales[1], None, np.int32([5]), scales[2])
+
+
+def added(a, b, scales):
+    return jaxdml.quantized_linear_add(a, scales[0], 3, b, scales[1], 0, scales[2], 5)
+
+
+def requantized(a, b, scales):
+    return jaxdml.requantize(a.astype(jnp.int32) * b.astype(jnp.int32), *scales)
+
+
+def quantized(a, b, scales):
+    return jaxdml.quantize_linear(a.astype(jnp.float32), scales[0], 3)
+
+
+A, B = RNG.integers(0, 256, (16, 16), np.uint8), RNG.integers(-128, 128, (16, 16), np.int8)
+CALLS = [product, convolved, pooled, added, requantized, quantized]
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("platform", ["cpu", "cuda", "rocm", "tpu"])
+def test_platforms_with_float64_round_with_it_where_scales_are_known(call, platform):
+    def text(call, *arguments):
+        return jax.jit(call).trace(*arguments).lower(lowering_platforms=(platform,)).as_text()
+
+    known = text(lambda a, b: call(a, b, SCALES), A, B)
+    assert ("f64" in known) == (platform == "cuda" or (platform == "cpu" and call is not added))
+    assert "f64" not in text(call, A, B, tuple(map(jnp.asarray, SCALES)))
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_known_and_traced_scales_have_the_same_bits(call):
+    traced = jax.jit(call)(A, B, tuple(map(jnp.asarray, SCALES)))
+    assert_same_bits(call(A, B, SCALES), traced)
+    assert_same_bits(jax.jit(lambda a, b: call(a, b, tuple(map(float, SCALES))))(A, B), traced)
+    assert_same_bits(call(A, B, tuple(map(jnp.asarray, SCALES))), traced)
+
+
+@pytest.mark.parametrize(
+    "scales",
+    [
+        (np.float32(1e-30), np.float32(1e-30), np.float32(1)),
+        (np.full((16, 1), 0.5, np.float32), np.float32(1), np.float32(2)),
+        (np.full(2**16 + 1, 0.5, np.float32)[:16, None], np.full(16, 0.25, np.float32), np.float32(2)),
+    ],
+)
+def test_what_is_not_proved_or_large_has_the_same_bits(scales):
+    want = jax.jit(product)(A, B, tuple(map(jnp.asarray, scales)))
+    assert_same_bits(product(A, B, scales), want)
+
+
+@pytest.mark.parametrize("bias", [np.int32(7), np.arange(16, dtype=np.int32), np.full(16, 2**31 - 1, np.int32)])
+@pytest.mark.parametrize("known", [False, True])
+def test_a_bias_is_added_before_the_rounding(bias, known):
+    given = bias if known else jnp.asarray(bias)
+    want = reference.quantized_linear_matrix_multiply(
+        A, SCALES[0], np.uint8(3), B, SCALES[1], None, SCALES[2], bias=bias
+    )
+    assert_same_bits(jax.jit(lambda a, b: product(a, b, SCALES, given))(A, B), want)
+    deep = np.full((2, 40_000), 255, np.uint8), np.full((40_000, 16), 127, np.int8)
+    scales = np.float32(1), np.float32(1), np.float32(2.0**24)
+    want = reference.quantized_linear_matrix_multiply(
+        deep[0], scales[0], np.uint8(3), deep[1], scales[1], None, scales[2], bias=bias
+    )
+    assert_same_bits(product(*deep, scales, given), want)
+
+
+def test_a_large_parameter_is_data():
+    x = np.zeros((1, 2**16 + 1), np.int32)
+    text = jax.jit(lambda x: jaxdml.requantize(x, np.full(x.shape, 0.5, np.float32), 1.0, 1.0)).lower(x).as_text()
+    assert "f64" not in text
+
+
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="reads what XLA's CPU backend compiled")
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32])
+def test_what_is_materialized_is_computed_once(dtype):
+    def program(keep):
+        def run(x):
+            y = keep(jax.lax.round(x).astype(dtype))
+            return [(y + dtype(i))[i:] for i in range(5)]
+
+        return jax.jit(run).lower(jnp.ones((64, 64))).compile().as_text()
+
+    # Once for all elements, and once for the first element, which the branch looks at.
+    once, anew = (program(keep).count(" round-nearest") for keep in (materialized, lambda y: y))
+    assert once <= 2 < 5 == anew
+
+
+def test_what_is_empty_or_symbolic_is_not_materialized():
+    assert materialized(jnp.zeros((0, 3), jnp.int8)).shape == (0, 3)
