@@ -1,7 +1,7 @@
 """DirectML's operators for JAX, exact to the last bit on every device."""
 
 from jaxdml import _commands as _commands  # First: it settles what Ctrl-C does while JAX is imported.
-from jaxdml import directml, reference
+from jaxdml import reference
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._base.version import __version__ as __version__
 from jaxdml._functions.prepack import prepack
@@ -27,6 +27,9 @@ from jaxdml._operators.quantized_linear_matrix_multiply import quantized_linear_
 from jaxdml._operators.scatter_elements import scatter_elements
 from jaxdml._operators.scatter_nd import scatter_nd
 from jaxdml._operators.top_k import TopK, top_k
+
+# isort: split
+from jaxdml import directml  # Last: it calls what stands above.
 
 __all__ = [
     "AxisDirection",

@@ -14,10 +14,10 @@ import pytest
 
 import jaxdml
 from jaxdml import __main__, _selfcheck, reference
+from jaxdml._base.display import Display, RichDisplay, display
 from jaxdml._cases import OPERATORS, quantized_linear_matrix_multiply, scatter_nd, top_k
 from jaxdml._cases.data import FLOATS, INDEX_DTYPES, INTEGERS, TRAPS, WIDE, indices_for, unsigned
 from jaxdml._cases.records import SHARDS, Example, Layout
-from jaxdml._display import Display, RichDisplay, display
 from jaxdml._selfcheck import ground, judging, planning, sharding
 from jaxdml._selfcheck.batches import Batch, answers
 from jaxdml._selfcheck.planning import CHECKS, EXAMPLES, Check, Race

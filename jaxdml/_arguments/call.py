@@ -2,33 +2,24 @@
 
 import operator
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml._base.errors import message
+from jaxdml._base.errors import ErrorContext
 from jaxdml._kernels.integer_convolution import PackedFilters
 from jaxdml._kernels.integer_product import PackedMatrix
 from jaxdml._placement.layout import Names, axis_size
 
 
-class Call:
-    """Hold the name and the array arguments of one call of a public function, so that error messages can show them."""
+class Call(ErrorContext):
+    """Hold one call of a public function; its array arguments are checked one by one."""
 
     def __init__(self, function: str, **operands: Any) -> None:
-        self.function = function
-        self.operands = operands
-        self._given = dict(operands)
-
-    def fail(self, error: type[Exception], rule: str, advice: str, *only: str) -> NoReturn:
-        """Raise ``error`` with a message of three lines, which describes the operands named by ``only``, or all."""
-        raise error(self._message(rule, advice, *only))
-
-    def _message(self, rule: str, advice: str, *only: str) -> str:
-        shown = {name: self.operands[name] for name in only or self.operands}
-        return message(self.function, rule, shown, advice)
+        super().__init__(function, operands)
+        self._given = operands
 
     def array(self, name: str) -> jax.Array:
         """Return the operand as a JAX array, which later messages describe instead of the argument."""
@@ -155,7 +146,7 @@ class Call:
             self.fail(NotImplementedError, f"implementation={value!r} cannot serve this call: {reason}.", advice)
         if not only_on or value not in only_on:
             return ""
-        return self._message(f"implementation={value!r} serves only when lowered for {only_on[value]}.", advice)
+        return self.message(f"implementation={value!r} serves only when lowered for {only_on[value]}.", advice)
 
 
 _MOST_KNOWN = 2**16

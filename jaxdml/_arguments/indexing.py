@@ -10,11 +10,11 @@ from jaxdml._arguments.call import Call, dtype_or_none, native, x64_enabled
 from jaxdml._arithmetic import canonical_indices
 from jaxdml._arithmetic.sizes import at_most
 from jaxdml._base.dtypes import INDICES
+from jaxdml._base.duplicates import DUPLICATES
 from jaxdml._base.shapes import Shape, is_static
 from jaxdml._kernels import indexed_write
 
 MODES = ("drop", "clip", "promise_in_bounds")
-DUPLICATES = ("unspecified", "last", "unique")
 
 _INDEX_DTYPES = ("uint32", "int32", "uint64", "int64")
 

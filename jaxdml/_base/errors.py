@@ -1,7 +1,7 @@
 """Compose every error message of the library: the call and the rule, what was passed, what to write instead."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 
 def describe(value: Any) -> str:
@@ -28,3 +28,20 @@ def message(function: str, rule: str, operands: Mapping[str, Any], advice: str) 
 def compose(function: str, rule: str, *details: str) -> str:
     """Compose an error message: the call and the rule, then every detail on an indented line of its own."""
     return "\n  ".join([f"jaxdml.{function}: {rule}", *details])
+
+
+class ErrorContext:
+    """Hold the name and the array arguments of one call of a public function, so that error messages can show them."""
+
+    def __init__(self, function: str, operands: Mapping[str, Any]) -> None:
+        self.function = function
+        self.operands = dict(operands)
+
+    def fail(self, error: type[Exception], rule: str, advice: str, *only: str) -> NoReturn:
+        """Raise ``error`` with a message of three lines, which describes the operands named by ``only``, or all."""
+        raise error(self.message(rule, advice, *only))
+
+    def message(self, rule: str, advice: str, *only: str) -> str:
+        """Return the message that ``fail`` raises an error with."""
+        shown = {name: self.operands[name] for name in only or self.operands}
+        return message(self.function, rule, shown, advice)

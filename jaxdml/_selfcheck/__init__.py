@@ -13,8 +13,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxdml._base.display import Display, Side, display
 from jaxdml._base.version import __version__
-from jaxdml._display import Display, Side, display
 from jaxdml._selfcheck import ground
 from jaxdml._selfcheck.judging import Row, check, judge_example, race
 from jaxdml._selfcheck.planning import CHECKS, EXAMPLES, Check, Race, races

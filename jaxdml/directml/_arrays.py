@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml._arguments.call import Call, x64_enabled
+from jaxdml._base.errors import ErrorContext
 from jaxdml.directml._buffers import buffer_of, elements_of
 from jaxdml.directml._c import c_field
 from jaxdml.directml._descs import OperatorDesc
@@ -77,7 +77,7 @@ def _as_described(field: str, tensor: BufferTensorDesc | None, values: Any) -> A
     return values if tensor.strides is None else buffer_of(values, tensor)
 
 
-def given_arrays(call: Call, described: InputField, *, owned: bool) -> Any:
+def given_arrays(call: ErrorContext, described: InputField, *, owned: bool) -> Any:
     """Check what an input field is given, and return it in the described sizes.
 
     Args:
@@ -105,7 +105,7 @@ def given_arrays(call: Call, described: InputField, *, owned: bool) -> Any:
     )
 
 
-def _elements(call: Call, name: str, role: Role, tensor: BufferTensorDesc | None, wanted: bool) -> Any:
+def _elements(call: ErrorContext, name: str, role: Role, tensor: BufferTensorDesc | None, wanted: bool) -> Any:
     """Check an array against the description of its tensor, and return it in the described sizes.
 
     Args:
@@ -161,7 +161,12 @@ def _unwanted(tensor: BufferTensorDesc | None) -> tuple[str, str]:
     return "must be None, since it is not OWNED_BY_DML.", "Pass None there, and pass the tensor to the call."
 
 
-def require_x64(call: Call, name: str, role: Role, tensor: BufferTensorDesc, *only: str) -> None:
+def x64_enabled() -> bool:
+    """Tell whether JAX keeps 64-bit dtypes."""
+    return bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
+
+
+def require_x64(call: ErrorContext, name: str, role: Role, tensor: BufferTensorDesc, *only: str) -> None:
     """Raise TypeError if a tensor has elements of 64 bits and JAX keeps only 32."""
     if tensor.data_type.bits > 32 and not x64_enabled():
         rule = f"{c_field(name)} is {tensor.data_type.name}, which JAX has only with jax_enable_x64."

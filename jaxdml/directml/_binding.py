@@ -7,9 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml._arguments.call import Call, x64_enabled
-from jaxdml._base.errors import describe
-from jaxdml.directml._arrays import InputField, given_arrays, require_x64
+from jaxdml._base.errors import ErrorContext, describe
+from jaxdml.directml._arrays import InputField, given_arrays, require_x64, x64_enabled
 from jaxdml.directml._c import c_field, c_name
 from jaxdml.directml._descs import OperatorDesc
 from jaxdml.directml._enums import TensorFlags
@@ -74,13 +73,11 @@ def input_arrays(
     return arrays
 
 
-def _call(desc: OperatorDesc, operands: Mapping[str, Any]) -> Call:
-    call = Call(f"directml.{type(desc).__name__}")
-    call.operands = dict(operands)  # A caller's own name may be that of a parameter of Call.
-    return call
+def _call(desc: OperatorDesc, operands: Mapping[str, Any]) -> ErrorContext:
+    return ErrorContext(f"directml.{type(desc).__name__}", operands)
 
 
-def _require_all(call: Call, missing: Sequence[str]) -> None:
+def _require_all(call: ErrorContext, missing: Sequence[str]) -> None:
     if missing:
         rule = f"{', '.join(missing)} must be bound by initialize, since {c_name(TensorFlags.OWNED_BY_DML)} is set."
         named = ", ".join(f"{field}=..." for field in missing)
@@ -118,7 +115,7 @@ def _held(desc: OperatorDesc, described: InputField, held: Any) -> Any:
     return held
 
 
-def _require_described(call: Call, label: str, role: Role, tensor: BufferTensorDesc) -> None:
+def _require_described(call: ErrorContext, label: str, role: Role, tensor: BufferTensorDesc) -> None:
     field = c_field(label)
     array = call.operands[field]
     if not (role.indices and isinstance(array, np.ndarray)):

@@ -10,8 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml._arithmetic.exact_gather import take_along_last
-from jaxdml._operators.scatter_nd import scatter_nd
+from jaxdml import gather, scatter_nd
 from jaxdml.directml._tensors import BufferTensorDesc, buffer_length
 
 
@@ -30,7 +29,7 @@ def _read(buffer: jax.Array, sizes: tuple[int, ...], strides: tuple[int, ...]) -
     held = tuple(size if stride else 1 for size, stride in zip(sizes, strides, strict=True))
     grid = _grid(held, strides)
     if grid is None:
-        taken = take_along_last(buffer[None], _places(held, strides).reshape(1, -1)).reshape(held)
+        taken = gather(buffer, _places(held, strides), mode="promise_in_bounds")
     else:
         whole = _resized(buffer, math.prod(grid.extents)).reshape(grid.extents)
         taken = lax.slice(whole, [0] * whole.ndim, grid.sizes).reshape(grid.sizes[:-1])

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from jaxdml._display import Side, display
+from jaxdml._base.display import Side, display
 from jaxdml.directml._c import c_field, c_value
 from jaxdml.directml._descs import OperatorDesc, require
 from jaxdml.directml._tensors import BufferTensorDesc

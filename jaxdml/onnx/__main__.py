@@ -15,7 +15,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from jaxdml._display import Display, Side, display
+from jaxdml._base.display import Display, Side, display
 from jaxdml.onnx import Model, load
 from jaxdml.onnx._graph import TensorType
 from jaxdml.onnx._model import NUMERICS, checked, in_order

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from jaxdml._base import errors
-from jaxdml._display import lined_up
+from jaxdml._base.display import lined_up
 from jaxdml.onnx._graph import Graph, TensorType
 from jaxdml.onnx._interpreter import Report, needed, run
 from jaxdml.onnx._parameters import Parameter, must_be_known

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from jaxdml._functions.prepack import prepack
+from jaxdml import prepack
 from jaxdml.directml._c import c_field
 from jaxdml.directml._checks import alike, sized, varying
 from jaxdml.directml._errors import Violations

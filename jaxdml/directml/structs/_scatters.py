@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from jaxdml._arguments.indexing import DUPLICATES
+from jaxdml._base.duplicates import DUPLICATES
 from jaxdml.directml._checks import alike, sized
 from jaxdml.directml._enums import FeatureLevel
 from jaxdml.directml._errors import Violations

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
+from jaxdml import argmax
 from jaxdml._base.axis_direction import AxisDirection
-from jaxdml._operators.argmax import argmax
 from jaxdml.directml._descs import Operator, OperatorDesc
 from jaxdml.directml._errors import Violations
 from jaxdml.directml._fields import Counts, Input, Output

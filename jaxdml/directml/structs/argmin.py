@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
+from jaxdml import argmin
 from jaxdml._base.axis_direction import AxisDirection
-from jaxdml._operators.argmin import argmin
 from jaxdml.directml._descs import Operator, OperatorDesc
 from jaxdml.directml._errors import Violations
 from jaxdml.directml._fields import Counts, Input, Output

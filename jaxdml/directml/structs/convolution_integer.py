@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from jaxdml._operators.convolution_integer import convolution_integer
+from jaxdml import convolution_integer
 from jaxdml.directml._checks import alike
 from jaxdml.directml._descs import Operator, OperatorDesc
 from jaxdml.directml._enums import FeatureLevel

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from jaxdml._operators.dynamic_quantize_linear import DynamicQuantization, dynamic_quantize_linear
+from jaxdml import DynamicQuantization, dynamic_quantize_linear
 from jaxdml.directml._checks import alike, sized
 from jaxdml.directml._descs import Operator, OperatorDesc
 from jaxdml.directml._enums import FeatureLevel

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from jaxdml._operators.gather_nd import gather_nd
+from jaxdml import gather_nd
 from jaxdml.directml._checks import only_ones_before
 from jaxdml.directml._descs import Operator, OperatorDesc
 from jaxdml.directml._errors import Violation, Violations

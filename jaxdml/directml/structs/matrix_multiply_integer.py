@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from jaxdml._operators.matrix_multiply_integer import matrix_multiply_integer
+from jaxdml import matrix_multiply_integer
 from jaxdml.directml._descs import Operator, OperatorDesc
 from jaxdml.directml._enums import FeatureLevel
 from jaxdml.directml._errors import Violations

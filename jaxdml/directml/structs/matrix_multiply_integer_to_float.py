@@ -5,7 +5,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from jaxdml._operators.matrix_multiply_integer_to_float import matrix_multiply_integer_to_float
+from jaxdml import matrix_multiply_integer_to_float
 from jaxdml.directml._checks import alike, sized
 from jaxdml.directml._descs import Operator, OperatorDesc
 from jaxdml.directml._enums import FeatureLevel

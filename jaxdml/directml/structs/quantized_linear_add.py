@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from jaxdml._operators.quantized_linear_add import quantized_linear_add
+from jaxdml import quantized_linear_add
 from jaxdml.directml._checks import alike, sized
 from jaxdml.directml._descs import Operator, OperatorDesc
 from jaxdml.directml._enums import FeatureLevel

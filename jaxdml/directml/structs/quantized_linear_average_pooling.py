@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from jaxdml._operators.quantized_linear_average_pooling import quantized_linear_average_pooling
+from jaxdml import quantized_linear_average_pooling
 from jaxdml.directml._checks import alike, sized, varying, without_zeros
 from jaxdml.directml._descs import Operator, OperatorDesc
 from jaxdml.directml._enums import FeatureLevel

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from jaxdml._operators.quantized_linear_matrix_multiply import quantized_linear_matrix_multiply
+from jaxdml import quantized_linear_matrix_multiply
 from jaxdml.directml._checks import alike
 from jaxdml.directml._descs import Operator, OperatorDesc
 from jaxdml.directml._enums import FeatureLevel

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from jaxdml._operators.scatter_elements import scatter_elements
+from jaxdml import scatter_elements
 from jaxdml.directml._checks import in_range, sized, sized_except_along
 from jaxdml.directml._descs import Operator, OperatorDesc
 from jaxdml.directml._enums import FeatureLevel

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from jaxdml._operators.scatter_nd import scatter_nd
+from jaxdml import scatter_nd
 from jaxdml.directml._checks import only_ones_before, sized
 from jaxdml.directml._descs import Operator, OperatorDesc
 from jaxdml.directml._errors import Violation, Violations

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from jaxdml import TopK, top_k
 from jaxdml._base.axis_direction import AxisDirection
-from jaxdml._operators.top_k import TopK, top_k
 from jaxdml.directml._checks import alike, in_range, sized
 from jaxdml.directml._descs import Operator, OperatorDesc
 from jaxdml.directml._enums import FeatureLevel
