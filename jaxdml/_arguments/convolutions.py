@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jax import lax
 
-from jaxdml._arguments import dimensions, packing, quantized
+from jaxdml._arguments import dimensions, packing, quantized, rounding
 from jaxdml._arguments.call import Call
 from jaxdml._arithmetic.windows import Windows
 from jaxdml._kernels import integer_convolution, integer_product
@@ -110,7 +110,7 @@ def greatest_sum(call: Call, given: Given) -> int:
     """Bound the sums of a call with its bias by what is known of its zero points and its bias."""
     depth = given.windows.taps * given.w.shape[given.order.rhs_spec[1]] * axis_size(given.names)
     operands = ((x.dtype, call.known(f"{name}_zero_point", x.dtype)) for name, x in (("x", given.x), ("w", given.w)))
-    return integer_product.greatest_sum(depth, *operands) + quantized.magnitude(call, "bias")
+    return integer_product.greatest_sum(depth, *operands) + rounding.magnitude(call, "bias")
 
 
 def settled(call: Call, given: Given, implementation: Any, *parameters: Any) -> tuple[tuple[Any, ...], Settled]:

@@ -12,7 +12,6 @@ from jaxdml._arithmetic.sizes import at_most
 from jaxdml._base.dtypes import INDICES
 from jaxdml._base.duplicates import DUPLICATES
 from jaxdml._base.shapes import Shape, is_static
-from jaxdml._kernels import indexed_write
 
 MODES = ("drop", "clip", "promise_in_bounds")
 
@@ -51,11 +50,10 @@ def fit(
     return jnp.asarray(indices)
 
 
-def check_options(call: Call, mode: str, duplicates: str, implementation: str | None) -> None:
-    """Require a known mode, a known rule for duplicates and a known implementation."""
+def check_options(call: Call, mode: str, duplicates: str) -> None:
+    """Require a known mode and a known rule for duplicates."""
     call.choice("mode", mode, MODES)
     call.choice("duplicates", duplicates, DUPLICATES)
-    call.implementation(implementation, indexed_write.METHODS)
 
 
 def check_updates(

@@ -1,7 +1,6 @@
 """Check the arguments that quantized operators share: 8-bit tensors, their scales and their zero points."""
 
 import math
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -12,7 +11,6 @@ from jax import lax
 from jaxdml._arguments.call import Call, dtype_or_none
 from jaxdml._base.dtypes import QUANTIZED
 from jaxdml._base.shapes import Shape, broadcasts_to
-from jaxdml._kernels import requantization
 
 
 def integers(call: Call, name: str) -> jax.Array:
@@ -79,32 +77,6 @@ def parameter(call: Call, name: str, dtype: np.dtype[Any], along: Along) -> jax.
     leading = range(len(shape) - len(aligned))
     trailing = range(len(shape) - len(aligned) + given.ndim, len(shape))
     return lax.expand_dims(given, (*leading, *trailing))
-
-
-def multiplier(
-    call: Call, scales: Mapping[str, jax.Array | None], greatest: int, count: np.ndarray[Any, Any] | int = 1
-) -> requantization.Multiplier | None:
-    """Return the multiplier with which a short formula is proved to round every sum, if the scales are known.
-
-    Args:
-      call: the call that has the operands.
-      scales: of the factors and of the output, by name; they broadcast against the sums. A name without a scale is 1.
-      greatest: no sum is greater than this in magnitude.
-      count: what sums are divided by too; it broadcasts against the scales.
-    """
-    known = []
-    for name, given in scales.items():
-        value = np.ones((), np.float32) if given is None else call.known(name, np.float32)
-        if value is None:
-            return None
-        known.append(value if given is None else value.reshape(given.shape))
-    return requantization.proved(known, greatest, count)
-
-
-def magnitude(call: Call, name: str) -> int:
-    """Bound the magnitude of an int32 operand by what is known of it; None is 0."""
-    value = call.known(name, np.int32)
-    return 2**31 if value is None else int(np.abs(value.astype(np.int64)).max(initial=0))
 
 
 def of_dtype(call: Call, name: str, dtype: np.dtype[Any]) -> jax.Array:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml._arguments import quantized
+from jaxdml._arguments import quantized, rounding
 from jaxdml._arguments.call import Call
 from jaxdml._base.shapes import broadcasts_to
 from jaxdml._kernels import requantization
@@ -71,7 +71,7 @@ def requantize(
     names = "a_scale", "b_scale", "output_scale"
     scales = {name: _parameter(call, name, np.dtype(np.float32), x) for name in names}
     zero = None if output_zero_point is None else _parameter(call, "output_zero_point", dtype, x)
-    multiplier = quantized.multiplier(call, scales, 2**31 - 1)
+    multiplier = rounding.multiplier(call, scales, 2**31 - 1)
     operands = (x, *scales.values(), zero, multiplier)
     labels = tuple(range(x.ndim))
     leaves = jax.tree.leaves(operands, is_leaf=lambda leaf: leaf is None)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml._arguments import pooling, quantized
+from jaxdml._arguments import pooling, quantized, rounding
 from jaxdml._arguments.call import Call
 from jaxdml._arithmetic.windows import Windows
 from jaxdml._kernels import average_pooling, integer_product
@@ -124,7 +124,7 @@ def quantized_linear_average_pooling(
     greatest = integer_product.greatest_sum(windows.taps, (x.dtype, call.known("x_zero_point", x.dtype)))
     count = average_pooling.counts(windows, x.shape, bool(include_padding))
     factors = {"x_scale": x_scale, "1": None, "output_scale": output_scale}
-    multiplier = quantized.multiplier(call, factors, greatest, count)
+    multiplier = rounding.multiplier(call, factors, greatest, count)
     operands = (x, x_scale, output_scale, *zero_points, multiplier)
     where = pooling.layout_of(call, operands, of_x, of_result, windows)
     order = tuple(of_x[of_result.index(d)] for d in range(x.ndim))

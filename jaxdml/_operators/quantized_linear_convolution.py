@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml._arguments import convolutions, quantized
+from jaxdml._arguments import convolutions, quantized, rounding
 from jaxdml._arguments.call import Call
 from jaxdml._arguments.convolutions import Settled
 from jaxdml._kernels import requantization
@@ -119,7 +119,7 @@ def quantized_linear_convolution(
     }
     added = convolutions.by_channel(call, "bias", np.int32, given)
     zo = convolutions.one_value(call, "output_zero_point", dtype, given)
-    multiplier = quantized.multiplier(call, scales, convolutions.greatest_sum(call, given))
+    multiplier = rounding.multiplier(call, scales, convolutions.greatest_sum(call, given))
     operands, static = convolutions.settled(
         call, given, implementation, zx, zw, *scales.values(), added, zo, multiplier
     )

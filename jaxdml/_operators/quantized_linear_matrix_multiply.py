@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml._arguments import products, quantized
+from jaxdml._arguments import products, quantized, rounding
 from jaxdml._arguments.call import Call
 from jaxdml._arguments.products import Settled
 from jaxdml._kernels import requantization
@@ -99,9 +99,7 @@ def quantized_linear_matrix_multiply(
         for name, of in (("a", given.a.dtype), ("b", given.b.dtype), ("output", dtype))
     )
     added = products.integers(call, "bias", np.int32, along["b"])
-    multiplier = quantized.multiplier(
-        call, scales, products.greatest_sum(call, given, quantized.magnitude(call, "bias"))
-    )
+    multiplier = rounding.multiplier(call, scales, products.greatest_sum(call, given, rounding.magnitude(call, "bias")))
     operands, static = products.settled(call, given, implementation, za, zb, *scales.values(), added, zo, multiplier)
     return _multiply(operands, static, dtype)
 

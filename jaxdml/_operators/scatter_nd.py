@@ -70,7 +70,8 @@ def scatter_nd(
     of_rows = updates.shape == (*raw.shape, *x.shape[1:])
     advice = "Pass indices[..., None] if each index addresses the first dimension of x." if of_rows else ""
     indexing.check_updates(call, x, updates, shape, "indices.shape[:-1] + x.shape[t:]", advice)
-    indexing.check_options(call, mode, duplicates, implementation)
+    indexing.check_options(call, mode, duplicates)
+    call.implementation(implementation, indexed_write.METHODS)
     over = call.axis_names(axis_name)
     if over and t == 0:
         rule = f"indices address no dimension of x, and axis_name={axis_name!r} says that its first one is sharded."

@@ -362,6 +362,7 @@ def test_each_channel_of_floats_is_convolved_by_slices():
     slope = jax.jit(jax.grad(lambda params: loaded.apply(params, x)[0].sum()))(loaded.params)["w"]
     expected = jax.jit(jax.grad(lambda w: plain(w, x).sum()))(w)
     assert isinstance(slope, FloatFilters)
+    assert (slope.shape, slope.ndim, slope.dtype) == (w.shape, w.ndim, w.dtype)
     np.testing.assert_allclose(np.moveaxis(slope.array, (-1, -2), (0, 1)), expected, rtol=1e-4, atol=1e-4)
 
 
@@ -401,3 +402,30 @@ def test_scales_that_are_not_known_are_left_to_the_operators():
     want = rounded(p @ (b.astype(np.int64) - 3), [Fraction(1, 4)], 3, np.uint8)
     np.testing.assert_array_equal(z, want)
     np.testing.assert_array_equal(v, want)
+
+
+def test_what_products_have_packed_becomes_floats_where_a_product_is_of_floats():
+    b = integers("int8", 4, 3)
+    text = f"""<ir_version: 8, opset_import: ["": 17]>
+    g (uint8[2, 3] a) => (float[2, 4] y)
+    <float k = {{0.5}}, uint8 z = {{3}}, int8[4, 3] b = {{{", ".join(map(str, b.reshape(-1)))}}}>
+    {{ d = DequantizeLinear (a, k, z)
+       e = DequantizeLinear (b, k)
+       y = Gemm <alpha = 2.0, transB = 1> (d, e) }}"""
+    loaded = jaxdml.onnx.load(onnx.parser.parse_model(text))
+    assert isinstance(loaded.params["b"], Transposed)
+    a = integers("uint8", 2, 3)
+    want = (a.astype(np.float32) - 3) / 2 @ b.T.astype(np.float32)
+    np.testing.assert_array_equal(loaded(a)[0], want)
+
+
+def test_filters_of_other_floats_stay_as_they_are():
+    node = helper.make_node("Conv", ["x", "w"], ["y"])
+    kind = onnx.TensorProto.BFLOAT16
+    images, results = (helper.make_tensor_value_info(name, kind, [1, 1, 3, 3]) for name in "xy")
+    w = helper.make_tensor("w", kind, [1, 1, 1, 1], [2.0])
+    graph = helper.make_graph([node], "g", [images], [results], [w])
+    loaded = jaxdml.onnx.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10))
+    assert isinstance(loaded.params["w"], jax.Array)
+    x = jnp.ones((1, 1, 3, 3), jnp.bfloat16)
+    np.testing.assert_array_equal(loaded(x)[0], 2 * x)

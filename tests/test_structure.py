@@ -1,0 +1,83 @@
+"""The map from operators to kernels on the page for contributors is what the files say; kernels are entered by doors.
+
+``python -m tests.test_structure`` prints the map.
+"""
+
+import ast
+from pathlib import Path
+
+import jaxdml
+from tests.operators import OPERATORS
+
+ROOT = Path(jaxdml.__file__).parent
+PAGE = ROOT.parent / "docs" / "contributing.md"
+
+
+def imports(file):
+    """Return what a file imports of jaxdml: modules, and names of packages."""
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("jaxdml."):
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def named(found, floor):
+    """Return the names right below a floor among imports."""
+    prefix = f"jaxdml.{floor}."
+    return sorted({name.removeprefix(prefix).partition(".")[0] for name in found if name.startswith(prefix)})
+
+
+KERNELS = sorted(folder.name for folder in (ROOT / "_kernels").iterdir() if (folder / "__init__.py").exists())
+
+
+def methods(kernel):
+    """Return the files of a kernel but its door."""
+    return sorted(file.stem for file in (ROOT / "_kernels" / kernel).glob("*.py") if file.stem != "__init__")
+
+
+def lives():
+    """Return the rows of the first table: each operator, what checks its arguments, and its kernels."""
+    checks = {file.stem for file in (ROOT / "_arguments").glob("*.py")}
+    for operator in OPERATORS:
+        found = imports(ROOT / "_operators" / f"{operator}.py")
+        family = [name for name in named(found, "_arguments") if name in checks - {"call"}]
+        for name in family:
+            found |= imports(ROOT / "_arguments" / f"{name}.py")
+        yield operator, family, [name for name in named(found, "_kernels") if name in KERNELS]
+
+
+def table(headers, rows):
+    lines = [headers, ["---"] * len(headers), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def code(names):
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def tables():
+    """Return both tables."""
+    operators = ([f"`{operator}`", code(family), code(kernels)] for operator, family, kernels in lives())
+    kernels = ([f"`{kernel}`", code(methods(kernel))] for kernel in KERNELS)
+    first = table(["operator", "checks in `_arguments/`", "kernels in `_kernels/`"], operators)
+    return first, table(["kernel", "files"], kernels)
+
+
+def test_the_page_maps_operators_to_kernels_and_their_files():
+    text = PAGE.read_text(encoding="utf-8")
+    for one in tables():
+        assert one in text, "run python -m tests.test_structure, and put its tables into docs/contributing.md"
+
+
+def test_a_kernel_is_entered_by_its_door():
+    for kernel in KERNELS:
+        for file in (ROOT / "_kernels" / kernel).glob("*.py"):
+            for name in imports(file):
+                other, _, module = name.removeprefix("jaxdml._kernels.").partition(".")
+                inside = name.startswith("jaxdml._kernels.") and other in KERNELS and other != kernel
+                assert not (inside and module.partition(".")[0] in methods(other)), f"{file} goes around {other}'s door"
+
+
+if __name__ == "__main__":
+    print(*tables(), sep="\n\n")
