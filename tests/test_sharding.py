@@ -190,7 +190,7 @@ def test_devices_that_share_k_get_no_small_int8_product_on_gpus(k):
     za, zb = np.int32(rng.integers(-128, 128, (3, 1))), np.int32(rng.integers(-128, 128, (1, 5)))
     wide = (a.astype(np.int64) - za) @ (b.astype(np.int64) - zb)
     for right in (jnp.asarray(b), jaxdml.prepack(b)):
-        on_gpus = jax.jit(integer_product.partitioned_product(False, 4).gpu)
+        on_gpus = jax.jit(integer_product.partitioned_product(None, 4).gpu)
         assert accumulator(on_gpus(a, za, right, zb), (3, 5)).tolist() == wide.tolist()
         assert ("bf16" in str(on_gpus.trace(a, za, right, zb).jaxpr)) == (k <= 4 * 1024)
 

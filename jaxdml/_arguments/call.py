@@ -12,6 +12,7 @@ from jaxdml._base.errors import ErrorContext
 from jaxdml._kernels.integer_convolution import PackedFilters
 from jaxdml._kernels.integer_product import PackedMatrix
 from jaxdml._placement.layout import Names, axis_size
+from jaxdml._placement.platforms import Forced
 
 
 class Call(ErrorContext):
@@ -124,7 +125,7 @@ class Call(ErrorContext):
         methods: Collection[str],
         why_not: Callable[[str], str | None] = lambda method: None,
         only_on: Mapping[str, str] | None = None,
-    ) -> str:
+    ) -> Forced | None:
         """Require a forced implementation to exist and to be able to run this call.
 
         Args:
@@ -134,19 +135,20 @@ class Call(ErrorContext):
           only_on: the platform of each implementation that only one platform has.
 
         Returns:
-          The error text for a program that is lowered for a platform without the implementation; the platform is not
-          known before. It is empty if every platform has the implementation.
+          None if none is forced. Otherwise the method, with the error text for a program that is lowered for a platform
+          without it; the platform is not known before.
         """
         if value is None:
-            return ""
+            return None
         self.choice("implementation", value, methods)
         advice = "Pass implementation=None to let the library choose."
         reason = why_not(value)
         if reason is not None:
             self.fail(NotImplementedError, f"implementation={value!r} cannot serve this call: {reason}.", advice)
         if not only_on or value not in only_on:
-            return ""
-        return self.message(f"implementation={value!r} serves only when lowered for {only_on[value]}.", advice)
+            return Forced(value)
+        rule = f"implementation={value!r} serves only when lowered for {only_on[value]}."
+        return Forced(value, only_on[value], self.message(rule, advice))
 
 
 _MOST_KNOWN = 2**16

@@ -14,6 +14,7 @@ from jaxdml._kernels import integer_convolution, integer_product
 from jaxdml._kernels.integer_convolution import METHODS, ONLY_ON, Filters, PackedFilters, in_canonical_order, why_not
 from jaxdml._placement.layout import Labels, Layout, Names, axis_size, layout, on_shards
 from jaxdml._placement.materialized import materialized
+from jaxdml._placement.platforms import Forced
 
 
 class Given(NamedTuple):
@@ -32,8 +33,7 @@ class Settled(NamedTuple):
 
     windows: Windows
     order: lax.ConvDimensionNumbers
-    implementation: str | None
-    refusal: str
+    forced: Forced | None
     where: Layout
 
 
@@ -125,7 +125,7 @@ def settled(call: Call, given: Given, implementation: Any, *parameters: Any) -> 
     windows, order = given.windows, given.order
     features, depth = (given.w.shape[d] for d in order.rhs_spec[:2])
     longest = integer_product.longest((given.x, parameters[0]), (given.w, parameters[1]))
-    refusal = call.implementation(
+    forced = call.implementation(
         implementation, METHODS, lambda method: why_not(method, depth, windows, longest), only_on=ONLY_ON
     )
     spatial = tuple(f"spatial dimension {d} of" for d in range(len(windows.sizes)))
@@ -152,7 +152,7 @@ def settled(call: Call, given: Given, implementation: Any, *parameters: Any) -> 
         fail=fail,
     )
     dimensions.require_whole(where, (of_x, *of_filters), ("batch", "features", "channels"), fail)
-    return operands, Settled(windows, order, implementation, refusal, where)
+    return operands, Settled(windows, order, forced, where)
 
 
 def convolve(operands: tuple[Any, ...], static: Settled, finish: Callable[..., Any]) -> Any:
@@ -168,7 +168,7 @@ def convolve(operands: tuple[Any, ...], static: Settled, finish: Callable[..., A
         depth = w.shape[1]
         of_block = windows._replace(groups=x.shape[windows.channel_axis] // depth) if depth else windows
         over = static.where.over[0]
-        sums = integer_convolution.convolve((x, zx), (w, zw), of_block, static.implementation, static.refusal, over)
+        sums = integer_convolution.convolve((x, zx), (w, zw), of_block, static.forced, over)
         result = finish(sums, *jax.tree.map(windows.along_channels, rest))
         places = np.argsort(_canonical(order.out_spec, windows))
         if result.dtype.itemsize == 1 and (np.diff(places) < 0).any():

@@ -15,6 +15,7 @@ from jaxdml._base.shapes import Shape, broadcast, is_static
 from jaxdml._kernels import integer_product
 from jaxdml._kernels.integer_product import METHODS, ONLY_ON, PackedMatrix, Right, longest
 from jaxdml._placement.layout import Labels, Layout, Names, axis_size, layout, on_shards
+from jaxdml._placement.platforms import Forced
 
 
 class Matrices(NamedTuple):
@@ -36,8 +37,7 @@ class Matrices(NamedTuple):
 class Settled(NamedTuple):
     """Hold what is static of a call; ``multiply`` takes it with the operands."""
 
-    implementation: str | None
-    refusal: str
+    forced: Forced | None
     where: Layout
 
 
@@ -89,7 +89,7 @@ def settled(call: Call, given: Matrices, implementation: Any, *parameters: Any) 
     if not is_static(k) and not at_most(k, deepest):
         rule = f"K must be known to be at most {deepest} if it is symbolic; got {k}."
         call.fail(ValueError, rule, f"Pass constraints=['{k} <= {deepest}'] to jax.export.symbolic_shape.", "a", "b")
-    refusal = call.implementation(implementation, METHODS, only_on=ONLY_ON)
+    forced = call.implementation(implementation, METHODS, only_on=ONLY_ON)
     rank = len(batch) + 2
     of_b: list[Labels] = [("K", "columns")]
     if isinstance(b, PackedMatrix):
@@ -110,7 +110,7 @@ def settled(call: Call, given: Matrices, implementation: Any, *parameters: Any) 
         deciding=2,
         fail=lambda rule: call.fail(ValueError, rule, "Reshard a or b with jax.sharding.reshard.", "a", "b"),
     )
-    return operands, Settled(implementation, refusal, where)
+    return operands, Settled(forced, where)
 
 
 def multiply(operands: tuple[Any, ...], static: Settled, finish: Callable[..., Any]) -> Any:
@@ -118,7 +118,7 @@ def multiply(operands: tuple[Any, ...], static: Settled, finish: Callable[..., A
 
     def part(a: Any, b: Any, za: Any, zb: Any, *parameters: Any) -> Any:
         over = static.where.over[0]
-        sums = integer_product.multiply((a, za), (b, zb), static.implementation, static.refusal, over)
+        sums = integer_product.multiply((a, za), (b, zb), static.forced, over)
         return finish(sums, *parameters)
 
     return on_shards(part, static.where, *operands)

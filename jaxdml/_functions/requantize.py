@@ -107,7 +107,7 @@ def _requantize(operands: tuple[Any, ...], where: Layout, dtype: np.dtype[Any]) 
     def part(x: Any, a_scale: Any, b_scale: Any, output_scale: Any, zero_point: Any, multiplier: Any) -> jax.Array:
         scales = lax.stop_gradient((a_scale, b_scale, output_scale))
         wide = None if zero_point is None else zero_point.astype(jnp.int32)
-        return requantization.requantize(of_total(x), scales, wide, dtype, "", multiplier=multiplier)
+        return requantization.requantize(of_total(x), scales, wide, dtype, multiplier=multiplier)
 
     result: jax.Array = on_shards(part, where, *operands)
     return result

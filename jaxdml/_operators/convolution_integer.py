@@ -86,7 +86,5 @@ def convolution_integer(
 
 @partial(jax.jit, static_argnums=(1,), inline=True)
 def _convolve(operands: tuple[Any, ...], static: Settled) -> jax.Array:
-    result: jax.Array = convolutions.convolve(
-        operands, static, partial(integer_product.wrapped, refusal=static.refusal)
-    )
+    result: jax.Array = convolutions.convolve(operands, static, integer_product.wrapped)
     return result

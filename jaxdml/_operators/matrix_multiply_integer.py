@@ -65,5 +65,5 @@ def matrix_multiply_integer(
 
 @partial(jax.jit, static_argnums=(1,), inline=True)
 def _multiply(operands: tuple[Any, ...], static: Settled) -> jax.Array:
-    total: jax.Array = products.multiply(operands, static, partial(integer_product.wrapped, refusal=static.refusal))
+    total: jax.Array = products.multiply(operands, static, integer_product.wrapped)
     return total

@@ -132,7 +132,7 @@ def _bias(call: Call, shape: Shape) -> jax.Array | None:
 @partial(jax.jit, static_argnums=(1, 2), inline=True)
 def _multiply(operands: tuple[Any, ...], static: Settled, dtype: np.dtype[Any]) -> jax.Array:
     def finish(sums: Any, *parameters: Any) -> jax.Array:
-        return float_scaling.to_float(sums, Scaling(*parameters), dtype, static.refusal)
+        return float_scaling.to_float(sums, Scaling(*parameters), dtype)
 
     result: jax.Array = products.multiply(operands, static, finish)
     return result

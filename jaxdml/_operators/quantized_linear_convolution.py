@@ -133,7 +133,7 @@ def _convolve(operands: tuple[Any, ...], static: Settled, dtype: np.dtype[Any]) 
     ) -> jax.Array:
         scales = lax.stop_gradient((x_scale, w_scale, output_scale))
         wide = None if zero_point is None else zero_point.astype(jnp.int32)
-        return requantization.requantize(sums, scales, wide, dtype, static.refusal, bias, multiplier)
+        return requantization.requantize(sums, scales, wide, dtype, bias, multiplier)
 
     result: jax.Array = convolutions.convolve(operands, static, rounded)
     return result

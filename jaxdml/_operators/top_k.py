@@ -18,6 +18,7 @@ from jaxdml._base.shapes import is_static
 from jaxdml._kernels import selection
 from jaxdml._kernels.selection import select
 from jaxdml._placement.layout import Layout, axis_size, layout, on_shards
+from jaxdml._placement.platforms import Forced
 
 _DIRECTIONS = {"decreasing": AxisDirection.DECREASING, "increasing": AxisDirection.INCREASING}
 
@@ -110,14 +111,14 @@ def top_k(
         call.fail(ValueError, f"k must be between 1 and {n}, {length}; got k={k}.", advice)
     rows = math.prod(size for d, size in enumerate(x.shape) if d != axis)
     of_block = k if at_most(k, block) else block
-    refusal = call.implementation(
+    forced = call.implementation(
         implementation,
         selection.METHODS,
         lambda name: selection.why_not(name, block, of_block, x.dtype.itemsize, rows),
         selection.ONLY_ON,
     )
     direction, index_dtype = _direction(call, direction), index_dtype_for(call, index_dtype, n)
-    return _top_k(x, k, axis, direction, index_dtype, implementation, refusal, where)
+    return _top_k(x, k, axis, direction, index_dtype, forced, where)
 
 
 def _direction(call: Call, value: Any) -> AxisDirection:
@@ -128,20 +129,19 @@ def _direction(call: Call, value: Any) -> AxisDirection:
     return _DIRECTIONS[value]
 
 
-@partial(jax.jit, static_argnums=(1, 2, 3, 4, 5, 6, 7), inline=True)
+@partial(jax.jit, static_argnums=(1, 2, 3, 4, 5, 6), inline=True)
 def _top_k(
     x: jax.Array,
     k: int,
     axis: int,
     direction: AxisDirection,
     index_dtype: np.dtype[Any],
-    implementation: str | None,
-    refusal: str,
+    forced: Forced | None,
     where: Layout,
 ) -> TopK:
     def part(x: jax.Array) -> TopK:
         last = jnp.moveaxis(x, axis, -1)
-        parts = select(last, k, direction, implementation, refusal, index_dtype, where.over[0])
+        parts = select(last, k, direction, forced, index_dtype, where.over[0])
         return TopK(*(jnp.moveaxis(part, -1, axis) for part in parts))
 
     return on_shards(part, where, x)

@@ -3,6 +3,7 @@
 No other module asks for the platform.
 """
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,6 +11,18 @@ from typing import Any, NamedTuple
 import jax
 
 from jaxdml._placement.when_lowered import Form, when_lowered
+
+
+class Forced(NamedTuple):
+    """Hold the method that a caller forces. Static."""
+
+    method: str
+
+    only_on: str | None = None
+    """The platform that has it, if only one has."""
+
+    refusal: str = ""
+    """The text of the error if the program is lowered for another platform."""
 
 
 class Kernel(NamedTuple):
@@ -28,6 +41,18 @@ class Kernel(NamedTuple):
     cuda: Form | None = None
     """For CUDA, in place of ``gpu``."""
 
+    refusal: str = ""
+    """The text of the error if the program is lowered for a platform without a form."""
+
+    @classmethod
+    def of(cls, form: Callable[[str], Form | None], refusal: str = "") -> "Kernel":
+        """Return the kernel with the form that a function returns for each platform."""
+        return cls(*[form(platform) for platform in PLATFORMS], refusal=refusal)  # type: ignore[misc, arg-type]
+
+    def each(self, change: Callable[[Form], Form]) -> "Kernel":
+        """Return the kernel whose forms are what a function makes of these."""
+        return Kernel.of(lambda platform: (form := getattr(self, platform)) and change(form), self.refusal)
+
     def on(self, platform: str) -> Form | None:
         """Return the form for a field of this record; None if that platform cannot run the kernel."""
         own: Form | None = getattr(self, platform)
@@ -44,17 +69,20 @@ def chain(first: Kernel, second: Kernel) -> Kernel:
         before, after = first.on(platform), second.on(platform)
         return before and after and (lambda operands, *others: after(before(*operands), *others))
 
-    return Kernel(*map(chained, Kernel._fields))
+    return Kernel.of(chained, first.refusal)
 
+
+PLATFORMS = "default", "cpu", "gpu", "cuda"
+"""The fields of ``Kernel`` that hold forms."""
 
 _FIELDS = {"cpu": "cpu", "cuda": "cuda", "gpu": "cuda", "rocm": "gpu"}
 """The field of ``Kernel`` for each platform that has one. "gpu" is most likely CUDA."""
 
 
-def run(kernel: Kernel, *operands: Any, refusal: str = "") -> Any:
+def run(kernel: Kernel, *operands: Any) -> Any:
     """Call the form of the platform that the program is lowered for. It cannot be differentiated.
 
-    If that platform has no form, lowering raises ``NotImplementedError`` with the text ``refusal``. The forms refer to
+    If that platform has no form, lowering raises ``NotImplementedError`` with its ``refusal``. The forms refer to
     no traced value but the operands.
     """
 
@@ -62,10 +90,10 @@ def run(kernel: Kernel, *operands: Any, refusal: str = "") -> Any:
         del devices
         form = kernel.on(_FIELDS.get(platform, "default"))
         if form is None:
-            raise NotImplementedError(refusal)
+            raise NotImplementedError(kernel.refusal)
         return form
 
-    forms = [form for form in kernel if form]
+    forms = [form for form in map(kernel.__getattribute__, PLATFORMS) if form]
     if forms == [kernel.default]:
         return forms[0](*operands)
     here = kernel.on(_FIELDS.get(jax.default_backend(), "default"))

@@ -65,9 +65,7 @@ def find(x: jax.Array, axes: Axes, rule: Rule, implementation: str | None) -> tu
         return METHODS[implementation](x, axes, rule)
 
     def best(x: jax.Array, kernel: Kernel) -> tuple[jax.Array, jax.Array]:
-        found: tuple[jax.Array, jax.Array] = run(
-            Kernel(*(form and partial(form, axes=axes, rule=rule) for form in kernel)), x
-        )
+        found: tuple[jax.Array, jax.Array] = run(kernel.each(lambda form: partial(form, axes=axes, rule=rule)), x)
         return found
 
     def partitioned(devices: int, x: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -20,7 +20,7 @@ FEW_OUTPUTS = 2**13
 """Up to this size there is one form for all scales: a second one takes longer to compile than it saves."""
 
 
-def to_float(sums: Accumulator | DeepAccumulator, by: Scaling, dtype: jnp.dtype, refusal: str) -> jax.Array:
+def to_float(sums: Accumulator | DeepAccumulator, by: Scaling, dtype: jnp.dtype) -> jax.Array:
     """Return ``float(sums) * (a_scale * b_scale) + bias``, rounded to float32 after each operation, then to ``dtype``.
 
     It is differentiable in what ``by`` has, as if nothing were rounded.
@@ -29,11 +29,10 @@ def to_float(sums: Accumulator | DeepAccumulator, by: Scaling, dtype: jnp.dtype,
       sums: what ``integer_product.multiply`` returns.
       by: float32 that broadcast to the accumulator's shape; the bias may be None.
       dtype: float32, float16 or bfloat16.
-      refusal: the text of the error if the program is lowered for a platform without the product.
     """
     if isinstance(sums, DeepAccumulator):
         return _of_whole(of_two_words(*sums), by, dtype)
-    return _of_one_word(sums, by, dtype, refusal)
+    return _of_one_word(sums, by, dtype)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(2,))
@@ -50,7 +49,7 @@ def _(dtype: jnp.dtype, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Arr
     return _of_whole(whole, by, dtype), tangent.astype(dtype)
 
 
-def _of_one_word(sums: Accumulator, by: Scaling, dtype: jnp.dtype, refusal: str) -> jax.Array:
+def _of_one_word(sums: Accumulator, by: Scaling, dtype: jnp.dtype) -> jax.Array:
     # A GPU does not take subnormals as zeros, and the plain form keeps its product and its sum apart. On an H200 it has
     # the bits of the exact form, subnormals, infinities and NaNs included.
     plainly = partial(_plainly, shape=sums.shape, dtype=dtype)
@@ -61,12 +60,12 @@ def _of_one_word(sums: Accumulator, by: Scaling, dtype: jnp.dtype, refusal: str)
 
     @jax.custom_jvp
     def scaled(operands: Any, by: Scaling) -> Any:
-        return finish(without_operands._replace(operands=operands), scaling, exactly, refusal, by)
+        return finish(without_operands._replace(operands=operands), scaling, exactly, by)
 
     @scaled.defjvp
     def _(primals: Any, tangents: Any) -> Any:
         (operands, by), (_, of) = primals, tangents
-        whole = total(without_operands._replace(operands=operands), refusal).astype(jnp.float32)
+        whole = total(without_operands._replace(operands=operands)).astype(jnp.float32)
         return jax.jvp(lambda by: _of_whole(whole, by, dtype), (by,), (of,))
 
     result: jax.Array = scaled(sums.operands, by)

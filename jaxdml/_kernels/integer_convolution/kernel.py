@@ -30,7 +30,7 @@ from jaxdml._kernels.integer_product import (
     Zero,
     as_int8,
 )
-from jaxdml._placement.platforms import Kernel
+from jaxdml._placement.platforms import Forced, Kernel
 from jaxdml._placement.when_lowered import Form
 
 QuantizedFilters = tuple[Filters, jax.Array | None]
@@ -47,7 +47,7 @@ FEW_CHANNELS_ON_CUDA, CHANNELS_ON_CUDA = 8, 16
 
 
 def convolve(
-    x: Quantized, w: QuantizedFilters, windows: Windows, implementation: str | None, refusal: str
+    x: Quantized, w: QuantizedFilters, windows: Windows, implementation: Forced | None
 ) -> Accumulator | DeepAccumulator:
     """Return the accumulator, in the order of dimensions of ``x``.
 
@@ -56,24 +56,24 @@ def convolve(
       w: int8 or uint8 ``[O, C / groups, *sizes]``, and its zero point ``[1]`` or ``[O]``.
       windows: where the windows lie.
       implementation: one of ``METHODS`` that ``why_not`` allows, or None to choose.
-      refusal: the text of the error if the program is lowered for a platform without the method.
     """
     counts, depth = windows.counts(x[0].shape), windows.taps * w[0].shape[1]
     if depth > integer_product.longest(x, w):
-        return _deep(x, w, windows, counts, implementation, refusal)
-    only_cpu = implementation in ONLY_ON
-    method = implementation or cpu.fastest(x[0], w[0], windows)
+        return _deep(x, w, windows, counts, implementation)
+    method = implementation.method if implementation else cpu.fastest(x[0], w[0], windows)
     on_cpu = partial(cpu.convolve, windows, method)
     if method == "shifted_slices":
         slices = partial(_by_slices, windows)
         kernel, partitioned = Kernel(slices, on_cpu), lambda _: Kernel(slices)
     else:
-        kernel = Kernel(cpu=on_cpu) if only_cpu else _of_patches(integer_product.single_product(), windows, on_cpu)
+        kernel = _of_patches(integer_product.single_product(), windows, on_cpu)
+        if implementation is not None and implementation.only_on == "cpu":
+            kernel = Kernel(cpu=on_cpu, refusal=implementation.refusal)
         if implementation is None and _is_native_on_cuda(depth, windows):
             kernel = kernel._replace(cuda=partial(_natively_on_cuda, windows))
 
         def partitioned(devices: int) -> Kernel:
-            return _of_patches(integer_product.partitioned_product(only_cpu, devices), windows)
+            return _of_patches(integer_product.partitioned_product(implementation, devices), windows)
 
     shape = windows.with_channels(x[0].shape[0], counts, w[0].shape[0])
     greatest = depth * integer_product.greatest(*x) * integer_product.greatest(*w)
@@ -107,14 +107,14 @@ def _is_native_on_cuda(depth: int, windows: Windows) -> bool:
 def _of_patches(product: Kernel, windows: Windows, cpu: Form | None = None) -> Kernel:
     """Return the kernel that convolves by a product of patches; ``cpu`` takes the place of its form for CPUs."""
 
-    def convolution(product: Product | None) -> Form | None:
-        def by_product(product: Product, x: jax.Array, zx: Zero, w: Filters, zw: Zero) -> RawProduct:
+    def by_product(product: Product) -> Form:
+        def convolution(x: jax.Array, zx: Zero, w: Filters, zw: Zero) -> RawProduct:
             w, zw = (w, zw) if isinstance(w, jax.Array) else as_int8_filters(w, zw)
             return patch_product(product, padded(x, zx, windows), zx, w, zw, windows)
 
-        return product and partial(by_product, product)
+        return convolution
 
-    forms = Kernel(*map(convolution, product))
+    forms = product.each(by_product)
     return forms._replace(cpu=cpu) if cpu else forms
 
 
@@ -151,13 +151,12 @@ def _deep(
     w: QuantizedFilters,
     windows: Windows,
     counts: tuple[int, ...],
-    implementation: str | None,
-    refusal: str,
+    implementation: Forced | None,
 ) -> DeepAccumulator:
     """Multiply the patches in slices along K."""
     rows = patch_rows(padded(*x, windows), windows)
     array, zw = (w[0], w[1]) if isinstance(w[0], jax.Array) else as_int8_filters(*w)
     columns = filter_columns(array, windows.groups)[None]
     zx, zw = (None if z is None else by_group(z, windows.groups) for z in (x[1], zw))
-    sums: Any = integer_product.multiply((rows, zx), (columns, zw), implementation, refusal)
+    sums: Any = integer_product.multiply((rows, zx), (columns, zw), implementation)
     return DeepAccumulator(*(in_order(part, counts, windows) for part in (sums.low, sums.high)))

@@ -6,10 +6,11 @@ from jaxdml._kernels.integer_convolution import kernel as integer_convolution
 from jaxdml._kernels.integer_convolution.kernel import QuantizedFilters
 from jaxdml._kernels.integer_product import Accumulator, DeepAccumulator, Quantized, added
 from jaxdml._placement.layout import Names, axis_size
+from jaxdml._placement.platforms import Forced
 
 
 def convolve(
-    x: Quantized, w: QuantizedFilters, windows: Windows, implementation: str | None, refusal: str, over: Names
+    x: Quantized, w: QuantizedFilters, windows: Windows, implementation: Forced | None, over: Names
 ) -> Accumulator | DeepAccumulator:
     """Return the accumulator over all channels, the same on all shards.
 
@@ -18,11 +19,10 @@ def convolve(
       w: as for ``integer_convolution.convolve``.
       windows: as for ``integer_convolution.convolve``.
       implementation: as for ``integer_convolution.convolve``.
-      refusal: as for ``integer_convolution.convolve``.
       over: the axes that the contracted channels are sharded over.
     """
-    sums = integer_convolution.convolve(x, w, windows, implementation, refusal)
+    sums = integer_convolution.convolve(x, w, windows, implementation)
     if not over:
         return sums
     depth = windows.taps * w[0].shape[1] * axis_size(over)
-    return added(sums, depth <= integer_product.longest(x, w), refusal, over)
+    return added(sums, depth <= integer_product.longest(x, w), over)

@@ -39,7 +39,7 @@ from jaxdml._kernels.integer_product.unmerged_dot import (
     unmerged_dot,
 )
 from jaxdml._placement.partitioning import by_partitioning
-from jaxdml._placement.platforms import Kernel, chain, cpu_features, run
+from jaxdml._placement.platforms import Forced, Kernel, chain, cpu_features, run
 
 MAX_ROWS_UNTRANSPOSED = 64
 """On a GPU, transposing the right matrix pays with more rows than this; ``python -m benchmarks.constants`` times it."""
@@ -93,9 +93,7 @@ class DeepAccumulator(NamedTuple):
     high: jax.Array
 
 
-def multiply(
-    a: Quantized, b: QuantizedRight, implementation: str | None, refusal: str
-) -> Accumulator | DeepAccumulator:
+def multiply(a: Quantized, b: QuantizedRight, implementation: Forced | None) -> Accumulator | DeepAccumulator:
     """Return the accumulator of ``(a - za) @ (b - zb)``; both operands have the rank of the result.
 
     Args:
@@ -103,19 +101,19 @@ def multiply(
       b: int8 or uint8 ``[..., K, N]``, or packed, and its zero point that broadcasts against ``[..., 1, N]``.
       implementation: one of ``METHODS``. None chooses ``mixed_dot`` on CPUs that have an instruction for it, unless K
         is so large that it is cut into slices.
-      refusal: the text of the error if the program is lowered for a platform without the method.
     """
-    only_cpu = implementation in ONLY_ON
     most = longest(a, b)
     if a[0].shape[-1] > most:
-        return _in_slices((*a, *b), most, only_cpu, refusal)
-    methods = methods_on_cpu() if implementation is None else (implementation,)
+        return _in_slices((*a, *b), most, implementation)
+    methods = methods_on_cpu() if implementation is None else (implementation.method,)
     cpu = _shifted(_on_cpu, as_uint8 if "mixed_dot" in methods else as_int8)
     if isinstance(b[0], PackedMatrix):
         cpu = partial(packed_on_cpu, methods)
-    product = Kernel(cpu=cpu) if only_cpu else Kernel(_shifted(_general(b[0])), cpu, _shifted(_on_gpu))
+    product = _product(implementation, _shifted(_general(b[0])), cpu, _shifted(_on_gpu))
     bound = a[0].shape[-1] * greatest(*a) * greatest(*b)
-    return Accumulator(product, partial(partitioned_product, only_cpu), (*a, *b), product_shape(a[0], b[0]), bound)
+    return Accumulator(
+        product, partial(partitioned_product, implementation), (*a, *b), product_shape(a[0], b[0]), bound
+    )
 
 
 def longest(a: tuple[Any, jax.Array | None], b: tuple[Any, jax.Array | None]) -> int:
@@ -129,58 +127,57 @@ def of_total(total: jax.Array) -> Accumulator:
     return Accumulator(computed, lambda devices: computed, (total,), total.shape)
 
 
-def total(sums: Accumulator, refusal: str) -> jax.Array:
+def total(sums: Accumulator) -> jax.Array:
     """Compute the int32 sums of an ``Accumulator``."""
     finishing = Kernel(partial(accumulator, shape=sums.shape))
-    return finish(sums, finishing, finishing, refusal)
+    return finish(sums, finishing, finishing)
 
 
-def finish(sums: Accumulator, single: Kernel, partitioned: Kernel, refusal: str, *others: Any) -> Any:
+def finish(sums: Accumulator, single: Kernel, partitioned: Kernel, *others: Any) -> Any:
     """Return what a kernel makes of the ``RawProduct`` of an ``Accumulator`` and of other operands.
 
     Args:
       sums: the accumulator.
       single: the kernel for a program on one device.
       partitioned: the kernel for a program that XLA partitions.
-      refusal: the text of the error if the program is lowered for a platform without the product.
       others: the other operands.
     """
     # The forms must not refer to the operands, which belong to the trace of the caller.
     product, product_of = sums.product, sums.partitioned
     return by_partitioning(
-        lambda *operands: run(chain(product, single), *operands, refusal=refusal),
-        lambda devices, *operands: run(chain(product_of(devices), partitioned), *operands, refusal=refusal),
+        lambda *operands: run(chain(product, single), *operands),
+        lambda devices, *operands: run(chain(product_of(devices), partitioned), *operands),
         *(sums.operands, *others),
     )
 
 
-def wrapped(sums: Accumulator | DeepAccumulator, refusal: str) -> jax.Array:
+def wrapped(sums: Accumulator | DeepAccumulator) -> jax.Array:
     """Return what ``multiply`` returned, or sums of that over shards, as int32 modulo 2**32."""
     if isinstance(sums, DeepAccumulator):
         return sums.low + (sums.high << 16)
-    return total(sums, refusal)
+    return total(sums)
 
 
-def _in_slices(operands: Operands, longest: int, only_cpu: bool, refusal: str) -> DeepAccumulator:
+def _in_slices(operands: Operands, longest: int, implementation: Forced | None) -> DeepAccumulator:
     # The operands are shifted before the platform is known. So a is uint8 only if the program is for CPUs alone.
     a, za, b, zb = operands
-    shifted = (*(as_uint8 if only_cpu else as_int8)(a, za), *_as_int8(b, zb))
+    mixed = implementation is not None and implementation.only_on == "cpu"
+    shifted = (*(as_uint8 if mixed else as_int8)(a, za), *_as_int8(b, zb))
     general = _general(b)  # The forms must not refer to b, which belongs to the trace of the caller.
 
     def in_slices(product: Kernel, operands: Operands) -> tuple[jax.Array, jax.Array]:
         finishing = Kernel(partial(accumulator, shape=product_shape(operands[0], operands[2])))
 
         def multiply_slice(*operands: jax.Array | None) -> jax.Array:
-            return run(chain(product, finishing), operands, refusal=refusal)
+            return run(chain(product, finishing), operands)
 
         return sum_of_slices(*operands, multiply_slice, longest)
 
     def single(*operands: Any) -> tuple[jax.Array, jax.Array]:
-        product = Kernel(cpu=general) if only_cpu else Kernel(general, gpu=_on_gpu)
-        return in_slices(product, operands)
+        return in_slices(_product(implementation, general, general, _on_gpu), operands)
 
     def partitioned(devices: int, *operands: Any) -> tuple[jax.Array, jax.Array]:
-        product = Kernel(cpu=unmerged_dot) if only_cpu else Kernel(unmerged_dot, gpu=partial(_on_gpus, 1, devices))
+        product = _product(implementation, unmerged_dot, unmerged_dot, partial(_on_gpus, 1, devices))
         a, za, b, zb = operands
         parts = split_along_k(a, za, b, zb, math.gcd(a.shape[-1], devices))
         return carried(*(part.sum(axis=-3) for part in in_slices(product, parts)))
@@ -203,11 +200,18 @@ def product_on_gpu(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array |
     return _shifted(_on_gpu)(a, za, b, zb)
 
 
-def partitioned_product(only_cpu: bool, devices: int) -> Kernel:
+def partitioned_product(implementation: Forced | None, devices: int) -> Kernel:
     """Return the product for a program that XLA partitions over so many devices."""
-    if only_cpu:
-        return Kernel(cpu=_shifted(unmerged_dot, as_uint8))
+    if implementation is not None and implementation.only_on == "cpu":
+        return Kernel(cpu=_shifted(unmerged_dot, as_uint8), refusal=implementation.refusal)
     return Kernel(_shifted(unmerged_dot), gpu=_shifted(partial(_on_gpus, devices, devices)))
+
+
+def _product(implementation: Forced | None, default: Product, cpu: Product, gpu: Product) -> Kernel:
+    """Return the product of these forms; of that for CPUs alone if a method is forced that only they have."""
+    if implementation is not None and implementation.only_on == "cpu":
+        return Kernel(cpu=cpu, refusal=implementation.refusal)
+    return Kernel(default, cpu, gpu)
 
 
 def _on_gpus(

@@ -9,10 +9,11 @@ from jaxdml._kernels.integer_product import kernel as integer_product
 from jaxdml._kernels.integer_product.kernel import Accumulator, DeepAccumulator, Quantized, QuantizedRight
 from jaxdml._kernels.integer_product.packed_matrix import PackedMatrix, pack
 from jaxdml._placement.layout import Names, axis_index, axis_size
+from jaxdml._placement.platforms import Forced
 
 
 def multiply(
-    a: Quantized, b: QuantizedRight, implementation: str | None, refusal: str, over: Names = ()
+    a: Quantized, b: QuantizedRight, implementation: Forced | None, over: Names = ()
 ) -> Accumulator | DeepAccumulator:
     """Return the accumulator of the whole product, the same on all shards.
 
@@ -20,23 +21,20 @@ def multiply(
       a: as for ``integer_product.multiply``, ``[..., M, K]``.
       b: ``[..., K, N]``, or packed; a packed block may have the sums of the whole K.
       implementation: as for ``integer_product.multiply``.
-      refusal: as for ``integer_product.multiply``.
       over: the axes that K is sharded over.
     """
     if not over:
-        return integer_product.multiply(a, b, implementation, refusal)
+        return integer_product.multiply(a, b, implementation)
     one_sum = a[0].shape[-1] * axis_size(over) <= integer_product.longest(a, b)
     if isinstance(b[0], PackedMatrix):
         b = _with_sums_of_block(b[0], over, one_sum), b[1]
-    return added(integer_product.multiply(a, b, implementation, refusal), one_sum, refusal, over)
+    return added(integer_product.multiply(a, b, implementation), one_sum, over)
 
 
-def added(
-    sums: Accumulator | DeepAccumulator, one_sum: bool, refusal: str, over: Names
-) -> Accumulator | DeepAccumulator:
+def added(sums: Accumulator | DeepAccumulator, one_sum: bool, over: Names) -> Accumulator | DeepAccumulator:
     """Add accumulators over the axes ``over``; ``one_sum`` tells whether int32 holds what comes out."""
     if isinstance(sums, Accumulator):
-        total = integer_product.total(sums, refusal)
+        total = integer_product.total(sums)
         if one_sum:
             return integer_product.of_total(lax.psum(total, over))  # type: ignore[no-untyped-call]
         sums = DeepAccumulator(total & 0xFFFF, total >> 16)

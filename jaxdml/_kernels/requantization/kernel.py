@@ -38,7 +38,6 @@ def requantize(
     scales: Scales,
     zero_point: jax.Array | None,
     dtype: jnp.dtype,
-    refusal: str,
     bias: jax.Array | None = None,
     multiplier: Multiplier | None = None,
 ) -> jax.Array:
@@ -49,7 +48,6 @@ def requantize(
       scales: of ``a``, of ``b`` and of the output: float32 that broadcast against the accumulator.
       zero_point: int32 that broadcasts against the accumulator, or None for 0.
       dtype: int8 or uint8.
-      refusal: the text of the error if the program is lowered for a platform without the product.
       bias: int32 that broadcasts against the accumulator, or None for 0. The sum with it need not fit int32.
       multiplier: what ``proved`` returns for these scales, and for the greatest sum with the bias; or None.
     """
@@ -62,10 +60,10 @@ def requantize(
     if multiplier is not None:
         cpu, cuda = (partial(_by_proof, on=on, shape=sums.shape, dtype=dtype) for on in (ON_CPU, ON_CUDA))
         proved = Kernel(lambda raw, _, *operands: by_residuals_of(raw, *operands), cpu=cpu, cuda=cuda)
-        result: jax.Array = finish(sums, proved, proved, refusal, multiplier, *operands)
+        result: jax.Array = finish(sums, proved, proved, multiplier, *operands)
         return result
     on_cpu = partial(by_multiplier_or_residuals, shape=sums.shape, dtype=dtype, greatest=sums.greatest)
-    rounded: jax.Array = finish(sums, exactly._replace(cpu=on_cpu), exactly, refusal, *operands)
+    rounded: jax.Array = finish(sums, exactly._replace(cpu=on_cpu), exactly, *operands)
     return rounded
 
 

@@ -20,7 +20,7 @@ from jaxdml._kernels.selection.segments import by_segments, with_keys
 from jaxdml._kernels.selection.threshold import by_threshold
 from jaxdml._kernels.selection.whole_axis import by_float_top_k, by_integer_top_k, by_sort
 from jaxdml._placement.partitioning import by_partitioning, on_batch_shards
-from jaxdml._placement.platforms import Kernel, run
+from jaxdml._placement.platforms import Forced, Kernel, run
 from jaxdml._placement.when_lowered import Form
 
 PACKED_LIMIT = 2**32
@@ -40,7 +40,7 @@ METHODS: dict[str, Kernel] = {
     "tournament": Kernel(_selection_gpu.tournament),
 }
 
-ONLY_ON = {"float_top_k": "cpu"}
+ONLY_ON = {name: "cpu" for name, kernel in METHODS.items() if kernel == Kernel(cpu=kernel.cpu)}
 """The platform of each method that only one platform has."""
 
 _BEST = Kernel(_selection_default.best, _selection_cpu.best, _selection_gpu.best)
@@ -84,21 +84,20 @@ def why_not(method: str, n: int, k: int, itemsize: int, rows: int = 1) -> str | 
 
 
 def select(
-    x: jax.Array, k: int, direction: AxisDirection, implementation: str | None, refusal: str
+    x: jax.Array, k: int, direction: AxisDirection, implementation: Forced | None
 ) -> tuple[jax.Array, jax.Array]:
     """Return the first ``k`` elements of every sequence of ``x: [..., n]`` and their indices, both ``[..., k]``.
 
-    The elements keep their bits. ``refusal`` is the text of the error if the program is lowered for a platform without
-    the implementation.
+    The elements keep their bits.
     """
-    indices = _indices(lax.stop_gradient(x), k, direction, implementation, refusal)
+    indices = _indices(lax.stop_gradient(x), k, direction, implementation)
     return take_along_last(x, indices), indices
 
 
-def _indices(x: jax.Array, k: int, direction: AxisDirection, implementation: str | None, refusal: str) -> jax.Array:
+def _indices(x: jax.Array, k: int, direction: AxisDirection, implementation: Forced | None) -> jax.Array:
     @jax.custom_batching.custom_vmap
     def indices(x: jax.Array) -> jax.Array:
-        return _chosen(x, k, direction, implementation, refusal)
+        return _chosen(x, k, direction, implementation)
 
     @indices.def_vmap
     def _(axis_size: int, batched: list[bool], x: jax.Array) -> tuple[jax.Array, bool]:
@@ -109,18 +108,23 @@ def _indices(x: jax.Array, k: int, direction: AxisDirection, implementation: str
     return indices(x)
 
 
-def _chosen(x: jax.Array, k: int, direction: AxisDirection, implementation: str | None, refusal: str) -> jax.Array:
+def _forced(implementation: Forced) -> Kernel:
+    return METHODS[implementation.method]._replace(refusal=implementation.refusal)
+
+
+def _chosen(x: jax.Array, k: int, direction: AxisDirection, implementation: Forced | None) -> jax.Array:
     def in_rows(x: jax.Array) -> jax.Array:
         # XLA's CPU backend has a fast top-k of at most two dimensions.
         *batch, n = x.shape
-        kernel = METHODS[implementation] if implementation else _BEST
-        forms = Kernel(*(form and partial(form, k=k, direction=direction) for form in kernel))
-        return run(forms, x.reshape(math.prod(batch), n), refusal=refusal).reshape(*batch, k)
+        kernel = _forced(implementation) if implementation else _BEST
+        return run(
+            kernel.each(lambda form: partial(form, k=k, direction=direction)), x.reshape(math.prod(batch), n)
+        ).reshape(*batch, k)
 
     def partitioned(devices: int, x: jax.Array) -> jax.Array:
         def in_segments(platform: str) -> Form | None:
             if implementation:
-                forced = getattr(METHODS[implementation], platform)
+                forced = getattr(METHODS[implementation.method], platform)
                 select = forced and with_keys(forced)
             else:
                 select = getattr(_BEST_PARTITIONED, platform)
@@ -128,6 +132,6 @@ def _chosen(x: jax.Array, k: int, direction: AxisDirection, implementation: str 
             given: dict[str, Any] = {"k": k, "direction": direction, "devices": devices}
             return select and partial(by_segments, select=select, merging=merging, **given)
 
-        return run(Kernel(*map(in_segments, Kernel._fields)), x, refusal=refusal)
+        return run(Kernel.of(in_segments, implementation.refusal if implementation else ""), x)
 
     return by_partitioning(in_rows, partitioned, x)

@@ -12,14 +12,14 @@ from jaxdml._arithmetic.exact_gather import take_along_last
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._kernels.selection import kernel as selection
 from jaxdml._placement.layout import Names
+from jaxdml._placement.platforms import Forced
 
 
 def select(
     x: jax.Array,
     k: int,
     direction: AxisDirection,
-    implementation: str | None,
-    refusal: str,
+    implementation: Forced | None,
     index_dtype: np.dtype[np.integer],
     over: Names,
 ) -> tuple[jax.Array, jax.Array]:
@@ -32,19 +32,18 @@ def select(
       k: how many to take, at most the length of the whole sequence.
       direction: whether the largest or the smallest come first.
       implementation: the method that selects on each shard, or None.
-      refusal: as for ``selection.select``.
       index_dtype: the dtype of the indices, wide enough for the whole sequence.
       over: the axes that the sequences are sharded over.
     """
     n = x.shape[-1]
-    values, places = selection.select(x, min(k, n) if over else k, direction, implementation, refusal)
+    values, places = selection.select(x, min(k, n) if over else k, direction, implementation)
     if not over:
         return values, places.astype(index_dtype)
     candidates, places = from_all_shards(values, places, over)
     shards = lax.broadcasted_iota(index_dtype, places.shape, places.ndim - 2)
     indices = places.astype(index_dtype) + shards * index_dtype.type(n)
     candidates, indices = (part.reshape(*part.shape[:-2], -1) for part in (candidates, indices))
-    values, first = selection.select(candidates, k, direction, None, "")
+    values, first = selection.select(candidates, k, direction, None)
     return values, take_along_last(indices, first)
 
 
