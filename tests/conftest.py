@@ -12,14 +12,14 @@ import pytest
 
 from tests import memory_maps
 from tests.cross_section import ALL, EVERY, cross_section
-from tests.quick import quickly
+from tests.kit.compiling import quickly
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
-# Virtual devices, for the meshes of tests/meshes.py. GPUs are counted as they are.
+# Virtual devices, for the meshes of tests/kit/meshes.py. GPUs are counted as they are.
 jax.config.update("jax_num_cpu_devices", 8)
 
-# HYPOTHESIS_PROFILE=thorough draws more data, and tests.grids gives the full product of static arguments.
+# HYPOTHESIS_PROFILE=thorough draws more data, and tests.kit.grids gives the full product of static arguments.
 _common = {"deadline": None, "print_blob": True, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
 hypothesis.settings.register_profile("ci", derandomize=True, max_examples=25, **_common)
 hypothesis.settings.register_profile("default", max_examples=25, **_common)

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import TypeVar
 
-from tests.grids import THOROUGH
+from tests.kit import THOROUGH
 
 EVERY = 3
 """Of the cases of a parametrized test, one of so many is run."""

@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from tests.laws import bits
+from tests.kit import bits
 from tests.random_programs import Program, Runnable, draw_program
 
 LIMIT_S = 120

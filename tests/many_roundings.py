@@ -10,7 +10,7 @@ import numpy as np
 from jaxdml._arithmetic.residuals import by_residuals
 from jaxdml._kernels.integer_product.raw_product import RawProduct
 from jaxdml._kernels.requantization.kernel import by_multiplier_or_residuals
-from tests.exact_rounding import one_multiply, rounded_quotients, scale_triples
+from tests.kit.exact_rounding import one_multiply, rounded_quotients, scale_triples
 
 _PER_TRIPLE = 500_000
 

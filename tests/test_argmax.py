@@ -15,11 +15,7 @@ import jaxdml
 from jaxdml import reference
 from jaxdml._cases.data import specials_of
 from jaxdml._kernels.extremes import kernel as extremes
-from tests import meshes
-from tests.grids import OneOf, grid
-from tests.laws import assert_same_bits
-from tests.quick import quick
-from tests.strategies import DATA, FLOATS, INTEGERS, WIDE, data, seeds
+from tests.kit import DATA, FLOATS, INTEGERS, WIDE, OneOf, assert_same_bits, data, grid, meshes, quick, seeds
 
 BOTH = ("argmax", "argmin")
 METHODS, CPU = tuple(extremes.METHODS), extremes.CPU

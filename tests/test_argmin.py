@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import jaxdml
-from tests.quick import quick
+from tests.kit import quick
 
 
 def test_a_nan_is_chosen_where_top_k_takes_the_least_number():

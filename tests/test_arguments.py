@@ -10,9 +10,7 @@ from jax.experimental import checkify
 
 import jaxdml
 from jaxdml import AxisDirection, reference
-from tests.grids import OneOf, grid
-from tests.laws import assert_same_bits
-from tests.quick import quick
+from tests.kit import OneOf, assert_same_bits, grid, quick
 
 pytestmark = quick
 

@@ -5,8 +5,7 @@ import pytest
 import jaxdml
 from jaxdml import reference
 from jaxdml._cases import OPERATORS
-from tests.laws import assert_same_bits
-from tests.quick import quick
+from tests.kit import assert_same_bits, quick
 
 EXAMPLES = [example for operator in OPERATORS for example in operator.examples]
 

@@ -5,27 +5,22 @@ axes the types of the results must say how they are sharded.
 """
 
 import functools
+import inspect
 import traceback
-from collections import defaultdict
 
 import jax
+import numpy as np
 import pytest
 from jax.sharding import PartitionSpec
 
-from tests.calls import CALLS
-from tests.compositions import COMPOSITIONS
-from tests.impossible import impossible
-from tests.laws import assert_same_bits
-from tests.operators import OPERATORS
-from tests.placements import CASES, layouts_of, placed_program, put
-from tests.quick import compiled
-from tests.turns import programs_of, takes_part, turn
-
-
-def assert_all_same(got, want):
-    assert jax.tree.structure(got) == jax.tree.structure(want)
-    for one, other in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
-        assert_same_bits(one, other)
+import jaxdml
+from tests.kit import OPERATORS, assert_same_trees, compiled, meshes
+from tests.matrix.calls import CALLS
+from tests.matrix.cells import EVERY, SLOW, TESTED
+from tests.matrix.compositions import COMPOSITIONS
+from tests.matrix.impossible import impossible
+from tests.matrix.placements import layouts_of, placed_program, put
+from tests.matrix.transformations import transformations_of
 
 
 def errors_of(function, *arguments):
@@ -36,12 +31,13 @@ def errors_of(function, *arguments):
 
 
 def cells_of(name, placement):
-    """Return the transformations of an operator there, as they are compiled in one program."""
-    main = next(iter(layouts_of(name, placement).values()), None)
+    """Return the transformations of an operator that are tested there, as they are compiled in one program."""
+    layouts = layouts_of(name, placement)
+    every, main = transformations_of(name, placement, layouts), next(iter(layouts.values()))
     return {
         column: make(name, main)
-        for column, make in programs_of(name, placement).items()
-        if takes_part(name, column, placement) and impossible(name, column, placement) is None
+        for column, make in every.items()
+        if (name, column, placement) in TESTED and impossible(name, column, placement) is None
     }
 
 
@@ -91,17 +87,12 @@ def assert_sharded(types, specs):
     jax.tree.map(check, specs, types, is_leaf=lambda x: isinstance(x, PartitionSpec))
 
 
-EVERY = [
-    pytest.param(name, column, case.values[0], id=f"{name}-{column}-{case.id}", marks=case.marks)
-    for name in dict.fromkeys((*OPERATORS, *COMPOSITIONS))
-    for case in CASES
-    for column in (*programs_of(name, case.values[0]), *CALLS)
-    if COMPOSITIONS[name].has(column)
-]
-CELLS = [cell for cell in EVERY if takes_part(*cell.values)]
+def parameter(name, column, placement):
+    marks = () if placement == "one" else meshes.needs_devices
+    return pytest.param(name, column, placement, id=f"{name}-{column}-{placement}", marks=marks)
 
 
-@pytest.mark.parametrize(("name", "column", "placement"), CELLS)
+@pytest.mark.parametrize(("name", "column", "placement"), [parameter(*cell) for cell in TESTED])
 def test_composition(name, column, placement):
     reason = impossible(name, column, placement)
     if reason is not None:
@@ -114,20 +105,33 @@ def test_composition(name, column, placement):
     cell, result, types = results_of(name, placement)[column]
     if isinstance(result, Exception):
         pytest.fail("".join(traceback.format_exception(result, limit=-4)), pytrace=False)
-    assert_all_same(cell.judged(result), cell.expected)
+    assert_same_trees(cell.judged(result), cell.expected)
     if placement == "explicit" and cell.results is not None and not column.startswith("checkify"):
         assert_sharded(types, cell.results)
 
 
-def test_what_several_operators_have_at_a_placement_one_of_them_has_there():
-    possible, tested = defaultdict(set), defaultdict(set)
-    for every, cells in ((possible, EVERY), (tested, CELLS)):
-        for name, column, placement in (cell.values for cell in cells):
-            if COMPOSITIONS[name].every_column:
-                every[column, placement].add(turn(name, "") % 2)
-    assert {both for both, of in possible.items() if len(of) == 2} <= set(tested)
+@pytest.mark.parametrize("name", OPERATORS)
+def test_every_operator_has_a_composition(name):
+    assert name in COMPOSITIONS, f"tests/matrix/compositions.py lacks {name}: add its entry to COMPOSITIONS there"
 
 
-def test_an_operator_that_shares_a_kernel_has_each_of_its_columns_somewhere():
-    every, tested = ({cell.values[:2] for cell in cells} for cells in (EVERY, CELLS))
-    assert every == tested
+@pytest.mark.parametrize("name", [name for name in OPERATORS if name in COMPOSITIONS])
+def test_a_composition_has_what_the_operator_takes(name):
+    parameters = inspect.signature(getattr(jaxdml, name)).parameters
+    assert bool(COMPOSITIONS[name].methods) == ("implementation" in parameters), (
+        "methods in tests/matrix/compositions.py"
+    )
+    assert bool(layouts_of(name, "axis_name")) == ("axis_name" in parameters), (
+        "axis_name in tests/matrix/compositions.py"
+    )
+
+
+def test_a_run_has_every_column_of_an_operator():
+    every, tested = ({cell[:2] for cell in cells} for cells in (EVERY, TESTED))
+    assert {(name, column) for name, column in every - tested if column not in SLOW} == set()
+
+
+@pytest.mark.parametrize("nothing", [{}, (), (None,), np.zeros((0, 3))], ids=str)
+def test_a_cell_that_would_compare_nothing_fails(nothing):
+    with pytest.raises(AssertionError, match="nothing is compared"):
+        assert_same_trees(nothing, nothing)

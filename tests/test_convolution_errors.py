@@ -8,7 +8,7 @@ import pytest
 from jax import lax
 
 import jaxdml
-from tests.quick import quick
+from tests.kit import quick
 
 X, W = np.zeros((2, 4, 5, 6), np.uint8), np.zeros((6, 4, 3, 2), np.int8)
 ONE = np.float32(1)

@@ -14,10 +14,7 @@ from jaxdml import directml as dml
 from jaxdml import reference
 from jaxdml._cases._convolving import CHANNELS_LAST
 from tests.directml_descs import INT8, UINT8, tensor
-from tests.grids import OneOf, grid
-from tests.laws import assert_same_bits
-from tests.quick import quick
-from tests.strategies import seeds
+from tests.kit import OneOf, assert_same_bits, grid, quick, seeds
 from tests.test_quantized_linear_matrix_multiply import METHODS, ON_CPU, QUANTIZED, integers
 
 convolve = jaxdml.convolution_integer

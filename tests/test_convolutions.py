@@ -15,8 +15,7 @@ from jaxdml._cases._convolving import CHANNELS_LAST
 from jaxdml._kernels.integer_convolution import cpu, kernel
 from jaxdml._kernels.integer_product import kernel as integer_product
 from jaxdml._kernels.requantization.kernel import FEW_OUTPUTS
-from tests.laws import assert_same_bits
-from tests.quick import quick
+from tests.kit import assert_same_bits, quick
 
 PLATFORMS = ["cpu", "cuda", "rocm", "tpu"]
 LAST = {"dimension_numbers": CHANNELS_LAST}

@@ -8,10 +8,7 @@ import pytest
 import jaxdml
 from jaxdml import reference
 from jaxdml._cases._quantizing import dtype_of, scales, special
-from tests.grids import OneOf, grid
-from tests.laws import assert_same_bits
-from tests.quick import quick
-from tests.strategies import data
+from tests.kit import OneOf, assert_same_bits, data, grid, quick
 
 dequantize = jax.jit(jaxdml.dequantize_linear, static_argnames=("axis", "block_size"))
 N = 4000

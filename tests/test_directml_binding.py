@@ -15,8 +15,7 @@ from jaxdml import directml as dml
 from jaxdml import reference
 from jaxdml.directml._c import c_field
 from tests.directml_descs import FLOAT32, INT8, INT64, UINT8, tensor
-from tests.laws import assert_same_bits
-from tests.quick import quick
+from tests.kit import assert_same_bits, quick
 from tests.structs import VALID, changed
 from tests.test_directml_operators import PACKED, drawn
 

@@ -10,7 +10,7 @@ import pytest
 from jaxdml import directml as dml
 from jaxdml.directml._c import c_field
 from tests.directml_descs import FLOAT16, FLOAT32, INT8, INT64, UINT8, UINT32, broken, tensor
-from tests.grids import THOROUGH
+from tests.kit import THOROUGH
 from tests.structs import STRUCTS, VALID, changed
 
 LEVELS = list(dml.FeatureLevel)

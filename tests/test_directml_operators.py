@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 import jaxdml
 from jaxdml import directml as dml
 from tests.directml_descs import FLOAT32, INT8, INT64, UINT8, UINT32, CopyOperatorDesc, tensor
-from tests.laws import assert_same_bits
-from tests.quick import quick
-from tests.strategies import data, kinds, seeds
+from tests.kit import assert_same_bits, data, kinds, quick, seeds
 from tests.structs import STRUCTS, VALID, changed
 
 pytestmark = quick

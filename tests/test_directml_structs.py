@@ -36,7 +36,7 @@ from jaxdml.directml._reading import struct_from_json
 from jaxdml.directml._support import FLOATS, INDICES, UP_TO_EIGHT, row
 from jaxdml.directml.structs import STRUCTS
 from tests.directml_descs import FLOAT32, CopyOperatorDesc, broken, tensor
-from tests.laws import assert_same_bits
+from tests.kit import assert_same_bits
 from tests.structs import VALID
 
 LEVEL = dml.FeatureLevel

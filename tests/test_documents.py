@@ -13,7 +13,7 @@ from sybil.parsers.markdown import PythonCodeBlockParser
 
 import jaxdml
 from jaxdml import directml, reference
-from tests.quick import quick
+from tests.kit import quick
 
 ROOT = Path(__file__).parents[1]
 MODULES = [

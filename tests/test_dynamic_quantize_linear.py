@@ -12,9 +12,7 @@ import jaxdml
 from jaxdml import reference
 from jaxdml._cases._quantizing import dtype_of
 from jaxdml._cases.dynamic_quantize_linear import _MAKERS
-from tests import meshes
-from tests.laws import assert_same_bits
-from tests.quick import quick
+from tests.kit import assert_same_bits, meshes, quick
 
 quantize = jax.jit(jaxdml.dynamic_quantize_linear, static_argnames="output_dtype")
 

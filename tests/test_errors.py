@@ -9,7 +9,7 @@ import pytest
 from jax.experimental import sparse
 
 import jaxdml
-from tests.quick import quick
+from tests.kit import quick
 
 F = np.zeros((2, 5), np.float32)
 I8, U8 = np.zeros((2, 3), np.int8), np.zeros((3, 4), np.uint8)

@@ -15,11 +15,7 @@ from jaxdml import reference
 from jaxdml._base.shapes import broadcast
 from jaxdml._cases.data import indices_for
 from jaxdml._kernels.integer_product.tensor_core_dot import LONGEST_FLOAT_SUM
-from tests.grids import THOROUGH
-from tests.laws import assert_same_bits
-from tests.operators import OPERATORS
-from tests.quick import quick
-from tests.strategies import data
+from tests.kit import OPERATORS, THOROUGH, assert_same_bits, data, quick
 
 pytestmark = quick
 

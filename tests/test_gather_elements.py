@@ -11,13 +11,10 @@ from jax.sharding import PartitionSpec as P
 
 import jaxdml
 from jaxdml import reference
-from tests.gathering import MODES, check, fill_of, mapped, refuse
-from tests.grids import grid
-from tests.laws import assert_same_bits
-from tests.meshes import mesh_of, needs_devices, put
-from tests.quick import quick
-from tests.scattering import VALUES, any_values, few_draws, index_dtypes
-from tests.strategies import indices_for, seeds
+from tests.kit import assert_same_bits, grid, indices_for, quick, seeds
+from tests.kit.gathering import MODES, check, fill_of, mapped, refuse
+from tests.kit.meshes import mesh_of, needs_devices, put
+from tests.kit.scattering import VALUES, any_values, few_draws, index_dtypes
 
 ALONG = [
     ((5,), 0, (7,)),

@@ -1,11 +1,11 @@
-"""The cases that tests.grids makes."""
+"""The cases that tests.kit.grids makes."""
 
 import itertools
 
 import pytest
 
-from tests import grids
-from tests.grids import OneOf, pairwise, thorough
+from tests.kit import OneOf, grids
+from tests.kit.grids import pairwise, thorough
 
 FACTORS = [
     {"a": [1, 2, 3]},

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from jaxdml._arithmetic import ieee
-from tests.grids import grid
-from tests.laws import assert_same_bits
+from tests.kit import assert_same_bits, grid
 
 COUNT = 2**16
 """All pairs have this shape, so each function is compiled once."""

@@ -12,8 +12,7 @@ import jaxdml
 from jaxdml import reference
 from jaxdml._kernels.requantization import ON_CPU, ON_CUDA, proved, proved_sum, round_products, round_sums
 from jaxdml._placement.materialized import materialized
-from tests.laws import assert_same_bits
-from tests.quick import as_shipped, quick
+from tests.kit import as_shipped, assert_same_bits, quick
 
 pytestmark = quick
 

@@ -15,7 +15,7 @@ import jaxdml
 from jaxdml._kernels.integer_product import kernel as products
 from jaxdml._kernels.selection import kernel as lowering
 from jaxdml._placement import platforms as _platform
-from tests.grids import OneOf, grid
+from tests.kit import OneOf, grid
 
 PLATFORMS = ["cpu", "cuda", "rocm", "tpu"]
 FEW = products.MAX_ROWS_UNTRANSPOSED

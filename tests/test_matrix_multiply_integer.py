@@ -10,10 +10,7 @@ from hypothesis import given, settings
 
 import jaxdml
 from jaxdml import reference
-from tests.grids import OneOf, grid
-from tests.laws import assert_same_bits
-from tests.quick import quick
-from tests.strategies import seeds
+from tests.kit import OneOf, assert_same_bits, grid, quick, seeds
 from tests.test_quantized_linear_matrix_multiply import (
     BATCHES,
     COLUMNS,

@@ -14,10 +14,7 @@ from jaxdml import reference
 from jaxdml._kernels.float_scaling.kernel import FEW_OUTPUTS
 from jaxdml._kernels.float_scaling.scaled_sums import of_two_words
 from tests.directml_descs import FLOAT16, INT8, UINT8, tensor
-from tests.grids import OneOf, grid
-from tests.laws import assert_same_bits
-from tests.quick import quick
-from tests.strategies import data, seeds
+from tests.kit import OneOf, assert_same_bits, data, grid, quick, seeds
 from tests.test_quantized_linear_matrix_multiply import (
     BATCHES,
     COLUMNS,

@@ -13,8 +13,7 @@ from onnx.backend.test.case import node
 
 import jaxdml
 from jaxdml import reference
-from tests.laws import assert_same_bits
-from tests.quick import quick
+from tests.kit import assert_same_bits, quick
 
 pytestmark = quick
 

@@ -12,10 +12,8 @@ from onnxruntime.capi import onnxruntime_pybind11_state as errors
 import jaxdml
 from jaxdml import reference
 from jaxdml._kernels.selection import kernel as lowering
-from tests.grids import OneOf, grid, pairwise
-from tests.laws import assert_same_bits
-from tests.quick import quick
-from tests.strategies import data, is_float
+from tests.kit import OneOf, assert_same_bits, data, grid, is_float, quick
+from tests.kit.grids import pairwise
 
 DIRECTIONS = {"decreasing": 1, "increasing": 0}
 

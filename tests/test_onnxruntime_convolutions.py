@@ -7,9 +7,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as errors
 
 import jaxdml
 from jaxdml import reference
-from tests.grids import OneOf, grid
-from tests.laws import assert_same_bits
-from tests.quick import quick
+from tests.kit import OneOf, assert_same_bits, grid, quick
 from tests.test_onnxruntime import (
     DECIMALS,
     MULTIPLIED,

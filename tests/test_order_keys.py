@@ -6,8 +6,7 @@ import pytest
 
 from jaxdml import AxisDirection
 from jaxdml._arithmetic import order_keys
-from tests.laws import assert_same_bits
-from tests.strategies import FLOATS, HALVES, INTEGERS, WIDE, data, is_float, unsigned
+from tests.kit import FLOATS, HALVES, INTEGERS, WIDE, assert_same_bits, data, is_float, unsigned
 
 NARROW = [dtype for dtype in FLOATS + INTEGERS if dtype.itemsize < 4]
 keys_of = jax.jit(order_keys.order_keys, static_argnums=1)

@@ -16,10 +16,7 @@ from jaxdml import reference
 from jaxdml._kernels.integer_product import integer_dot, packed_columns, raw_product, tensor_core_dot
 from jaxdml._kernels.integer_product import kernel as lowering
 from jaxdml._kernels.integer_product.packed_matrix import pack
-from tests.grids import OneOf, grid
-from tests.laws import assert_same_bits
-from tests.quick import as_shipped, compiled, quick
-from tests.strategies import seeds
+from tests.kit import OneOf, as_shipped, assert_same_bits, compiled, grid, quick, seeds
 from tests.test_lowerings import array, lowered
 from tests.test_quantized_linear_matrix_multiply import (
     BATCHES,

@@ -15,10 +15,8 @@ import jaxdml
 from jaxdml import reference
 from jaxdml._cases._convolving import CHANNELS_LAST
 from jaxdml._kernels.integer_convolution import METHODS, ONLY_ON, packed_filters
-from tests.grids import OneOf, grid
-from tests.laws import assert_same_bits
-from tests.meshes import COUNT, mesh_of, needs_devices, put
-from tests.quick import compiled, quick
+from tests.kit import OneOf, assert_same_bits, compiled, grid, quick
+from tests.kit.meshes import COUNT, mesh_of, needs_devices, put
 
 pytestmark = quick
 

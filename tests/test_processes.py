@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests import two_processes
-from tests.grids import THOROUGH
-from tests.operators import OPERATORS
+from tests.kit import OPERATORS, THOROUGH
 
 ROOT = Path(__file__).parents[1]
 

@@ -11,7 +11,7 @@ import pytest
 import jaxdml
 from jaxdml import _functions, reference
 from jaxdml._base import version
-from tests.operators import OPERATORS
+from tests.kit import OPERATORS
 
 
 def results_of(operator):

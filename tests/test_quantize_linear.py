@@ -11,10 +11,7 @@ import jaxdml
 from jaxdml import reference
 from jaxdml._cases._quantizing import dtype_of, near_ties, scales, special
 from jaxdml._kernels.quantization import float64_quotient
-from tests.grids import OneOf, grid
-from tests.laws import assert_same_bits
-from tests.quick import quick
-from tests.strategies import data
+from tests.kit import OneOf, assert_same_bits, data, grid, quick
 
 quantize = jax.jit(jaxdml.quantize_linear, static_argnames=("axis", "block_size", "output_dtype"))
 N = 6000

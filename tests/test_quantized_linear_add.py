@@ -14,8 +14,7 @@ from jaxdml import directml as dml
 from jaxdml import reference
 from jaxdml._kernels.quantized_sum.fixed_point_sum import addends, rounded_sum
 from jaxdml._kernels.quantized_sum.kernel import FEW_OUTPUTS
-from tests.laws import assert_same_bits
-from tests.quick import quick
+from tests.kit import assert_same_bits, quick
 from tests.test_quantized_linear_matrix_multiply import integers
 
 add = jaxdml.quantized_linear_add

@@ -12,8 +12,7 @@ from jaxdml import reference
 from jaxdml._arithmetic.windows import Windows
 from jaxdml._kernels.average_pooling.pools import LARGEST_WINDOW, window_sums
 from jaxdml._kernels.average_pooling.rounded_mean import rounded_mean
-from tests.laws import assert_same_bits
-from tests.quick import quick
+from tests.kit import assert_same_bits, quick
 from tests.test_quantized_linear_matrix_multiply import integers
 
 pool = jaxdml.quantized_linear_average_pooling

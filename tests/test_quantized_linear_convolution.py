@@ -10,11 +10,8 @@ from hypothesis import given, settings
 
 import jaxdml
 from jaxdml import reference
-from tests.exact_rounding import begins, one_multiply, rounded_quotients, scale_triples
-from tests.grids import OneOf, grid
-from tests.laws import assert_same_bits
-from tests.quick import quick
-from tests.strategies import seeds
+from tests.kit import OneOf, assert_same_bits, grid, quick, seeds
+from tests.kit.exact_rounding import begins, one_multiply, rounded_quotients, scale_triples
 from tests.test_convolution_integer import FORMS, SHAPES, drawn, of_channels
 from tests.test_quantized_linear_matrix_multiply import METHODS, ONE, QUANTIZED, STYLES, integers, scales
 

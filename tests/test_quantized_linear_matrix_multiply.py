@@ -20,11 +20,8 @@ from jaxdml._kernels.integer_product import kernel as lowering
 from jaxdml._kernels.integer_product.row_product import row_product
 from jaxdml._kernels.requantization.kernel import by_multiplier_or_residuals
 from jaxdml._kernels.requantization.multiplier import may_be_doubtful, multiplier_of, rounded_products
-from tests.exact_rounding import begins, one_multiply, rounded_quotients, scale_triples
-from tests.grids import OneOf, grid
-from tests.laws import assert_same_bits
-from tests.quick import quick
-from tests.strategies import seeds
+from tests.kit import OneOf, assert_same_bits, grid, quick, seeds
+from tests.kit.exact_rounding import begins, one_multiply, rounded_quotients, scale_triples
 
 multiply = jaxdml.quantized_linear_matrix_multiply
 jitted_multiply = jax.jit(multiply, static_argnames=("output_dtype", "implementation"))

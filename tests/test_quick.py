@@ -4,13 +4,12 @@ import jax
 import numpy as np
 import pytest
 
-from tests import quick
-from tests.grids import THOROUGH
-from tests.quick import as_shipped, quickly
+from tests.kit import THOROUGH, as_shipped, compiling
+from tests.kit.compiling import quickly
 
 pytestmark = [
-    quick.quick,
-    pytest.mark.skipif(quick.quick_options() is None, reason="there are no such options"),
+    compiling.quick,
+    pytest.mark.skipif(compiling.quick_options() is None, reason="there are no such options"),
     pytest.mark.skipif(THOROUGH, reason="the thorough profile compiles as users do"),
 ]
 
@@ -18,7 +17,7 @@ pytestmark = [
 @pytest.fixture(autouse=True)
 def _unknown_option(monkeypatch):
     """Add an option that XLA does not know, so that nothing can be compiled with these options."""
-    monkeypatch.setitem(quick.OPTIONS, "xla_no_such_option", 1)
+    monkeypatch.setitem(compiling.OPTIONS, "xla_no_such_option", 1)
 
 
 def test_what_is_marked_is_compiled_with_the_options():
@@ -33,7 +32,7 @@ def test_what_is_about_machine_code_is_compiled_as_users_do():
 
 @as_shipped
 def test_a_program_that_was_compiled_quickly_is_compiled_again(monkeypatch):
-    monkeypatch.delitem(quick.OPTIONS, "xla_no_such_option")
+    monkeypatch.delitem(compiling.OPTIONS, "xla_no_such_option")
     traced = []
     call = jax.jit(lambda x: traced.append(x) or x + 1)
     with quickly():

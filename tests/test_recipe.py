@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from jaxdml._cases import OPERATORS as CASES
-from tests.operators import OPERATORS
+from tests.kit import OPERATORS
 
 ROOT = Path(__file__).parents[1]
 

@@ -9,10 +9,9 @@ import pytest
 from jax.sharding import PartitionSpec as P
 
 import jaxdml
-from tests.exact_rounding import rounded_quotients, scale_triples
-from tests.laws import assert_same_bits
-from tests.meshes import COUNT, mesh_of, needs_devices, put
-from tests.quick import as_shipped, compiled, quick
+from tests.kit import as_shipped, assert_same_bits, compiled, quick
+from tests.kit.exact_rounding import rounded_quotients, scale_triples
+from tests.kit.meshes import COUNT, mesh_of, needs_devices, put
 
 pytestmark = quick
 

@@ -9,11 +9,8 @@ from hypothesis import given
 
 import jaxdml
 from jaxdml import reference
-from tests.grids import grid
-from tests.laws import assert_same_bits
-from tests.quick import quick
-from tests.scattering import MODES, VALUES, any_values, few_draws, held_by_jax, index_dtypes
-from tests.strategies import indices_for, seeds
+from tests.kit import assert_same_bits, grid, indices_for, quick, seeds
+from tests.kit.scattering import MODES, VALUES, any_values, few_draws, held_by_jax, index_dtypes
 
 ALONG = [
     ((5,), 0, (5,)),

@@ -14,20 +14,8 @@ import jaxdml
 from jaxdml import reference
 from jaxdml._arithmetic.canonical_indices import wrap
 from jaxdml._kernels.indexed_write.scatter import Writing, of_slices, write
-from tests.grids import OneOf, grid
-from tests.laws import assert_same_bits, bits
-from tests.quick import quick
-from tests.scattering import (
-    DUPLICATES,
-    MODES,
-    VALUES,
-    any_values,
-    few_draws,
-    held_by_jax,
-    index_dtypes,
-    values_for,
-)
-from tests.strategies import INDEX_DTYPES, WIDE, data, indices_for, seeds
+from tests.kit import INDEX_DTYPES, WIDE, OneOf, assert_same_bits, bits, data, grid, indices_for, quick, seeds
+from tests.kit.scattering import DUPLICATES, MODES, VALUES, any_values, few_draws, held_by_jax, index_dtypes, values_for
 
 SLICED = [
     ((), 0, ()),

@@ -22,9 +22,8 @@ from jaxdml._selfcheck import ground, judging, planning, sharding
 from jaxdml._selfcheck.batches import Batch, answers
 from jaxdml._selfcheck.planning import CHECKS, EXAMPLES, Check, Race
 from jaxdml._selfcheck.sharding import sharded_checks
-from tests.laws import bits
-from tests.meshes import COUNT, needs_devices
-from tests.quick import quick
+from tests.kit import bits, quick
+from tests.kit.meshes import COUNT, needs_devices
 
 pytestmark = quick
 

@@ -15,10 +15,8 @@ from benchmarks.collectives import collectives
 from jaxdml import reference
 from jaxdml._kernels.integer_product import kernel as integer_product
 from jaxdml._kernels.integer_product.raw_product import accumulator
-from tests.grids import grid
-from tests.laws import assert_same_bits
-from tests.meshes import COUNT, mesh_of, needs_devices, put
-from tests.quick import compiled, quick
+from tests.kit import assert_same_bits, compiled, grid, quick
+from tests.kit.meshes import COUNT, mesh_of, needs_devices, put
 
 pytestmark = [needs_devices, quick]
 

@@ -7,7 +7,7 @@ import ast
 from pathlib import Path
 
 import jaxdml
-from tests.operators import OPERATORS
+from tests.kit import OPERATORS
 
 ROOT = Path(jaxdml.__file__).parent
 PAGE = ROOT.parent / "docs" / "contributing.md"

@@ -19,10 +19,22 @@ from jaxdml._kernels.selection.cpu import CPU
 from jaxdml._kernels.selection.packed_keys import among_packed, by_ranks, by_sorting
 from jaxdml._kernels.selection.repeated_maxima import by_repeated_maxima
 from jaxdml._kernels.selection.tournament import by_tournament
-from tests.grids import OneOf, cases, grid, name
-from tests.laws import assert_same_bits, bits
-from tests.quick import quick
-from tests.strategies import DATA, FLOATS, HALVES, INTEGERS, WIDE, data, is_float, seeds
+from tests.kit import (
+    DATA,
+    FLOATS,
+    HALVES,
+    INTEGERS,
+    WIDE,
+    OneOf,
+    assert_same_bits,
+    bits,
+    data,
+    grid,
+    is_float,
+    quick,
+    seeds,
+)
+from tests.kit.grids import cases, name
 
 DIRECTIONS = ["decreasing", "increasing"]
 EITHER = [OneOf(*DIRECTIONS)]

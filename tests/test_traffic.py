@@ -14,7 +14,7 @@ from benchmarks import compiling
 from benchmarks.collectives import Collective, collectives
 from benchmarks.sharded_calls import CALLS
 from benchmarks.shardings import DEVICES, NOTHING, ONE, Bound, block, mesh_of, same, shards
-from tests.quick import quick
+from tests.kit import quick
 from tests.sharded_calls import SMALL, WAYS, named
 
 pytestmark = quick

@@ -20,9 +20,8 @@ from jax.sharding import PartitionSpec as P
 
 import jaxdml
 from jaxdml import reference
-from tests.grids import THOROUGH
-from tests.laws import assert_same_bits
-from tests.quick import quickly
+from tests.kit import THOROUGH, assert_same_bits
+from tests.kit.compiling import quickly
 
 COUNT = 2
 """How many processes there are."""

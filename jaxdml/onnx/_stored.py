@@ -34,7 +34,7 @@ class ChannelsLast(NamedTuple):
 
 
 class FloatFilters(NamedTuple):
-    """Filters ``[O, I, *spatial]`` of floats, stored as convolutions read them: ``[*spatial, I, O]``."""
+    """Filters ``[O, I, *spatial]`` of floats that only ``Conv`` reads, stored as it does: ``[*spatial, I, O]``."""
 
     array: jax.Array
 
@@ -87,8 +87,6 @@ def in_onnx_order(array: Any) -> Any:
     """Return an array with ONNX's order of dimensions, however it is stored."""
     if isinstance(array, ChannelsLast):
         return jnp.moveaxis(array.array, -1, 1)
-    if isinstance(array, FloatFilters):
-        return jnp.transpose(array.array, (array.ndim - 1, array.ndim - 2, *range(array.ndim - 2)))
     if isinstance(array, Transposed):
         return jnp.swapaxes(array.matrix.unpacked(), -1, -2)
     return array.unpacked() if isinstance(array, Packed) else array

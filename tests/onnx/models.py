@@ -16,7 +16,7 @@ from onnx import helper, numpy_helper
 from onnxruntime import quantization
 from onnxruntime.quantization import QuantFormat, QuantType
 
-from tests.grids import THOROUGH
+from tests.kit import THOROUGH
 
 SEQUENCE = 8
 WORDS = 32

@@ -8,7 +8,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 import jaxdml.onnx
-from tests.laws import assert_same_bits
+from tests.kit import assert_same_bits
 from tests.onnx import oracle
 from tests.onnx.sessions import session
 

@@ -8,8 +8,8 @@ from onnx import TensorProto
 from onnx.reference import ReferenceEvaluator
 
 from jaxdml.onnx import load
+from tests.kit import quick
 from tests.onnx.floats import as_onnxruntime, close, one_node
-from tests.quick import quick
 
 pytestmark = quick
 

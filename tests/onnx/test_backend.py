@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 from onnx.backend.base import Backend, BackendRep
 
 from jaxdml.onnx import UnsupportedModelError, backend
-from tests.quick import quick
+from tests.kit import quick
 
 pytestmark = quick
 

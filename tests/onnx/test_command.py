@@ -11,7 +11,7 @@ import pytest
 import jaxdml.onnx
 from jaxdml import _commands
 from jaxdml.onnx import __main__ as command
-from tests.quick import quick
+from tests.kit import quick
 
 pytestmark = quick
 

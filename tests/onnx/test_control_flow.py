@@ -10,8 +10,8 @@ from jaxdml.onnx._graph import Graph, Node, TensorType
 from jaxdml.onnx._interpreter import Report, run
 from jaxdml.onnx._values import Dequantized, Quantization
 from jaxdml.onnx.nodes.control_flow import ENDLESS, FEW, MANY
+from tests.kit import quick
 from tests.onnx.floats import as_onnxruntime, close, parsed
-from tests.quick import quick
 
 pytestmark = quick
 

@@ -10,7 +10,7 @@ from onnx import helper
 
 from jaxdml.onnx import UnsupportedModelError, load
 from jaxdml.onnx.nodes.activations import ACTIVATIONS
-from tests.quick import quick
+from tests.kit import quick
 
 pytestmark = quick
 

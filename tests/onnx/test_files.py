@@ -16,8 +16,8 @@ import jaxdml.onnx
 from jaxdml.onnx import UnsupportedModelError
 from jaxdml.onnx._external import Folder
 from jaxdml.onnx._tensors import array
+from tests.kit import quick
 from tests.onnx.broken import HEAD, W, parsed, refused, with_tensor
-from tests.quick import quick
 
 pytestmark = quick
 

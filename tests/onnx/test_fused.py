@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from tests.kit import quick
 from tests.onnx.floats import as_onnxruntime, one_node
-from tests.quick import quick
 
 pytestmark = quick
 

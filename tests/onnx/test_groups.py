@@ -10,8 +10,8 @@ import pytest
 from jax import export
 from onnx import numpy_helper
 
+from tests.kit import quick
 from tests.onnx.quantized import Groups, draw
-from tests.quick import quick
 
 pytestmark = quick
 

@@ -15,8 +15,8 @@ from onnx import helper, numpy_helper
 import jaxdml.onnx
 from jaxdml._kernels.integer_convolution import packed_filters
 from jaxdml.onnx._stored import FloatFilters, Transposed
-from tests.meshes import COUNT, mesh_of, needs_devices, put
-from tests.quick import quick
+from tests.kit import quick
+from tests.kit.meshes import COUNT, mesh_of, needs_devices, put
 from tests.test_known_scales import quotient, rounded
 
 pytestmark = quick

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from tests.kit import quick
 from tests.onnx.test_elementwise import run
 from tests.onnx.test_reductions import by_onnxruntime
-from tests.quick import quick
 
 pytestmark = quick
 

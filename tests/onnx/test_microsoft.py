@@ -5,10 +5,9 @@ import pytest
 
 import jaxdml.onnx
 from jaxdml.onnx import UnsupportedModelError
-from tests.laws import assert_same_bits
+from tests.kit import assert_same_bits, quick
 from tests.onnx import microsoft
 from tests.onnx.quantized import Groups, draw
-from tests.quick import quick
 
 pytestmark = quick
 

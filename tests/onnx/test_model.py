@@ -10,8 +10,8 @@ import pytest
 
 import jaxdml.onnx
 from jaxdml.onnx import UnsupportedModelError
+from tests.kit import quick
 from tests.onnx.quantized import Groups
-from tests.quick import quick
 
 pytestmark = quick
 

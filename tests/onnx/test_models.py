@@ -9,12 +9,10 @@ import pytest
 from jax import export
 
 import jaxdml.onnx
-from tests.grids import THOROUGH
-from tests.laws import assert_same_bits
-from tests.meshes import COUNT, KINDS, mesh_of, needs_devices, put
+from tests.kit import THOROUGH, assert_same_bits, quick
+from tests.kit.meshes import COUNT, KINDS, mesh_of, needs_devices, put
 from tests.onnx import models, oracle
 from tests.onnx.sessions import session
-from tests.quick import quick
 
 pytestmark = quick
 

@@ -11,8 +11,8 @@ from onnx import TensorProto, helper
 
 from jaxdml.onnx import load
 from jaxdml.onnx.nodes import _sizes
+from tests.kit import quick
 from tests.onnx.one_node import check, check_both, check_with_onnxruntime, one_node, run_known, run_traced
-from tests.quick import quick
 
 pytestmark = quick
 

@@ -16,7 +16,7 @@ from onnx.backend.test import loader
 
 import jaxdml.onnx
 from jaxdml.onnx import UnsupportedModelError
-from tests.quick import as_shipped, quick
+from tests.kit import as_shipped, quick
 
 pytestmark = quick
 

@@ -6,8 +6,8 @@ from onnx import numpy_helper
 
 import jaxdml
 from jaxdml.onnx import UnsupportedModelError, load
+from tests.kit import quick
 from tests.onnx.floats import as_onnxruntime, by_onnxruntime, close, one_node
-from tests.quick import quick
 
 pytestmark = quick
 

@@ -8,10 +8,9 @@ from ml_dtypes import bfloat16
 from onnx import helper
 
 from jaxdml.onnx import UnsupportedModelError
-from tests.laws import assert_same_bits
+from tests.kit import assert_same_bits, quick
 from tests.onnx import microsoft, oracle
 from tests.onnx.quantized import Groups, draw
-from tests.quick import quick
 
 pytestmark = quick
 

@@ -9,9 +9,9 @@ from onnx import TensorProto, helper, numpy_helper
 import jaxdml.onnx
 from jaxdml.onnx import _reader, nodes
 from jaxdml.onnx.nodes._handler import Handler
+from tests.kit import quick
 from tests.onnx import mutations
 from tests.onnx.broken import HEAD, W, parsed, refused, with_tensor
-from tests.quick import quick
 
 pytestmark = quick
 

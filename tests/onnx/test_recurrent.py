@@ -7,8 +7,8 @@ import pytest
 from onnx import helper
 
 from jaxdml.onnx import load
+from tests.kit import quick
 from tests.onnx.floats import as_onnxruntime, one_node
-from tests.quick import quick
 
 pytestmark = quick
 

@@ -7,8 +7,8 @@ import pytest
 
 from jaxdml.onnx import load
 from jaxdml.onnx.nodes.reductions import _max, _mean
+from tests.kit import quick
 from tests.onnx.test_elementwise import model, run
-from tests.quick import quick
 
 pytestmark = quick
 

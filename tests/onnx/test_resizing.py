@@ -10,8 +10,8 @@ from onnx import helper, numpy_helper
 
 import jaxdml.onnx
 from jaxdml.onnx import backend
+from tests.kit import quick
 from tests.onnx._onnxruntime import assert_agree, model
-from tests.quick import quick
 
 pytestmark = quick
 

@@ -5,8 +5,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from jaxdml.onnx import backend
+from tests.kit import quick
 from tests.onnx._onnxruntime import assert_agree
-from tests.quick import quick
 
 pytestmark = quick
 

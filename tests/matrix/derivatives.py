@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.compositions import COMPOSITIONS, oracle
+from tests.matrix.compositions import COMPOSITIONS, oracle
 
 
 def numbers(shape, seed):
@@ -42,8 +42,26 @@ def pulled_back(name, at, cotangent):
 
 
 def hessian_of_cubes(name, at):
-    """Return the second derivatives of the sum of the cubes of the first result, which is linear in the floats."""
+    """Return the second derivatives of the sum of the cubes of the first result by each two of the float arguments."""
     value, parts = oracle(name, *at)[0].astype(np.float32), jacobian(name, at)
     weighted = [6 * value.reshape(value.shape + (1,) * (part.ndim - value.ndim)) * part for part in parts]
     every = list(range(value.ndim))
-    return tuple(tuple(np.tensordot(one, other, (every, every)) + 0 for other in parts) for one in weighted)
+    hessian = tuple(tuple(np.tensordot(one, other, (every, every)) for other in parts) for one in weighted)
+    if COMPOSITIONS[name].bilinear:
+        for (i, j), change in _changes(name, at, 3 * value**2):
+            hessian[i][j][...] += change
+    return hessian
+
+
+def _changes(name, at, cotangent):
+    """Yield, by two float arguments, how the cotangent of one changes if an element of the other becomes 1 more."""
+    before = pulled_back(name, at, cotangent)
+    for j, place in enumerate(COMPOSITIONS[name].differentiable):
+        changed = [[] for _ in before]
+        for index in np.ndindex(at[place].shape):
+            more = [x.copy() for x in at]
+            more[place][index] += 1
+            for changes, new, old in zip(changed, pulled_back(name, more, cotangent), before, strict=True):
+                changes.append(new - old)
+        for i, changes in enumerate(changed):
+            yield (i, j), np.stack(changes, -1).reshape(*changes[0].shape, *at[place].shape)

@@ -6,15 +6,11 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-import pytest
 from jax import export
 
-from tests.compositions import COMPOSITIONS, operands, oracle
-from tests.grids import THOROUGH
-from tests.impossible import impossible
-from tests.laws import assert_same_bits
-from tests.placements import layouts_of, mesh_of, placed_operator, put
-from tests.quick import compiled
+from tests.kit import assert_same_trees, compiled
+from tests.matrix.compositions import COMPOSITIONS, Layout, operands, oracle
+from tests.matrix.placements import layouts_of, mesh_of, placed_operator, put
 
 
 class Placed(NamedTuple):
@@ -26,23 +22,22 @@ class Placed(NamedTuple):
     mesh: jax.sharding.Mesh
 
 
-def placed(name: str, placement: str, *, tame: bool = False, last: bool = False, **options: Any) -> Placed:
-    """Place the call with the main layout, or with the operator's last one if it can be had there."""
+def layout_of(name: str, placement: str, *, last: bool = False) -> Layout:
+    """Return the main layout that the operator has there, or its last one if it can be had there."""
     layouts = layouts_of(name, placement)
     main, *_, final = [*layouts, *COMPOSITIONS[name].layouts]
-    layout = layouts[final if last and final in layouts else main]
-    arguments = operands(name, tame=tame)
+    return layouts[final if last and final in layouts else main]
+
+
+def placed(name: str, placement: str, *, tame: bool = False, last: bool = False, **options: Any) -> Placed:
+    """Place the call with that layout."""
+    layout, arguments = layout_of(name, placement, last=last), operands(name, tame=tame)
     return Placed(
         placed_operator(name, placement, layout, **options),
         put(placement, arguments, layout.specs),
         oracle(name, *arguments, **options),
         mesh_of(placement),
     )
-
-
-def assert_right(results, expected):
-    for one, other in zip(results, expected, strict=True):
-        assert_same_bits(one, other)
 
 
 def eval_shape(name, placement):
@@ -63,13 +58,20 @@ def strict_promotion(name, placement):
         assert len(jax.eval_shape(call.function, *call.arguments)) == len(call.expected)
 
 
+def takes_the_place_of_x(name: str, placement: str) -> bool:
+    """Return whether the first result has the shape, dtype and blocks of the first argument: it can have its memory."""
+    layout, (x, *others) = layout_of(name, placement, last=True), operands(name)
+    result, *_ = oracle(name, x, *others, **COMPOSITIONS[name].donated)
+    return (x.shape, x.dtype, layout.specs[0]) == (result.shape, result.dtype, layout.results[0])
+
+
 @functools.cache
 def _ahead_of_time(name, placement):
     """Lower and compile under ``jax.set_mesh``; give the memory of the first argument to a result if it can be.
 
     The programs for meshes are compiled with x64, because there they are not compiled for that alone.
     """
-    donated = {} if impossible(name, "donation", placement) else {"donate_argnums": 0}
+    donated = {"donate_argnums": 0} if takes_the_place_of_x(name, placement) else {}
     call = placed(name, placement, last=True, **COMPOSITIONS[name].donated)
     with jax.set_mesh(call.mesh), jax.enable_x64(placement != "one"):
         program = compiled(call.function, **donated).lower(*call.arguments).compile()
@@ -78,14 +80,14 @@ def _ahead_of_time(name, placement):
 
 def ahead_of_time(name, placement):
     _, call, results = _ahead_of_time(name, placement)
-    assert_right(results, call.expected)
+    assert_same_trees(results, call.expected)
 
 
 def donation(name, placement):
     program, call, results = _ahead_of_time(name, placement)
     assert "input_output_alias" in program.as_text()
     assert call.arguments[0].is_deleted()
-    assert_right(results, call.expected)
+    assert_same_trees(results, call.expected)
 
 
 def x64(name, placement):
@@ -94,7 +96,7 @@ def x64(name, placement):
         return
     call = placed(name, placement)
     with jax.enable_x64(True):
-        assert_right(compiled(call.function)(*call.arguments), call.expected)
+        assert_same_trees(compiled(call.function)(*call.arguments), call.expected)
 
 
 def debug_nans(name, placement):
@@ -102,15 +104,13 @@ def debug_nans(name, placement):
     call = placed(name, placement, tame=True)
     function = compiled(call.function) if placement in ("shard_map", "axis_name") else call.function
     with jax.debug_nans(True):
-        assert_right(function(*call.arguments), call.expected)
+        assert_same_trees(function(*call.arguments), call.expected)
 
 
 def disable_jit(name, placement):
-    if placement != "one" and not THOROUGH:
-        pytest.skip("every operation is compiled by itself: run with HYPOTHESIS_PROFILE=thorough")
     call = placed(name, placement, tame=True)
     with jax.disable_jit():
-        assert_right(call.function(*call.arguments), call.expected)
+        assert_same_trees(call.function(*call.arguments), call.expected)
 
 
 def exported(name, placement):
@@ -118,9 +118,14 @@ def exported(name, placement):
     written = export.export(jax.jit(call.function), platforms=["cpu", "cuda", "rocm", "tpu"])(
         *call.arguments
     ).serialize()
-    assert_right(compiled(export.deserialize(written).call)(*call.arguments), call.expected)
+    assert_same_trees(compiled(export.deserialize(written).call)(*call.arguments), call.expected)
 
 
 _EVERY = [eval_shape, leak_checks, strict_promotion, ahead_of_time, donation, debug_nans, disable_jit, x64, exported]
 CALLS = {function.__name__: function for function in _EVERY}
 """By name."""
+
+
+def calls_of(name: str, placement: str) -> list[str]:
+    """Return the names of the calls that an operator can have there."""
+    return [call for call in CALLS if call != "donation" or takes_the_place_of_x(name, placement)]

@@ -6,8 +6,8 @@ import pytest
 
 import jaxdml
 from jaxdml import reference
-from tests.laws import assert_same_bits
-from tests.scattering import any_values
+from tests.kit.laws import assert_same_bits
+from tests.kit.scattering import any_values
 
 MODES = ["clip", "fill", "promise_in_bounds"]
 

@@ -16,8 +16,7 @@ from jaxdml._kernels.indexed_write import kernel as indexed_write
 from jaxdml._kernels.integer_convolution import kernel as integer_convolution
 from jaxdml._kernels.integer_product import kernel as integer_product
 from jaxdml._kernels.selection import kernel as selection
-from tests.grids import THOROUGH
-from tests.strategies import data
+from tests.kit import data
 
 Arrays = tuple[np.ndarray, ...]
 
@@ -44,14 +43,6 @@ class Layout:
         return replace(self, specs=specs, results=results)
 
 
-FEW = (
-    *("jit", "cond", "vmap_nested", "linearize", "checkpoint", "implementations"),
-    *("leak_checks", "donation", "x64", "exported"),
-)
-"""What is tested of every operator. Those that stand for a kernel have all there is, and so has the thorough profile
-of those that share the kernel. Where each is tested, tests/turns.py says."""
-
-
 @dataclass(frozen=True)
 class Composition:
     """A call of one operator. Sharded dimensions are multiples of 4, or of 2 if they are sharded over ``x``."""
@@ -66,6 +57,8 @@ class Composition:
     """Takes the arguments with tangents in the place of floats, and the arguments; returns the first result's tangent.
 
     None if all results are integers."""
+    bilinear: bool = False
+    """Whether the first result is linear in each differentiable argument, but not in all of them together."""
     mapped: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: {"x": (0,)})
     """What ``vmap`` maps alone, by name."""
     mapped_on_meshes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -75,22 +68,13 @@ class Composition:
     index: int | None = None
     """The argument that holds indices, of which some that are not tame are out of range."""
     methods: tuple[str, ...] = ()
-    """What ``implementation`` can be, on the machine that runs the tests."""
+    """What ``implementation`` can be, on the machine that runs the tests; nothing if the operator does not take it."""
     draw_long: Callable[..., Arrays] | None = None
     """Draws arguments that every method can serve, if those of ``draw`` are too short."""
     function: Callable[[Any], Callable[..., Any]] | None = None
     """Takes ``jaxdml`` or the oracle, and returns what to call; by default the operator of that name."""
-    columns: tuple[str, ...] | None = None
-    """The transformations and calls to test. If None, those of ``FEW``, each other layout and what is mapped alone."""
-    every_column: bool = False
-    """Whether to test all transformations and calls if ``columns`` is None: where the operator stands for a kernel."""
-
-    def has(self, column: str) -> bool:
-        """Return whether to test a transformation or call."""
-        if self.columns is not None or self.every_column:
-            return column in (self.columns or (column,))
-        mapped = {f"vmap_{group}" for group in (*self.mapped, *self.mapped_on_meshes)}
-        return column in FEW or column.startswith("jit_") or column in mapped
+    stands_for_a_kernel: bool = False
+    """Whether a default run has all its cells (tests/matrix/cells.py): it is the first operator that a kernel serves."""
 
 
 def call(module: Any, name: str, *arguments: Any, **more: Any) -> tuple[Any, ...]:
@@ -191,7 +175,6 @@ _SCATTERS = Composition(
     mapped={"x": (0,), "indices": (1,), "updates": (2,)},
     index=1,
     methods=indexed_write.METHODS,
-    every_column=True,
 )
 
 COMPOSITIONS = {
@@ -206,9 +189,9 @@ COMPOSITIONS = {
         draw_long=lambda rng, tame: (_floats(rng, tame, (2, 4, 48)),),
         derivative=_taken,
         donated={"k": 8},
-        every_column=True,
+        stands_for_a_kernel=True,
     ),
-    "scatter_nd": replace(_SCATTERS, derivative=partial(_written, "scatter_nd")),
+    "scatter_nd": replace(_SCATTERS, derivative=partial(_written, "scatter_nd"), stands_for_a_kernel=True),
     "scatter_elements": replace(
         _SCATTERS,
         draw=partial(_scattered, indices=(6, 4), updates=(6, 4)),
@@ -218,7 +201,6 @@ COMPOSITIONS = {
             "columns": Layout((P(None, "y"),) * 3, (P(None, "y"),), independent=True),
         },
         derivative=partial(_written, "scatter_elements"),
-        every_column=THOROUGH,
     ),
     "quantized_linear_matrix_multiply": Composition(
         draw=_quantized,
@@ -237,7 +219,7 @@ COMPOSITIONS = {
         differentiable=(1, 4, 6),
         mapped={"a": (0,), "b": (3,), "scales": (1, 4, 6), "zero_points": (2, 5, 7)},
         mapped_on_meshes={"a_and_zero_points": (0, 2, 5, 7), "b_and_scales": (1, 3, 4, 6)},
-        every_column=True,
+        stands_for_a_kernel=True,
     ),
 }
 COMPOSITIONS["matrix_multiply_integer"] = Composition(
@@ -253,10 +235,6 @@ COMPOSITIONS["matrix_multiply_integer"] = Composition(
     differentiable=(),
     mapped={"a": (0,), "b": (2,), "zero_points": (1, 3)},
     mapped_on_meshes={"a_and_zero_points": (0, 1, 3), "b": (2,)},
-    columns=(
-        *("jit", "jit_rows_and_columns", "jit_rows", "cond", "vmap_nested", "vmap_a", "vmap_b", "vmap_zero_points"),
-        *("vmap_a_and_zero_points", "implementations", "leak_checks", "donation", "x64", "exported"),
-    ),
 )
 COMPOSITIONS["packed_product"] = replace(
     COMPOSITIONS["quantized_linear_matrix_multiply"],
@@ -278,12 +256,7 @@ COMPOSITIONS["packed_product"] = replace(
     differentiable=(1, 5, 7),
     mapped={"b": (3, 4), "zero_points": (2, 6, 8)},
     mapped_on_meshes={"b": (3, 4)},
-    columns=(
-        *("jit", "jit_rows_and_columns", "jit_rows", "vmap_nested", "vmap_b", "vmap_zero_points"),
-        *("implementations", "leak_checks", "exported"),
-        *(("cond", "checkpoint", "x64") if THOROUGH else ()),
-    ),
-    every_column=False,
+    stands_for_a_kernel=False,
 )
 
 
@@ -306,14 +279,8 @@ COMPOSITIONS["gather"] = Composition(
     derivative=partial(_read, "gather"),
     mapped={"x": (0,), "indices": (1,)},
     index=1,
-    columns=(
-        *("jit", "jit_axis", "jit_indices", "jit_columns", "jit_both", "cond", "vmap_nested", "vmap_x", "vmap_indices"),
-        *("linearize", "checkpoint", "checkify_index", "leak_checks", "donation", "x64", "exported"),
-    ),
+    stands_for_a_kernel=True,
 )
-_GATHERS = "jit", "jit_indices", "vmap_nested", "vmap_x", "vmap_indices", "checkpoint", "leak_checks", "exported"
-"""What is tested of the others, which share the kernel."""
-
 COMPOSITIONS["gather_elements"] = replace(
     COMPOSITIONS["gather"],
     draw=partial(_gathered, shape=(4, 4), indices=(4, 4)),
@@ -323,7 +290,7 @@ COMPOSITIONS["gather_elements"] = replace(
         "columns": Layout((P(None, "y"), P(None, "y")), (P(None, "y"),), independent=True),
     },
     derivative=partial(_read, "gather_elements"),
-    columns=COMPOSITIONS["gather"].columns if THOROUGH else _GATHERS,
+    stands_for_a_kernel=False,
 )
 COMPOSITIONS["gather_nd"] = replace(
     COMPOSITIONS["gather"],
@@ -335,13 +302,15 @@ COMPOSITIONS["gather_nd"] = replace(
         "columns": Layout((P(None, None, "x"), P()), (P(None, None, "x"),), independent=True),
     },
     derivative=partial(_read, "gather_nd"),
-    columns=COMPOSITIONS["gather"].columns if THOROUGH else ("jit_both", *_GATHERS),
+    stands_for_a_kernel=False,
 )
 
 
 def _to_floats(rng, tame):
     """Draw the arguments of a product with float results; tame ones have so few bits that nothing is rounded."""
     a, a_scale, a_zero, b, b_scale, b_zero, *_ = _quantized(rng, tame)
+    if tame:
+        a, a_zero, b, b_zero = a % 2, a_zero % 2, b % 2, b_zero % 2
     return a, a_scale, a_zero, b, b_scale, b_zero, _floats(rng, True, (8,)) if tame else b_scale * np.float32(-300)
 
 
@@ -366,15 +335,14 @@ COMPOSITIONS["matrix_multiply_integer_to_float"] = Composition(
     methods=COMPOSITIONS["quantized_linear_matrix_multiply"].methods,
     differentiable=(1, 4, 6),
     derivative=_scaled,
+    bilinear=True,
     mapped={"scales_and_bias": (1, 4, 6)},
-    columns=(
-        *("jit", "jit_rows_and_columns", "vmap_scales_and_bias", "vjp", "leak_checks", "exported"),
-        *(("cond", "x64") if THOROUGH else ()),
-    ),
 )
 COMPOSITIONS["quantize_linear"] = Composition(
     draw=lambda rng, tame: (
-        _floats(rng, tame, (4, 8)), _floats(rng, tame, (8,)), rng.integers(-128, 128, 8).astype(np.int8)
+        _floats(rng, tame, (4, 8)),
+        np.exp2(_floats(rng, tame, (8,))) if tame else _floats(rng, tame, (8,)),
+        rng.integers(-128, 128, 8).astype(np.int8),
     ),
     layouts={
         "rows_and_columns": Layout((P("x", "y"), P("y"), P("y")), (P("x", "y"),)),
@@ -384,10 +352,7 @@ COMPOSITIONS["quantize_linear"] = Composition(
     differentiable=(0, 1),
     mapped={"x": (0,), "scales": (1,), "zero_points": (2,)},
     mapped_on_meshes={"x_and_zero_points": (0, 2)},
-    columns=(
-        *("jit", "jit_columns", "cond", "vmap_nested", "vmap_x", "vmap_scales", "vmap_zero_points"),
-        *("vmap_x_and_zero_points", "leak_checks", "x64", "exported"),
-    ),
+    stands_for_a_kernel=True,
 )  # fmt: skip
 COMPOSITIONS["dequantize_linear"] = Composition(
     draw=lambda rng, tame: (
@@ -404,10 +369,6 @@ COMPOSITIONS["dequantize_linear"] = Composition(
     derivative=lambda tangents, at: oracle("dequantize_linear", *tangents)[0],
     mapped={"x": (0,), "scales": (1,), "zero_points": (2,)},
     mapped_on_meshes={"scales": (1,)},
-    columns=(
-        *("jit", "jit_rows", "vmap_nested", "vmap_scales", "vmap_zero_points", "vjp", "leak_checks", "exported"),
-        *(("cond", "vmap_x", "jvp", "x64") if THOROUGH else ()),
-    ),
 )  # fmt: skip
 COMPOSITIONS["dynamic_quantize_linear"] = Composition(
     draw=lambda rng, tame: (_floats(rng, tame, (4, 8)),),
@@ -416,7 +377,6 @@ COMPOSITIONS["dynamic_quantize_linear"] = Composition(
         "rows_and_columns": Layout((P("x", "y"),), (P("x", "y"), P(), P())),
         "whole": Layout((P(),), (P(),) * 3, independent=True),
     },
-    columns=("jit", "jit_rows_and_columns", "cond", "vmap_nested", "vmap_x", "leak_checks", "x64", "exported"),
 )
 _ARGMAX = Composition(
     draw=lambda rng, tame: (_floats(rng, tame, (2, 4, 8)),),
@@ -427,16 +387,11 @@ _ARGMAX = Composition(
     },
     methods=tuple(extremes.METHODS),
     draw_long=lambda rng, tame: (_floats(rng, tame, (2, 4, 1030)),),
-    columns=(
-        *("jit", "jit_axis_and_others", "jit_batch", "cond", "vmap_nested", "vmap_middle", "vmap_several", "vmap_x"),
-        *("linearize", "checkpoint", "implementations", "leak_checks", "x64", "exported"),
-    ),
 )
-COMPOSITIONS["argmax"] = _ARGMAX
+COMPOSITIONS["argmax"] = replace(_ARGMAX, stands_for_a_kernel=True)
 COMPOSITIONS["argmin"] = replace(
     _ARGMAX,
     options={"select_last_index": True},
-    columns=("jit", "jit_batch", "vmap_nested", "leak_checks"),
 )
 
 
@@ -475,10 +430,7 @@ COMPOSITIONS["convolution_integer"] = Composition(
     differentiable=(),
     mapped={"x": (0,), "w": (2,), "zero_points": (1, 3)},
     mapped_on_meshes={"x_and_zero_points": (0, 1, 3), "w": (2,)},
-    columns=(
-        *("jit", "jit_images_and_filters", "cond", "vmap_nested", "vmap_x", "vmap_w", "vmap_zero_points"),
-        *("vmap_x_and_zero_points", "implementations", "leak_checks", "donation", "x64", "exported"),
-    ),
+    stands_for_a_kernel=True,
 )
 COMPOSITIONS["quantized_linear_convolution"] = Composition(
     draw=_quantized_and_convolved,
@@ -492,10 +444,6 @@ COMPOSITIONS["quantized_linear_convolution"] = Composition(
     options=_OPTIONS_OF_CONVOLUTIONS,
     methods=COMPOSITIONS["convolution_integer"].methods,
     differentiable=(1, 4, 7),
-    columns=(
-        *("jit", "jit_images_and_filters", "vmap_nested", "leak_checks", "exported"),
-        *(("donation", "x64") if THOROUGH else ()),
-    ),
 )
 COMPOSITIONS["quantized_linear_add"] = Composition(
     draw=_added,
@@ -510,10 +458,6 @@ COMPOSITIONS["quantized_linear_add"] = Composition(
     differentiable=(1, 4, 6),
     mapped={"a_and_scales": (0, 1, 4, 6), "b_and_zero_points": (2, 3, 5, 7)},
     mapped_on_meshes={"a_and_scales": (0, 1, 4, 6)},
-    columns=(
-        *("jit", "cond", "vmap_nested", "vmap_a_and_scales", "vmap_b_and_zero_points"),
-        *("leak_checks", "x64", "exported"),
-    ),
 )
 COMPOSITIONS["quantized_linear_average_pooling"] = Composition(
     draw=_averaged,
@@ -529,9 +473,5 @@ COMPOSITIONS["quantized_linear_average_pooling"] = Composition(
     differentiable=(1, 3),
     mapped={"x_and_scales": (0, 1, 3), "zero_points": (2, 4)},
     mapped_on_meshes={"x_and_scales": (0, 1, 3)},
-    columns=(
-        *("jit", "jit_rows", "vmap_nested", "vmap_x_and_scales", "vmap_zero_points", "leak_checks", "exported"),
-        *(("cond", "x64") if THOROUGH else ()),
-    ),
 )
 """By the operator's name, or by that of another way to call it."""

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import pytest
 
-from tests.grids import THOROUGH
+from tests.kit.grids import THOROUGH
 
 OPTIONS = {
     "xla_backend_optimization_level": 0,

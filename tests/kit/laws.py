@@ -1,8 +1,9 @@
 """Predicates that more than one operator obeys."""
 
+import jax
 import numpy as np
 
-from tests.strategies import unsigned
+from tests.kit.strategies import unsigned
 
 
 def bits(x) -> np.ndarray:
@@ -21,3 +22,12 @@ def assert_same_bits(got, want) -> None:
     assert got.dtype == want.dtype
     assert got.shape == want.shape
     np.testing.assert_array_equal(bits(got), bits(want))
+
+
+def assert_same_trees(got, want) -> None:
+    """Require equal trees of arrays, bit for bit. What is wanted must have an element, or nothing is compared."""
+    leaves = jax.tree.leaves(want)
+    assert sum(np.size(leaf) for leaf in leaves), "nothing is compared: what is wanted has no elements"
+    assert jax.tree.structure(got) == jax.tree.structure(want)
+    for one, other in zip(jax.tree.leaves(got), leaves, strict=True):
+        assert_same_bits(one, other)

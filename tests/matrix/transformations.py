@@ -6,6 +6,7 @@ and what it must return according to NumPy.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -15,9 +16,8 @@ from jax import lax
 from jax.experimental import checkify
 from jax.sharding import PartitionSpec as P
 
-from tests import derivatives
-from tests.compositions import COMPOSITIONS, Layout, operands, oracle
-from tests.grids import THOROUGH
+from tests.matrix import derivatives
+from tests.matrix.compositions import COMPOSITIONS, Layout, operands, oracle
 
 
 @dataclass(frozen=True)
@@ -111,13 +111,13 @@ def _inserted(spec, axis, rank, mesh_axis=None):
     return P(*entries)
 
 
-def _loop(name, inputs, in_axes, out_axis, size):
+def _loop(name, inputs, in_axes, out_axes, size):
     """Call the oracle in a loop, which is what mapping means."""
     calls = [
         oracle(name, *(x if axis is None else np.take(x, i, axis) for x, axis in zip(inputs, in_axes, strict=True)))
         for i in range(size)
     ]
-    return tuple(np.stack(results, out_axis) for results in zip(*calls, strict=True))
+    return tuple(np.stack(results, axis) for *results, axis in zip(*calls, out_axes, strict=True))
 
 
 def _mapped(name, layout, in_axes, out_axis=lambda rank: 0, spmd_axis_name=None, size=2):
@@ -131,7 +131,6 @@ def _mapped(name, layout, in_axes, out_axis=lambda rank: 0, spmd_axis_name=None,
     )
     results = oracle(name, *drawn[0])
     out_axes = tuple(out_axis(x.ndim) for x in results)
-    assert len(set(out_axes)) == 1
 
     def program(f, *inputs):
         return jax.vmap(f, in_axes, out_axes, spmd_axis_name=spmd_axis_name)(*inputs)
@@ -140,7 +139,7 @@ def _mapped(name, layout, in_axes, out_axis=lambda rank: 0, spmd_axis_name=None,
         program,
         inputs,
         tuple(specs),
-        _loop(name, inputs, in_axes, out_axes[0], size),
+        _loop(name, inputs, in_axes, out_axes, size),
         layout,
         tuple(
             _inserted(s, a, x.ndim, spmd_axis_name) for s, a, x in zip(layout.results, out_axes, results, strict=True)
@@ -160,7 +159,7 @@ def _ranks(name):
 
 
 def vmap_middle(name, layout):
-    return _mapped(name, layout, tuple(min(1, rank) for rank in _ranks(name)), lambda rank: 1)
+    return _mapped(name, layout, tuple(min(1, rank) for rank in _ranks(name)), lambda rank: min(1, rank))
 
 
 def vmap_several(name, layout):
@@ -217,6 +216,10 @@ def _without_float0(tree):
     return jax.tree.map(lambda x: None if x.dtype == jax.dtypes.float0 else x, tree)
 
 
+def _is_float(x):
+    return x.dtype.kind == "f"
+
+
 def _with_tangents(name, layout, transformed):
     """Give ``transformed`` the function, the floats and their tangents; it returns values and their tangents."""
     arguments, places = operands(name, tame=True), COMPOSITIONS[name].differentiable
@@ -227,11 +230,12 @@ def _with_tangents(name, layout, transformed):
         return _without_float0(transformed(of_floats, floats, inputs[len(arguments) :]))
 
     values = oracle(name, *arguments)
-    none = (None,) * (len(values) - 1)
+    others = tuple(np.zeros_like(x) if _is_float(x) else None for x in values[1:])
     specs = (*layout.specs, *(layout.specs[place] for place in places))
     tangent = derivatives.tangent(name, arguments, tangents)
-    results = (layout.results, (None if tangent is None else layout.results[0], *none))
-    return Cell(program, (*arguments, *tangents), specs, (values, (tangent, *none)), layout, results)
+    expected = (tangent, *others)
+    results = tuple(None if x is None else spec for x, spec in zip(expected, layout.results, strict=True))
+    return Cell(program, (*arguments, *tangents), specs, (values, expected), layout, (layout.results, results))
 
 
 def jvp(name, layout):
@@ -254,9 +258,8 @@ def _with_cotangent(name, layout, prepared):
     def program(f, cotangent, *arguments):
         of_floats, floats = _in_floats(name, f, arguments)
         results, back = jax.vjp(prepared(of_floats), *floats)
-        no = [np.zeros(x.shape, jax.dtypes.float0) for x in results]
-        floating = results[0].dtype.kind == "f"
-        return results, back((cotangent if floating else no[0], *no[1:]))
+        zeros = [jnp.zeros_like(x) if _is_float(x) else np.zeros(x.shape, jax.dtypes.float0) for x in results]
+        return results, back((cotangent if _is_float(results[0]) else zeros[0], *zeros[1:]))
 
     gradients = derivatives.pulled_back(name, arguments, cotangent)
     specs = (layout.results[0], *layout.specs)
@@ -288,17 +291,21 @@ def jacfwd(name, layout):
     return _of_first(name, layout, jax.jacfwd, derivatives.jacobian)
 
 
+def _with_any_zeros(cell):
+    """Compare zeros without their signs: no one says which zero a sum of zeros is."""
+    positive = partial(jax.tree.map, lambda x: np.asarray(x) + 0)
+    return replace(cell, expected=positive(cell.expected), judged=positive)
+
+
 def jacrev(name, layout):
-    return _of_first(name, layout, jax.jacrev, derivatives.jacobian)
+    return _with_any_zeros(_of_first(name, layout, jax.jacrev, derivatives.jacobian))
 
 
 def hessian(name, layout):
     def of_cubes(function, every):
         return jax.hessian(lambda *floats: (function(*floats) ** 3).sum(), every)
 
-    cell = _of_first(name, layout, of_cubes, derivatives.hessian_of_cubes)
-    # No one says which zero a sum of zeros is.
-    return replace(cell, judged=lambda result: jax.tree.map(lambda x: np.asarray(x) + 0, result))
+    return _with_any_zeros(_of_first(name, layout, of_cubes, derivatives.hessian_of_cubes))
 
 
 # Checks.
@@ -361,15 +368,14 @@ def checkify_float(name, layout):
     return _checked(_tame(name, layout), checkify.float_checks, "nothing is reported")
 
 
-PARTS_OF_OTHERS = (vmap_spmd_axis_name, jvp, vjp, jacfwd, jacrev)
-"""``vmap_nested`` has a mesh axis, ``linearize`` has a jvp, ``checkpoint`` a vjp, and ``hessian`` both Jacobians."""
+DERIVATIVES = (jvp, linearize, vjp, checkpoint, jacfwd, jacrev, hessian)
 
 
 def transformations_of(name: str, placement: str, labels: Iterable[str]) -> dict[str, Callable[[str, Layout], Cell]]:
     """Return, by name, what is compiled as one program; ``labels`` name the operator's layouts, the main one first.
 
-    On meshes some transformations are only tested as parts of others, because those programs take longer to compile.
-    The thorough profile tests ``PARTS_OF_OTHERS`` there by themselves too.
+    What would repeat another cell is left out, and what would compare nothing: derivatives by no argument, and methods
+    of an operator that has none to choose from.
     """
     on_mesh, composition = placement != "one", COMPOSITIONS[name]
     every = [jit, while_loop, cond, lax_map, vmap_nested, checkpoint, jacfwd, jacrev, hessian]
@@ -381,11 +387,10 @@ def transformations_of(name: str, placement: str, labels: Iterable[str]) -> dict
         every += [vmap_spmd_axis_name, vmap_middle, vmap_several, jvp, linearize, vjp]
         every += [checkify_user, checkify_index, checkify_float]
     every += [] if on_mesh else [scan]  # On meshes, cond scans.
-    if on_mesh and not THOROUGH:
-        every = [function for function in every if function not in PARTS_OF_OTHERS]
-    every += [implementations] if placement == "shard_map" else []
+    every += [implementations] if placement == "shard_map" and composition.methods else []
+    if not composition.differentiable:
+        every = [function for function in every if function not in DERIVATIVES]
     groups = composition.mapped_on_meshes if on_mesh and composition.mapped_on_meshes else composition.mapped
     mapped = {f"vmap_{group}": vmap_of(places) for group, places in groups.items()}
     other_layouts = {f"jit_{label}": jit_of(label) for label in list(labels)[1:]}
-    columns = {**{function.__name__: function for function in every}, **mapped, **other_layouts}
-    return {column: make for column, make in columns.items() if composition.has(column)}
+    return {**{function.__name__: function for function in every}, **mapped, **other_layouts}

@@ -5,17 +5,14 @@ from typing import Any
 
 import jax
 import numpy as np
-import pytest
 
-from tests import meshes
-from tests.compositions import COMPOSITIONS, Layout, operator
-from tests.transformations import Cell
+from tests.kit import meshes
+from tests.matrix.compositions import COMPOSITIONS, Layout, operator
+from tests.matrix.transformations import Cell
 
 PLACEMENTS = ("one", "auto", "explicit", "shard_map", "axis_name")
 """``one`` is one device, ``auto`` and ``explicit`` are arrays sharded over such a mesh. The last two call the operator
 on blocks inside ``jax.shard_map``: on blocks that need not know of each other, or with ``axis_name``."""
-
-CASES = [pytest.param(one, id=one, marks=[] if one == "one" else [meshes.needs_devices]) for one in PLACEMENTS]
 
 
 def layouts_of(name: str, placement: str) -> dict[str, Layout]:

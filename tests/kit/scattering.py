@@ -5,8 +5,8 @@ import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from tests.grids import OneOf
-from tests.strategies import DATA, INDEX_DTYPES, data
+from tests.kit.grids import OneOf
+from tests.kit.strategies import DATA, INDEX_DTYPES, data
 
 MODES = ["drop", "clip", "promise_in_bounds"]
 DUPLICATES = ["unspecified", "last", "unique"]
