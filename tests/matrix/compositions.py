@@ -74,7 +74,7 @@ class Composition:
     function: Callable[[Any], Callable[..., Any]] | None = None
     """Takes ``jaxdml`` or the oracle, and returns what to call; by default the operator of that name."""
     stands_for_a_kernel: bool = False
-    """Whether a default run has all its cells (tests/matrix/cells.py): it is the first operator that a kernel serves."""
+    """Whether a default run has all its cells (tests/matrix/cells.py): it is the first one that a kernel serves."""
 
 
 def call(module: Any, name: str, *arguments: Any, **more: Any) -> tuple[Any, ...]:
