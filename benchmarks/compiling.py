@@ -83,9 +83,21 @@ def devices_of(platform: str) -> Sequence[Any]:
         return jax.devices("cpu")[:DEVICES]
     if platform == "cuda":
         return _gpus()
+    return _tpus(TPU)
+
+
+def device_of(target: str) -> Any:
+    """Return one device to compile for: ``"v5e"``, ``"v6e"`` or ``"h200"``."""
+    if target == "h200":
+        return devices_of("cuda")[0]
+    return _tpus(f"{target}:2x4")[0]
+
+
+@cache
+def _tpus(topology: str) -> Sequence[Any]:
     for name, value in _TPU_SETTINGS.items():
         os.environ.setdefault(name, value)
-    return topologies.get_topology_desc(platform="tpu", topology_name=TPU).devices
+    return topologies.get_topology_desc(platform="tpu", topology_name=topology).devices
 
 
 @cache

@@ -108,6 +108,11 @@ def take_along_last(x: jax.Array, indices: jax.Array) -> jax.Array:
     return gather(x, indices[..., None], along(x.ndim - 1, x.ndim))
 
 
+def take_tangents_along_last(tangents: jax.Array, indices: jax.Array) -> jax.Array:
+    """Take the tangents of what ``take_along_last`` takes: a linear function, so its transpose exists."""
+    return _gather(tangents, indices[..., None], along(tangents.ndim - 1, tangents.ndim), "promise_in_bounds", b"")
+
+
 def on_all_devices(x: jax.Array, axis: int) -> jax.Array:
     """Return ``x``, and have XLA put the whole of ``axis`` on every device.
 

@@ -41,6 +41,8 @@ class Kernel(NamedTuple):
     cuda: Form | None = None
     """For CUDA, in place of ``gpu``."""
 
+    tpu: Form | None = None
+
     refusal: str = ""
     """The text of the error if the program is lowered for a platform without a form."""
 
@@ -72,10 +74,10 @@ def chain(first: Kernel, second: Kernel) -> Kernel:
     return Kernel.of(chained, first.refusal)
 
 
-PLATFORMS = "default", "cpu", "gpu", "cuda"
+PLATFORMS = "default", "cpu", "gpu", "cuda", "tpu"
 """The fields of ``Kernel`` that hold forms."""
 
-_FIELDS = {"cpu": "cpu", "cuda": "cuda", "gpu": "cuda", "rocm": "gpu"}
+_FIELDS = {"cpu": "cpu", "cuda": "cuda", "gpu": "cuda", "rocm": "gpu", "tpu": "tpu"}
 """The field of ``Kernel`` for each platform that has one. "gpu" is most likely CUDA."""
 
 

@@ -5,15 +5,17 @@ from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax import lax
 
-from jaxdml._arithmetic.exact_gather import take_along_last
+from jaxdml._arithmetic.exact_gather import take_along_last, take_tangents_along_last
 from jaxdml._arithmetic.sizes import at_most
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._base.shapes import is_static
 from jaxdml._kernels.selection import cpu as _selection_cpu
 from jaxdml._kernels.selection import default as _selection_default
 from jaxdml._kernels.selection import gpu as _selection_gpu
+from jaxdml._kernels.selection.carried import select_carried
 from jaxdml._kernels.selection.cpu import CPU
 from jaxdml._kernels.selection.default import LAX_TOP_K_LIMIT
 from jaxdml._kernels.selection.segments import by_segments, with_keys
@@ -38,7 +40,11 @@ METHODS: dict[str, Kernel] = {
     "threshold": Kernel(by_threshold),
     "chunk_maxima": Kernel(_selection_default.pruned, _selection_cpu.pruned, _selection_gpu.pruned),
     "tournament": Kernel(_selection_gpu.tournament),
+    "carried": Kernel(lambda x, k, direction: select_carried(x, k, direction)[1]),
 }
+
+CARRIED = "carried"
+"""The method that returns the elements together with their indices."""
 
 ONLY_ON = {name: "cpu" for name, kernel in METHODS.items() if kernel == Kernel(cpu=kernel.cpu)}
 """The platform of each method that only one platform has."""
@@ -78,6 +84,7 @@ def why_not(method: str, n: int, k: int, itemsize: int, rows: int = 1) -> str | 
         "threshold": packed(PACKED_LIMIT),
         "chunk_maxima": (at_most(4 * k, n) is False, f"it needs n >= 4 * k, and n is {n}, k is {k}"),
         "tournament": packed(LAX_TOP_K_LIMIT),
+        "carried": packed(LAX_TOP_K_LIMIT),
     }
     applies, reason = reasons.get(method, (False, ""))
     return reason if applies else None
@@ -90,38 +97,65 @@ def select(
 
     The elements keep their bits.
     """
-    indices = _indices(lax.stop_gradient(x), k, direction, implementation)
-    return take_along_last(x, indices), indices
+    values, indices = _found(lax.stop_gradient(x), k, direction, implementation)
+    return _of_floats(x, indices, values) if jnp.issubdtype(x.dtype, jnp.inexact) else values, indices
 
 
-def _indices(x: jax.Array, k: int, direction: AxisDirection, implementation: Forced | None) -> jax.Array:
+@jax.custom_jvp
+def _of_floats(x: jax.Array, indices: jax.Array, values: jax.Array) -> jax.Array:
+    """Return ``values``, and let them depend on ``x``, where they stand at ``indices``."""
+    del x, indices
+    return values
+
+
+@_of_floats.defjvp
+def _(primals: tuple[jax.Array, ...], tangents: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
+    return _of_floats(*primals), take_tangents_along_last(tangents[0], primals[1])
+
+
+def _found(
+    x: jax.Array, k: int, direction: AxisDirection, implementation: Forced | None
+) -> tuple[jax.Array, jax.Array]:
     @jax.custom_batching.custom_vmap
-    def indices(x: jax.Array) -> jax.Array:
+    def found(x: jax.Array) -> tuple[jax.Array, jax.Array]:
         return _chosen(x, k, direction, implementation)
 
-    @indices.def_vmap
-    def _(axis_size: int, batched: list[bool], x: jax.Array) -> tuple[jax.Array, bool]:
+    @found.def_vmap
+    def _(axis_size: int, batched: list[bool], x: jax.Array) -> tuple[tuple[jax.Array, jax.Array], tuple[bool, bool]]:
         # An axis of vmap is one more batch dimension. The method is chosen again, for all sequences together.
         del axis_size, batched
-        return on_batch_shards(indices, x), True
+        return on_batch_shards(found, x), (True, True)
 
-    return indices(x)
+    both: tuple[jax.Array, jax.Array] = found(x)
+    return both
 
 
 def _forced(implementation: Forced) -> Kernel:
     return METHODS[implementation.method]._replace(refusal=implementation.refusal)
 
 
-def _chosen(x: jax.Array, k: int, direction: AxisDirection, implementation: Forced | None) -> jax.Array:
-    def in_rows(x: jax.Array) -> jax.Array:
+def _chosen(
+    x: jax.Array, k: int, direction: AxisDirection, implementation: Forced | None
+) -> tuple[jax.Array, jax.Array]:
+    def in_rows(form: Form) -> Form:
         # XLA's CPU backend has a fast top-k of at most two dimensions.
-        *batch, n = x.shape
-        kernel = _forced(implementation) if implementation else _BEST
-        return run(
-            kernel.each(lambda form: partial(form, k=k, direction=direction)), x.reshape(math.prod(batch), n)
-        ).reshape(*batch, k)
+        def reshaped(x: jax.Array) -> Any:
+            *batch, n = x.shape
+            found = form(x.reshape(math.prod(batch), n), k=k, direction=direction)
+            return jax.tree.map(lambda part: part.reshape(*batch, k), found)
 
-    def partitioned(devices: int, x: jax.Array) -> jax.Array:
+        return reshaped
+
+    def single(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        if implementation and implementation.method == CARRIED:
+            return in_rows(select_carried)(x)
+        if implementation:
+            return _and_elements(_forced(implementation).each(in_rows), x)
+        if x.dtype.itemsize > 4 or x.shape[-1] > LAX_TOP_K_LIMIT or not k * x.size:
+            return _and_elements(_BEST.each(in_rows), x)
+        return run(Kernel(partial(_and_elements, _BEST.each(in_rows)), tpu=in_rows(select_carried)), x)
+
+    def partitioned(devices: int, x: jax.Array) -> tuple[jax.Array, jax.Array]:
         def in_segments(platform: str) -> Form | None:
             if implementation:
                 forced = getattr(METHODS[implementation.method], platform)
@@ -132,6 +166,13 @@ def _chosen(x: jax.Array, k: int, direction: AxisDirection, implementation: Forc
             given: dict[str, Any] = {"k": k, "direction": direction, "devices": devices}
             return select and partial(by_segments, select=select, merging=merging, **given)
 
-        return run(Kernel.of(in_segments, implementation.refusal if implementation else ""), x)
+        return _and_elements(Kernel.of(in_segments, implementation.refusal if implementation else ""), x)
 
-    return by_partitioning(in_rows, partitioned, x)
+    both: tuple[jax.Array, jax.Array] = by_partitioning(single, partitioned, x)
+    return both
+
+
+def _and_elements(kernel: Kernel, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return the elements at the indices that a kernel returns, and these."""
+    indices = run(kernel, x)
+    return take_along_last(x, indices), indices
