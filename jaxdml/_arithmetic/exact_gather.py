@@ -10,8 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml._arithmetic.bits import by_bits
+from jaxdml._arithmetic.bits import bits_of, by_bits
 from jaxdml._arithmetic.canonical_indices import limits_along_last
+
+Take = Callable[[jax.Array, jax.Array, lax.GatherDimensionNumbers, str, bytes], jax.Array]
+"""Takes what ``gather`` takes, of floats."""
 
 
 def over_batch(function: Callable[..., Any], rank: int) -> Callable[..., Any]:
@@ -37,21 +40,52 @@ def _gather_narrow(
     widens both values. So shift the fill value to the place of an element, which no compiler takes for a ``select``.
     """
     del mode
-    limits = limits_along_last([bits.shape[d] for d in numbers.start_index_map], indices.ndim, indices.dtype)
-    outside = jnp.expand_dims((indices >= limits).any(axis=-1), numbers.offset_dims)
+    outside = _outside(bits.shape, indices, numbers)
+    return _filled(_gather(bits, indices, numbers, "clip", fill), outside, fill)
+
+
+def _outside(shape: tuple[int, ...], indices: jax.Array, numbers: lax.GatherDimensionNumbers) -> jax.Array:
+    """Return which slices have an index that is too high."""
+    limits = limits_along_last([shape[d] for d in numbers.start_index_map], indices.ndim, indices.dtype)
+    return jnp.expand_dims((indices >= limits).any(axis=-1), numbers.offset_dims)
+
+
+def _filled(bits: jax.Array, outside: jax.Array, fill: bytes) -> jax.Array:
+    """Return ``bits``, of 8 or 16 bits each, but those of ``fill`` where they are ``outside``."""
     width = 8 * bits.dtype.itemsize
-    both = _gather(bits, indices, numbers, "clip", fill).astype(jnp.uint32) | (
-        np.uint32(int.from_bytes(fill, sys.byteorder)) << np.uint32(width)
-    )
+    both = bits.astype(jnp.uint32) | (np.uint32(int.from_bytes(fill, sys.byteorder)) << np.uint32(width))
     return (both >> (outside.astype(jnp.uint32) * jnp.uint32(width))).astype(bits.dtype)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(2, 3, 4))
-def _gather_floats(
+def gather_then_bits(
     x: jax.Array, indices: jax.Array, numbers: lax.GatherDimensionNumbers, mode: str, fill: bytes
 ) -> jax.Array:
+    """Take slices of floats as they are, and fill the bits of what was read: nothing passes over all of ``x``.
+
+    This is for a device that moves floats without a change of their bits, and has all of ``x`` in its own memory.
+    """
+    if mode != "fill":
+        return _gather(x, indices, numbers, mode, fill)
+    bits = bits_of(_gather(x, indices, numbers, "clip", fill))
+    outside = _outside(x.shape, indices, numbers)
+    if bits.dtype.itemsize <= 2:
+        return lax.bitcast_convert_type(_filled(bits, outside, fill), x.dtype)
+    return lax.bitcast_convert_type(jnp.where(outside, np.frombuffer(fill, bits.dtype)[0], bits), x.dtype)
+
+
+def gather_bits(
+    x: jax.Array, indices: jax.Array, numbers: lax.GatherDimensionNumbers, mode: str, fill: bytes
+) -> jax.Array:
+    """Take slices of the bits of floats."""
     narrow = mode == "fill" and jnp.finfo(x.dtype).bits in (8, 16)
     return by_bits(lambda moved: (_gather_narrow if narrow else _gather)(moved, indices, numbers, mode, fill), x)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(2, 3, 4, 5))
+def _gather_floats(
+    x: jax.Array, indices: jax.Array, numbers: lax.GatherDimensionNumbers, mode: str, fill: bytes, take: Take
+) -> jax.Array:
+    return take(x, indices, numbers, mode, fill)
 
 
 @_gather_floats.defjvp
@@ -59,13 +93,14 @@ def _gather_floats_jvp(
     numbers: lax.GatherDimensionNumbers,
     mode: str,
     fill: bytes,
+    take: Take,
     primals: tuple[jax.Array, jax.Array],
     tangents: tuple[jax.Array, jax.Array],
 ) -> tuple[jax.Array, jax.Array]:
     x, indices = primals
     # The fill value is a constant, and bytes that are 0 are its derivative.
     tangent = _gather(tangents[0], indices, numbers, mode, bytes(len(fill)))
-    return _gather_floats(x, indices, numbers, mode, fill), tangent
+    return _gather_floats(x, indices, numbers, mode, fill, take), tangent
 
 
 def gather(
@@ -74,6 +109,7 @@ def gather(
     numbers: lax.GatherDimensionNumbers,
     mode: str = "promise_in_bounds",
     fill: bytes = b"",
+    take: Take = gather_bits,
 ) -> jax.Array:
     """Take whole slices of ``x`` bit for bit, as ``lax.gather`` does.
 
@@ -86,9 +122,11 @@ def gather(
         others.
       mode: ``"clip"``, ``"fill"`` or ``"promise_in_bounds"``.
       fill: in mode ``"fill"``, the bytes of the element that an index out of range reads.
+      take: takes slices of floats and keeps their bits; it need not be differentiable.
     """
-    take = _gather_floats if jnp.issubdtype(x.dtype, jnp.floating) else _gather
-    return take(x, indices, numbers, mode, fill)
+    if jnp.issubdtype(x.dtype, jnp.floating):
+        return _gather_floats(x, indices, numbers, mode, fill, take)
+    return _gather(x, indices, numbers, mode, fill)
 
 
 def along(axis: int, rank: int) -> lax.GatherDimensionNumbers:

@@ -1,6 +1,7 @@
 """Read at indexed positions: bring indices into canonical form, and gather."""
 
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,8 +10,11 @@ from jax import lax
 
 from jaxdml._arithmetic.bits import by_bits
 from jaxdml._arithmetic.canonical_indices import in_block, limits_along_last, narrow, wrap
-from jaxdml._arithmetic.exact_gather import gather
+from jaxdml._arithmetic.exact_gather import gather, gather_bits, gather_then_bits
+from jaxdml._base.shapes import is_static
 from jaxdml._kernels.indexed_write import Block, reported
+from jaxdml._placement.partitioning import by_partitioning
+from jaxdml._placement.platforms import Kernel, run
 
 
 class Reading(NamedTuple):
@@ -47,7 +51,20 @@ def read(x: jax.Array, indices: jax.Array, how: Reading) -> jax.Array:
         ):
             shape.insert(d, size)
         return by_bits(lambda moved: jnp.full(shape, np.frombuffer(how.fill, moved.dtype)[0], moved.dtype), x)
-    return gather(x, places, *how)
+    if jnp.issubdtype(x.dtype, jnp.floating) and is_static(*x.shape) and x.size:
+        places = reported(places, addressed, x.shape)  # ``checkify`` cannot see the operations of ``_take``.
+    return gather(x, places, *how, take=_take)
+
+
+def _take(x: jax.Array, indices: jax.Array, numbers: lax.GatherDimensionNumbers, mode: str, fill: bytes) -> jax.Array:
+    """Take slices of floats by the platform, and keep their bits."""
+    how: dict[str, Any] = {"numbers": numbers, "mode": mode, "fill": fill}
+    bits = partial(gather_bits, **how)
+    if jnp.finfo(x.dtype).bits != 8 * x.dtype.itemsize:  # As float4, which no integer is as wide as.
+        return bits(x, indices)
+    kernel = Kernel(bits, tpu=partial(gather_then_bits, **how))
+    taken: jax.Array = by_partitioning(partial(run, kernel), lambda devices, *operands: bits(*operands), x, indices)
+    return taken
 
 
 def read_block(x: jax.Array, indices: jax.Array, how: Reading, block: Block) -> tuple[jax.Array, jax.Array]:

@@ -194,8 +194,8 @@ def _alike(function: Callable[..., Any], *operands: Any) -> Any:
 def _write_by_platform(x: jax.Array, indices: jax.Array, updates: jax.Array, how: Writing) -> jax.Array:
     """Choose a method and the integers to move."""
 
-    def form(word: int, by_position: bool = False) -> Form:
-        chosen = how._replace(word=word, by_position=by_position)
+    def form(word: int, by_position: bool = False, by_sort: bool = False) -> Form:
+        chosen = how._replace(word=word, by_position=by_position, by_sort=by_sort)
         return lambda x, indices, updates: write(x, indices, updates, chosen)
 
     windows = x.shape[indices.shape[-1] :] if not how.places.batch else ()
@@ -203,13 +203,16 @@ def _write_by_platform(x: jax.Array, indices: jax.Array, updates: jax.Array, how
     static = is_static(*x.shape, *updates.shape)
     few = static and x.size <= MAX_ELEMENTS_PER_UPDATE * updates.size
     by_position = how.duplicates == "last" and not windows and few
-    if not few_bits and not by_position:
+    by_sort = how.duplicates == "last" and static and updates.size > 0
+    if not few_bits and not by_position and not by_sort:
         return form(0)(x, indices, updates)
     as_integer = x.dtype.itemsize if few_bits and jnp.issubdtype(x.dtype, jnp.floating) else 0
     # XLA's CPU backend widens narrow floats to move them, except for float16.
     on_cpu = 0 if x.dtype == jnp.float16 else as_integer
     cpu = form(on_cpu, on_cpu > 0 and is_static(*windows) and math.prod(windows) * on_cpu >= MIN_BYTES_PER_SLICE)
-    return run(Kernel(form(as_integer), cpu, form(GPU_WORD if few_bits else 0, by_position)), x, indices, updates)
+    gpu = form(GPU_WORD if few_bits else 0, by_position)
+    tpu = form(as_integer, by_sort=True) if by_sort else None
+    return run(Kernel(form(as_integer), cpu, gpu, tpu=tpu), x, indices, updates)
 
 
 def _has_few_bits(dtype: jnp.dtype) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 from jax import lax
 
 from jaxdml._arithmetic.bits import bits_of, by_bits
+from jaxdml._arithmetic.canonical_indices import limits_along_last
 from jaxdml._base.shapes import is_static
 
 
@@ -65,6 +66,12 @@ class Writing(NamedTuple):
     The last update wins, whatever ``duplicates`` says. All of ``x`` is read and written.
     """
 
+    by_sort: bool = False
+    """Whether to find out by sorting the indices which updates are the last of their position, and drop the others.
+
+    The last update wins, whatever ``duplicates`` says. Nothing of the size of ``x`` is read or written for it.
+    """
+
 
 def write(x: jax.Array, indices: jax.Array, updates: jax.Array, how: Writing) -> jax.Array:
     """Return ``x`` with every update at its place; to differentiate it, use ``tangent``.
@@ -88,6 +95,8 @@ def write(x: jax.Array, indices: jax.Array, updates: jax.Array, how: Writing) ->
         ordinals = _ordinals(x.shape, indices, how)
         written_there = _numbered(moved_updates, jnp.maximum(ordinals, 1) - 1, how.places)
         written = jnp.where(_trailing(ordinals > 0, moved.ndim), written_there, moved)
+    elif how.by_sort:
+        written = _scatter(moved, _without_losers(x.shape, indices, how), moved_updates, how._replace(mode="drop"))
     else:
         if how.duplicates == "last":
             # Every update of one element now carries the last one's value, so their order cannot matter.
@@ -163,6 +172,26 @@ def _ordinals(shape: tuple[int, ...], indices: jax.Array, how: Writing) -> jax.A
 
 def _numbers(indices: jax.Array, places: Places) -> jax.Array:
     return 1 + lax.broadcasted_iota(jnp.uint32, indices.shape[:-1], places.numbered)
+
+
+def _without_losers(shape: tuple[int, ...], indices: jax.Array, how: Writing) -> jax.Array:
+    """Return the indices, out of range for each update that is not the last one of its position."""
+    axis = how.places.numbered
+    limits = limits_along_last([shape[d] for d in how.places.indexed], indices.ndim, indices.dtype)
+    if how.mode == "clip":
+        indices = jnp.clip(indices, 0, limits - 1)
+    parts = [indices[..., i] for i in range(indices.shape[-1])]
+    operands = *parts, _numbers(indices, how.places)
+    *ordered, order = lax.sort(operands, dimension=axis, num_keys=len(operands), is_stable=False)
+    n = order.shape[axis]
+    same = jnp.stack(
+        [lax.slice_in_dim(p, 0, n - 1, axis=axis) == lax.slice_in_dim(p, 1, n, axis=axis) for p in ordered]
+    )
+    loses = jnp.concatenate(
+        [same.all(axis=0), jnp.zeros_like(lax.slice_in_dim(order, 0, 1, axis=axis), bool)], axis=axis
+    )
+    _, loses = lax.sort((order, loses.astype(jnp.uint32)), dimension=axis, num_keys=1, is_stable=False)
+    return jnp.where(loses[..., None] > 0, limits, indices)
 
 
 def _at(ordinals: jax.Array, indices: jax.Array, how: Writing) -> jax.Array:

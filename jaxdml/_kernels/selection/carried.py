@@ -17,13 +17,8 @@ from jax import lax
 
 from jaxdml._arithmetic.bits import bits_of
 from jaxdml._arithmetic.order_keys import order_keys
+from jaxdml._arithmetic.tiles import LANES, read_chunks, tiles_of
 from jaxdml._base.axis_direction import AxisDirection
-
-LANES = 128
-"""The length of a chunk: the lanes of a vector register of every TPU."""
-
-_SUBLANES = 8
-"""A tile has so many rows, and each row of it 128 lanes."""
 
 MIN_LENGTH, MIN_CHUNKS_PER_K = 2**13, 4
 """The shortest sequence to prune by chunks, and how many chunks there must be at least for each that stays."""
@@ -138,28 +133,23 @@ def _left_by_chunks(x: jax.Array, k: int, direction: AxisDirection) -> _Triples:
     ``by_chunk_maxima`` says why that is exact. The chunks are compared with their places, so which of equal ones stay
     is known. In which order they stay does not matter, because triples hold positions.
     """
-    rows, n = x.shape
-    whole, sublanes = n // LANES * LANES, math.gcd(rows, _SUBLANES)
-    chunks = whole // LANES
-    # As a tile has them in memory, so that nothing moves: rows of tiles, chunks, rows of a tile, lanes.
-    tiles = lax.slice_in_dim(x, 0, whole, axis=1).reshape(rows // sublanes, sublanes, chunks, LANES).swapaxes(1, 2)
+    rows, _ = x.shape
+    tiles = tiles_of(x)
+    _, chunks, sublanes, _ = tiles.shape
     if sublanes == 1:
         # Else XLA computes the keys before it reduces them, and stores them.
         tiles = lax.optimization_barrier(tiles)  # type: ignore[no-untyped-call]
     maxima = order_keys(tiles, direction).max(axis=-1).swapaxes(1, 2).reshape(rows, chunks).astype(jnp.uint32)
     places = lax.broadcasted_iota(jnp.uint32, maxima.shape, 1)
     kept = _first(_Triples(maxima, places, places), k).positions
-    row = lax.broadcasted_iota(jnp.uint32, kept.shape, 0)
-    number = ((row // np.uint32(sublanes)) * np.uint32(chunks) + kept) * np.uint32(sublanes) + row % np.uint32(sublanes)
-    # Gathered as they are: nothing but whole rows of tiles is moved, and words of 32 bits keep their bits.
-    read = tiles.reshape(-1, LANES).at[number.reshape(-1)].get(mode="promise_in_bounds").reshape(rows, k, LANES)
+    read = read_chunks(tiles, kept)
     starts = kept * np.uint32(LANES)
     if _has_columns(k * LANES, k):
         left = _left_by_columns(read, starts, k, direction)
     else:
         positions = starts[..., None] + lax.broadcasted_iota(jnp.uint32, read.shape, 2)
         left = _triples(read.reshape(rows, -1), positions.reshape(rows, -1), direction)
-    return _and_rest(left, x, whole, direction)
+    return _and_rest(left, x, chunks * LANES, direction)
 
 
 def _left_by_columns(x: jax.Array, starts: jax.Array, k: int, direction: AxisDirection) -> _Triples:
