@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from jaxdml._arithmetic.windows import Windows, padded
 from jaxdml._kernels import integer_product
-from jaxdml._kernels.integer_convolution import cpu
+from jaxdml._kernels.integer_convolution import cpu, tpu
 from jaxdml._kernels.integer_convolution.channel_convolution import channel_weights
 from jaxdml._kernels.integer_convolution.native_convolution import native_sums, with_neighbours
 from jaxdml._kernels.integer_convolution.packed_filters import Filters, as_int8_filters
@@ -71,6 +71,8 @@ def convolve(
             kernel = Kernel(cpu=on_cpu, refusal=implementation.refusal)
         if implementation is None and _is_native_on_cuda(depth, windows):
             kernel = kernel._replace(cuda=partial(_natively_on_cuda, windows))
+        if implementation is None and (windows.taps > 1 or max(windows.strides) > 1):
+            kernel = kernel._replace(tpu=partial(tpu.convolve, windows))
 
         def partitioned(devices: int) -> Kernel:
             return _of_patches(integer_product.partitioned_product(implementation, devices), windows)

@@ -11,6 +11,7 @@ import numpy as np
 
 from jaxdml._base.shapes import is_static
 from jaxdml._kernels.integer_product.integer_dot import dot_with_ones, sum_of_slices
+from jaxdml._kernels.integer_product.merged_dot import merged_dot
 from jaxdml._kernels.integer_product.packed_columns import columns_on_the_left, columns_on_the_right
 from jaxdml._kernels.integer_product.packed_matrix import PackedMatrix, Right, stored_as
 from jaxdml._kernels.integer_product.raw_product import (
@@ -192,7 +193,7 @@ def carried(low: jax.Array, high: jax.Array) -> DeepAccumulator:
 
 def single_product() -> Kernel:
     """Return the product of ``multiply`` for a program on one device, without a form for CPUs."""
-    return Kernel(_shifted(dot_with_ones), gpu=product_on_gpu)
+    return Kernel(_shifted(dot_with_ones), gpu=product_on_gpu, tpu=_shifted(merged_dot))
 
 
 def product_on_gpu(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None) -> RawProduct:
@@ -211,7 +212,7 @@ def _product(implementation: Forced | None, default: Product, cpu: Product, gpu:
     """Return the product of these forms; of that for CPUs alone if a method is forced that only they have."""
     if implementation is not None and implementation.only_on == "cpu":
         return Kernel(cpu=cpu, refusal=implementation.refusal)
-    return Kernel(default, cpu, gpu)
+    return Kernel(default, cpu, gpu, tpu=None if implementation else _shifted(merged_dot))
 
 
 def _on_gpus(
