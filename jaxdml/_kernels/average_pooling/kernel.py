@@ -9,9 +9,10 @@ import numpy as np
 
 from jaxdml._arithmetic.residuals import clamp
 from jaxdml._arithmetic.windows import Windows
-from jaxdml._kernels.average_pooling.pools import real_elements, window_sums
+from jaxdml._kernels.average_pooling.pools import real_elements, window_sums, window_sums_at_once
 from jaxdml._kernels.average_pooling.rounded_mean import rounded_mean
 from jaxdml._kernels.requantization import ON_CPU, ON_CUDA, Arithmetic, Multiplier, round_products
+from jaxdml._placement.partitioning import by_partitioning
 from jaxdml._placement.platforms import Kernel, run
 
 
@@ -37,7 +38,11 @@ def average(
       dtype: int8 or uint8.
       multiplier: what ``requantization.proved`` returns for the scales, sums and ``counts``, or None.
     """
-    total, real = window_sums(x, windows), real_elements(windows, x.shape)
+    by_platform = partial(
+        run, Kernel(partial(window_sums, windows=windows), tpu=partial(window_sums_at_once, windows=windows))
+    )
+    total = by_partitioning(by_platform, lambda devices, x: window_sums(x, windows), x)
+    real = real_elements(windows, x.shape)
     if zx is not None:
         total -= zx * real
     count = counts(windows, x.shape, include_padding)

@@ -56,6 +56,19 @@ def window_sums(x: jax.Array, windows: Windows) -> jax.Array:
     return x
 
 
+def window_sums_at_once(x: jax.Array, windows: Windows) -> jax.Array:
+    """Return what ``window_sums`` does, by one reduction over windows: TPUs have a fast one."""
+    sizes, strides, dilations = [1] * x.ndim, [1] * x.ndim, [1] * x.ndim
+    edges = [(0, 0)] * x.ndim
+    for i, d in enumerate(windows.dimensions):
+        sizes[d], strides[d], dilations[d] = windows.sizes[i], windows.strides[i], windows.dilations[i]
+        edges[d] = windows.start_padding[i], windows.end_padding[i]
+    total: jax.Array = lax.reduce_window(
+        x.astype(jnp.int32), np.int32(0), lax.add, sizes, strides, edges, window_dilation=dilations
+    )
+    return total
+
+
 def _sums_along(x: jax.Array, d: int, count: int, size: int, stride: int, step: int) -> jax.Array:
     """Sum windows along one dimension. A sum of 2, 4, 8 or more neighbours is made of two sums of half as many."""
     parts: list[jax.Array] = []

@@ -44,8 +44,8 @@ def _on_gpu(x: jax.Array, axes: Axes, rule: Rule) -> tuple[jax.Array, jax.Array]
 
 
 _BEST = Kernel(by_two_reductions, METHODS["greatest_chunk"], _on_gpu, tpu=by_pair_reduction)
-"""XLA's CPU backend does not vectorize a reduction of pairs. Elsewhere the time is mostly that of reading, and pairs are
-read once."""
+"""XLA's CPU backend does not vectorize a reduction of pairs. Elsewhere the time is mostly that of reading, and
+pairs are read once."""
 
 _BEST_PARTITIONED = Kernel(by_two_reductions, gpu=by_pair_reduction)
 """XLA partitions these reductions along any dimension, with two small collectives."""

@@ -64,7 +64,12 @@ def convolve(
     on_cpu = partial(cpu.convolve, windows, method)
     if method == "shifted_slices":
         slices = partial(_by_slices, windows)
-        kernel, partitioned = Kernel(slices, on_cpu), lambda _: Kernel(slices)
+        kernel = Kernel(slices, on_cpu, tpu=partial(tpu.by_slices, windows))
+
+        def partitioned(devices: int) -> Kernel:
+            del devices
+            return Kernel(slices)
+
     else:
         kernel = _of_patches(integer_product.single_product(), windows, on_cpu)
         if implementation is not None and implementation.only_on == "cpu":
