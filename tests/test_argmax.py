@@ -204,7 +204,7 @@ def lowered(platform, shape=(4, 3000), dtype="float32", **options):
     ("platform", "shape", "dtype", "method"),
     [
         ("cuda", (9, 64, 9), "float32", "pair_reduction"),
-        *(("cpu", (4, 3000), "float32", "greatest_chunk"), ("tpu", (4, 3000), "float32", "two_reductions")),
+        *(("cpu", (4, 3000), "float32", "greatest_chunk"), ("tpu", (4, 3000), "float32", "pair_reduction")),
         *(("cuda", (4, 3000), "float32", "pair_reduction"), ("cuda", (4, 128), "float32", "two_reductions")),
         *(("cuda", (4, 129), "float32", "pair_reduction"), ("cuda", (4, 512), "int8", "two_reductions")),
         *(("cuda", (2**15, 2**10), "float16", "greatest_chunk"), ("cuda", (2**14, 2**10), "int8", "pair_reduction")),

@@ -1,0 +1,183 @@
+"""What a TPU gets, run on the device that is here, against the oracle; and what its programs must not have.
+
+A float of a TPU is less than IEEE 754's: it has no subnormals, divides with an error, and its float64 is none. So what
+is computed here is right there too only if it rests on nothing of that, which docs/numerics.md says form by form.
+"""
+
+import re
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+
+import jaxdml
+from jaxdml import reference
+from jaxdml._arithmetic.canonical_indices import wrap
+from jaxdml._kernels.indexed_write.scatter import Writing, of_elements, of_slices, write
+from jaxdml._selfcheck.judging import check
+from jaxdml._selfcheck.planning import CHECKS
+from tests.kit import assert_same_bits, bits, data, grid, kinds, quick, seeds
+from tests.kit.forms import forms_of
+
+pytestmark = pytest.mark.skipif(jax.default_backend() != "cpu", reason="runs the forms on a CPU")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forms():
+    with forms_of("tpu"):
+        yield
+
+
+@quick
+@pytest.mark.parametrize("plan", [plan for plan in CHECKS if plan.layouts(False)], ids=lambda plan: plan.label)
+def test_the_forms_agree_with_the_oracle(plan):
+    if plan.dtype != "bfloat16" or plan.operator not in ("top_k", "gather", "gather_elements", "gather_nd"):
+        row = check(plan, 0, 0.1, thorough=False)
+        assert row.agrees, row.failure
+        return
+    # A TPU moves bfloat16 as it is. A CPU widens it to do so, which quiets NaNs.
+    for batch in plan.batches(0, 0.1, False):
+        for got, want in zip(batch.ours(), batch.oracle(), strict=True):
+            assert_same_bits(quieted(got), quieted(want))
+
+
+def quieted(x):
+    """Give all bfloat16 NaNs of one sign the same bits, as a CPU does that widens them."""
+    x = np.asarray(x)
+    if x.dtype != jnp.bfloat16:
+        return x
+    is_nan = bits(x) & np.uint16(0x7FFF) > 0x7F80
+    return np.where(is_nan, bits(x) & np.uint16(0x8000) | np.uint16(0x7FC0), bits(x))
+
+
+@quick
+@grid(
+    shape=[(1, 1), (3, 5), (8, 256), (5, 2500), (2, 4100), (8, 8192), (1, 9001), (16, 8300)],
+    k=[1, 8, 20],
+    dtype=["float32", "bfloat16", "float16", "int32", "uint8", "int16"],
+    direction=["decreasing", "increasing"],
+)
+@given(kind=kinds, seed=seeds)
+def test_top_k_carries_elements_along(shape, k, dtype, direction, kind, seed):
+    x, k = data(kind, seed, shape, np.dtype(dtype)), min(k, shape[1])
+    select = partial(jaxdml.top_k, k=k, direction=direction)
+    for got, want in zip(jax.jit(select)(x), reference.top_k(x, k, direction=direction), strict=True):
+        assert_same_bits(quieted(got), quieted(want))
+
+
+@pytest.mark.parametrize("way", ["jvp", "vmap"])
+def test_top_k_is_differentiated_and_mapped(way):
+    x = np.random.default_rng(0).normal(size=(4, 3, 20)).astype(np.float32)
+    if way == "vmap":
+        got = jax.jit(jax.vmap(partial(jaxdml.top_k, k=3), in_axes=1))(x)
+        assert_same_bits(got.values, reference.top_k(x.swapaxes(0, 1), 3)[0])
+        return
+    values, tangents = jax.jvp(lambda x: jaxdml.top_k(x, 3).values, (x,), (2 * x,))
+    assert_same_bits(tangents, 2 * np.asarray(values))
+
+
+@grid(mode=["drop", "clip", "promise_in_bounds"], dtype=["float32", "bfloat16", "int8"], t=[1, 2])
+@given(seed=seeds)
+def test_losers_are_dropped_by_a_sort_of_the_indices(mode, dtype, t, seed):
+    rng = np.random.default_rng(seed)
+    low, high = (0, 4) if mode == "promise_in_bounds" else (-6, 7)
+    x, updates = (data("any bits", seed, shape, np.dtype(dtype)) for shape in ((4, 5, 3), (9, *(4, 5, 3)[t:])))
+    indices = rng.integers(low, high, (9, t)).astype(np.int32)
+    how = Writing(of_slices(t), mode, "last", word=2 * (dtype == "bfloat16"), by_sort=True)
+    got = jax.jit(lambda x, i, u: write(x, wrap(i, (4, 5)[:t], mode), u, how))(x, indices, updates)
+    assert_same_bits(got, reference.scatter_nd(x, indices, updates, mode=mode))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_losers_are_found_along_an_axis(axis):
+    rng = np.random.default_rng(axis)
+    x, updates = rng.normal(size=(4, 5)).astype(np.float32), rng.normal(size=(4, 5)).astype(np.float32)
+    indices = rng.integers(0, 3, (4, 5)).astype(np.int32)
+    how = Writing(of_elements(2, axis), "drop", "last", by_sort=True)
+    got = jax.jit(lambda x, i, u: write(x, i[..., None], u, how))(x, indices, updates)
+    assert_same_bits(got, reference.scatter_elements(x, indices, updates, axis=axis))
+
+
+@grid(
+    order=[None, ("NHWC", "HWIO", "NHWC")],
+    images=[1, 3, 9],
+    zeros=[(None, None), (3, None), (None, -2), (3, -2)],
+    options=[
+        {"start_padding": 1, "end_padding": 1},
+        {"strides": (2, 1), "start_padding": (0, 1)},
+        {"dilations": (1, 2)},
+        {"group_count": 2},
+        {"group_count": 4},
+    ],
+)
+def test_convolutions_are_exact(order, images, zeros, options):
+    rng = np.random.default_rng(0)
+    groups = options.get("group_count", 1)
+    x = rng.integers(0, 256, (images, 4, 6, 5)).astype(np.uint8)
+    w = rng.integers(-128, 128, (8, 4 // groups, 3, 2)).astype(np.int8)
+    zx, zw = (None if z is None else dtype(z) for z, dtype in zip(zeros, (np.uint8, np.int8), strict=True))
+    want = reference.convolution_integer(x, zx, w, zw, **options)
+    if order:
+        x, w = x.transpose(0, 2, 3, 1), w.transpose(2, 3, 1, 0)
+    convolve = partial(jaxdml.convolution_integer, dimension_numbers=order, **options)
+    got = jax.jit(lambda x, w: convolve(x, zx, w, zw))(x, w)
+    assert_same_bits(got if order is None else np.moveaxis(got, -1, 1), want)
+
+
+@grid(rows=[1, 8], packed=[False, True], zeros=[(None, None), (200, -3)], batch=[(), (2,)])
+def test_products_are_exact(rows, packed, zeros, batch):
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 256, (*batch, rows, 40)).astype(np.uint8)
+    b = rng.integers(-128, 128, (*batch, 40, 24)).astype(np.int8)
+    za, zb = (None if z is None else dtype(z) for z, dtype in zip(zeros, (np.uint8, np.int8), strict=True))
+    got = jax.jit(lambda a, b: jaxdml.matrix_multiply_integer(a, za, b, zb))(a, jaxdml.prepack(b) if packed else b)
+    assert_same_bits(got, reference.matrix_multiply_integer(a, za, b, zb))
+
+
+def text(function, *shapes):
+    arguments = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in shapes]
+    return jax.jit(function).trace(*arguments).lower(lowering_platforms=("tpu",)).as_text()
+
+
+FLOAT, INT8, INDEX = "float32", "int8", "int32"
+
+
+def quantized(a, b, scales):
+    return jaxdml.quantized_linear_matrix_multiply(a, np.float32(0.1), 3, b, scales, None, np.float32(2), np.int8(0))
+
+
+PROGRAMS = {
+    "top_k": (partial(jaxdml.top_k, k=8), ((8, 256), FLOAT)),
+    "top_k of long sequences": (partial(jaxdml.top_k, k=8), ((8, 2**14), "bfloat16")),
+    "argmax": (jaxdml.argmax, ((8, 256), FLOAT)),
+    "gather": (jaxdml.gather, ((64, 128), "bfloat16"), ((4,), INDEX)),
+    "scatter_nd": (partial(jaxdml.scatter_nd, duplicates="last"), ((64, 9), FLOAT), ((4, 1), INDEX), ((4, 9), FLOAT)),
+    "product": (quantized, ((1, 64), INT8), ((64, 32), INT8), ((32,), FLOAT)),
+    "add": (lambda a, b, s: jaxdml.quantized_linear_add(a, s, 3, b, s, 0, s, 1), *[((9,), INT8)] * 2, ((), FLOAT)),
+    "quantize": (lambda x, s: jaxdml.quantize_linear(x, s, np.uint8(3)), ((9,), FLOAT), ((), FLOAT)),
+    "dequantize": (lambda x, s: jaxdml.dequantize_linear(x, s, np.uint8(3)), ((9,), "uint8"), ((), FLOAT)),
+    "dynamic": (jaxdml.dynamic_quantize_linear, ((9, 9), FLOAT)),
+}
+
+
+@quick
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_for_tpus_rest_on_no_float_that_a_tpu_lacks(name):
+    program = text(PROGRAMS[name][0], *PROGRAMS[name][1:])
+    assert "f64" not in program
+    assert not re.search(r"dot_general.*xf32>", program)
+
+
+@quick
+def test_programs_for_tpus_read_no_single_elements_and_pass_over_no_operand():
+    for name in ("top_k", "top_k of long sequences"):
+        program = text(PROGRAMS[name][0], *PROGRAMS[name][1:])
+        sizes = re.findall(r"slice_sizes = array<i64: ([\d, ]+)>", program)
+        assert all("128" in size for size in sizes), sizes
+    gathered = text(PROGRAMS["gather"][0], *PROGRAMS["gather"][1:])
+    assert "bitcast_convert" not in gathered
+    scattered = text(PROGRAMS["scatter_nd"][0], *PROGRAMS["scatter_nd"][1:])
+    assert scattered.count('"stablehlo.scatter"') == 1
