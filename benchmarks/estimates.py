@@ -12,6 +12,7 @@ operation is one that it cannot estimate. ``results/estimates.json`` holds::
       compiled                      for each target, for "jaxdml" and for "stock"
         raises                      the error, and then nothing else; or null
         bytes, microseconds         the compiler's account; microseconds null where it has none
+        loops                       whether ours has a loop, of which the compiler counts one round
         compile_s
 
 Each row is written when it is there. ``--resume`` keeps those that the file has.
@@ -38,10 +39,10 @@ from rich import box
 from rich.table import Table
 
 import jaxdml
-from benchmarks import compiling, display, environment
+from benchmarks import compiling, display, environment, estimates_table
+from benchmarks.estimates_table import FILE, ratios
 from jaxdml import _commands
 
-FILE = Path(__file__).parent / "results" / "estimates.json"
 SIDES = "jaxdml", "stock"
 TARGETS = {"v5e": "tpu", "v6e": "tpu", "h200": "cuda"}
 """For each target the platform whose compiler is asked."""
@@ -331,7 +332,8 @@ def cost(function: Callable[..., Any], arguments: Sequence[Any], device: Any) ->
         return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=SingleDeviceSharding(device))
 
     try:
-        program = jax.jit(function).trace(*jax.tree.map(there, arguments)).lower().compile()
+        lowered = jax.jit(function).trace(*jax.tree.map(there, arguments)).lower()
+        program = lowered.compile()
     except Exception as error:  # Whatever it raises is the result.
         return {"raises": f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"}
     account = program.cost_analysis() or {}
@@ -340,6 +342,7 @@ def cost(function: Callable[..., Any], arguments: Sequence[Any], device: Any) ->
         "raises": None,
         "bytes": int(account.get("bytes accessed", 0)),
         "microseconds": None if seconds < 0 else round(seconds * 1e6, 2),
+        "loops": "stablehlo.while" in lowered.as_text(),
         "compile_s": round(time.perf_counter() - started, 1),
     }
 
@@ -377,16 +380,13 @@ def show(found: Sequence[Mapping[str, Any]], target: str) -> None:
             *("-" if side["microseconds"] is None else f"{side['microseconds']:.3g}" for side in (ours, stock)),
             *(f"{side['compile_s']:.1f}" for side in (ours, stock)),
         )
-    ratios = [
-        one["compiled"][target]["jaxdml"]["bytes"] / one["compiled"][target]["stock"]["bytes"]
-        for one in found
-        if not any(one["compiled"][target][side]["raises"] for side in SIDES)
-    ]
     display.console.print(table)
-    if ratios:
-        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-        above = sum(ratio > 1.1 for ratio in ratios)
-        display.console.print(f"{len(ratios)} cells: geometric mean {mean:.2f} of stock's bytes; {above} above 1.1")
+    if found_ratios := ratios(found, target):
+        above = sum(ratio > 1.1 for ratio in found_ratios)
+        mean = estimates_table.mean(found_ratios)
+        display.console.print(
+            f"{len(found_ratios)} cells: geometric mean {mean:.2f} of stock's bytes; {above} above 1.1"
+        )
 
 
 def main(arguments: Sequence[str] | None = None, cells: Sequence[Cell] = CELLS) -> int:

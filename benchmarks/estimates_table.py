@@ -1,0 +1,79 @@
+"""Write what compilers say of programs for accelerators, from ``results/estimates.json``, as Markdown for a page.
+
+``python -m benchmarks.estimates_table`` prints it. A page takes it from ``markdown()`` when it is built.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+FILE = Path(__file__).parent / "results" / "estimates.json"
+
+_VERSIONS = "jax", "jaxlib", "libtpu"
+
+
+def ratios(rows: Sequence[Mapping[str, Any]], target: str) -> list[float]:
+    """Return the bytes of ours over those of stock JAX, for all rows that both compile."""
+    sides = [row["compiled"][target] for row in rows]
+    return [
+        side["jaxdml"]["bytes"] / side["stock"]["bytes"]
+        for side in sides
+        if not (side["jaxdml"]["raises"] or side["stock"]["raises"])
+    ]
+
+
+def mean(numbers: Sequence[float]) -> float:
+    """Return the geometric mean."""
+    return math.exp(sum(map(math.log, numbers)) / len(numbers))
+
+
+def markdown(file: Path = FILE) -> str:
+    """Return a line that names the versions, a line of means for each target, and a table for each operator."""
+    report = json.loads(file.read_text(encoding="utf-8"))
+    where, rows = report["environment"], report["rows"]
+    versions = ", ".join(f"{name} {where['versions'][name]}" for name in _VERSIONS if name in where["versions"])
+    targets = list(rows[0]["compiled"])
+    parts = [f"Compiled on {where['date']} at commit {where['commit']}; {versions}."]
+    for target in targets:
+        found = ratios(rows, target)
+        above = sum(ratio > 1.1 for ratio in found)
+        parts.append(
+            f"- {target}: {len(found)} calls, geometric mean {mean(found):.2f} of stock's bytes; {above} above 1.1."
+        )
+    for operator in dict.fromkeys(row["operator"] for row in rows):
+        parts += [f"**`{operator}`**", _table([row for row in rows if row["operator"] == operator], targets)]
+    return (
+        "\n\n".join(parts[:1])
+        + "\n\n"
+        + "\n".join(parts[1 : 1 + len(targets)])
+        + "\n\n"
+        + "\n\n".join(parts[1 + len(targets) :])
+    )
+
+
+def _table(rows: Sequence[Mapping[str, Any]], targets: Sequence[str]) -> str:
+    header = ["call", "bytes of inputs and outputs", *(f"{target}: ours / stock" for target in targets)]
+    lines = [header, ["---"] + ["---:"] * (len(header) - 1)]
+    for row in rows:
+        cells = [f"`{row['cell']}`", _bytes(row["least"])]
+        cells += [_both(row["compiled"][target]) for target in targets]
+        lines.append(cells)
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _both(sides: Mapping[str, Mapping[str, Any]]) -> str:
+    ours, stock = sides["jaxdml"], sides["stock"]
+    if ours["raises"] or stock["raises"]:
+        return "raises"
+    loops = "; loops" if ours["loops"] or stock["loops"] else ""
+    return f"{_bytes(ours['bytes'])} / {_bytes(stock['bytes'])} = {ours['bytes'] / stock['bytes']:.2f}{loops}"
+
+
+def _bytes(count: int) -> str:
+    return f"{count / 1e6:.3g} MB"
+
+
+if __name__ == "__main__":
+    print(markdown())

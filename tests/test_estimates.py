@@ -1,0 +1,67 @@
+"""What compilers are asked: every operator, by calls that trace, and what is kept of the answers."""
+
+import json
+
+import jax
+import pytest
+
+import jaxdml
+from benchmarks import compiling, estimates, estimates_table
+from tests.kit import OPERATORS
+
+
+@pytest.fixture(autouse=True)
+def _as_users_write_stock_jax():
+    with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+        yield
+
+
+SMALL = (estimates._sum((4, 64)), estimates._quantized_product(2, 8, 4, packed=True))
+
+
+def shapes_of(cell):
+    shapes = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in cell.arguments]
+    return [*shapes[:2], jax.eval_shape(jaxdml.prepack, shapes[2])] if cell.packed else shapes
+
+
+def test_every_operator_but_argmin_has_a_cell():
+    assert sorted({cell.operator for cell in estimates.CELLS} | {"argmin"}) == OPERATORS
+    assert len({cell.title for cell in estimates.CELLS}) == len(estimates.CELLS) >= 60
+
+
+@pytest.mark.parametrize("cell", estimates.CELLS, ids=lambda cell: cell.title)
+def test_both_sides_return_the_same_shapes(cell):
+    ours = jax.eval_shape(cell.ours, *shapes_of(cell))
+    shapes = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in cell.arguments]
+    stock = jax.eval_shape(cell.stock, *shapes)
+    assert [x.shape for x in jax.tree.leaves(ours)] == [x.shape for x in jax.tree.leaves(stock)]
+
+
+def test_answers_are_kept_and_taken_up_again(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(compiling, "device_of", lambda target: jax.devices()[0])
+    file = tmp_path / "estimates.json"
+    given = ["--targets", "v5e", "--out", str(file)]
+    assert estimates.main(given, SMALL[:1]) == 0
+    first = json.loads(file.read_text())["rows"]
+    assert estimates.main([*given, "--resume"], SMALL) == 0
+    rows = json.loads(file.read_text())["rows"]
+    assert rows[:1] == first
+    assert [row["operator"] for row in rows] == ["quantized_linear_add", "quantized_linear_matrix_multiply"]
+    assert rows[0]["least"] == 3 * 4 * 64
+    assert all(row["compiled"]["v5e"][side]["bytes"] > 0 for row in rows for side in estimates.SIDES)
+    assert "of stock's bytes" in capsys.readouterr().out
+    page = estimates_table.markdown(file)
+    assert "**`quantized_linear_add`**" in page
+    assert "uint8 (4, 64)" in page
+
+
+def test_what_does_not_compile_is_told_and_fails(monkeypatch, tmp_path, capsys):
+    def broken(x):
+        raise RuntimeError("no such program")
+
+    monkeypatch.setattr(compiling, "device_of", lambda target: jax.devices()[0])
+    cell = estimates.Cell("top_k", "broken", broken, jax.lax.neg, [((2,), "float32")])
+    file = tmp_path / "estimates.json"
+    assert estimates.main(["--targets", "v5e", "--out", str(file)], [*SMALL[:1], cell]) == 1
+    assert "no such program" in capsys.readouterr().out
+    assert "raises" in estimates_table.markdown(file)
