@@ -15,7 +15,7 @@ from jaxdml._cases._convolving import CHANNELS_LAST
 from jaxdml._kernels.integer_convolution import cpu, kernel
 from jaxdml._kernels.integer_product import kernel as integer_product
 from jaxdml._kernels.requantization.kernel import FEW_OUTPUTS
-from tests.kit import assert_same_bits, quick
+from tests.kit import assert_same_bits, meshes, quick
 
 PLATFORMS = ["cpu", "cuda", "rocm", "tpu"]
 LAST = {"dimension_numbers": CHANNELS_LAST}
@@ -117,6 +117,17 @@ def test_mapping_over_filters_makes_no_convolution_of_groups():
     over_images = jax.vmap(lambda x: convolve(x, None, w[0], None))
     assert "stablehlo.convolution" in lowered(over_images, images, platform="cpu")
     assert_same_bits(jax.jit(over_images)(images), np.stack([want[0], want[0][::-1]]))
+
+
+@quick
+@meshes.needs_devices
+def test_channels_are_convolved_by_themselves_on_each_device():
+    rng = np.random.default_rng(0)
+    x = rng.integers(-128, 128, (2 * meshes.COUNT, 4, 5, 6)).astype(np.int8)
+    w = rng.integers(-128, 128, (4, 1, 3, 2)).astype(np.int8)
+    convolve = jax.jit(lambda x, w: jaxdml.convolution_integer(x, None, w, None, group_count=4))
+    got = convolve(meshes.put(meshes.mesh_of("auto"), x, ("x", "y")), w)
+    assert_same_bits(got, reference.convolution_integer(x, None, w, None, group_count=4))
 
 
 @quick

@@ -138,7 +138,7 @@ REFUSALS = {
         "Pass a wider index_dtype."),
     "implementation unknown": (top_k(F, 1, implementation="magic"), ValueError,
         TOP + "implementation must be one of 'sort', 'integer_top_k', 'float_top_k', 'repeated_maxima', 'threshold', "
-        "'chunk_maxima', 'tournament'; got 'magic'.", X,
+        "'chunk_maxima', 'tournament', 'carried'; got 'magic'.", X,
         "Pass implementation='sort'."),
     "implementation cannot serve": (top_k(F, 2, implementation="chunk_maxima"), NotImplementedError,
         TOP + "implementation='chunk_maxima' cannot serve this call: it needs n >= 4 * k, and n is 5, k is 2.", X,

@@ -21,6 +21,7 @@ from jaxdml._selfcheck.judging import check
 from jaxdml._selfcheck.planning import CHECKS
 from tests.kit import assert_same_bits, bits, data, grid, kinds, quick, seeds
 from tests.kit.forms import forms_of
+from tests.kit.scattering import few_draws
 
 pytestmark = pytest.mark.skipif(jax.default_backend() != "cpu", reason="runs the forms on a CPU")
 
@@ -55,17 +56,26 @@ def quieted(x):
 
 @quick
 @grid(
-    shape=[(1, 1), (3, 5), (8, 256), (5, 2500), (2, 4100), (8, 8192), (1, 9001), (16, 8300)],
+    shape=[(1, 1), (3, 5), (8, 256), (5, 2500), (2, 4100), (8, 8192), (1, 9001), (16, 10300)],
     k=[1, 8, 20],
     dtype=["float32", "bfloat16", "float16", "int32", "uint8", "int16"],
     direction=["decreasing", "increasing"],
 )
+@few_draws
 @given(kind=kinds, seed=seeds)
 def test_top_k_carries_elements_along(shape, k, dtype, direction, kind, seed):
     x, k = data(kind, seed, shape, np.dtype(dtype)), min(k, shape[1])
     select = partial(jaxdml.top_k, k=k, direction=direction)
     for got, want in zip(jax.jit(select)(x), reference.top_k(x, k, direction=direction), strict=True):
         assert_same_bits(quieted(got), quieted(want))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+def test_gathers_fill_the_bits_of_what_was_read(dtype):
+    x, indices = data("specials", 0, (5, 3), np.dtype(dtype)), np.array([4, 5, -6, 0], np.int32)
+    for options in ({"mode": "clip"}, {"mode": "fill", "fill_value": 7}):
+        got = jax.jit(partial(jaxdml.gather, **options))(x, indices)
+        assert_same_bits(quieted(got), quieted(reference.gather(x, indices, **options)))
 
 
 @pytest.mark.parametrize("way", ["jvp", "vmap"])

@@ -74,10 +74,33 @@ def look_up(entries: np.ndarray, x: Any) -> Any:
 
 
 def entries_at(entries: jax.Array, places: jax.Array) -> jax.Array:
-    """Return the entries of a table at these places, sharded as the places are."""
+    """Return the entries of a table, 8 bits each or from 0 to 2**31 - 1, at these places; sharded as the places are."""
+    # A TPU reads a whole tile for each entry that an index reads.
+    found: jax.Array = jax.lax.platform_dependent(entries, places, default=_indexed, tpu=_multiplied)
+    return found
+
+
+def _indexed(entries: jax.Array, places: jax.Array) -> jax.Array:
     sharding = jax.typeof(places).sharding
     # With several axes of a mesh JAX does not say by itself how the result is sharded.
     return entries.at[places].get(mode="clip", out_sharding=sharding if any(sharding.spec) else None)
+
+
+def _multiplied(entries: jax.Array, places: jax.Array) -> jax.Array:
+    """Multiply by the table what is 1 at a place and 0 elsewhere.
+
+    bfloat16 holds the bytes of the entries, and a sum with one term that is not 0 is that term.
+    """
+    size = entries.dtype.itemsize
+    parts = [entries] if size == 1 else [entries >> 8 * i & 255 for i in range(4)]
+    columns = jnp.stack([part.astype(jnp.bfloat16) for part in parts], axis=-1)
+    every = jax.lax.broadcasted_iota(places.dtype, (*[1] * places.ndim, entries.size), places.ndim)
+    is_there = (places[..., None] == every).astype(jnp.bfloat16)
+    read = jax.lax.dot_general(
+        is_there, columns, (((places.ndim,), (0,)), ((), ())), preferred_element_type=jnp.float32
+    ).astype(jnp.int32)
+    shifted = [read[..., i].astype(entries.dtype) << 8 * i for i in range(len(parts))]
+    return sum(shifted[1:], shifted[0])
 
 
 def identity(value: Fraction) -> Fraction:

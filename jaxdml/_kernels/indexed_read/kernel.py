@@ -1,7 +1,7 @@
 """Read at indexed positions: bring indices into canonical form, and gather."""
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -58,12 +58,17 @@ def read(x: jax.Array, indices: jax.Array, how: Reading) -> jax.Array:
 
 def _take(x: jax.Array, indices: jax.Array, numbers: lax.GatherDimensionNumbers, mode: str, fill: bytes) -> jax.Array:
     """Take slices of floats by the platform, and keep their bits."""
-    how: dict[str, Any] = {"numbers": numbers, "mode": mode, "fill": fill}
-    bits = partial(gather_bits, **how)
+
+    def before(x: jax.Array, indices: jax.Array) -> jax.Array:
+        return gather_bits(x, indices, numbers, mode, fill)
+
+    def after(x: jax.Array, indices: jax.Array) -> jax.Array:
+        return gather_then_bits(x, indices, numbers, mode, fill)
+
     if jnp.finfo(x.dtype).bits != 8 * x.dtype.itemsize:  # As float4, which no integer is as wide as.
-        return bits(x, indices)
-    kernel = Kernel(bits, tpu=partial(gather_then_bits, **how))
-    taken: jax.Array = by_partitioning(partial(run, kernel), lambda devices, *operands: bits(*operands), x, indices)
+        return before(x, indices)
+    by_platform = partial(run, Kernel(before, tpu=after))
+    taken: jax.Array = by_partitioning(by_platform, lambda _, x, indices: before(x, indices), x, indices)
     return taken
 
 

@@ -167,8 +167,8 @@ def _left_by_columns(x: jax.Array, starts: jax.Array, k: int, direction: AxisDir
     rows, c, columns = x.shape
     column = lax.broadcasted_iota(jnp.uint32, x.shape, 2)
     keys = order_keys(x, direction).astype(jnp.uint32)
-    best = _best((keys, starts[..., None] + column), 1)
-    kept = _first(_Triples(*best, lax.broadcasted_iota(jnp.uint32, (rows, columns), 1)), k).bits
+    key, position = _best((keys, starts[..., None] + column), 1)
+    kept = _first(_Triples(key, position, lax.broadcasted_iota(jnp.uint32, (rows, columns), 1)), k).bits
     # What is kept is read by comparing and adding zeros, because an index would read a whole tile for each element.
     own = kept[:, None, :, None] == lax.broadcasted_iota(jnp.uint32, (1, 1, 1, columns), 3)
     bits = jnp.where(own, bits_of(x).astype(jnp.uint32)[:, :, None, :], np.uint32(0)).max(axis=-1).reshape(rows, c * k)
