@@ -8,6 +8,7 @@ from pathlib import Path
 
 import jaxdml
 from tests.kit import OPERATORS
+from tests.matrix.compositions import COMPOSITIONS
 
 ROOT = Path(jaxdml.__file__).parent
 PAGE = ROOT.parent / "docs" / "contributing.md"
@@ -77,6 +78,13 @@ def test_a_kernel_is_entered_by_its_door():
                 other, _, module = name.removeprefix("jaxdml._kernels.").partition(".")
                 inside = name.startswith("jaxdml._kernels.") and other in KERNELS and other != kernel
                 assert not (inside and module.partition(".")[0] in methods(other)), f"{file} goes around {other}'s door"
+
+
+def test_an_operator_of_every_kernel_is_tested_in_all_cells():
+    stands = {
+        kernel for operator, _, kernels in lives() if COMPOSITIONS[operator].stands_for_a_kernel for kernel in kernels
+    }
+    assert not set(KERNELS) - stands, "set stands_for_a_kernel in tests/matrix/compositions.py for an operator of these"
 
 
 if __name__ == "__main__":

@@ -337,6 +337,7 @@ COMPOSITIONS["matrix_multiply_integer_to_float"] = Composition(
     derivative=_scaled,
     bilinear=True,
     mapped={"scales_and_bias": (1, 4, 6)},
+    stands_for_a_kernel=True,
 )
 COMPOSITIONS["quantize_linear"] = Composition(
     draw=lambda rng, tame: (
@@ -458,6 +459,7 @@ COMPOSITIONS["quantized_linear_add"] = Composition(
     differentiable=(1, 4, 6),
     mapped={"a_and_scales": (0, 1, 4, 6), "b_and_zero_points": (2, 3, 5, 7)},
     mapped_on_meshes={"a_and_scales": (0, 1, 4, 6)},
+    stands_for_a_kernel=True,
 )
 COMPOSITIONS["quantized_linear_average_pooling"] = Composition(
     draw=_averaged,
@@ -473,5 +475,6 @@ COMPOSITIONS["quantized_linear_average_pooling"] = Composition(
     differentiable=(1, 3),
     mapped={"x_and_scales": (0, 1, 3), "zero_points": (2, 4)},
     mapped_on_meshes={"x_and_scales": (0, 1, 3)},
+    stands_for_a_kernel=True,
 )
 """By the operator's name, or by that of another way to call it."""
