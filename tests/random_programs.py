@@ -52,10 +52,10 @@ METHODS: dict[str, tuple[str, ...]] = {
     "top_k": tuple(name for name in selection.METHODS if selection.ONLY_ON.get(name, "cpu") == "cpu"),
     **dict.fromkeys(("argmax", "argmin"), tuple(extremes.METHODS)),
     **dict.fromkeys(("scatter_nd", "scatter_elements"), tuple(indexed_write.METHODS)),
-    **dict.fromkeys(("convolution_integer", "quantized_linear_convolution"), integer_convolution.METHODS),
+    **dict.fromkeys(("convolution_integer", "quantized_linear_convolution"), tuple(integer_convolution.METHODS)),
     **dict.fromkeys(
         ("matrix_multiply_integer", "matrix_multiply_integer_to_float", "quantized_linear_matrix_multiply"),
-        integer_product.METHODS,
+        tuple(integer_product.METHODS),
     ),
 }
 """What ``implementation`` can be on a CPU."""

@@ -39,7 +39,7 @@ def convolution(method, options):
     [("native_convolution", "uint8"), ("shifted_slices", "int8"), ("integer_dot", "uint8"), ("mixed_dot", "int8")],
 )
 def test_methods_agree_with_the_oracle_image_by_image(method, w_dtype, monkeypatch):
-    if jax.default_backend() != kernel.ONLY_ON.get(method, jax.default_backend()):
+    if jax.default_backend() != (kernel.METHODS[method] or jax.default_backend()):
         pytest.skip(f"{method} does not serve here")
     monkeypatch.setattr(cpu, "OUTPUTS_PER_PART", 1)
     options, channels, depth = {"start_padding": 1, "strides": (1, 2)}, 6, 3

@@ -14,7 +14,7 @@ from jax.sharding import PartitionSpec as P
 import jaxdml
 from jaxdml import reference
 from jaxdml._cases._convolving import CHANNELS_LAST
-from jaxdml._kernels.integer_convolution import METHODS, ONLY_ON, packed_filters
+from jaxdml._kernels.integer_convolution import METHODS, packed_filters
 from tests.kit import OneOf, assert_same_bits, compiled, grid, quick
 from tests.kit.meshes import COUNT, mesh_of, needs_devices, put
 
@@ -78,7 +78,7 @@ def test_agrees_with_the_oracle(name, last, x_dtype, w_dtype, zero, large, monke
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("by_rows", [False, True])
 def test_every_method_takes_filters_in_every_layout(method, by_rows):
-    if jax.default_backend() != ONLY_ON.get(method, jax.default_backend()):
+    if jax.default_backend() != (METHODS[method] or jax.default_backend()):
         pytest.skip(f"{method} does not serve here")
     for last in (True, False):
         if method == "native_convolution" and not last:

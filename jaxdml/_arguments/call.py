@@ -124,7 +124,7 @@ class Call(ErrorContext):
         value: Any,
         methods: Collection[str],
         why_not: Callable[[str], str | None] = lambda method: None,
-        only_on: Mapping[str, str] | None = None,
+        only_on: Mapping[str, str | None] | None = None,
     ) -> Forced | None:
         """Require a forced implementation to exist and to be able to run this call.
 
@@ -145,10 +145,11 @@ class Call(ErrorContext):
         reason = why_not(value)
         if reason is not None:
             self.fail(NotImplementedError, f"implementation={value!r} cannot serve this call: {reason}.", advice)
-        if not only_on or value not in only_on:
+        platform = (only_on or {}).get(value)
+        if platform is None:
             return Forced(value)
-        rule = f"implementation={value!r} serves only when lowered for {only_on[value]}."
-        return Forced(value, only_on[value], self.message(rule, advice))
+        rule = f"implementation={value!r} serves only when lowered for {platform}."
+        return Forced(value, platform, self.message(rule, advice))
 
 
 _MOST_KNOWN = 2**16

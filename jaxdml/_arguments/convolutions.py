@@ -11,7 +11,7 @@ from jaxdml._arguments import dimensions, packing, quantized, rounding
 from jaxdml._arguments.call import Call
 from jaxdml._arithmetic.windows import Windows
 from jaxdml._kernels import integer_convolution, integer_product
-from jaxdml._kernels.integer_convolution import METHODS, ONLY_ON, Filters, PackedFilters, in_canonical_order, why_not
+from jaxdml._kernels.integer_convolution import METHODS, Filters, PackedFilters, in_canonical_order, why_not
 from jaxdml._placement.layout import Labels, Layout, Names, axis_size, layout, on_shards
 from jaxdml._placement.materialized import materialized
 from jaxdml._placement.platforms import Forced
@@ -126,7 +126,7 @@ def settled(call: Call, given: Given, implementation: Any, *parameters: Any) -> 
     features, depth = (given.w.shape[d] for d in order.rhs_spec[:2])
     longest = integer_product.longest((given.x, parameters[0]), (given.w, parameters[1]))
     forced = call.implementation(
-        implementation, METHODS, lambda method: why_not(method, depth, windows, longest), only_on=ONLY_ON
+        implementation, METHODS, lambda method: why_not(method, depth, windows, longest), only_on=METHODS
     )
     spatial = tuple(f"spatial dimension {d} of" for d in range(len(windows.sizes)))
     contracted = "features" if windows.groups > 1 else "channels"

@@ -13,7 +13,7 @@ from jaxdml._arguments.call import Call
 from jaxdml._arithmetic.sizes import at_most
 from jaxdml._base.shapes import Shape, broadcast, is_static
 from jaxdml._kernels import integer_product
-from jaxdml._kernels.integer_product import METHODS, ONLY_ON, PackedMatrix, Right, longest
+from jaxdml._kernels.integer_product import METHODS, PackedMatrix, Right, longest
 from jaxdml._placement.layout import Labels, Layout, Names, axis_size, layout, on_shards
 from jaxdml._placement.platforms import Forced
 
@@ -89,7 +89,7 @@ def settled(call: Call, given: Matrices, implementation: Any, *parameters: Any) 
     if not is_static(k) and not at_most(k, deepest):
         rule = f"K must be known to be at most {deepest} if it is symbolic; got {k}."
         call.fail(ValueError, rule, f"Pass constraints=['{k} <= {deepest}'] to jax.export.symbolic_shape.", "a", "b")
-    forced = call.implementation(implementation, METHODS, only_on=ONLY_ON)
+    forced = call.implementation(implementation, METHODS, only_on=METHODS)
     rank = len(batch) + 2
     of_b: list[Labels] = [("K", "columns")]
     if isinstance(b, PackedMatrix):

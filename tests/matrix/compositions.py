@@ -215,7 +215,7 @@ COMPOSITIONS = {
                 (P("x", "y", None), P("y"), P("y"), P("x"), *[P()] * 4), (P("x", "y", None),), independent=True
             ),
         },
-        methods=tuple(name for name in integer_product.METHODS if ON_CPU or name not in integer_product.ONLY_ON),
+        methods=tuple(name for name, only in integer_product.METHODS.items() if ON_CPU or not only),
         differentiable=(1, 4, 6),
         mapped={"a": (0,), "b": (3,), "scales": (1, 4, 6), "zero_points": (2, 5, 7)},
         mapped_on_meshes={"a_and_zero_points": (0, 2, 5, 7), "b_and_scales": (1, 3, 4, 6)},

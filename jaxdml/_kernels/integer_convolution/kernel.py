@@ -36,11 +36,9 @@ from jaxdml._placement.when_lowered import Form
 QuantizedFilters = tuple[Filters, jax.Array | None]
 """Filters, and their zero point; None means 0."""
 
-METHODS = "integer_dot", "mixed_dot", "native_convolution", "shifted_slices"
-"""Products of patches, of int8 or of uint8 x int8; XLA's own convolution; sums of slices times one number a channel."""
-
-ONLY_ON = {"mixed_dot": "cpu", "native_convolution": "cpu"}
-"""The platform of each method that only one platform has."""
+METHODS = {"integer_dot": None, "mixed_dot": "cpu", "native_convolution": "cpu", "shifted_slices": None}
+"""Products of patches, of int8 or of uint8 x int8; XLA's own convolution; sums of slices times one number a channel. Of
+each the platform if only one can be forced to take it."""
 
 FEW_CHANNELS_ON_CUDA, CHANNELS_ON_CUDA = 8, 16
 """For so few channels cuDNN has no fast kernel. It has one for multiples of the second number."""

@@ -3,7 +3,6 @@
 from jaxdml._kernels.integer_product.integer_dot import MIN_SIZE, dot, with_min_size
 from jaxdml._kernels.integer_product.kernel import (
     METHODS,
-    ONLY_ON,
     Accumulator,
     DeepAccumulator,
     Quantized,
@@ -44,7 +43,6 @@ __all__ = [
     "LONGEST_FLOAT_SUM",
     "METHODS",
     "MIN_SIZE",
-    "ONLY_ON",
     "Accumulator",
     "DeepAccumulator",
     "PackedMatrix",

@@ -54,11 +54,8 @@ LONGEST_SINGLE_ROW, MIN_ROWS_IF_LONGER = 2**14, 8
 """XLA's GPU backend computes the product of a single row as a reduction. With a larger K than this, a product of so
 many rows is faster; ``python -m benchmarks.weights`` times M = 1."""
 
-METHODS = "integer_dot", "mixed_dot"
-"""Products of int8 x int8, and of uint8 x int8, which only CPUs have."""
-
-ONLY_ON = {"mixed_dot": "cpu"}
-"""The platform of each method that only one platform has."""
+METHODS = {"integer_dot": None, "mixed_dot": "cpu"}
+"""Products of int8 x int8, and of uint8 x int8; of each the platform if only one has it."""
 
 Quantized = tuple[jax.Array, jax.Array | None]
 """A tensor and its zero point; None means 0."""
