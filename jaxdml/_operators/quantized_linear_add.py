@@ -34,6 +34,9 @@ def quantized_linear_add(
     once, ties to even. Then ``output_zero_point`` is added, and the result is clamped. That holds for all finite
     nonzero scales, however far apart.
 
+    Scales and zero points that are Python numbers or NumPy arrays are known while tracing. Rounding then takes a
+    shorter way with the same bits, after a proof on the host. Pass ``jnp.asarray(scale)`` for a scale that is data.
+
     Args:
       a: int8 or uint8. ``a`` and ``b`` broadcast as in ``jnp.add``.
       a_scale: float32, one value, or an array that broadcasts to the result's shape, like all that follow. A Python

@@ -52,6 +52,9 @@ def quantized_linear_average_pooling(
     or a 1-D array of one per channel, or broadcasts against ``[1, C, 1, ...]``. A Python number is converted to the
     required dtype, also if it is an argument of ``jax.jit``.
 
+    Scales and zero points that are Python numbers or NumPy arrays are known while tracing. Rounding then takes a
+    shorter way with the same bits, after a proof on the host. Pass ``jnp.asarray(scale)`` for a scale that is data.
+
     Args:
       x: int8 or uint8, ``[N, C, *spatial]``, with at least one spatial dimension.
       x_scale: float32, one value or one per channel.

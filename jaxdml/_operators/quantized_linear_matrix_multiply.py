@@ -40,6 +40,9 @@ def quantized_linear_matrix_multiply(
     ``[..., 1, N]`` (``b``), where ``...`` are the result's leading dimensions. A Python number is converted to the
     required dtype, also if it is an argument of ``jax.jit``.
 
+    Scales and zero points that are Python numbers or NumPy arrays are known while tracing. Rounding then takes a
+    shorter way with the same bits, after a proof on the host. Pass ``jnp.asarray(scale)`` for a scale that is data.
+
     Args:
       a: int8 or uint8, ``[..., M, K]``. If K is symbolic, in ``jax.export``, its constraints must bound it by 33,025.
       a_scale: float32, one value or one per row.
