@@ -62,7 +62,7 @@ def convolve(
     on_cpu = partial(cpu.convolve, windows, method)
     if method == "shifted_slices":
         slices = partial(_by_slices, windows)
-        kernel = Kernel(slices, on_cpu, tpu=partial(tpu.by_slices, windows))
+        kernel = Kernel(slices, on_cpu, tpu=None if implementation else partial(tpu.convolve, windows))
 
         def partitioned(devices: int) -> Kernel:
             del devices
