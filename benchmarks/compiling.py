@@ -132,7 +132,7 @@ def compiled(call: Sharded, way: str, devices: Any, *, stock: bool = False) -> d
         **summary(found, call.bound_of(way)),
         "results": [str(spec) for spec in results],
         "as_written": all(map(same, results, wanted)),
-        "estimate_us": _estimate_us(program),
+        "estimate_us": estimate_us(program),
         "compile_s": round(spent, 2),
     }
 
@@ -155,7 +155,7 @@ def _total(found: Sequence[Collective]) -> Mapping[str, int]:
     }
 
 
-def _estimate_us(program: Any) -> float | None:
+def estimate_us(program: Any) -> float | None:
     """Return the compiler's own estimate of the time, without what collectives wait; None where it has none.
 
     The TPU's compiler gives an operation that it cannot estimate minus one second.

@@ -27,7 +27,8 @@ from benchmarks.peers import with_jax
 from benchmarks.peers._products import packed
 from jaxdml._cases.quantized_linear_matrix_multiply import call as multiply
 from jaxdml._kernels.indexed_write import kernel as indexed_write
-from jaxdml._kernels.integer_product import kernel as integer_product
+from jaxdml._kernels.integer_product import cpu as _product_cpu
+from jaxdml._kernels.integer_product import gpu as _product_gpu
 from jaxdml._kernels.selection import gpu as _selection_gpu
 
 
@@ -97,9 +98,9 @@ CONSTANTS = {
     constant.name: constant
     for constant in (
         *(Constant(_selection_gpu, name, values, _SELECTIONS, "GPU") for name, values in _OF_SELECTIONS.items()),
-        Constant(integer_product, "MAX_ROWS_UNTRANSPOSED", (0, 2**30), _PRODUCTS),
-        Constant(integer_product, "MAX_ROWS_RIGHT_OF_INT8", (0, 2**30), _OF_PACKED, arranged=partial(packed, 3)),
-        Constant(integer_product, "MAX_ROWS_RIGHT_OF_UINT8", (0, 2**30), _OF_PACKED, arranged=partial(packed, 3)),
+        Constant(_product_gpu, "MAX_ROWS_UNTRANSPOSED", (0, 2**30), _PRODUCTS),
+        Constant(_product_cpu, "MAX_ROWS_RIGHT_OF_INT8", (0, 2**30), _OF_PACKED, arranged=partial(packed, 3)),
+        Constant(_product_cpu, "MAX_ROWS_RIGHT_OF_UINT8", (0, 2**30), _OF_PACKED, arranged=partial(packed, 3)),
         Constant(indexed_write, "GPU_WORD", (1, 4), _WRITES),
     )
 }

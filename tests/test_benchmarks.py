@@ -31,7 +31,7 @@ from jaxdml._cases._layers import Layer
 from jaxdml._cases._quantizing import call as quantizing
 from jaxdml._cases.quantized_linear_matrix_multiply import call as multiply
 from jaxdml._cases.top_k import call as top_k
-from jaxdml._kernels.integer_product import kernel as integer_product
+from jaxdml._kernels.integer_product import gpu as integer_product
 from jaxdml._kernels.selection import cpu as _selection_cpu
 from tests.kit import quick
 

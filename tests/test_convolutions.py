@@ -13,7 +13,7 @@ import jaxdml
 from jaxdml import reference
 from jaxdml._cases._convolving import CHANNELS_LAST
 from jaxdml._kernels.integer_convolution import cpu, kernel
-from jaxdml._kernels.integer_product import kernel as integer_product
+from jaxdml._kernels.integer_product import cpu as integer_product
 from jaxdml._kernels.requantization.kernel import FEW_OUTPUTS
 from tests.kit import assert_same_bits, meshes, quick
 

@@ -11,13 +11,14 @@ import pytest
 from jax import export
 
 import jaxdml
-from jaxdml._kernels.integer_product import kernel as products
+from jaxdml._kernels.integer_product import cpu as product_cpu
+from jaxdml._kernels.integer_product import gpu as product_gpu
 from jaxdml._kernels.selection import kernel as lowering
 from jaxdml._placement import platforms as _platform
 from tests.kit import OneOf, grid
 
 PLATFORMS = ["cpu", "cuda", "rocm", "tpu"]
-FEW = products.MAX_ROWS_UNTRANSPOSED
+FEW = product_gpu.MAX_ROWS_UNTRANSPOSED
 
 
 def lowered(function, *arguments, platform):
@@ -123,7 +124,7 @@ def test_a_mixed_product_stays_8_bits_wide_and_on_cpus(a, depth, batch):
 
 @pytest.mark.parametrize("features", [(), ("avx512_vnni",), ("amx_int8", "sse")])
 def test_signs_are_mixed_where_the_cpu_has_an_instruction_for_it(monkeypatch, features):
-    monkeypatch.setattr(products, "cpu_features", lambda: frozenset(features))
+    monkeypatch.setattr(product_cpu, "cpu_features", lambda: frozenset(features))
     jax.clear_caches()  # Of what was traced for the CPU that is really there.
     one = np.float32(1)
     text = lowered(

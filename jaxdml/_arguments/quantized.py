@@ -11,6 +11,7 @@ from jax import lax
 from jaxdml._arguments.call import Call, dtype_or_none
 from jaxdml._base.dtypes import QUANTIZED
 from jaxdml._base.shapes import Shape, broadcasts_to
+from jaxdml._placement.layout import Labels
 
 
 def integers(call: Call, name: str) -> jax.Array:
@@ -77,6 +78,32 @@ def parameter(call: Call, name: str, dtype: np.dtype[Any], along: Along) -> jax.
     leading = range(len(shape) - len(aligned))
     trailing = range(len(shape) - len(aligned) + given.ndim, len(shape))
     return lax.expand_dims(given, (*leading, *trailing))
+
+
+def broadcast_parameter(call: Call, name: str, dtype: np.dtype[Any], shape: Shape, *tensors: str) -> jax.Array | None:
+    """Return a scale or zero point that broadcasts to the result's shape, with its rank; None stays None.
+
+    Args:
+      call: the call that has the operand.
+      name: the name of the operand.
+      dtype: its dtype.
+      shape: of the result.
+      tensors: the operands that decide the shape, which an error shows too.
+    """
+    given = optional(call, name, dtype)
+    if given is None:
+        return None
+    given = lax.squeeze(given, range(given.ndim)) if all(size == 1 for size in given.shape) else given
+    if not broadcasts_to(given.shape, shape):
+        rule = f"{name} must be one value, or broadcast to {list(shape)}; got {list(given.shape)}."
+        call.fail(TypeError, rule, f"Pass {name} with shape ().", *tensors, name)
+    return lax.expand_dims(given, range(len(shape) - given.ndim))
+
+
+def broadcast_labels(x: Any, labels: Labels, shape: Shape) -> Labels:
+    """Return the labels of an operand of the result's rank, or of None; None for a dimension that is broadcast."""
+    sizes = () if x is None else x.shape
+    return tuple(label if size == whole else None for label, size, whole in zip(labels, sizes, shape, strict=False))
 
 
 def of_dtype(call: Call, name: str, dtype: np.dtype[Any]) -> jax.Array:

@@ -10,7 +10,6 @@ from jax import lax
 
 from jaxdml._arguments import quantized, rounding
 from jaxdml._arguments.call import Call
-from jaxdml._base.shapes import broadcasts_to
 from jaxdml._kernels import requantization
 from jaxdml._kernels.integer_product import of_total
 from jaxdml._placement.layout import Layout, layout, on_shards
@@ -69,14 +68,14 @@ def requantize(
     call.dtype("x", ("int32",))
     dtype = quantized.output_dtype(call, output_dtype, np.dtype(np.uint8))
     names = "a_scale", "b_scale", "output_scale"
-    scales = {name: _parameter(call, name, np.dtype(np.float32), x) for name in names}
-    zero = None if output_zero_point is None else _parameter(call, "output_zero_point", dtype, x)
+    scales = {name: quantized.broadcast_parameter(call, name, np.dtype(np.float32), x.shape, "x") for name in names}
+    zero = quantized.broadcast_parameter(call, "output_zero_point", dtype, x.shape, "x")
     multiplier = rounding.multiplier(call, scales, 2**31 - 1)
     operands = (x, *scales.values(), zero, multiplier)
     labels = tuple(range(x.ndim))
     leaves = jax.tree.leaves(operands, is_leaf=lambda leaf: leaf is None)
     where = layout(
-        [(leaf, () if leaf is None else _labels(leaf, x)) for leaf in leaves],
+        [(leaf, quantized.broadcast_labels(leaf, labels, x.shape)) for leaf in leaves],
         result=labels,
         combined={},
         deciding=1,
@@ -84,22 +83,6 @@ def requantize(
     )
     result = _requantize(operands, where, dtype)
     return result if multiplier is None else materialized(result)
-
-
-def _parameter(call: Call, name: str, dtype: np.dtype[Any], x: jax.Array) -> jax.Array:
-    """Return a scale or zero point with the rank of ``x``."""
-    given = quantized.of_dtype(call, name, dtype)
-    if all(size == 1 for size in given.shape):
-        given = lax.squeeze(given, range(given.ndim))
-    if not broadcasts_to(given.shape, x.shape):
-        rule = f"{name} must be one value, or broadcast to {list(x.shape)}; got {list(given.shape)}."
-        call.fail(TypeError, rule, f"Pass {name} with shape ().", "x", name)
-    return lax.expand_dims(given, range(x.ndim - given.ndim))
-
-
-def _labels(given: Any, x: jax.Array) -> tuple[int | None, ...]:
-    """Return the labels of an operand; None for a dimension that is broadcast."""
-    return tuple(d if given.shape[d] == size else None for d, size in enumerate(x.shape))
 
 
 @partial(jax.jit, static_argnums=(1, 2), inline=True)

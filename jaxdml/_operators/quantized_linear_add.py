@@ -10,7 +10,7 @@ from jax import lax
 
 from jaxdml._arguments import quantized
 from jaxdml._arguments.call import Call
-from jaxdml._base.shapes import Shape, broadcast, broadcasts_to
+from jaxdml._base.shapes import broadcast
 from jaxdml._kernels import quantized_sum
 from jaxdml._kernels.requantization import Addends, proved_sum
 from jaxdml._placement.layout import Layout, layout, on_shards
@@ -87,15 +87,19 @@ def quantized_linear_add(
         call.fail(TypeError, rule, "Give a and b equal shapes.", "a", "b")
     dtype = quantized.output_dtype(call, output_dtype, a.dtype)
     dtypes = {"a": a.dtype, "b": b.dtype, "output": dtype}
-    scales = [_parameter(call, f"{name}_scale", np.dtype(np.float32), shape) for name in dtypes]
-    zero_points = [_parameter(call, f"{name}_zero_point", of, shape) for name, of in dtypes.items()]
+    kinds = {f"{name}_scale": np.dtype(np.float32) for name in dtypes}
+    kinds |= {f"{name}_zero_point": of for name, of in dtypes.items()}
     operands = [
-        None if x is None else lax.expand_dims(x, range(len(shape) - x.ndim)) for x in (a, b, *scales, *zero_points)
+        *(lax.expand_dims(x, range(len(shape) - x.ndim)) for x in (a, b)),
+        *(quantized.broadcast_parameter(call, name, of, shape, "a", "b") for name, of in kinds.items()),
     ]
     known = _known(call, dtypes)
     labels = tuple(f"dimension {d}" for d in range(len(shape)))
     where = layout(
-        [*((x, _labels(x, labels, shape)) for x in operands), (known and known.factors, (None, None))],
+        [
+            *((x, quantized.broadcast_labels(x, labels, shape)) for x in operands),
+            (known and known.factors, (None, None)),
+        ],
         result=labels,
         combined={},
         deciding=2,
@@ -112,24 +116,6 @@ def _known(call: Call, dtypes: Mapping[str, np.dtype[Any]]) -> Addends | None:
     if len(parts) < 5 or call.known("output_zero_point", dtypes["output"]) is None:
         return None
     return proved_sum(parts[:3], parts[3:], [dtypes["a"], dtypes["b"]])
-
-
-def _parameter(call: Call, name: str, dtype: np.dtype[Any], shape: Shape) -> jax.Array | None:
-    """Return a scale or zero point that broadcasts to the result's shape, or None."""
-    given = quantized.optional(call, name, dtype)
-    if given is None:
-        return None
-    given = lax.squeeze(given, range(given.ndim)) if all(size == 1 for size in given.shape) else given
-    if not broadcasts_to(given.shape, shape):
-        rule = f"{name} must be one value, or broadcast to {list(shape)}; got {list(given.shape)}."
-        call.fail(TypeError, rule, f"Pass {name} with shape ().", "a", "b", name)
-    return given
-
-
-def _labels(x: jax.Array | None, labels: tuple[str, ...], shape: Shape) -> tuple[str | None, ...]:
-    """Return the labels of an operand; None for a dimension that is broadcast to the result."""
-    sizes = () if x is None else x.shape
-    return tuple(label if size == whole else None for label, size, whole in zip(labels, sizes, shape, strict=False))
 
 
 @partial(jax.jit, static_argnums=(1, 2), inline=True)

@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 
-from tests.kit.strategies import unsigned
+from jaxdml._cases.data import unsigned
 
 
 def bits(x) -> np.ndarray:

@@ -5,8 +5,10 @@ import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from jaxdml._cases.data import INDEX_DTYPES
+from jaxdml._cases.data import TRAPS as DATA
 from tests.kit.grids import OneOf
-from tests.kit.strategies import DATA, INDEX_DTYPES, data
+from tests.kit.strategies import data
 
 MODES = ["drop", "clip", "promise_in_bounds"]
 DUPLICATES = ["unspecified", "last", "unique"]

@@ -4,25 +4,9 @@ import jax.numpy as jnp
 import numpy as np
 from hypothesis import strategies as st
 
-from jaxdml._cases.data import FLOATS, HALVES, INDEX_DTYPES, INTEGERS, WIDE, indices_for, unsigned
-from jaxdml._cases.data import TRAPS as DATA
+from jaxdml._cases.data import TRAPS
 
-__all__ = [
-    "DATA",
-    "FLOATS",
-    "HALVES",
-    "INDEX_DTYPES",
-    "INTEGERS",
-    "WIDE",
-    "data",
-    "indices_for",
-    "is_float",
-    "kinds",
-    "seeds",
-    "unsigned",
-]
-
-kinds = st.sampled_from(list(DATA))
+kinds = st.sampled_from(list(TRAPS))
 seeds = st.integers(0, 2**32 - 1)
 
 
@@ -32,4 +16,4 @@ def is_float(dtype: np.dtype) -> bool:
 
 def data(kind: str, seed: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """Make an array of the named kind."""
-    return DATA[kind](np.random.default_rng(seed), tuple(shape), np.dtype(dtype))
+    return TRAPS[kind](np.random.default_rng(seed), tuple(shape), np.dtype(dtype))

@@ -11,7 +11,7 @@ from jaxdml._kernels import integer_product
 from jaxdml._kernels.integer_convolution import cpu, tpu
 from jaxdml._kernels.integer_convolution.channel_convolution import channel_weights
 from jaxdml._kernels.integer_convolution.native_convolution import native_sums, with_neighbours
-from jaxdml._kernels.integer_convolution.packed_filters import Filters, as_int8_filters
+from jaxdml._kernels.integer_convolution.packed_filters import Filters, as_int8_filters, filter_sums
 from jaxdml._kernels.integer_convolution.patch_product import (
     by_group,
     corrected,
@@ -133,7 +133,7 @@ def _natively_on_cuda(windows: Windows, x: jax.Array, zx: Zero, w: Filters, zw: 
 
     cuDNN transforms no int8, as it may floats.
     """
-    (x, zx), (w, zw) = as_int8(x, zx), as_int8_filters(w, zw)
+    (x, zx), (filters, zw) = as_int8(x, zx), as_int8_filters(w, zw)
     last = windows.with_channels_last()
 
     def by_patches(x: jax.Array, w: jax.Array) -> jax.Array:
@@ -142,11 +142,11 @@ def _natively_on_cuda(windows: Windows, x: jax.Array, zx: Zero, w: Filters, zw: 
         ).product
 
     x = padded(x, zx, windows)
-    read, kernel = x if windows.channels_last else jnp.moveaxis(x, 1, -1), jnp.transpose(w, (2, 3, 1, 0))
+    read, kernel = x if windows.channels_last else jnp.moveaxis(x, 1, -1), jnp.transpose(filters, (2, 3, 1, 0))
     if w.shape[1] <= FEW_CHANNELS_ON_CUDA and windows.sizes[1] > 1 and windows.dilations == (1, 1):
         read, kernel, last = with_neighbours(read, kernel, last, CHANNELS_ON_CUDA)
     total = native_sums(read, kernel, last, jnp.float32, by_patches)
-    sums = None if zx is None else jnp.sum(w, axis=(1, 2, 3), dtype=jnp.int32)
+    sums = None if zx is None else filter_sums(w, filters)
     in_order = total if windows.channels_last else jnp.moveaxis(total, -1, 1)
     return corrected(in_order, sums, zx, zw, x, windows, windows.taps * w.shape[1])
 

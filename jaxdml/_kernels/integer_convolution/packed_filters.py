@@ -129,6 +129,13 @@ def sums_of(w: PackedFilters) -> jax.Array:
     return w.sums if w.k * features == w.filters.size else _sums(w.filters, w.by_rows)
 
 
+def filter_sums(w: Filters, integers: jax.Array) -> jax.Array:
+    """Return the int32 sums of filters that ``as_int8_filters`` returned as ``integers``; packed ones have them."""
+    if isinstance(w, PackedFilters):
+        return sums_of(w)
+    return jnp.sum(integers, axis=tuple(range(1, integers.ndim)), dtype=jnp.int32)
+
+
 def in_canonical_order(w: Filters, dimensions: Sequence[int]) -> Filters:
     """Return filters whose dimensions O, I and the spatial ones are at ``dimensions`` as ``[O, I, *sizes]``."""
     if isinstance(w, PackedFilters):

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxdml._arithmetic.windows import Windows, padded
-from jaxdml._kernels.integer_convolution.packed_filters import Filters, as_int8_filters
+from jaxdml._kernels.integer_convolution.packed_filters import Filters, as_int8_filters, filter_sums
 from jaxdml._kernels.integer_convolution.patch_product import corrected
 from jaxdml._kernels.integer_product import PerPart, Raw, RawProduct, Zero, as_int8
 
@@ -25,13 +25,14 @@ they are convolved one by one, with their rows in the place of images. ``python 
 def convolve(windows: Windows, x: jax.Array, zx: Zero, w: Filters, zw: Zero) -> Raw:
     """Convolve int8 by int8."""
     (x, zx), (filters, zw) = as_int8(x, zx), as_int8_filters(w, zw)
+    sums = None if zx is None else filter_sums(w, filters)
     if not 0 < x.shape[0] < FEW_IMAGES or windows.groups > 1 or len(windows.sizes) < 2:
-        return _convolved(windows, filters, zx, zw, x)
-    compute = jax.tree_util.Partial(partial(_of_rows, windows), filters, zx, zw)  # type: ignore[no-untyped-call]
+        return _convolved(windows, filters, sums, zx, zw, x)
+    compute = jax.tree_util.Partial(partial(_of_rows, windows), filters, sums, zx, zw)  # type: ignore[no-untyped-call]
     return PerPart(compute, x[:, None])
 
 
-def _convolved(windows: Windows, w: jax.Array, zx: Zero, zw: Zero, x: jax.Array) -> RawProduct:
+def _convolved(windows: Windows, w: jax.Array, sums: Zero, zx: Zero, zw: Zero, x: jax.Array) -> RawProduct:
     # The convolution pads with zeros as it reads. Any other number has to be written around x.
     around = x if zx is None and zw is None else padded(x, zx, windows)
     edges = zip(windows.start_padding, windows.end_padding, strict=True) if around is x else [(0, 0)] * (w.ndim - 2)
@@ -46,10 +47,10 @@ def _convolved(windows: Windows, w: jax.Array, zx: Zero, zw: Zero, x: jax.Array)
         feature_group_count=windows.groups,
         preferred_element_type=jnp.int32,
     )
-    return corrected(total, _sums(w, zx), zx, zw, around, windows, math.prod(w.shape[1:]))
+    return corrected(total, sums, zx, zw, around, windows, math.prod(w.shape[1:]))
 
 
-def _of_rows(windows: Windows, w: jax.Array, zx: Zero, zw: Zero, x: jax.Array) -> RawProduct:
+def _of_rows(windows: Windows, w: jax.Array, sums: Zero, zx: Zero, zw: Zero, x: jax.Array) -> RawProduct:
     """Convolve one image, ``[1, ...]``: what a window has of each row becomes channels, and rows become images."""
     around = padded(x, zx, windows)
     rows = around[0] if windows.channels_last else jnp.moveaxis(around[0], 0, -1)
@@ -70,8 +71,4 @@ def _of_rows(windows: Windows, w: jax.Array, zx: Zero, zw: Zero, x: jax.Array) -
         preferred_element_type=jnp.int32,
     )
     in_order = total if windows.channels_last else jnp.moveaxis(total, -1, 0)
-    return corrected(in_order[None], _sums(w, zx), zx, zw, around, windows, math.prod(w.shape[1:]))
-
-
-def _sums(w: jax.Array, zx: Zero) -> Zero:
-    return None if zx is None else jnp.sum(w, axis=tuple(range(1, w.ndim)), dtype=jnp.int32)
+    return corrected(in_order[None], sums, zx, zw, around, windows, math.prod(w.shape[1:]))

@@ -1,5 +1,6 @@
 """Multiply 8-bit matrices with zero points exactly."""
 
+from jaxdml._kernels.integer_product.cpu import methods_on_cpu, packed_on_cpu, storage
 from jaxdml._kernels.integer_product.integer_dot import MIN_SIZE, dot, with_min_size
 from jaxdml._kernels.integer_product.kernel import (
     METHODS,
@@ -11,13 +12,10 @@ from jaxdml._kernels.integer_product.kernel import (
     greatest,
     greatest_sum,
     longest,
-    methods_on_cpu,
     of_total,
-    packed_on_cpu,
     partitioned_product,
     product_on_gpu,
     single_product,
-    storage,
     total,
     wrapped,
 )

@@ -1,7 +1,7 @@
 """Multiply 8-bit matrices with zero points exactly; choose the algorithm by platform, K and number of rows."""
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -10,9 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdml._base.shapes import is_static
+from jaxdml._kernels.integer_product.cpu import methods_on_cpu, on_cpu, packed_on_cpu
+from jaxdml._kernels.integer_product.gpu import on_gpu, on_gpus
 from jaxdml._kernels.integer_product.integer_dot import dot_with_ones, sum_of_slices
 from jaxdml._kernels.integer_product.merged_dot import merged_dot
-from jaxdml._kernels.integer_product.packed_columns import columns_on_the_left, columns_on_the_right
+from jaxdml._kernels.integer_product.packed_columns import columns_on_the_right
 from jaxdml._kernels.integer_product.packed_matrix import PackedMatrix, Right, stored_as
 from jaxdml._kernels.integer_product.raw_product import (
     Product,
@@ -22,37 +24,13 @@ from jaxdml._kernels.integer_product.raw_product import (
     as_uint8,
     longest_exact_sum,
     product_shape,
-    row_count,
-)
-from jaxdml._kernels.integer_product.row_product import row_product
-from jaxdml._kernels.integer_product.tensor_core_dot import (
-    LONGEST_FLOAT_SUM,
-    bfloat16_dot,
-    float_dot,
-    packed_dot,
-    padded_dot,
-    transposed_dot,
 )
 from jaxdml._kernels.integer_product.unmerged_dot import (
-    deep_dot,
     split_along_k,
-    sum_of_segments,
     unmerged_dot,
 )
 from jaxdml._placement.partitioning import by_partitioning
-from jaxdml._placement.platforms import Forced, Kernel, chain, cpu_features, run
-
-MAX_ROWS_UNTRANSPOSED = 64
-"""On a GPU, transposing the right matrix pays with more rows than this; ``python -m benchmarks.constants`` times it."""
-
-MAX_ROWS_RIGHT_OF_INT8, MAX_ROWS_RIGHT_OF_UINT8 = 32, 128
-"""On a CPU, up to so many rows of ``a`` are the right operand of a product with a packed matrix that is stored as int8
-or as uint8. With more, transposing the product costs more than reading the matrix once saves. ``python -m
-benchmarks.constants`` times the first on a CPU with AMX, and the second on one with AVX-512 VNNI alone."""
-
-LONGEST_SINGLE_ROW, MIN_ROWS_IF_LONGER = 2**14, 8
-"""XLA's GPU backend computes the product of a single row as a reduction. With a larger K than this, a product of so
-many rows is faster; ``python -m benchmarks.weights`` times M = 1."""
+from jaxdml._placement.platforms import Forced, Kernel, chain, run
 
 METHODS = {"integer_dot": None, "mixed_dot": "cpu"}
 """Products of int8 x int8, and of uint8 x int8; of each the platform if only one has it."""
@@ -104,10 +82,10 @@ def multiply(a: Quantized, b: QuantizedRight, implementation: Forced | None) -> 
     if a[0].shape[-1] > most:
         return _in_slices((*a, *b), most, implementation)
     methods = methods_on_cpu() if implementation is None else (implementation.method,)
-    cpu = _shifted(_on_cpu, as_uint8 if "mixed_dot" in methods else as_int8)
+    cpu = _shifted(on_cpu, as_uint8 if "mixed_dot" in methods else as_int8)
     if isinstance(b[0], PackedMatrix):
         cpu = partial(packed_on_cpu, methods)
-    product = _product(implementation, _shifted(_general(b[0])), cpu, _shifted(_on_gpu))
+    product = _product(implementation, _shifted(_general(b[0])), cpu, _shifted(on_gpu))
     bound = a[0].shape[-1] * greatest(*a) * greatest(*b)
     return Accumulator(
         product, partial(partitioned_product, implementation), (*a, *b), product_shape(a[0], b[0]), bound
@@ -172,10 +150,10 @@ def _in_slices(operands: Operands, longest: int, implementation: Forced | None) 
         return sum_of_slices(*operands, multiply_slice, longest)
 
     def single(*operands: Any) -> tuple[jax.Array, jax.Array]:
-        return in_slices(_product(implementation, general, general, _on_gpu), operands)
+        return in_slices(_product(implementation, general, general, on_gpu), operands)
 
     def partitioned(devices: int, *operands: Any) -> tuple[jax.Array, jax.Array]:
-        product = _product(implementation, unmerged_dot, unmerged_dot, partial(_on_gpus, 1, devices))
+        product = _product(implementation, unmerged_dot, unmerged_dot, partial(on_gpus, 1, devices))
         a, za, b, zb = operands
         parts = split_along_k(a, za, b, zb, math.gcd(a.shape[-1], devices))
         return carried(*(part.sum(axis=-3) for part in in_slices(product, parts)))
@@ -195,14 +173,14 @@ def single_product() -> Kernel:
 
 def product_on_gpu(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None) -> RawProduct:
     """Multiply on one GPU; a and b may be uint8."""
-    return _shifted(_on_gpu)(a, za, b, zb)
+    return _shifted(on_gpu)(a, za, b, zb)
 
 
 def partitioned_product(implementation: Forced | None, devices: int) -> Kernel:
     """Return the product for a program that XLA partitions over so many devices."""
     if implementation is not None and implementation.only_on == "cpu":
         return Kernel(cpu=_shifted(unmerged_dot, as_uint8), refusal=implementation.refusal)
-    return Kernel(_shifted(unmerged_dot), gpu=_shifted(partial(_on_gpus, devices, devices)))
+    return Kernel(_shifted(unmerged_dot), gpu=_shifted(partial(on_gpus, devices, devices)))
 
 
 def _product(implementation: Forced | None, default: Product, cpu: Product, gpu: Product) -> Kernel:
@@ -210,25 +188,6 @@ def _product(implementation: Forced | None, default: Product, cpu: Product, gpu:
     if implementation is not None and implementation.only_on == "cpu":
         return Kernel(cpu=cpu, refusal=implementation.refusal)
     return Kernel(default, cpu, gpu, tpu=None if implementation else _shifted(merged_dot))
-
-
-def _on_gpus(
-    shards: int, devices: int, a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None
-) -> RawProduct:
-    """Avoid the int8 products with a small K, as ``_on_gpu`` does, on each of several devices.
-
-    K may be divided into so many ``shards``, and the matrices between so many ``devices``.
-    """
-    k = a.shape[-1]
-    if not is_static(k):
-        return unmerged_dot(a, za, b, zb, deep_dot)
-    segments = math.gcd(k, shards)
-    multiply = partial(float_dot, devices=devices)
-    if k <= LONGEST_FLOAT_SUM:
-        return unmerged_dot(a, za, b, zb, multiply)
-    if k <= segments * LONGEST_FLOAT_SUM:
-        return sum_of_segments(a, za, b, zb, multiply, segments)
-    return unmerged_dot(a, za, b, zb)
 
 
 def greatest_sum(terms: Any, *operands: tuple[Any, np.ndarray | None]) -> int:
@@ -262,70 +221,3 @@ def _shifted(product: Product, shift: Callable[..., Quantized] = as_int8) -> Pro
 def _general(b: Right) -> Product:
     """Return the product for platforms without one of their own."""
     return columns_on_the_right if isinstance(b, PackedMatrix) else dot_with_ones
-
-
-def storage(on_cpu: bool) -> Any:
-    """Return the dtype of a packed matrix: on a CPU that of the left operand of its fastest product, else int8."""
-    return jnp.uint8 if on_cpu and methods_on_cpu() == ("mixed_dot",) else jnp.int8
-
-
-def methods_on_cpu() -> tuple[str, ...]:
-    """Return the methods for which XLA has a fast kernel on this CPU."""
-    if "amx_int8" in cpu_features():
-        return "integer_dot", "mixed_dot"
-    return ("mixed_dot",) if "avx512_vnni" in cpu_features() else ("integer_dot",)
-
-
-def packed_on_cpu(
-    methods: Collection[str], a: jax.Array, za: jax.Array | None, b: PackedMatrix, zb: jax.Array | None
-) -> RawProduct:
-    """Multiply with one of ``methods``. A packed matrix is the left operand if ``a`` has few rows.
-
-    For that it must be stored as int8 if ``methods`` has the int8 product, or as uint8 if it has the mixed one.
-    ``jax.vmap`` over ``a`` alone adds rows to ``a``, so the choice is made again.
-    """
-    method, most = "integer_dot", MAX_ROWS_RIGHT_OF_INT8
-    if b.matrix.dtype == jnp.uint8:
-        method, most = "mixed_dot", MAX_ROWS_RIGHT_OF_UINT8
-    if method not in methods or row_count(a, b.matrix) > most:
-        shifted = (as_uint8 if "mixed_dot" in methods else as_int8)(a, za)
-        return columns_on_the_right(*shifted, *stored_as(jnp.int8, b, zb))
-
-    @jax.custom_batching.custom_vmap
-    def few_rows(*operands: Any) -> jax.Array:
-        a, za, b, zb = operands
-        raw = columns_on_the_left(*as_int8(a, za), *stored_as(b.matrix.dtype, b, zb))
-        return accumulator(raw, product_shape(a, b))
-
-    @few_rows.def_vmap
-    def _(size: int, batched: Any, *operands: Any) -> tuple[jax.Array, bool]:
-        a, za, b, zb = jax.tree.map(lambda x, is_batched: x if is_batched else x[None], operands, tuple(batched))
-        if not batched[0] and not batched[2].matrix:  # Only a zero point is.
-            a = jnp.broadcast_to(a, (size, *a.shape[1:]))
-        total = accumulator(packed_on_cpu(methods, a, za, b, zb), product_shape(a, b))
-        return jnp.broadcast_to(total, (size, *total.shape[1:])), True
-
-    return RawProduct(few_rows(a, za, b, zb))
-
-
-def _on_cpu(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> RawProduct:
-    """Multiply one row by a matrix with ``row_product``, because XLA's CPU backend has no kernel for that."""
-    one_row_each = a.shape[-2] == 1 and math.prod(product_shape(a, b)[:-2]) == math.prod(b.shape[:-2])
-    if one_row_each and a.shape[-1] > 0:
-        return RawProduct(row_product(a, za, b, zb))
-    return dot_with_ones(a, za, b, zb)
-
-
-def _on_gpu(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None) -> RawProduct:
-    """Avoid the products that XLA's GPU backend computes wrongly or slowly.
-
-    For int8 products with a small K it can choose a generated kernel with a tile of 16 along K, whose sums are wrong
-    (docs/platforms.md). So those are multiplied as bfloat16.
-    """
-    if a.shape[-1] <= LONGEST_FLOAT_SUM:
-        return bfloat16_dot(a, za, b, zb)
-    if isinstance(b, PackedMatrix):
-        min_rows = MIN_ROWS_IF_LONGER if a.shape[-1] > LONGEST_SINGLE_ROW else 1
-        return packed_dot(a, za, b, zb, min_rows)
-    few = row_count(a, b) <= MAX_ROWS_UNTRANSPOSED
-    return (padded_dot if few else transposed_dot)(a, za, b, zb)

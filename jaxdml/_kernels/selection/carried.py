@@ -27,6 +27,9 @@ MAX_K_OF_COLUMNS, MIN_LENGTH_PER_K = 32, 16
 """Up to this k, and from this length per k on, what is left is pruned once more, by columns. Each column that stays is
 compared with all columns, so the work grows with k; ``python -m benchmarks.estimates`` shows what it saves."""
 
+MIN_LENGTH_OF_COLUMNS = 2**11
+"""The shortest sequence to prune by columns."""
+
 MAX_ROUNDS = 16
 """Up to so many are taken one after another. Each is one reduction, which reads all that is left."""
 
@@ -45,7 +48,7 @@ def select_carried(x: jax.Array, k: int, direction: AxisDirection) -> tuple[jax.
     """Return the first ``k`` elements of each sequence, bit for bit, and their indices, uint32; both ``[rows, k]``.
 
     Args:
-      x: ``[rows, n]``, of at most 32 bits each, ``n`` less than 2**32 - 1. No size is 0.
+      x: ``[rows, n]``, of at most 32 bits each, ``n`` at least 1 and less than 2**32 - 1.
       k: how many to take, at least 1.
       direction: whether the largest or the smallest come first.
     """
@@ -53,8 +56,7 @@ def select_carried(x: jax.Array, k: int, direction: AxisDirection) -> tuple[jax.
     if n >= MIN_LENGTH and n // LANES >= MIN_CHUNKS_PER_K * k:
         found = _first(_left_by_chunks(x, k, direction), k)
     elif _has_columns(n, k):
-        columns = 1 << (math.isqrt(n * k // 4).bit_length() - 1)
-        columns = max(LANES, min(columns, n // 8))
+        columns = _columns(n, k)
         whole = n // columns * columns
         x3 = lax.slice_in_dim(x, 0, whole, axis=1).reshape(rows, whole // columns, columns)
         starts = lax.broadcasted_iota(jnp.uint32, (1, whole // columns), 1) * np.uint32(columns)
@@ -65,7 +67,15 @@ def select_carried(x: jax.Array, k: int, direction: AxisDirection) -> tuple[jax.
 
 
 def _has_columns(n: int, k: int) -> bool:
-    return k <= MAX_K_OF_COLUMNS and n >= max(MIN_LENGTH_PER_K * k, 16 * LANES)
+    return k <= MAX_K_OF_COLUMNS and n >= max(MIN_LENGTH_PER_K * k, MIN_LENGTH_OF_COLUMNS)
+
+
+def _columns(n: int, k: int) -> int:
+    """Return a power of two near ``sqrt(n * k) / 2``: it balances the columns with the elements of k of them.
+
+    There are at least the lanes of a tile, and at least 8 elements in a column.
+    """
+    return max(LANES, min(1 << (math.isqrt(n * k // 4).bit_length() - 1), n // 8))
 
 
 def _triples(x: jax.Array, positions: jax.Array, direction: AxisDirection) -> _Triples:

@@ -149,11 +149,13 @@ def _chosen(
     def single(x: jax.Array) -> tuple[jax.Array, jax.Array]:
         if implementation and implementation.method == CARRIED:
             return in_rows(select_carried)(x)
-        if implementation:
-            return _and_elements(_forced(implementation).each(in_rows), x)
-        if x.dtype.itemsize > 4 or x.shape[-1] > LAX_TOP_K_LIMIT or not k * x.size:
-            return _and_elements(_BEST.each(in_rows), x)
-        return run(Kernel(partial(_and_elements, _BEST.each(in_rows)), tpu=in_rows(select_carried)), x)
+        elsewhere = _forced(implementation) if implementation else _BEST
+        on_tpu = not implementation and why_not(CARRIED, x.shape[-1], k, x.dtype.itemsize) is None
+        kernel = Kernel(
+            partial(_and_elements, elsewhere.each(in_rows)), tpu=in_rows(select_carried) if on_tpu else None
+        )
+        found: tuple[jax.Array, jax.Array] = run(kernel, x)
+        return found
 
     def partitioned(devices: int, x: jax.Array) -> tuple[jax.Array, jax.Array]:
         def in_segments(platform: str) -> Form | None:

@@ -1,0 +1,60 @@
+"""Multiply 8-bit matrices on one GPU, or on several."""
+
+import math
+from functools import partial
+
+import jax
+
+from jaxdml._base.shapes import is_static
+from jaxdml._kernels.integer_product.packed_matrix import PackedMatrix, Right
+from jaxdml._kernels.integer_product.raw_product import RawProduct, row_count
+from jaxdml._kernels.integer_product.tensor_core_dot import (
+    LONGEST_FLOAT_SUM,
+    bfloat16_dot,
+    float_dot,
+    packed_dot,
+    padded_dot,
+    transposed_dot,
+)
+from jaxdml._kernels.integer_product.unmerged_dot import deep_dot, sum_of_segments, unmerged_dot
+
+MAX_ROWS_UNTRANSPOSED = 64
+"""Transposing the right matrix pays with more rows than this; ``python -m benchmarks.constants`` times it."""
+
+LONGEST_SINGLE_ROW, MIN_ROWS_IF_LONGER = 2**14, 8
+"""XLA's GPU backend computes the product of a single row as a reduction. With a larger K than this, a product of so
+many rows is faster; ``python -m benchmarks.weights`` times M = 1."""
+
+
+def on_gpus(
+    shards: int, devices: int, a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None
+) -> RawProduct:
+    """Avoid the int8 products with a small K, as ``on_gpu`` does, on each of several devices.
+
+    K may be divided into so many ``shards``, and the matrices between so many ``devices``.
+    """
+    k = a.shape[-1]
+    if not is_static(k):
+        return unmerged_dot(a, za, b, zb, deep_dot)
+    segments = math.gcd(k, shards)
+    multiply = partial(float_dot, devices=devices)
+    if k <= LONGEST_FLOAT_SUM:
+        return unmerged_dot(a, za, b, zb, multiply)
+    if k <= segments * LONGEST_FLOAT_SUM:
+        return sum_of_segments(a, za, b, zb, multiply, segments)
+    return unmerged_dot(a, za, b, zb)
+
+
+def on_gpu(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None) -> RawProduct:
+    """Avoid the products that XLA's GPU backend computes wrongly or slowly.
+
+    For int8 products with a small K it can choose a generated kernel with a tile of 16 along K, whose sums are wrong
+    (docs/platforms.md). So those are multiplied as bfloat16.
+    """
+    if a.shape[-1] <= LONGEST_FLOAT_SUM:
+        return bfloat16_dot(a, za, b, zb)
+    if isinstance(b, PackedMatrix):
+        min_rows = MIN_ROWS_IF_LONGER if a.shape[-1] > LONGEST_SINGLE_ROW else 1
+        return packed_dot(a, za, b, zb, min_rows)
+    few = row_count(a, b) <= MAX_ROWS_UNTRANSPOSED
+    return (padded_dot if few else transposed_dot)(a, za, b, zb)
