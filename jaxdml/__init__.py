@@ -4,9 +4,12 @@ from jaxdml import _commands as _commands  # First: it settles what Ctrl-C does 
 from jaxdml import reference
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._base.version import __version__ as __version__
+from jaxdml._functions.matrix_multiply_block_quantized import matrix_multiply_block_quantized
 from jaxdml._functions.prepack import prepack
+from jaxdml._functions.prepack_blocks import prepack_blocks
 from jaxdml._functions.prepack_filters import prepack_filters
 from jaxdml._functions.requantize import requantize
+from jaxdml._kernels.block_product import PackedBlocks
 from jaxdml._kernels.integer_convolution import PackedFilters
 from jaxdml._kernels.integer_product import PackedMatrix
 from jaxdml._operators.argmax import argmax
@@ -34,6 +37,7 @@ from jaxdml import directml  # Last: it calls what stands above.
 __all__ = [
     "AxisDirection",
     "DynamicQuantization",
+    "PackedBlocks",
     "PackedFilters",
     "PackedMatrix",
     "TopK",
@@ -46,9 +50,11 @@ __all__ = [
     "gather",
     "gather_elements",
     "gather_nd",
+    "matrix_multiply_block_quantized",
     "matrix_multiply_integer",
     "matrix_multiply_integer_to_float",
     "prepack",
+    "prepack_blocks",
     "prepack_filters",
     "quantize_linear",
     "quantized_linear_add",

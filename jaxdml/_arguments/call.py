@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdml._base.errors import ErrorContext
+from jaxdml._kernels.block_product import PackedBlocks
 from jaxdml._kernels.integer_convolution import PackedFilters
 from jaxdml._kernels.integer_product import PackedMatrix
 from jaxdml._placement.layout import Names, axis_size
@@ -190,7 +191,7 @@ def _instead_of(name: str, value: Any) -> str:
         return f"Pass {name}.todense()."
     if isinstance(value, jax.Ref):
         return f"Pass {name}[...], the array that it refers to."
-    if isinstance(value, PackedMatrix | PackedFilters | dict):
+    if isinstance(value, PackedMatrix | PackedFilters | PackedBlocks | dict):
         return "Pass one of its arrays." if isinstance(value, dict) else "Pass the array that was packed."
     if isinstance(value, list | tuple) or hasattr(value, "__array__") or hasattr(value, "__dlpack__"):
         return f"Pass jnp.asarray({name})."

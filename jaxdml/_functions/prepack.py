@@ -10,6 +10,7 @@ import numpy as np
 from jaxdml._arguments import quantized
 from jaxdml._arguments.call import Call
 from jaxdml._kernels.integer_product import PackedMatrix, pack, storage, stored_as
+from jaxdml._placement.platforms import is_on_cpu
 
 
 def prepack(b: Any, *, transposed: bool = False) -> PackedMatrix:
@@ -49,15 +50,10 @@ def prepack(b: Any, *, transposed: bool = False) -> PackedMatrix:
     call.static("transposed", transposed)
     if not isinstance(transposed, bool | np.bool_):
         call.fail(TypeError, f"transposed must be a bool; got {type(transposed).__name__}.", "Pass True or False.")
-    return _pack(given, bool(transposed), jnp.dtype(storage(_is_on_cpu(given))))
+    return _pack(given, bool(transposed), jnp.dtype(storage(is_on_cpu(given))))
 
 
 @partial(jax.jit, static_argnums=(1, 2), inline=True)
 def _pack(b: jax.Array, transposed: bool, stored: np.dtype[Any]) -> PackedMatrix:
     packed, _ = stored_as(stored, pack(b if transposed else jnp.swapaxes(b, -1, -2), b.dtype), None)
     return packed
-
-
-def _is_on_cpu(x: jax.Array) -> bool:
-    """Tell whether an array is on CPUs; False for a traced one, which is on no device yet."""
-    return not isinstance(x, jax.core.Tracer) and all(device.platform == "cpu" for device in x.devices())

@@ -102,6 +102,11 @@ def run(kernel: Kernel, *operands: Any) -> Any:
     return when_lowered(choose, here or forms[0], *operands)
 
 
+def is_on_cpu(x: jax.Array) -> bool:
+    """Tell whether an array is on CPUs; False for a traced one, which is on no device yet."""
+    return not isinstance(x, jax.core.Tracer) and all(device.platform == "cpu" for device in x.devices())
+
+
 @cache
 def cpu_features() -> frozenset[str]:
     """Return the features of this CPU by the names that Linux has for them; nothing on other systems.

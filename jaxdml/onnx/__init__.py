@@ -10,12 +10,13 @@ import onnx
 
 from jaxdml._base import errors
 from jaxdml.onnx import _files, nodes
+from jaxdml.onnx._decoder import Decoder, DecoderState, decoder
 from jaxdml.onnx._errors import UnsupportedModelError, listed, unsupported
 from jaxdml.onnx._graph import Graph
 from jaxdml.onnx._model import NUMERICS, Model
 from jaxdml.onnx._parameters import parameters
 
-__all__ = ["Model", "UnsupportedModelError", "load"]
+__all__ = ["Decoder", "DecoderState", "Model", "UnsupportedModelError", "decoder", "load"]
 
 
 def load(model: Any, *, numerics: str = "exact") -> Model:
@@ -41,7 +42,7 @@ def load(model: Any, *, numerics: str = "exact") -> Model:
 
     Source:
       ONNX's operators up to the newest opset of the package onnx, and those of com.microsoft that onnxruntime's
-      quantizers write.
+      quantizers, optimizers and its builder of language models write.
     """
     if numerics not in NUMERICS:
         rule = f"numerics is {numerics!r}, and must be one of {', '.join(map(repr, NUMERICS))}."

@@ -98,12 +98,13 @@ class Model:
         """
         arrays = checked(self.inputs, inputs)
         given = dict(params) | {value.name: array for value, array in zip(self.inputs, arrays, strict=True)}
-        return self._run(given, Report())
+        return self.compute(given)
 
-    def _run(self, given: Mapping[str, Any], report: Report) -> tuple[Any, ...]:
+    def compute(self, given: Mapping[str, Any], report: Report | None = None) -> tuple[Any, ...]:
+        """Compute the outputs from values by name, without checks."""
         with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
             values = without_uniform_constants(given)
-            results = run(self.graph, values, exact=self.numerics == "exact", report=report)
+            results = run(self.graph, values, exact=self.numerics == "exact", report=report or Report())
             return tuple(_array(result) for result in results)
 
     def __call__(self, *inputs: Any, **by_name: Any) -> tuple[Any, ...]:
@@ -134,7 +135,7 @@ class Model:
     def _compiled(self) -> Any:
         @partial(jax.jit, static_argnums=0)
         def compiled(known: Any, params: Any, traced: Any) -> Any:
-            return self._run(params | traced | {name: held.array for name, held in known}, Report())
+            return self.compute(params | traced | {name: held.array for name, held in known})
 
         return compiled
 
@@ -158,7 +159,7 @@ class Model:
         traced = {
             value.name: given for value, given in zip(self.inputs, values, strict=True) if value.name not in known
         }
-        jax.eval_shape(lambda params, given: self._run(params | given | known, report), dict(self.params), traced)
+        jax.eval_shape(lambda params, given: self.compute(params | given | known, report), dict(self.params), traced)
         lines = [(node.name, node.kind, report.notes.get(node.name, "as it is written")) for node in needed(self.graph)]
         return "\n".join(lined_up({"node": "left", "operator": "left", "runs as": "left"}, lines))
 

@@ -9,10 +9,11 @@ from jaxdml._base.dtypes import QUANTIZED
 from jaxdml.onnx import nodes
 from jaxdml.onnx._graph import Graph, Node
 from jaxdml.onnx._interpreter import needed
+from jaxdml.onnx._packing import packed_together
 from jaxdml.onnx._stored import FloatFilters, Transposed, as_jax
 from jaxdml.onnx.nodes._handler import Reads
 
-Parameter = jax.Array | FloatFilters | Transposed | jaxdml.PackedFilters | jaxdml.PackedMatrix
+Parameter = jax.Array | FloatFilters | Transposed | jaxdml.PackedFilters | jaxdml.PackedMatrix | jaxdml.PackedBlocks
 
 
 def must_be_known(graph: Graph) -> frozenset[str]:
@@ -40,11 +41,12 @@ def parameters(graph: Graph, *, exact: bool) -> tuple[Graph, dict[str, Parameter
       graph: a model's graph with all constants.
       exact: whether integers are read as integers.
     """
+    graph, packed = packed_together(graph) if exact else (graph, {})
     constants = dict(graph.constants)
     readings = _readings(graph)
     # Popped one by one, so that of a large model there are never more than two copies.
     weights = {name: _parameter(constants.pop(name), readings.get(name), exact) for name in sorted(_weights(graph))}
-    return Graph(graph.inputs, graph.outputs, constants, graph.nodes, graph.optional), weights
+    return Graph(graph.inputs, graph.outputs, constants, graph.nodes, graph.optional), weights | packed
 
 
 def _weights(graph: Graph) -> frozenset[str]:

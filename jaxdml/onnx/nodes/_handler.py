@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cached_property
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxdml.onnx._graph import Graph, Node
 
@@ -44,6 +44,19 @@ class Reads(Enum):
     """As a right matrix of which it has the columns as rows."""
 
 
+class Packs(NamedTuple):
+    """How initializers that an operator reads become one parameter.
+
+    Attributes:
+      positions: of the inputs; the operator gets the parameter as the first of these, and None as the others.
+      pack: takes their arrays, with None for one that is left out, and the node's attributes. Returns the parameter,
+        or None where the operator needs them as they are.
+    """
+
+    positions: tuple[int, ...]
+    pack: Callable[..., Any]
+
+
 @dataclass(frozen=True)
 class Handler:
     """How an operator is computed from one version on.
@@ -65,6 +78,7 @@ class Handler:
       orders: whether the order of the elements tells which they are; then integers need a positive scale.
       filters: the position of the filters of a convolution.
       matrix: the position of the right matrix of a product; attribute ``transB`` says that it is transposed.
+      packs: the initializers that are one parameter, if there are such.
       refuses: says why a node cannot be run, or None, from the node and the dtypes of the values that are known when a
         model is loaded: inputs and constants.
       when: whether it runs a given node; an operator may have several handlers of one version.
@@ -83,6 +97,7 @@ class Handler:
     orders: bool = False
     filters: int | None = None
     matrix: int | None = None
+    packs: Packs | None = None
     refuses: Callable[[Node, Mapping[str, Any]], str | None] | None = None
     when: Callable[[Node], bool] = lambda node: True
 

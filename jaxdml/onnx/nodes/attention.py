@@ -6,16 +6,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import onnx
-from jax import lax
 
 import jaxdml
 from jaxdml.onnx._graph import Graph
 from jaxdml.onnx._stored import on_device
 from jaxdml.onnx._values import channels_first
+from jaxdml.onnx.nodes._attending import merge_heads, products, rotated, split_heads, weighted
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
 from jaxdml.onnx.nodes.along_axis import softmax
 
-EXACTLY = lax.Precision.HIGHEST
 PADDED_SINCE = 24
 """From this version on a mask may have fewer columns than there are keys."""
 
@@ -60,28 +59,14 @@ def attention(
     bias = _bias(raw, attn_mask, offset, left_window_size, right, nonpad_kv_seqlen)
     biased = capped + bias
     probabilities = _softmax(biased, bias, softmax_precision).astype(Q.dtype)
-    Y = _weighted(probabilities, V).astype(Q.dtype)
+    Y = weighted(probabilities, V).astype(Q.dtype)
     return merge_heads(Y) if packed else Y, K, V, (raw, capped, biased, probabilities)[qk_matmul_output_mode]
 
 
-def split_heads(value: Any, heads: int) -> Any:
-    """Bring [batch, length, heads * size] to [batch, heads, length, size]."""
-    batch, length, width = value.shape
-    return value.reshape(batch, length, heads, width // heads).transpose(0, 2, 1, 3)
-
-
-def merge_heads(value: Any) -> Any:
-    """Bring [batch, heads, length, size] to [batch, length, heads * size]."""
-    batch, heads, length, size = value.shape
-    return value.transpose(0, 2, 1, 3).reshape(batch, length, heads * size)
-
-
 def scores(Q: Any, K: Any, scale: float) -> Any:
-    """Multiply queries with keys; consecutive query heads share a key head."""
+    """Multiply queries with keys, each with the root of the scale."""
     root = np.sqrt(scale).astype(Q.dtype)
-    grouped = Q.reshape(Q.shape[0], K.shape[1], Q.shape[1] // K.shape[1], *Q.shape[2:])
-    products = jnp.einsum("bhgqd,bhkd->bhgqk", grouped * root, K * root, precision=EXACTLY)
-    return products.reshape(*Q.shape[:3], K.shape[2])
+    return products(Q * root, K * root).astype(Q.dtype)
 
 
 def _padded(mask: Any, length: Any) -> Any:
@@ -141,18 +126,11 @@ def flex_attention(
     probabilities = softmax(values, (-1,))
     if prob_mod is not None:
         probabilities = _changed(call, prob_mod, probabilities)
-    return _weighted(probabilities, V.astype(dtype)).astype(V.dtype)
+    return weighted(probabilities, V.astype(dtype)).astype(V.dtype)
 
 
 def _changed(call: Call, graph: Graph, values: Any) -> Any:
     return on_device(channels_first(call.body(graph, [values])[0]))
-
-
-def _weighted(probabilities: Any, V: Any) -> Any:
-    """Add values up; consecutive query heads share a head of values."""
-    batch, heads, *sizes = probabilities.shape
-    grouped = probabilities.reshape(batch, V.shape[1], heads // V.shape[1], *sizes)
-    return jnp.einsum("bhgqk,bhkv->bhgqv", grouped, V, precision=EXACTLY).reshape(batch, heads, sizes[0], V.shape[-1])
 
 
 def rotary_embedding(
@@ -168,17 +146,12 @@ def rotary_embedding(
 ) -> jax.Array:
     """Rotate pairs of the first elements of each head by angles that depend on the position."""
     heads = split_heads(X, num_heads) if X.ndim == 3 else X
-    size = rotary_embedding_dim or heads.shape[-1]
+    pairs = (rotary_embedding_dim or heads.shape[-1]) // 2
     cos, sin = (
-        (cache if position_ids is None else jaxdml.gather(cache, position_ids, axis=0))[:, None]
+        (cache if position_ids is None else jaxdml.gather(cache, position_ids, axis=0))[..., :pairs]
         for cache in (cos_cache, sin_cache)
     )
-    turned, rest = heads[..., :size], heads[..., size:]
-    pairs = turned.reshape(*turned.shape[:-1], -1, 2) if interleaved else turned.reshape(*turned.shape[:-1], 2, -1)
-    axis = -1 if interleaved else -2
-    first, second = (lax.index_in_dim(pairs, index, pairs.ndim + axis, keepdims=False) for index in (0, 1))
-    rotated = jnp.stack((cos * first - sin * second, sin * first + cos * second), axis=axis).reshape(turned.shape)
-    Y = jnp.concatenate((rotated, rest), axis=-1)
+    Y = rotated(heads, cos, sin, interleaved=bool(interleaved))
     return merge_heads(Y) if X.ndim == 3 else Y
 
 

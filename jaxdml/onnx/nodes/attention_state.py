@@ -1,13 +1,15 @@
 """Operators that carry a state from one call to the next instead of keys and values."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxdml.onnx._graph import Node
+from jaxdml.onnx.nodes._attending import EXACTLY, merge_heads, split_heads
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
-from jaxdml.onnx.nodes.attention import EXACTLY, merge_heads, split_heads
 
 RULES = {"linear": (False, False), "gated": (True, False), "delta": (False, True), "gated_delta": (True, True)}
 """For each update rule: whether it takes decays, and whether it takes betas."""
@@ -68,13 +70,20 @@ def _in_time(array: Any, heads: int) -> Any:
 
 
 def causal_conv_with_state(
-    call: Call, input: Any, weight: Any, bias: Any = None, past_state: Any = None, *, activation: str = "none"
+    call: Call,
+    input: Any,
+    weight: Any,
+    bias: Any = None,
+    past_state: Any = None,
+    *,
+    activation: str = "none",
+    dilation: int = 1,
 ) -> tuple[jax.Array, jax.Array]:
     """Convolve each channel with itself, looking back only; the last inputs are the next state."""
     if activation not in ("none", "silu", "swish"):
         raise ValueError(f"activation is {activation!r}, and must be 'none', 'silu' or 'swish'")
     batch, channels, length = input.shape
-    back = weight.shape[2] - 1
+    back = (weight.shape[2] - 1) * dilation
     past = jnp.zeros((batch, channels, back), input.dtype) if past_state is None else past_state
     padded = jnp.concatenate((past, input), axis=2)
     output = lax.conv_general_dilated(
@@ -82,6 +91,7 @@ def causal_conv_with_state(
         weight,
         (1,),
         "VALID",
+        rhs_dilation=(dilation,),
         dimension_numbers=("NCH", "OIH", "NCH"),
         feature_group_count=channels,
         precision=EXACTLY,
@@ -94,7 +104,35 @@ def causal_conv_with_state(
     return output, padded[:, :, length:]
 
 
+def _causal_conv_of_microsoft(
+    call: Call,
+    input: Any,
+    weight: Any,
+    bias: Any = None,
+    past_state: Any = None,
+    *,
+    activation: str = "none",
+    channels_last: int = 0,
+    dilation: int = 1,
+    ndim: int = 1,
+    state_window: int = 0,
+) -> tuple[jax.Array, jax.Array]:
+    return causal_conv_with_state(call, input, weight, bias, past_state, activation=activation, dilation=dilation)
+
+
+def _refuses_conv(node: Node, dtypes: Mapping[str, Any]) -> str | None:
+    wanted = {"channels_last": 0, "ndim": 1, "state_window": 0}
+    given = {name: node.attributes.get(name, only) for name, only in wanted.items()}
+    wrong = [f"{name} {value}" for name, value in given.items() if value != wanted[name]]
+    return f"{', '.join(wrong)} is not supported" if wrong else None
+
+
 TABLE: Table = {
     "CausalConvWithState": (Handler(27, causal_conv_with_state),),
     "LinearAttention": (Handler(27, linear_attention),),
 }
+
+MICROSOFT: Table = {
+    "CausalConvWithState": (Handler(1, _causal_conv_of_microsoft, refuses=_refuses_conv),),
+}
+"""Of the domain com.microsoft."""

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxdml.onnx._stored import ChannelsLast, on_device
+from jaxdml.onnx._stored import ChannelsLast, on_device, widened
 from jaxdml.onnx._values import channels_first, channels_last
 from jaxdml.onnx.nodes import convolution, linear_algebra, pooling
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
@@ -54,20 +54,36 @@ def _quick_gelu(call: Call, X: Any, *, alpha: float = 1.702) -> Any:
     return swish(call, X, alpha=alpha)
 
 
+def _sum(input: Any, skip: Any, bias: Any) -> Any:
+    """Add, in float32 for narrower types."""
+    total = widened(input) + widened(skip)
+    return total if bias is None else total + widened(bias)
+
+
 def _skip_layer_normalization(
     call: Call, input: Any, skip: Any, gamma: Any, beta: Any = None, bias: Any = None, *, epsilon: float = 1e-12
 ) -> tuple[Any, ...]:
-    """Normalize a sum along its last axis."""
-    total = input + skip if bias is None else input + skip + bias
-    return *layer_normalization(call, total, gamma, beta, epsilon=epsilon), total
+    """Normalize a sum along its last axis, and round once."""
+    total = _sum(input, skip, bias)
+    affine = (None if part is None else widened(part) for part in (gamma, beta))
+    result, mean, inverse = layer_normalization(call, total, *affine, epsilon=epsilon)
+    return result.astype(input.dtype), mean, inverse, total.astype(input.dtype)
 
 
 def _skip_simplified(
     call: Call, input: Any, skip: Any, gamma: Any, bias: Any = None, *, epsilon: float = 1e-12
 ) -> tuple[Any, ...]:
-    total = input + skip if bias is None else input + skip + bias
-    result, inverse = rms_normalization(call, total, gamma, epsilon=epsilon)
-    return result, jnp.zeros_like(inverse), inverse, total
+    total = _sum(input, skip, bias)
+    result, inverse = rms_normalization(call, total, widened(gamma), epsilon=epsilon)
+    return result.astype(input.dtype), jnp.zeros_like(inverse), inverse, total.astype(input.dtype)
+
+
+def _simplified(
+    call: Call, X: Any, scale: Any, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+) -> tuple[Any, ...]:
+    """Divide by the root of the mean square, and round once, to the type of the scale."""
+    result, inverse = rms_normalization(call, widened(X), widened(scale), axis=axis, epsilon=epsilon)
+    return result.astype(scale.dtype), inverse
 
 
 def _fused(name: str, parameters: Sequence[float]) -> Callable[[Any], Any]:
@@ -148,7 +164,7 @@ TABLE: Table = {
     "Gelu": (Handler(1, _gelu, elementwise=True),),
     "NhwcMaxPool": (Handler(1, _nhwc_max_pool, raw=True),),
     "QuickGelu": (Handler(1, _quick_gelu, elementwise=True),),
-    "SimplifiedLayerNormalization": (Handler(1, rms_normalization),),
+    "SimplifiedLayerNormalization": (Handler(1, _simplified),),
     "SkipLayerNormalization": (Handler(1, _skip_layer_normalization),),
     "SkipSimplifiedLayerNormalization": (Handler(1, _skip_simplified),),
     "TransposeMatMul": (Handler(1, _matmul),),

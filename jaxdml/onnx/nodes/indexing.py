@@ -65,15 +65,19 @@ def _tensor_scatter(
         raise refusal(f"axis {axis} is the batch, or mode {mode!r} is neither 'linear' nor 'circular'.")
     if starts is None:
         starts = jnp.zeros(cache.shape[0], jnp.int32)
+    return tensor_scatter(cache, update, starts, axis=axis, circular=mode == "circular")
+
+
+def tensor_scatter(cache: Any, update: Any, starts: Any, *, axis: int, circular: bool = False) -> Any:
+    """Write an update from a start on, one for each row of the batch; what is out of range is not written."""
     places = starts[:, None] + jnp.arange(update.shape[axis])
-    if mode == "circular":
+    if circular:
         places = places % cache.shape[axis]
 
     def of_one(cache: Any, places: Any, update: Any) -> Any:
-        return cache.at[places].set(update, mode="drop")
+        return cache.at[(*[slice(None)] * (axis - 1), places)].set(update, mode="drop")
 
-    moved = jax.vmap(of_one)(jnp.moveaxis(cache, axis, 1), places, jnp.moveaxis(update, axis, 1))
-    return jnp.moveaxis(moved, 1, axis)
+    return jax.vmap(of_one)(cache, places, update)
 
 
 def _top_k(call: Call, x: Any, k: np.ndarray, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[Any, Any]:

@@ -1,0 +1,98 @@
+"""Multiply floats by a packed matrix, by the method that its layout, the platform and the number of rows ask for."""
+
+import math
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxdml._kernels.block_product.packed_blocks import PackedBlocks
+from jaxdml._placement.partitioning import by_partitioning
+from jaxdml._placement.platforms import Kernel, run
+
+_FEW_ROWS = 3
+"""Up to so many rows, adding up products takes less time than writing the floats and reading them: on an H100 and on an
+AMD EPYC."""
+
+
+@jax.custom_jvp
+def multiply(a: jax.Array, b: PackedBlocks) -> jax.Array:
+    """Return the product of ``a``, ``[..., K]``, and the floats that ``b``, ``[K, N]``, stands for.
+
+    It is added up in float32, and has the dtype of ``a``.
+    """
+    product: jax.Array = by_partitioning(_single, _partitioned, a, b)
+    return product
+
+
+@multiply.defjvp
+def _(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[jax.Array, jax.Array]:
+    (a, b), (tangent, _) = primals, tangents
+    return multiply(a, b), by_dimensions(tangent, b)
+
+
+def _single(a: jax.Array, b: PackedBlocks) -> jax.Array:
+    few = 0 < math.prod(a.shape[:-1]) <= _FEW_ROWS
+    on_cpu = by_sums if b.by_columns and few else partial(by_floats, dtype=jnp.float32)
+    on_cuda = by_sums if few and not b.by_columns else None
+    product: jax.Array = run(Kernel(by_floats, on_cpu, cuda=on_cuda), a, b)
+    return product
+
+
+def _partitioned(devices: int, a: jax.Array, b: PackedBlocks) -> jax.Array:
+    del devices
+    return by_dimensions(a, b)
+
+
+def by_sums(a: jax.Array, b: PackedBlocks) -> jax.Array:
+    """Multiply the elements by each row of ``a``, and add up: no float of the matrix is written."""
+    by_word = _in_words(a.astype(jnp.float32), b)
+    rows = by_word.reshape(-1, *by_word.shape[-3:])
+    result = jnp.stack([_sums_of_columns(row, b) if b.by_columns else _sums_of_rows(row, b) for row in rows])
+    return result.astype(a.dtype).reshape(*a.shape[:-1], b.shape[-1])
+
+
+def _sums_of_rows(row: jax.Array, b: PackedBlocks) -> jax.Array:
+    products = [part * row[None, ..., i] for i, part in enumerate(b.differences())]
+    return jnp.sum(sum(products[1:], products[0]) * b.along_words(b.scale), (-1, -2))
+
+
+def _sums_of_columns(row: jax.Array, b: PackedBlocks) -> jax.Array:
+    """Add up within blocks first: what stands for 0, and the scale, are then applied once for each block."""
+    products = [part * row[..., i, None] for i, part in enumerate(b.fields())]
+    sums = jnp.sum(sum(products[1:], products[0]), 1) - b.zero * jnp.sum(row, (1, 2))[:, None]
+    return jnp.sum(sums * b.scale.astype(jnp.float32), 0)
+
+
+def by_floats(a: jax.Array, b: PackedBlocks, dtype: Any = None) -> jax.Array:
+    """Multiply by the matrix as floats of a dtype; None for that of ``a``."""
+    wanted = dtype or a.dtype
+    shape = (-1, b.shape[-1]) if b.by_columns else (b.shape[-1], -1)
+    # In the order in which they come out of words; the few rows of ``a`` are brought to it.
+    matrix = jnp.concatenate([part.astype(wanted).reshape(shape) for part in b.floats()], 0 if b.by_columns else 1)
+    rows = jnp.moveaxis(_in_words(a.astype(wanted), b), -1, -3).reshape(*a.shape[:-1], matrix.size // b.shape[-1])
+    return _dot(rows, matrix, (rows.ndim - 1,), (0 if b.by_columns else 1,)).astype(a.dtype)
+
+
+def by_dimensions(a: jax.Array, b: PackedBlocks) -> jax.Array:
+    """Multiply by the matrix as floats without merging any dimension, so that each may be sharded."""
+    matrix = jnp.stack(b.floats()).astype(a.dtype)
+    rows, order = _in_words(a, b), b.order
+    contracted = 0, matrix.ndim + order.blocks, matrix.ndim + order.words
+    return _dot(rows, matrix, (rows.ndim - 1, rows.ndim - 3, rows.ndim - 2), contracted).astype(a.dtype)
+
+
+def _in_words(a: jax.Array, b: PackedBlocks) -> jax.Array:
+    """Return ``[..., K]`` as ``[..., blocks, words, elements of a word]``, with zeros where the last block has none."""
+    blocks, words = (b.words.shape[d] for d in (b.order.blocks, b.order.words))
+    missing = blocks * b.block_size - a.shape[-1]
+    whole = jnp.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, missing)]) if missing else a
+    return whole.reshape(*a.shape[:-1], blocks, words, b.block_size // words)
+
+
+def _dot(a: jax.Array, b: jax.Array, of_a: tuple[int, ...], of_b: tuple[int, ...]) -> jax.Array:
+    return lax.dot_general(
+        a, b, ((of_a, of_b), ((), ())), precision=lax.Precision.HIGHEST, preferred_element_type=jnp.float32
+    )

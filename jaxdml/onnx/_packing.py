@@ -1,0 +1,85 @@
+"""Initializers that one operator reads together become one parameter."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxdml.onnx import nodes
+from jaxdml.onnx._graph import Graph, Node, reads
+from jaxdml.onnx._interpreter import needed
+from jaxdml.onnx.nodes._handler import Packs
+
+
+def packed_together(graph: Graph) -> tuple[Graph, dict[str, Any]]:
+    """Return a graph whose operators read what is packed, without what they read before, and what is packed, by name.
+
+    Operators that read the same initializers share what is packed: the table of tokens is often the last matrix too.
+    """
+    read_as = _read_as(graph)
+    made: dict[tuple[str, ...], Any] = {}
+
+    def rewritten(node: Node) -> Node:
+        packs = nodes.runner(node).packs
+        names = () if packs is None else _initializers(node, packs, read_as)
+        if packs is None or not names:
+            return node
+        origins = tuple(read_as[name].origin if name else "" for name in names)
+        if origins not in made:
+            arrays = [read_as[name].array if name else None for name in names]
+            parameter = packs.pack(*arrays, **node.attributes)
+            if parameter is None:
+                return node
+            made[origins] = parameter
+        return replace(node, inputs=_inputs(node, packs, _name(origins)))
+
+    changed = replace(graph, nodes=tuple(rewritten(node) for node in graph.nodes))
+    packed = frozenset(name for origins in made for name in origins)
+    parameters = {_name(origins): parameter for origins, parameter in made.items()}
+    return (_without(changed, graph, packed), parameters) if made else (graph, {})
+
+
+class _Read(NamedTuple):
+    """An initializer as an operator reads it."""
+
+    origin: str
+    array: np.ndarray
+
+
+def _read_as(graph: Graph) -> Mapping[str, _Read]:
+    """Return the values that are initializers, perhaps in another shape, by name."""
+    overridable = {value.name for value in graph.optional}
+    found = {name: _Read(name, array) for name, array in graph.constants.items() if name not in overridable}
+    for node in graph.nodes:
+        if node.kind == "Reshape" and all(name in found for name in node.inputs) and not node.attributes:
+            data, shape = (found[name] for name in node.inputs)
+            if not (shape.array == 0).any():
+                found[node.outputs[0]] = _Read(data.origin, data.array.reshape(shape.array))
+    return found
+
+
+def _initializers(node: Node, packs: Packs, read_as: Mapping[str, _Read]) -> tuple[str, ...]:
+    """Return what a node reads at the positions, "" for what is left out; nothing if not all are initializers."""
+    names = tuple(node.inputs[position] if position < len(node.inputs) else "" for position in packs.positions)
+    return names if names[0] and all(not name or name in read_as for name in names) else ()
+
+
+def _name(origins: tuple[str, ...]) -> str:
+    return f"{origins[0]} packed"
+
+
+def _inputs(node: Node, packs: Packs, name: str) -> tuple[str, ...]:
+    first, *others = packs.positions
+    return tuple(
+        name if position == first else "" if position in others else given for position, given in enumerate(node.inputs)
+    )
+
+
+def _without(graph: Graph, before: Graph, packed: frozenset[str]) -> Graph:
+    """Return a graph without what only those read that read what is packed now: nodes and initializers."""
+    kept = needed(graph)
+    unread = {node.name for node in needed(before)} - {node.name for node in kept}
+    read = {name for node in kept for name in reads(node)} | {output.name for output in graph.outputs}
+    constants = {name: array for name, array in graph.constants.items() if name in read or name not in packed}
+    return replace(graph, constants=constants, nodes=tuple(n for n in graph.nodes if n.name not in unread))

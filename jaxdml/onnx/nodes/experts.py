@@ -1,0 +1,168 @@
+"""Mixtures of experts of com.microsoft: each token goes to a few of several two-layer networks.
+
+All experts are computed for all tokens, and those that are not chosen count for nothing. So shapes do not depend on
+values, and experts may be sharded.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+import jaxdml
+from jaxdml.onnx._graph import Node
+from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes.block_quantized import unpacked
+
+EXACTLY = lax.Precision.HIGHEST
+
+
+def _swiglu(x: Any, alpha: float, beta: float, limit: float | None, fusion: int) -> Any:
+    """Multiply the gates, through a sigmoid, by the linear part."""
+    gate, linear = (x[..., 0::2], x[..., 1::2]) if fusion != 2 else jnp.split(x, 2, axis=-1)
+    if limit is not None:
+        gate, linear = jnp.minimum(gate, limit), jnp.clip(linear, -limit, limit)
+    return gate * lax.logistic(alpha * gate) * (linear + beta)
+
+
+_ACTIVATIONS: Mapping[str, Callable[[Any], Any]] = {
+    "gelu": lambda x: jax.nn.gelu(x, approximate=True),
+    "identity": lambda x: x,
+    "relu": lambda x: jnp.maximum(x, 0),
+    "silu": jax.nn.silu,
+}
+
+
+def _routing(logits: Any, weights: Any, k: int, *, normalize: bool) -> jax.Array:
+    """Return the weight of each expert for each token, ``[tokens, experts]``; of equal ones the last is chosen."""
+    scores = jax.nn.softmax(logits.astype(jnp.float32), axis=-1)
+    count = scores.shape[-1]
+    chosen = count - 1 - jaxdml.top_k(jnp.flip(scores, -1), k, axis=-1, index_dtype="int32").indices
+    taken = scores if weights is None else weights.astype(jnp.float32)
+    is_chosen = (chosen[..., None] == jnp.arange(count)).any(-2)
+    kept = jnp.where(is_chosen, taken, 0)
+    return kept / kept.sum(-1, keepdims=True) if normalize else kept
+
+
+def _mixture(x: Any, routed: Any, first: Any, bias1: Any, second: Any, bias2: Any, activate: Any) -> jax.Array:
+    """Add up the experts; the layers are ``[experts, outputs, inputs]``."""
+    wide = x.reshape(-1, x.shape[-1]).astype(jnp.float32)
+    hidden = jnp.einsum("td,eid->tei", wide, first.astype(jnp.float32), precision=EXACTLY)
+    hidden = activate(hidden if bias1 is None else hidden + bias1)
+    y = jnp.einsum("tei,edi->ted", hidden, second.astype(jnp.float32), precision=EXACTLY)
+    y = y if bias2 is None else y + bias2
+    # An expert that is not chosen may have overflown.
+    return jnp.where(routed[..., None] == 0, 0, routed[..., None] * y).sum(1).astype(x.dtype).reshape(x.shape)
+
+
+def _activation(kind: str, alpha: float, beta: float, limit: float | None, fusion: int) -> Callable[[Any], Any]:
+    return _ACTIVATIONS.get(kind, lambda x: _swiglu(x, alpha, beta, limit, fusion))
+
+
+def moe(
+    call: Call,
+    input: Any,
+    router_probs: Any,
+    fc1_experts_weights: Any,
+    fc1_experts_bias: Any,
+    fc2_experts_weights: Any,
+    fc2_experts_bias: Any = None,
+    fc3_experts_weights: Any = None,
+    fc3_experts_bias: Any = None,
+    *,
+    activation_alpha: float = 1.0,
+    activation_beta: float = 0.0,
+    activation_type: str = "relu",
+    k: int = 1,
+    normalize_routing_weights: int = 0,
+    swiglu_fusion: int = 0,
+    swiglu_limit: float | None = None,
+    use_sparse_mixer: int = 0,
+) -> jax.Array:
+    """Route each token to its best experts."""
+    activate = _activation(activation_type, activation_alpha, activation_beta, swiglu_limit, swiglu_fusion)
+    routed = _routing(router_probs, None, k, normalize=bool(normalize_routing_weights))
+    layers = fc1_experts_weights, fc1_experts_bias, fc2_experts_weights, fc2_experts_bias
+    return _mixture(input, routed, *layers, activate)
+
+
+def qmoe(
+    call: Call,
+    input: Any,
+    router_probs: Any,
+    fc1_experts_weights: Any,
+    fc1_scales: Any,
+    fc1_experts_bias: Any,
+    fc2_experts_weights: Any,
+    fc2_scales: Any,
+    fc2_experts_bias: Any = None,
+    fc3_experts_weights: Any = None,
+    fc3_scales: Any = None,
+    fc3_experts_bias: Any = None,
+    fc1_zero_points: Any = None,
+    fc2_zero_points: Any = None,
+    fc3_zero_points: Any = None,
+    router_weights: Any = None,
+    *,
+    activation_alpha: float = 1.0,
+    activation_beta: float = 0.0,
+    activation_type: str = "relu",
+    block_size: int = 0,
+    expert_weight_bits: int = 4,
+    k: int = 1,
+    normalize_routing_weights: int = 0,
+    quant_type: str = "int",
+    swiglu_fusion: int = 0,
+    swiglu_limit: float | None = None,
+    use_sparse_mixer: int = 0,
+    weights_prepacked: int = 0,
+) -> jax.Array:
+    """Route each token to its best experts, whose weights have few bits.
+
+    Without ``router_weights`` the weights of the chosen are divided by their sum, as onnxruntime does on CPUs.
+    """
+    activate = _activation(activation_type, activation_alpha, activation_beta, swiglu_limit, swiglu_fusion)
+    normalize = router_weights is None or bool(normalize_routing_weights)
+    routed = _routing(router_probs, router_weights, k, normalize=normalize)
+
+    def floats(data: Any, scales: Any, zero_points: Any) -> jax.Array:
+        return _dequantized(data, scales, zero_points, expert_weight_bits, block_size)
+
+    first = floats(fc1_experts_weights, fc1_scales, fc1_zero_points)
+    second = floats(fc2_experts_weights, fc2_scales, fc2_zero_points)
+    return _mixture(input, routed, first, fc1_experts_bias, second, fc2_experts_bias, activate)
+
+
+def _dequantized(data: Any, scales: Any, zero_points: Any, bits: int, block_size: int) -> jax.Array:
+    """Return ``[experts, rows, columns]``, with one scale for each row or for each block of one."""
+    elements = unpacked(data, bits, signed=False).astype(jnp.float32)
+    experts, rows, columns = elements.shape
+    scale = scales.astype(jnp.float32).reshape(experts, rows, -1)
+    size = block_size or columns
+    zero: Any = 2 ** (bits - 1)
+    if zero_points is not None:
+        # Packed along the blocks, or along the rows where a row is one block.
+        given = unpacked(zero_points, bits, signed=False).astype(jnp.float32)
+        given = given[..., : scale.shape[-1]] if block_size else given.reshape(experts, -1)[:, :rows, None]
+        zero = jnp.repeat(given, size, axis=-1)[..., :columns]
+    return (elements - zero) * jnp.repeat(scale, size, axis=-1)[..., :columns]
+
+
+def _refuses(node: Node, dtypes: Mapping[str, Any]) -> str | None:
+    kind = node.attributes.get("activation_type", "relu")
+    third = 6 if node.op_type == "MoE" else 8
+    if kind not in (*_ACTIVATIONS, "swiglu"):
+        return f"activation_type {kind!r} is not supported"
+    if any(node.inputs[third : third + 1]):
+        return "a third layer is not supported"
+    if node.attributes.get("quant_type", "int") != "int" or node.attributes.get("weights_prepacked", 0) > 0:
+        return "weights that are no plain integers are not supported"
+    return None
+
+
+TABLE: Table = {
+    "MoE": (Handler(1, moe, optional=(3,), refuses=_refuses),),
+    "QMoE": (Handler(1, qmoe, optional=(4,), refuses=_refuses),),
+}

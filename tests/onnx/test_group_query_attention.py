@@ -1,0 +1,200 @@
+"""GroupQueryAttention is onnxruntime's, with caches that grow, that have a fixed length, and that slide."""
+
+import jax
+import numpy as np
+import pytest
+
+from jaxdml.onnx import UnsupportedModelError, load
+from tests.kit import quick
+from tests.onnx.floats import by_onnxruntime, one_node
+
+pytestmark = quick
+
+HEADS, GROUPS, SIZE = 4, 2, 16
+NAMES = ("past_k", "past_v", "last", "total", "cos", "sin", "at", "bias", "sink", "ks", "vs", "qn", "kn", "new")
+
+
+def drawn(*shape, seed=0, dtype=np.float32):
+    return np.random.default_rng(seed + sum(shape)).normal(size=shape).astype(dtype)
+
+
+def inputs(step, ends, past=None, total=None, batch=None, dtype=np.float32, packed=False, seed=0, **more):
+    """Return what a node takes: ``ends`` are the numbers of valid keys after the step, ``past`` the rows before."""
+    batch = batch or len(ends)
+    q, k, v = (drawn(batch, step, n * SIZE, seed=seed + n, dtype=dtype) for n in (HEADS, GROUPS, GROUPS))
+    given = {"q": np.concatenate((q, k, v), -1), "k": None, "v": None} if packed else {"q": q, "k": k, "v": v}
+    given |= dict.fromkeys(NAMES)
+    if past is not None:
+        given |= {f"past_{x}": drawn(batch, GROUPS, past, SIZE, seed=seed + 9, dtype=dtype) for x in "kv"}
+    angles = np.arange(40)[:, None] / 100 ** (np.arange(8) / 8)
+    given |= {"cos": np.cos(angles).astype(dtype), "sin": np.sin(angles).astype(dtype)}
+    given |= {"last": np.array(ends, np.int32) - 1, "total": np.array(total or max(ends), np.int32)}
+    return given | more
+
+
+def node(given, *outputs, **attributes):
+    last = max(place for place, value in enumerate(given.values()) if value is not None) + 1
+    used = dict(list(given.items())[:last])
+    options = {"num_heads": HEADS, "kv_num_heads": GROUPS, "domain": "com.microsoft"} | attributes
+    return one_node("GroupQueryAttention", used, *(outputs or ("y", "k2", "v2")), **options)
+
+
+WINDOW = {"local_window_size": 3}
+TURNED = {"do_rotary": 1}
+CASES = {
+    "prompt": (inputs(5, (5, 5), past=0), TURNED),
+    "prompt_alone": (inputs(5, (5, 5)), {}),
+    "prompt_packed": (inputs(5, (5, 5), past=0, packed=True), TURNED),
+    "prompt_padded": (inputs(5, (5, 2), past=0), TURNED),
+    "prompt_in_a_buffer": (inputs(5, (5, 5), past=9), TURNED),
+    "token": (inputs(1, (6, 6), past=5), TURNED),
+    "token_of_ragged_rows": (inputs(1, (6, 3), past=5), TURNED | {"rotary_interleaved": 1}),
+    "token_in_a_buffer": (inputs(1, (6, 3), past=9), TURNED),
+    "chunk": (inputs(3, (7,), past=4), TURNED),
+    "first_token": (inputs(1, (1,), past=4), TURNED),
+    "window": (inputs(5, (5, 5), past=0), WINDOW | TURNED),
+    "window_of_a_chunk": (inputs(4, (9,), past=5), WINDOW),
+    "empty_window": (inputs(5, (5,), past=0), {"local_window_size": 0}),
+    "both_directions": (inputs(5, (5, 4), past=0), {"causal": 0}),
+    "capped": (inputs(5, (5, 5), past=0), {"softcap": 0.7, "scale": 0.4}),
+    "smooth": (inputs(5, (5, 5), past=0), {"smooth_softmax": 1}),
+    "sinks": (inputs(5, (5, 5), past=0, sink=drawn(HEADS)), WINDOW),
+    "biased": (inputs(1, (6, 6), past=9, bias=drawn(1, HEADS, 1, 6)), {"softcap": 2.0}),
+    "positions": (inputs(1, (6, 6), past=5, at=np.array([[7], [2]], np.int64)), TURNED),
+    "shared_keys": (
+        inputs(1, (5, 4), past=5, k=np.zeros((2, 0, 32), np.float32), v=np.zeros((2, 0, 32), np.float32)),
+        {},
+    ),
+    "padded_chunks": (inputs(3, (7, 4), past=9, new=np.array([3, 1], np.int32)), TURNED),
+    "idle_row": (inputs(2, (7, 4), past=9, new=np.array([2, 0], np.int32)), {}),
+    "narrow": (inputs(5, (5, 5), past=0, dtype=np.float16), TURNED),
+}
+
+
+def valid(arrays, given):
+    """Return outputs without what has no meaning: rows of padding, and rows of the cache behind the last."""
+    ends = given["last"] + 1
+    step = arrays[0].shape[1]
+    new = given["new"] if given["new"] is not None else np.minimum(ends, step)
+    for row, (end, count) in enumerate(zip(ends, new, strict=True)):
+        yield np.asarray(arrays[0][row, :count], np.float32)
+        for cache in arrays[1:]:
+            yield np.asarray(cache[row, :, :end], np.float32)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_steps_are_those_of_onnxruntime(case):
+    given, attributes = CASES[case]
+    proto, arrays = node(given, **attributes)
+    if case == "narrow":
+        for output in proto.graph.output:
+            output.type.tensor_type.elem_type = 10
+    found, wanted = load(proto)(*arrays), by_onnxruntime(proto, *arrays)
+    assert [x.shape for x in found] == [x.shape for x in wanted]
+    for one, other in zip(valid(found, given), valid(wanted, given), strict=True):
+        np.testing.assert_allclose(one, other, atol=4e-3 if case == "narrow" else 2e-5)
+
+
+@pytest.mark.parametrize("mode", [1, 2])
+def test_scores_and_probabilities_are_returned(mode):
+    given = inputs(5, (5, 5), past=0)
+    proto, arrays = node(given, "y", "k2", "v2", "qk", qk_output=mode, softcap=3.0)
+    proto.graph.output[3].type.tensor_type.elem_type = 1
+    np.testing.assert_allclose(load(proto)(*arrays)[3], by_onnxruntime(proto, *arrays)[3], atol=2e-5)
+
+
+@pytest.mark.parametrize("room", [5, 7])
+def test_caches_that_slide_keep_what_the_window_needs(room):
+    """Feed a sequence in steps of several lengths; onnxruntime's caches and ours hold the same rows."""
+    attributes = WINDOW | TURNED | {"sliding_window_cache": 1}
+    empty = {f"past_{x}": np.zeros((1, GROUPS, room, SIZE), np.float32) for x in "kv"}
+    ours, theirs, end = empty, empty, 0
+    for seed, step in enumerate((2, 1, 4, 1, 1, 9, 1)):
+        end += step
+        proto, arrays = node(given := inputs(step, (end,), seed=seed) | ours, **attributes)
+        y, *ours = load(proto)(*arrays)
+        wanted, *theirs = by_onnxruntime(*_with(proto, given | theirs))
+        np.testing.assert_allclose(y, wanted, atol=2e-5)
+        more = room - 3 + 1
+        kept = end if end <= room else end - more * -(-(end - room) // more)
+        ours, theirs = (
+            {f"past_{x}": np.asarray(c) for x, c in zip("kv", both, strict=True)} for both in (ours, theirs)
+        )
+        for name in ours:
+            np.testing.assert_allclose(ours[name][:, :, :kept], theirs[name][:, :, :kept], atol=2e-5)
+
+
+def _with(proto, given):
+    return proto, *(value for value in given.values() if value is not None)
+
+
+def test_heads_are_normalized_before_they_are_rotated():
+    weights = {"qn": drawn(SIZE), "kn": drawn(SIZE, seed=1)}
+    given = inputs(5, (5, 5), past=0, **weights)
+    found = load(node(given, **TURNED)[0])(*node(given)[1])
+
+    def normal(x, weight):
+        heads = x.reshape(*x.shape[:2], -1, SIZE)
+        return (heads / np.sqrt(np.square(heads).mean(-1, keepdims=True) + 1e-6) * weight).reshape(x.shape)
+
+    by_hand = inputs(5, (5, 5), past=0)
+    by_hand |= {"q": normal(given["q"], weights["qn"]), "k": normal(given["k"], weights["kn"])}
+    for one, other in zip(found, by_onnxruntime(*_with(node(by_hand, **TURNED)[0], by_hand)), strict=True):
+        np.testing.assert_allclose(one, other, atol=2e-5)
+
+
+def test_a_step_is_one_program_whatever_the_cache_holds():
+    """A mask of a fixed length says nothing of the first step: where keys go follows from their numbers."""
+    given = inputs(4, (4, 4), total=9, past=9)
+    model = load(node(given, **TURNED)[0])
+    arrays = [value for name, value in given.items() if value is not None and name != "last"]
+    total = arrays.pop(5)
+    apply = jax.jit(lambda arrays, last: model.apply({}, *arrays[:5], last, total, *arrays[5:]))
+    for ends in ((4, 4), (2, 3), (6, 9)):
+        y, keys, _ = apply(arrays, np.array(ends, np.int32) - 1)
+        for row, end in enumerate(ends):
+            count, before = min(end, 4), max(end - 4, 0)
+            one = {n: x[row : row + 1] for n, x in given.items() if n in ("q", "k", "v", "past_k", "past_v")}
+            alone = given | {n: x[:, :count] if n in "qkv" else x for n, x in one.items()}
+            alone |= {"last": np.array([end - 1], np.int32), "total": np.array(end, np.int32)}
+            wanted = by_onnxruntime(*_with(node(alone, **TURNED)[0], alone))
+            np.testing.assert_allclose(y[row : row + 1, :count], wanted[0], atol=2e-5)
+            np.testing.assert_allclose(keys[row, :, before:end], wanted[1][0, :, before:end], atol=2e-5)
+    assert apply._cache_size() == 1
+
+
+def test_what_is_not_valid_is_never_used():
+    given = inputs(1, (3, 5), past=9)
+    dirty = {name: given[name].copy() for name in ("past_k", "past_v")}
+    for cache in dirty.values():
+        for row, end in enumerate((3, 5)):
+            cache[row, :, end:] = np.nan
+    proto, arrays = node(given, **TURNED)
+    (clean, *_), (y, *_) = load(proto)(*arrays), load(proto)(*_with(proto, given | dirty)[1:])
+    np.testing.assert_array_equal(clean, y)
+
+
+def test_a_key_that_does_not_fit_is_not_written():
+    given = inputs(1, (6,), past=5, total=5)
+    _, keys, _ = load(node(given)[0])(*node(given)[1])
+    np.testing.assert_array_equal(keys, given["past_k"])
+
+
+@pytest.mark.parametrize(
+    ("rule", "attributes", "past"),
+    [
+        ("a quantized cache", {"k_quant_type": "PER_TENSOR"}, 0),
+        ("sliding_window_cache needs a past", WINDOW | {"sliding_window_cache": 1}, None),
+    ],
+)
+def test_what_is_not_supported_is_refused(rule, attributes, past):
+    with pytest.raises(UnsupportedModelError, match=rule):
+        load(node(inputs(5, (5, 5), past=past), **attributes)[0])
+
+
+def test_a_cache_of_other_heads_is_an_error():
+    given = inputs(1, (5,), past=4)
+    given |= {name: given[name][..., :8] for name in ("past_k", "past_v")}
+    proto, arrays = node(given)
+    with pytest.raises(ValueError, match="heads of the cache have the size 8, those of the queries 16"):
+        load(proto)(*arrays)

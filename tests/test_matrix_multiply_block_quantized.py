@@ -1,0 +1,192 @@
+"""Products with matrices of few bits are those of the floats that these stand for, however they are stored."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import export, lax
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import jaxdml
+from jaxdml._kernels.block_product import PackedBlocks, kernel, pack
+from tests.kit import quick
+from tests.kit.meshes import COUNT, mesh_of, needs_devices
+
+pytestmark = quick
+
+RANGES = {"int2": (-2, 1), "uint2": (0, 3), "int4": (-8, 7), "uint4": (0, 15), "int8": (-128, 127), "uint8": (0, 255)}
+LAYOUTS = [True, False]
+METHODS = {
+    "sums": kernel.by_sums,
+    "floats": kernel.by_floats,
+    "dimensions": kernel.by_dimensions,
+    "chosen": jaxdml.matrix_multiply_block_quantized,
+}
+
+
+def drawn(dtype, k, n, size, zero=False, scale=np.float32, seed=0):
+    """Return integers, scales, zero points or None, and the float64 matrix that they stand for."""
+    rng = np.random.default_rng(seed)
+    low, high = RANGES[dtype]
+    blocks = -(-k // size)
+    b = rng.integers(low, high + 1, (k, n))
+    b[0, 0], b[-1, -1] = low, high
+    s = rng.uniform(0.1, 1, (blocks, n)).astype(scale)
+    z = rng.integers(low, high + 1, (blocks, n)) if zero else None
+    group = np.arange(k) // size
+    floats = (b - (0 if z is None else z[group])) * s[group].astype(np.float64)
+    return *(None if x is None else jnp.asarray(x).astype(dtype) for x in (b, z)), jnp.asarray(s), floats
+
+
+def packed(dtype="int4", k=64, n=8, size=32, by_columns=True, **options):
+    b, z, s, floats = drawn(dtype, k, n, size, **options)
+    return pack(b, s, z, size, by_columns=by_columns), floats
+
+
+def rows(*shape, dtype=np.float32):
+    return np.random.default_rng(7).normal(size=shape).astype(dtype)
+
+
+@pytest.mark.parametrize("by_columns", LAYOUTS)
+@pytest.mark.parametrize("zero", [False, True])
+@pytest.mark.parametrize("dtype", RANGES)
+@pytest.mark.parametrize(("k", "n", "size"), [(64, 3, 32), (50, 8, 16), (16, 1, 16)])
+def test_what_is_packed_stands_for_the_floats(dtype, k, n, size, zero, by_columns):
+    b, floats = packed(dtype, k, n, size, by_columns, zero=zero)
+    assert (b.shape, b.ndim, b.words.nbytes) == ((k, n), 2, -(-k // size) * size * n * b.bits // 8)
+    np.testing.assert_array_equal(b.dequantized(), floats.astype(np.float32))
+    places = jnp.array([[0, n - 1], [n // 2, n + 5]])
+    np.testing.assert_array_equal(b.columns(places), np.asarray(b.dequantized()).T[np.minimum(places, n - 1)])
+    np.testing.assert_array_equal(b.columns(jnp.int32(0)), b.dequantized()[:, 0])
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("by_columns", LAYOUTS)
+@pytest.mark.parametrize("dtype", RANGES)
+@pytest.mark.parametrize("shape", [(50,), (1, 50), (2, 3, 50), (0, 50)])
+def test_products_are_those_of_the_floats(shape, dtype, by_columns, method):
+    if method == "sums" and not np.prod(shape):
+        pytest.skip("no row is few rows for no platform's choice")
+    for zero in (False, True):
+        b, floats = packed(dtype, 50, 8, 16, by_columns, zero=zero)
+        a = rows(*shape)
+        found = jax.jit(METHODS[method])(a, b)
+        wanted = a.astype(np.float64) @ floats
+        assert (found.shape, found.dtype) == (wanted.shape, a.dtype)
+        np.testing.assert_allclose(found, wanted, atol=2e-6 * np.abs(a).sum(-1).max(initial=1) * np.abs(floats).max())
+
+
+@pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
+@pytest.mark.parametrize("count", [1, 9])
+def test_narrow_floats_are_rounded_once(dtype, count):
+    b, floats = packed("uint4", 64, 8, 32, zero=True, scale=dtype)
+    a = jnp.asarray(rows(count, 64)).astype(dtype)
+    found = jaxdml.matrix_multiply_block_quantized(a, b)
+    assert found.dtype == dtype
+    wanted = np.asarray(a, np.float64) @ floats
+    np.testing.assert_allclose(np.asarray(found, np.float64), wanted, atol=float(jnp.finfo(dtype).eps) * 64)
+
+
+def test_a_stack_is_mapped_and_scanned():
+    b, z, s, floats = drawn("int4", 32, 32, 16, zero=True)
+    stack = jaxdml.prepack_blocks(jnp.stack([b, b]), jnp.stack([s, s]), jnp.stack([z, z]), block_size=16)
+    assert stack.shape == (2, 32, 32)
+    np.testing.assert_array_equal(stack.dequantized()[1], floats.astype(np.float32))
+    a = rows(2, 32)
+    mapped = jax.vmap(jaxdml.matrix_multiply_block_quantized)(a, stack)
+    np.testing.assert_allclose(mapped, a @ floats, rtol=1e-4, atol=1e-4)
+    scanned, _ = lax.scan(lambda x, w: (jaxdml.matrix_multiply_block_quantized(x, w), None), a, stack)
+    np.testing.assert_allclose(scanned, a @ floats @ floats, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("count", [1, 9])
+def test_derivatives_are_those_of_the_floats(count):
+    b, floats = packed()
+    a, seed = rows(count, 64), rows(count, 8)
+    _, back = jax.vjp(lambda a: jaxdml.matrix_multiply_block_quantized(a, b), a)
+    np.testing.assert_allclose(back(seed)[0], seed @ floats.T, rtol=1e-4, atol=1e-4)
+    _, along = jax.jvp(lambda a: jaxdml.matrix_multiply_block_quantized(a, b), (a,), (a,))
+    np.testing.assert_allclose(along, a @ floats, rtol=1e-4, atol=1e-4)
+
+
+def test_a_symbolic_number_of_rows_is_exported_with_what_is_packed():
+    b, floats = packed("uint4", 64, 8, 32, zero=True)
+    (count,) = export.symbolic_shape("m")
+    shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), b)
+    call = jax.jit(jaxdml.matrix_multiply_block_quantized)
+    exported = export.export(call)(jax.ShapeDtypeStruct((count, 64), np.float32), shapes)
+    a = rows(5, 64)
+    result = export.deserialize(exported.serialize()).call(a, b)
+    np.testing.assert_allclose(result, a @ floats, rtol=1e-4, atol=1e-4)
+
+
+@needs_devices
+@pytest.mark.parametrize("kind", ["auto", "explicit", "shard_map"])
+def test_columns_and_rows_may_be_sharded(kind):
+    b, floats = packed("uint4", 64, 8 * COUNT, 32, zero=True)
+    by_column = jax.tree.map(lambda leaf: P(*[None] * (leaf.ndim - 1), "x"), b)
+    a = rows(2, 64)
+    if kind == "shard_map":
+        mesh = mesh_of("auto", x=COUNT)
+        call = jax.jit(
+            jax.shard_map(
+                jaxdml.matrix_multiply_block_quantized, mesh=mesh, in_specs=(P(), by_column), out_specs=P(None, "x")
+            )
+        )
+        found = call(a, b)
+    else:
+        mesh = mesh_of(kind, x=COUNT)
+        placed = jax.tree.map(lambda leaf, spec: jax.device_put(leaf, NamedSharding(mesh, spec)), b, by_column)
+        with jax.set_mesh(mesh):
+            call = jax.jit(jaxdml.matrix_multiply_block_quantized)
+            found = call(jax.device_put(a, NamedSharding(mesh, P())), placed)
+            text = call.lower(jax.device_put(a, NamedSharding(mesh, P())), placed).compile().as_text()
+        assert "all-gather" not in text
+    assert found.sharding.spec == P(None, "x")
+    np.testing.assert_allclose(found, a @ floats, rtol=1e-4, atol=1e-4)
+
+
+def test_numbers_that_numpy_has_saved_are_static_fields():
+    b, _ = packed("uint4", zero=True)
+    values = {name: np.asarray(getattr(b, name)) for name in ("block_size", "k", "by_columns")}
+    again = PackedBlocks(words=b.words, scale=b.scale, zero_point=b.zero_point, dtype="uint4", **values)
+    assert jax.tree.structure(again) == jax.tree.structure(b)
+
+
+B, S = jnp.zeros((32, 4), jnp.int4), jnp.ones((2, 4))
+
+
+@pytest.mark.parametrize(
+    ("error", "rule", "call"),
+    [
+        (TypeError, "b must be one of int2", lambda: jaxdml.prepack_blocks(B.astype(jnp.int16), S, block_size=16)),
+        (TypeError, "scale must be one of", lambda: jaxdml.prepack_blocks(B, S.astype(int), block_size=16)),
+        (TypeError, "must have at least two", lambda: jaxdml.prepack_blocks(B[0], S[0], block_size=16)),
+        (TypeError, "scale must have the shape [2, 4]", lambda: jaxdml.prepack_blocks(B, S[:1], block_size=16)),
+        (TypeError, "zero_point must have", lambda: jaxdml.prepack_blocks(B, S, B, block_size=16)),
+        (TypeError, "one of int4", lambda: jaxdml.prepack_blocks(B, S, S, block_size=16)),
+        (ValueError, "multiple of 8", lambda: jaxdml.prepack_blocks(B, S, block_size=12)),
+        (ValueError, "multiple of 8", lambda: jaxdml.prepack_blocks(B, S, block_size=0)),
+        (TypeError, "must be packed", lambda: jaxdml.matrix_multiply_block_quantized(S, B)),
+        (TypeError, "one of float32", lambda: jaxdml.matrix_multiply_block_quantized(B, packed()[0])),
+        (TypeError, "dimension", lambda: jaxdml.matrix_multiply_block_quantized(jnp.float32(1), packed()[0])),
+        (ValueError, "must be 64", lambda: jaxdml.matrix_multiply_block_quantized(S, packed()[0])),
+    ],
+)
+def test_bad_calls_are_refused(error, rule, call):
+    with pytest.raises(error) as info:
+        call()
+    text = str(info.value)
+    assert rule in text.splitlines()[0]
+    assert len(text.splitlines()) == 3
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_no_float_of_the_matrix_is_written_for_few_rows_on_cuda(count):
+    b, _ = packed("int4", 64, 8, 32, by_columns=False)
+    call = jax.jit(partial(jaxdml.matrix_multiply_block_quantized))
+    text = call.trace(rows(count, 64), b).lower(lowering_platforms=("cuda",)).as_text()
+    assert ("dot_general" in text) == (count > 3)
