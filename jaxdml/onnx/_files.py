@@ -13,6 +13,7 @@ from jaxdml._base import errors
 from jaxdml.onnx._errors import must_be_text, unsupported
 from jaxdml.onnx._external import Folder
 from jaxdml.onnx._graph import DOMAINS, Graph
+from jaxdml.onnx._order import sort_nodes
 from jaxdml.onnx._reader import Reader
 from jaxdml.onnx._scopes import Function
 
@@ -97,6 +98,8 @@ def expanded(model: onnx.ModelProto, kind: tuple[str, str]) -> onnx.ModelProto:
     for node in _nodes(changed.graph):
         if (node.domain, node.op_type) == kind:
             _with_defaults(node)
+    for graph_or_function in (changed.graph, *changed.functions):
+        sort_nodes(graph_or_function)  # What onnx makes of the types of values needs it.
     try:
         typed = onnx.shape_inference.infer_shapes(changed)
         typed.graph.value_info.extend(_types_in_bodies(typed.graph))

@@ -1,7 +1,7 @@
 """Make records of a model's graphs: names are checked, calls of the model's own functions are expanded."""
 
 from collections import ChainMap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +11,7 @@ import onnx
 from jaxdml.onnx._errors import must_be_text, unsupported
 from jaxdml.onnx._external import Folder
 from jaxdml.onnx._graph import DOMAINS, Graph, Node, TensorType
+from jaxdml.onnx._order import in_order
 from jaxdml.onnx._schemas import constant_of, importing, misused, plain, type_of
 from jaxdml.onnx._scopes import Attribute, Function, Names, Parts, Scope
 from jaxdml.onnx._tensors import array
@@ -77,8 +78,9 @@ class Reader:
             tuple(inputs), outputs, parts.constants, tuple(parts.nodes), tuple(optional) if overridable else ()
         )
 
-    def _nodes(self, protos: Iterable[onnx.NodeProto], scope: Scope, parts: Parts) -> None:
-        for proto in protos:
+    def _nodes(self, protos: Sequence[onnx.NodeProto], scope: Scope, parts: Parts) -> None:
+        own = scope.names.maps[0] if isinstance(scope.names, ChainMap) else scope.names
+        for proto in in_order(protos, own, scope.calls[-1] if scope.calls else "a graph"):
             must_be_text(proto.op_type, proto.domain, proto.name, proto.overload, *proto.input, *proto.output)
             self._count += 1
             if self._count > MAX_NODES:

@@ -96,9 +96,6 @@ class Names:
         found = scope.names.get(name)
         if found is not None:
             return found
-        if any(name in defined for defined in scope.defined):
-            rule = f"{what} reads '{name}', which only a later node makes."
-            raise unsupported(rule, "The nodes are not in order, or form a cycle. Sort them before the model is saved.")
         rule = f"{what} reads '{name}', which nothing makes."
         raise unsupported(rule, "An initializer or a node may be missing: the file may be broken.")
 
