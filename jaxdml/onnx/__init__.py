@@ -4,6 +4,7 @@ This needs the package onnx: ``pip install "jaxdml[onnx]"``.
 """
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import onnx
@@ -49,6 +50,7 @@ def load(model: Any, *, numerics: str = "exact") -> Model:
         raise ValueError(errors.compose("onnx.load", rule, 'Leave it out for "exact".'))
     proto, folder = _files.read(model)
     graph = _files.graph_of(proto, folder)
+    remarks = graph.remarks
     left: set[tuple[str, str]] = set()
     while defined := [kind for kind in _defined_by_others(graph) if kind not in left]:
         # One kind at a time: onnx does not know the types within what it has just put in.
@@ -59,7 +61,7 @@ def load(model: Any, *, numerics: str = "exact") -> Model:
     del proto
     _refuse_unsupported(graph)
     graph, weights = parameters(graph, exact=numerics == "exact")
-    return Model(graph, weights, numerics)
+    return Model(replace(graph, remarks=remarks), weights, numerics)
 
 
 def _defined_by_others(graph: Graph) -> list[tuple[str, str]]:

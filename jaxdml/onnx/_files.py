@@ -14,7 +14,7 @@ from jaxdml.onnx._errors import must_be_text, unsupported
 from jaxdml.onnx._external import Folder
 from jaxdml.onnx._graph import DOMAINS, Graph
 from jaxdml.onnx._order import sort_nodes
-from jaxdml.onnx._reader import Reader
+from jaxdml.onnx._reader import ASSUMED, Reader
 from jaxdml.onnx._scopes import Function
 
 FIRST_OVERRIDABLE = 4
@@ -52,13 +52,17 @@ def graph_of(model: onnx.ModelProto, folder: Path | None) -> Graph:
         newest = f"the installed onnx {onnx.__version__} reads up to {onnx.IR_VERSION}"
         rule = f"the model has IR version {model.ir_version}; {newest}."
         raise unsupported(rule, "Install a newer onnx, or save the model with an older IR version.")
-    functions = _functions(model)
+    remarks: dict[str, None] = {}
+    opsets = _opsets(model.opset_import, "the model", remarks)
+    functions = _functions(model, opsets, remarks)
     size = model.ByteSize() if functions else 0
-    reader = Reader(Folder(folder), functions, size)
-    return reader.model(model.graph, _opsets(model.opset_import, "the model"), model.ir_version >= FIRST_OVERRIDABLE)
+    reader = Reader(Folder(folder), functions, size, remarks)
+    return reader.model(model.graph, opsets, model.ir_version >= FIRST_OVERRIDABLE)
 
 
-def _functions(model: onnx.ModelProto) -> Mapping[tuple[str, str, str], Function]:
+def _functions(
+    model: onnx.ModelProto, imported: Mapping[str, int], remarks: dict[str, None]
+) -> Mapping[tuple[str, str, str], Function]:
     found: dict[tuple[str, str, str], Function] = {}
     for proto in model.functions:
         must_be_text(proto.name, proto.domain, proto.overload, *proto.input, *proto.output)
@@ -70,21 +74,22 @@ def _functions(model: onnx.ModelProto) -> Mapping[tuple[str, str, str], Function
         for names in (proto.input, proto.output):
             if len(set(names)) < len(names) or "" in names:
                 raise unsupported(f"{what} has an input or output without a name, or two of one name.")
-        # A function that imports nothing takes what the model imports.
-        opsets = _opsets(proto.opset_import or model.opset_import, what)
+        # A domain that a function does not import has the version that the model imports.
+        opsets = {**imported, **_opsets(proto.opset_import, what, remarks)}
         found[key] = Function(proto, what, opsets)
     return found
 
 
-def _opsets(imports: Any, what: str) -> Mapping[str, int]:
+def _opsets(imports: Any, what: str, remarks: dict[str, None]) -> Mapping[str, int]:
     """Return the version of each domain; no node need be of a domain that is imported."""
     found: dict[str, int] = {}
     for entry in imports:
         must_be_text(entry.domain)
         domain = DOMAINS.get(entry.domain, entry.domain)
-        if found.setdefault(domain, entry.version) != entry.version:
-            rule = f"{what} imports domain '{domain or 'ai.onnx'}' in versions {found[domain]} and {entry.version}."
-            raise unsupported(rule, "Import each domain once; '' and 'ai.onnx' are one domain.")
+        if found.get(domain, entry.version) != entry.version:
+            versions = f"in versions {found[domain]} and {entry.version}; the last counts, as in onnxruntime"
+            remarks[f"{what[0].upper()}{what[1:]} imports domain '{domain or 'ai.onnx'}' {versions}."] = None
+        found[domain] = entry.version
     return found
 
 
@@ -93,7 +98,10 @@ def expanded(model: onnx.ModelProto, kind: tuple[str, str]) -> onnx.ModelProto:
     changed = onnx.ModelProto()
     changed.CopyFrom(model)
     # onnx's inliner does not know that they are one domain.
-    for part in (*changed.opset_import, *_nodes(changed.graph)):
+    opsets = {kind[0]: ASSUMED.get(kind[0], 1), **_opsets(model.opset_import, "the model", {})}
+    del changed.opset_import[:]
+    changed.opset_import.extend(onnx.helper.make_opsetid(*entry) for entry in opsets.items())
+    for part in _nodes(changed.graph):
         part.domain = DOMAINS.get(part.domain, part.domain)
     for node in _nodes(changed.graph):
         if (node.domain, node.op_type) == kind:

@@ -74,6 +74,7 @@ class Graph:
       constants: initializers, by name.
       nodes: in an order in which each reads only what stands before it.
       optional: initializers that a caller may override.
+      remarks: what the file leaves open and how it is read, as sentences; of a model's graph only.
     """
 
     inputs: tuple[TensorType, ...]
@@ -81,6 +82,7 @@ class Graph:
     constants: Mapping[str, np.ndarray]
     nodes: tuple[Node, ...]
     optional: tuple[TensorType, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     def walk(self) -> Iterator[Node]:
         """Yield every node, those of inner graphs after the node that holds them."""

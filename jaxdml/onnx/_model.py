@@ -147,7 +147,8 @@ class Model:
             with 1 for each unknown dimension. Of inputs whose values must be known without one, they are zeros.
 
         Returns:
-          One line for each node that is computed: its name, its operator, what became of it.
+          One line for each node that is computed: its name, its operator, what became of it. Then one for each thing
+          that the file leaves open, such as a domain that it does not import.
         """
         report = Report()
         values = checked(self.inputs, inputs) if inputs else tuple(_declared(value) for value in self.inputs)
@@ -161,7 +162,8 @@ class Model:
         }
         jax.eval_shape(lambda params, given: self.compute(params | given | known, report), dict(self.params), traced)
         lines = [(node.name, node.kind, report.notes.get(node.name, "as it is written")) for node in needed(self.graph)]
-        return "\n".join(lined_up({"node": "left", "operator": "left", "runs as": "left"}, lines))
+        table = lined_up({"node": "left", "operator": "left", "runs as": "left"}, lines)
+        return "\n".join([*table, *self.graph.remarks])
 
     def __str__(self) -> str:
         lines = [

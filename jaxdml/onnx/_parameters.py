@@ -1,5 +1,7 @@
 """What must be known while tracing, and which initializers are parameters instead."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -46,7 +48,7 @@ def parameters(graph: Graph, *, exact: bool) -> tuple[Graph, dict[str, Parameter
     readings = _readings(graph)
     # Popped one by one, so that of a large model there are never more than two copies.
     weights = {name: _parameter(constants.pop(name), readings.get(name), exact) for name in sorted(_weights(graph))}
-    return Graph(graph.inputs, graph.outputs, constants, graph.nodes, graph.optional), weights | packed
+    return replace(graph, constants=constants), weights | packed
 
 
 def _weights(graph: Graph) -> frozenset[str]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from jaxdml.onnx import nodes
 from jaxdml.onnx._errors import must_be_text, unsupported
 from jaxdml.onnx._external import Folder
 from jaxdml.onnx._graph import DOMAINS, Graph, Node, TensorType
@@ -18,6 +19,9 @@ from jaxdml.onnx._tensors import array
 
 MAX_DEPTH = 32
 """Graphs within graphs, and calls of functions within functions, at most."""
+
+ASSUMED = {"": onnx.defs.onnx_opset_version()}
+"""Versions of domains that are not imported; of others it is 1."""
 
 MAX_NODES = 2**20
 """Nodes of a model at most, its functions expanded: a few functions can make 2**100 nodes."""
@@ -30,12 +34,20 @@ class Reader:
       folder: where external data may lie.
       functions: those that the model defines, by domain, name and overload.
       size: bytes of the model's file, where it has functions.
+      remarks: where to note, as keys, what the file leaves open and how it is read.
     """
 
-    def __init__(self, folder: Folder, functions: Mapping[tuple[str, str, str], Function], size: int):
+    def __init__(
+        self,
+        folder: Folder,
+        functions: Mapping[tuple[str, str, str], Function],
+        size: int,
+        remarks: dict[str, None],
+    ):
         self._folder = folder
         self._functions = functions
         self._size = size
+        self._remarks = remarks
         self._names = Names()
         self._count = 0
 
@@ -47,7 +59,8 @@ class Reader:
           opsets: the version of each domain that the model imports.
           overridable: whether the caller may override initializers that are listed as inputs.
         """
-        return self._graph(proto, Scope({}, (), opsets), overridable)
+        graph = self._graph(proto, Scope({}, (), opsets), overridable)
+        return replace(graph, remarks=tuple(self._remarks))
 
     def _graph(self, proto: onnx.GraphProto, outer: Scope, overridable: bool = False) -> Graph:
         if outer.depth > MAX_DEPTH:
@@ -94,7 +107,7 @@ class Reader:
             if function:
                 self._call(function, proto, inputs, attributes, label, scope, parts)
                 continue
-            opset = importing(domain, scope.opsets, what)
+            opset = importing(domain, self._imported(domain, proto.op_type, scope.opsets), what)
             rule = misused(proto, domain, opset, {name: entry.type for name, entry in attributes.items()})
             if rule:
                 raise unsupported(f"{what}, domain '{domain or 'ai.onnx'}', opset {opset}: {rule}.")
@@ -104,6 +117,15 @@ class Reader:
                 parts.constants[outputs[0]] = constant_of(values, what)
             else:
                 parts.nodes.append(Node(proto.op_type, domain, opset, label, inputs, outputs, values))
+
+    def _imported(self, domain: str, op_type: str, opsets: Mapping[str, int]) -> Mapping[str, int]:
+        """Return the versions of domains, one of a domain that is not imported but has this operator among them."""
+        known = (domain, op_type) in nodes.OPERATORS or onnx.defs.has(op_type, domain)
+        if domain in opsets or domain not in nodes.TABLES or not known:
+            return opsets
+        version = ASSUMED.get(domain, 1)
+        self._remarks[f"Domain '{domain or 'ai.onnx'}' is not imported; it is read as version {version}."] = None
+        return {**opsets, domain: version}
 
     def _call(
         self,
