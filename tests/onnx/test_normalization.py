@@ -66,6 +66,31 @@ def test_layers_agree_with_onnxruntime():
     assert_agree(nodes, inputs, 23)
 
 
+@pytest.mark.parametrize("opset", [7, 16])
+def test_layers_before_the_version_of_onnx_agree_with_onnxruntime(opset):
+    inputs = {"x": normal(2, 3, 4), "s": normal(4), "b": normal(4), "w": normal(3, 4)}
+    nodes = [
+        helper.make_node("LayerNormalization", ["x", "s", "b"], ["0", "m", "i"], epsilon=1e-2),
+        helper.make_node("LayerNormalization", ["x", "w"], ["1"], axis=1),
+        helper.make_node("SimplifiedLayerNormalization", ["x", "s"], ["2"], axis=-1),
+        helper.make_node("ThresholdedRelu", ["x"], ["3"], alpha=0.5),
+    ]
+    assert_agree(nodes, inputs, opset)
+
+
+@pytest.mark.parametrize("opset", [7, 8])
+@pytest.mark.parametrize("attributes", [{}, {"across_channels": 1}, {"across_channels": 1, "normalize_variance": 0}])
+def test_means_and_variances_before_the_version_of_onnx(opset, attributes):
+    nodes = [helper.make_node("MeanVarianceNormalization", ["x"], ["y"], **attributes)]
+    assert_agree(nodes, {"x": normal(2, 3, 4, 5)}, opset)
+
+
+@pytest.mark.parametrize("attributes", [{}, {"axes": [0, 2, 3]}, {"axes": [0, 1, 2, 3]}])
+def test_means_and_variances(attributes):
+    nodes = [helper.make_node("MeanVarianceNormalization", ["x"], ["y"], **attributes)]
+    assert_agree(nodes, {"x": normal(2, 3, 4, 5)}, 13)
+
+
 def test_groups_agree_with_onnxruntime():
     inputs = {"x": normal(2, 4, 3, 2), "s": normal(2), "b": normal(2) + 1}
     node = helper.make_node("GroupNormalization", ["x", "s", "b"], ["0"], num_groups=2)

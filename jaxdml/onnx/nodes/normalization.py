@@ -131,6 +131,21 @@ def rms_normalization(
     return (wide * inverse).astype(X.dtype) * scale, inverse
 
 
+def _mean_variance_1(call: Call, x: Any, *, across_channels: int = 0, normalize_variance: int = 1) -> Any:
+    """Normalize as onnxruntime does where the version is older than ONNX's own: over batches, too."""
+    axes = [axis for axis in range(x.ndim) if across_channels or axis != 1]
+    if normalize_variance:
+        return _mean_variance_9(call, x, axes=axes)
+    wide = widened(x)
+    return (wide - wide.mean(axes, keepdims=True)).astype(x.dtype)
+
+
+def _mean_variance_9(call: Call, X: Any, *, axes: Sequence[int] = (0, 2, 3)) -> Any:
+    wide = widened(X)
+    mean, variance = _moments(wide, axes)
+    return ((wide - mean) / (jnp.sqrt(variance) + 1e-9)).astype(X.dtype)
+
+
 def _lp_normalization(call: Call, input: Any, *, axis: int = -1, p: int = 2) -> Any:
     wide = widened(input)
     total = (jnp.abs(wide) if p == 1 else jnp.square(wide)).sum(axis, keepdims=True)
@@ -165,7 +180,9 @@ TABLE: Table = {
         Handler(18, _group_normalization_18, raw=True),
         Handler(21, _group_normalization_21, raw=True),
     ),
-    "LayerNormalization": (Handler(17, layer_normalization),),
+    # onnxruntime has it from version 1 on, ONNX from 17 on.
+    "LayerNormalization": (Handler(1, layer_normalization),),
+    "MeanVarianceNormalization": (Handler(1, _mean_variance_1), Handler(9, _mean_variance_9)),
     "RMSNormalization": (Handler(23, rms_normalization),),
     "LpNormalization": (Handler(1, _lp_normalization),),
     "LRN": (Handler(1, _lrn, raw=True),),
