@@ -23,7 +23,7 @@ __all__ = ["Decoder", "DecoderState", "Model", "UnsupportedModelError", "decoder
 def load(model: Any, *, numerics: str = "exact") -> Model:
     """Read an ONNX model.
 
-    Nothing of the model runs here, and no file outside its folder is read.
+    Nothing of the model runs here, and no file outside its folder, or outside its place in a hub's cache, is read.
 
     Args:
       model: a path, the bytes of a file, or an ``onnx.ModelProto``. External data needs a path.

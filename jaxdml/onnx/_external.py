@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 
 from jaxdml.onnx._errors import must_be_text, unsupported
+from jaxdml.onnx._hub import blob_of
 
 KEYS = ("location", "offset", "length", "checksum", "basepath")
 
@@ -73,7 +74,10 @@ class Folder:
             raise unsupported(rule, f"At most {MOST_READINGS} times its size is read, since more fills the memory.")
 
     def _open(self, location: str, what: str) -> int:
-        """Open a file within the folder; whatever could lead out of it, or is no plain file, is refused."""
+        """Open a file within the folder, or the one that a link of a hub's cache means.
+
+        Whatever could lead elsewhere, or is no plain file, is refused.
+        """
         if self.path is None:
             rule = f"{what} lies in the file '{location}', and the model was not given as a path."
             raise unsupported(rule, "Give the path of the model's file, or store the tensors in the model itself.")
@@ -93,8 +97,14 @@ class Folder:
                     inner = os.open(folder, plain | os.O_DIRECTORY, dir_fd=at)
                     os.close(at)
                     at = inner
+                status = os.stat(name, dir_fd=at, follow_symlinks=False)
+                blob = blob_of(name, at) if stat.S_ISLNK(status.st_mode) else None
+                if blob:
+                    os.close(at)
+                    at, name = blob
+                    status = os.stat(name, dir_fd=at, follow_symlinks=False)
                 # Asked before it is opened, since to open a device may already do something.
-                _must_be_file(os.stat(name, dir_fd=at, follow_symlinks=False), name, location, what)
+                _must_be_file(status, name, location, what)
                 descriptor = os.open(name, plain, dir_fd=at)
             finally:
                 os.close(at)
@@ -112,7 +122,7 @@ class Folder:
 def _must_not_be_link(status: os.stat_result, part: str, location: str, what: str) -> None:
     if stat.S_ISLNK(status.st_mode):
         rule = f"{what} lies in '{location}', where '{part}' is a symbolic link."
-        advice = "Resolve the links first, as with 'cp -rL FOLDER COPY': model hubs keep files as links into a store."
+        advice = "Resolve the links first, as with 'cp -rL FOLDER COPY'; only those of a hub's cache are followed."
         raise unsupported(rule, advice)
 
 

@@ -180,6 +180,102 @@ def test_locations_that_are_refused(location, text, folder):
     refused(saved(folder, external(location)), text, "initializer 'w'")
 
 
+@pytest.fixture
+def hub(tmp_path):
+    """A model in a hub's cache, its files as links, and a secret outside."""
+    model = tmp_path / "models--a--b"
+    (model / "blobs").mkdir(parents=True)
+    (model / "snapshots" / "1f" / "onnx").mkdir(parents=True)
+    (model / "blobs" / "0a").write_bytes(W.tobytes())
+    (model / "blobs" / "secret").symlink_to("../../secret")
+    (model / "blobs" / "sub").mkdir()
+    (tmp_path / "secret").write_bytes(W.tobytes())
+    (tmp_path / "blobs").mkdir()
+    (tmp_path / "blobs" / "0a").write_bytes(W.tobytes())
+    return model
+
+
+@pytest.mark.parametrize("inner", ["", "onnx"])
+def test_links_of_a_hub(inner, hub):
+    folder = hub / "snapshots" / "1f" / inner
+    up = "../../.." if inner else "../.."
+    (folder / "data").symlink_to(f"{up}/blobs/0a")
+    path = saved(folder, external("data"))
+    path.rename(hub / "blobs" / "1b")
+    path.symlink_to(f"{up}/blobs/1b")
+    np.testing.assert_array_equal(jaxdml.onnx.load(path)(np.float32([1, 1]))[0], W + 1)
+    # By way of a link to the cache, and from the folder above.
+    (hub.parent / "cache").symlink_to(hub)
+    jaxdml.onnx.load(hub.parent / "cache" / "snapshots" / "1f" / inner / "model.onnx")
+    jaxdml.onnx.load(saved(hub / "snapshots" / "1f", external(f"./{inner}/data" if inner else "data")))
+
+
+@pytest.mark.parametrize(
+    ("link", "text"),
+    [
+        ("../../../secret", "symbolic link"),
+        ("../../../blobs/0a", "symbolic link"),
+        ("../blobs/0a", "symbolic link"),
+        ("../../blobs/../../secret", "symbolic link"),
+        ("../../blobs/..", "symbolic link"),
+        ("../../blobs/sub/0a", "symbolic link"),
+        ("../.././blobs/0a", "symbolic link"),
+        ("../../../models--a--b/blobs/0a", "symbolic link"),
+        ("../../blobs/0a\n", "symbolic link"),
+        ("../" * 1000 + "blobs/0a", "symbolic link"),
+        ("../../blobs/secret", "'secret' is a symbolic link"),
+        ("../../blobs/sub", "no plain file"),
+        ("../../blobs/none", "cannot be opened: No such file"),
+    ],
+)
+def test_other_links_of_a_hub_are_refused(link, text, hub):
+    folder = hub / "snapshots" / "1f"
+    (folder / "data").symlink_to(link)
+    refused(saved(folder, external("data")), text, "initializer 'w'")
+
+
+def test_links_are_followed_from_snapshots_to_blobs_only(hub):
+    folder = hub / "snapshots" / "1f"
+    (folder / "data").symlink_to("../../blobs/0a")
+    (folder / "absolute").symlink_to(hub / "blobs" / "0a")
+    refused(saved(folder, external("absolute")), "'absolute' is a symbolic link")
+    path = saved(folder, external("data"))
+    jaxdml.onnx.load(path)
+    # Beside snapshots, but not within it.
+    (hub / "snapshots").rename(hub / "others")
+    refused(hub / "others" / "1f" / "model.onnx", "symbolic link")
+    (hub / "snapshots").mkdir()
+    refused(hub / "others" / "1f" / "model.onnx", "symbolic link")
+    (hub / "snapshots").rmdir()
+    (hub / "snapshots").symlink_to("others")
+    refused(path, "symbolic link")
+    (hub / "snapshots").unlink()
+    (hub / "others").rename(hub / "snapshots")
+    # Blobs that are a link themselves.
+    (hub / "blobs").rename(hub / "moved")
+    refused(path, "symbolic link")
+    (hub / "blobs").symlink_to("moved")
+    refused(path, "symbolic link")
+    (hub / "blobs").unlink()
+    (hub / "blobs").write_bytes(W.tobytes())
+    refused(path, "symbolic link")
+    (hub / "blobs").unlink()
+    (hub / "moved").rename(hub / "blobs")
+    os.link(hub / "blobs" / "0a", hub / "again")
+    refused(path, "a hard link: the file has 2 names")
+
+
+def test_no_descriptor_stays_open(hub):
+    folder = hub / "snapshots" / "1f"
+    (folder / "data").symlink_to("../../blobs/0a")
+    (folder / "other").symlink_to("../../../blobs/0a")
+    before = os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else None
+    jaxdml.onnx.load(saved(folder, external("data")))
+    for location in ("other", "none"):
+        refused(saved(folder, external(location)), "initializer 'w'")
+    assert before is None or len(os.listdir("/proc/self/fd")) == len(before)
+
+
 def test_devices_and_sockets_are_refused(tmp_path):
     for path in ("null", "zero"):
         with pytest.raises(UnsupportedModelError, match="no plain file"):
