@@ -6,11 +6,12 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from jaxdml.onnx import UnsupportedModelError, load
 from jaxdml.onnx.nodes.activations import ACTIVATIONS
 from tests.kit import quick
+from tests.onnx.floats import as_onnxruntime, by_onnxruntime, one_node
 
 pytestmark = quick
 
@@ -187,3 +188,36 @@ def test_infinities_and_first_operands():
     mean = run("Mean", x[3:], np.float32([[2], [6]]), np.float32(3))[0]
     np.testing.assert_allclose(mean, [[2], [10 / 3]], 1e-6)
     np.testing.assert_array_equal(run("ThresholdedRelu", x, opset=7)[0], [0, np.inf, 0, 0])
+
+
+@pytest.mark.parametrize("shape", [(), (5, 7), (1, 2, 3, 4, 5)])
+@pytest.mark.parametrize("known", [False, True])
+def test_a_type_is_lent_without_the_shape_or_the_order_of_dimensions(shape, known):
+    """What a convolution returns is stored with its channels last."""
+    x, w = np.ones((1, 3, 5, 5), np.float32), np.ones((4, 3, 1, 1), np.float32)
+    z = np.arange(np.prod(shape, dtype=int), dtype=np.int32).reshape(shape)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"]),
+        helper.make_node("CastLike", ["z", "c"], ["like"]),
+        helper.make_node("CastLike", ["c", "z"], ["back"]),
+        helper.make_node("Neg", ["like"], ["y"]),
+    ]
+    typed = [helper.make_tensor_value_info("x", 1, x.shape)]
+    typed += [] if known else [helper.make_tensor_value_info("z", 6, z.shape)]
+    initializers = [numpy_helper.from_array(w, "w"), *([numpy_helper.from_array(z, "z")] if known else [])]
+    outputs = [helper.make_tensor_value_info("y", 1, z.shape), helper.make_tensor_value_info("back", 6, (1, 4, 5, 5))]
+    graph = helper.make_graph(nodes, "lent", typed, outputs, initializers)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    as_onnxruntime(proto, x, *([] if known else [z]))
+
+
+def test_no_axes_squeeze_all_that_have_size_one():
+    x, axes = np.ones((1, 3, 1), np.float32), np.zeros(0, np.int64)
+    proto, given = one_node("Squeeze", {"x": x, "axes": axes}, "y")
+    assert load(proto)(*given)[0].shape == by_onnxruntime(proto, *given)[0].shape == (3,)
+
+
+def test_an_axis_out_of_range_is_named():
+    proto, given = one_node("MeanVarianceNormalization", {"x": np.ones((3, 1), np.float32)}, "y")
+    with pytest.raises(ValueError, match=r"axis \d is out of range for rank 2"):
+        load(proto)(*given)

@@ -10,7 +10,7 @@ import pytest
 from jax import export
 from onnx import numpy_helper
 
-from tests.kit import quick
+from tests.kit import assert_same_bits, quick
 from tests.onnx.quantized import Groups, draw
 
 pytestmark = quick
@@ -442,6 +442,9 @@ def reasons():
     yield lambda g: g("Clip", x(g), None, traced(g)), "its bounds are not known while tracing"
     overhang = {"kernel_shape": [2], "strides": [2], "ceil_mode": 1, "count_include_pad": 1}
     yield lambda g: g("AveragePool", x(g), **overhang), "its last windows overhang the padding that they count"
+    others = "it averages other dimensions than the spatial ones"
+    yield lambda g: g("ReduceMean", x(g), np.int64([1, 2])), others
+    yield lambda g: g("ReduceMean", x(g)), others
 
 
 def test_every_reason_to_stay_float():
@@ -461,6 +464,33 @@ def test_a_bound_that_is_nan_stays_float():
     groups.q(clipped, 1, U8(7))
     assert groups.notes()[clipped] == "float: a bound is NaN"
     assert next(iter(groups.run(compiled=False).values())).tolist() == [7, 7]
+
+
+@pytest.mark.parametrize(("opset", "axes"), [(21, [2, 3]), (21, [-1, 2]), (17, [-2, -1])])
+def test_a_mean_of_the_spatial_dimensions_is_a_global_average(opset, axes):
+    groups = Groups(opset)
+    x = groups.dq(groups.input(draw(np.random.default_rng(3), (2, 5, 7, 6), U8)), 0.3, U8(100))
+    kept, dropped = (
+        groups("ReduceMean", x, np.int64(axes), keepdims=keep)
+        if opset > 17
+        else groups("ReduceMean", x, axes=axes, keepdims=keep)
+        for keep in (1, 0)
+    )
+    pooled = groups("GlobalAveragePool", x)
+    outputs = [groups.q(y, 0.05, U8(3)) for y in (pooled, kept, dropped)]
+    found = groups.nearly()
+    assert [groups.notes()[y] for y in (kept, dropped)] == ["quantized_linear_average_pooling"] * 2
+    for y in outputs[1:]:
+        assert_same_bits(found[y].reshape(2, 5), found[outputs[0]].reshape(2, 5))
+
+
+def test_a_mean_with_a_traced_scale_is_that_of_floats():
+    groups = Groups()
+    x = groups.dq(groups.input(draw(np.random.default_rng(3), (2, 5, 4), U8)), groups.input(np.float32(0.3)), U8(100))
+    groups.q(groups("ReduceMean", x, np.int64([2]), keepdims=0), 0.05, U8(3))
+    by_channel = groups.dq(groups.input(draw(np.random.default_rng(3), (2, 2, 4), U8)), np.float32([0.1, 0.2]), axis=1)
+    groups.q(groups("ReduceMean", by_channel, np.int64([2])), 0.05, U8(3))
+    groups.nearly()
 
 
 # What moves and orders

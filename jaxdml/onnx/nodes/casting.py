@@ -10,6 +10,8 @@ import numpy as np
 import onnx
 
 from jaxdml.onnx._graph import Node
+from jaxdml.onnx._stored import stored
+from jaxdml.onnx._values import computed, is_host
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
 
 SATURATING = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
@@ -24,7 +26,12 @@ def _cast(call: Call, x: Any, *, to: int, saturate: int = 1, round_mode: str = "
 
 
 def _cast_like(call: Call, x: Any, like: Any, *, saturate: int = 1, round_mode: str = "up") -> Any:
-    return _converted(call.xp, x, like.dtype, bool(saturate), round_mode)
+    """Convert; of ``like`` nothing but its type is read, so it does not matter how it is stored."""
+    value = computed(x)
+    if is_host(value):
+        return _converted(np, value, like.dtype, bool(saturate), round_mode)
+    data, wrap = stored(value)
+    return wrap(_converted(jnp, data, like.dtype, bool(saturate), round_mode))
 
 
 def _bit_cast(call: Call, x: Any, *, to: int) -> Any:
@@ -95,5 +102,5 @@ def _power_of_two(xp: ModuleType, x: Any, saturate: bool, round_mode: str) -> An
 TABLE: Table = {
     "BitCast": (Handler(26, _bit_cast, host=True, elementwise=True, refuses=_unknown_type),),
     "Cast": (Handler(6, _cast, host=True, elementwise=True, refuses=_unknown_type),),
-    "CastLike": (Handler(15, _cast_like, host=True, elementwise=True, shape_only=(1,)),),
+    "CastLike": (Handler(15, _cast_like, raw=True, shape_only=(1,)),),
 }

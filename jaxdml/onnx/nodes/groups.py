@@ -193,16 +193,28 @@ def average_pool(
 
 def global_average_pool(call: Call, x: Any, *, floats: Floats) -> Any:
     """Average all spatial dimensions of a dequantized array."""
+    return _spatial_mean(call, x, floats, keepdims=True)
+
+
+def reduce_mean(
+    call: Call, x: Any, axes: Any = None, *, floats: Floats, keepdims: int = 1, noop_with_empty_axes: int = 0
+) -> Any:
+    """Average all spatial dimensions, which is how PyTorch's exporter writes a global average."""
+    if axes is None or {int(axis) % x.ndim for axis in axes} != set(range(2, x.ndim)):
+        return "it averages other dimensions than the spatial ones"
+    return _spatial_mean(call, x, floats, keepdims=bool(keepdims))
+
+
+def _spatial_mean(call: Call, x: Any, floats: Floats, *, keepdims: bool) -> Any:
     if not (_integers.is_simple(x) and 3 <= x.ndim <= 5):
         return None
-    return pending(
-        call,
-        x,
-        (*x.shape[:2], *(1,) * (x.ndim - 2)),
-        "quantized_linear_average_pooling",
-        lambda out, dtype: _integers.average_pooling(x, out, dtype, {"window": x.shape[2:]}),
-        floats,
-    )
+
+    def averaged(out: Quantization, dtype: Any) -> Any:
+        result = _integers.average_pooling(x, out, dtype, {"window": x.shape[2:]})
+        return result if keepdims or result is None else on_device(channels_first(result)).reshape(x.shape[:2])
+
+    shape = (*x.shape[:2], *(1,) * (x.ndim - 2)) if keepdims else x.shape[:2]
+    return pending(call, x, shape, "quantized_linear_average_pooling", averaged, floats)
 
 
 def concatenate(call: Call, *operands: Any, floats: Floats, axis: int) -> Any:
@@ -242,6 +254,7 @@ GROUPS: Mapping[str, Group] = {
     "GlobalAveragePool": global_average_pool,
     "MatMul": matrix_multiply,
     "Mul": multiply,
+    "ReduceMean": reduce_mean,
     "Relu": relu,
     "Softmax": softmax,
     "Sub": subtract,

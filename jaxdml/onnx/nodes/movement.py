@@ -28,11 +28,11 @@ def _flatten(call: Call, x: Any, *, axis: int = 1) -> Any:
 
 
 def _squeeze(call: Call, x: Any, axes: np.ndarray | None = None) -> Any:
-    return call.xp.squeeze(x, None if axes is None else numbers(axes))
+    return call.xp.squeeze(x, None if axes is None or axes.size == 0 else numbers(axes))
 
 
 def _squeeze_1(call: Call, x: Any, *, axes: tuple[int, ...] | None = None) -> Any:
-    return call.xp.squeeze(x, axes)
+    return call.xp.squeeze(x, axes or None)
 
 
 def _unsqueeze(call: Call, x: Any, axes: np.ndarray) -> Any:

@@ -12,6 +12,7 @@ from jaxdml.onnx._errors import unsupported
 from jaxdml.onnx._stored import ChannelsLast, on_device, widened
 from jaxdml.onnx._values import Value, channels_first, channels_last, computed
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes._sizes import axis_of
 
 
 def _parameter(value: Value) -> jax.Array:
@@ -142,7 +143,7 @@ def _mean_variance_1(call: Call, x: Any, *, across_channels: int = 0, normalize_
 
 def _mean_variance_9(call: Call, X: Any, *, axes: Sequence[int] = (0, 2, 3)) -> Any:
     wide = widened(X)
-    mean, variance = _moments(wide, axes)
+    mean, variance = _moments(wide, [axis_of(axis, X.ndim) for axis in axes])
     return ((wide - mean) / (jnp.sqrt(variance) + 1e-9)).astype(X.dtype)
 
 
