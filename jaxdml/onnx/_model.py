@@ -1,7 +1,7 @@
 """A model that JAX can trace."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -12,7 +12,8 @@ from jaxdml._base import errors
 from jaxdml._base.display import lined_up
 from jaxdml.onnx._graph import Graph, TensorType
 from jaxdml.onnx._interpreter import Report, needed, run
-from jaxdml.onnx._parameters import Parameter, must_be_known
+from jaxdml.onnx._parameters import Parameter, constant_inputs, must_be_known
+from jaxdml.onnx._stages import Stage, stages
 from jaxdml.onnx._stored import on_device, without_uniform_constants
 from jaxdml.onnx._values import channels_first
 
@@ -110,6 +111,8 @@ class Model:
     def __call__(self, *inputs: Any, **by_name: Any) -> tuple[Any, ...]:
         """Compute the outputs, compiled once for each combination of shapes.
 
+        Where a shape depends on a value, it runs as several programs, and waits for that value between them.
+
         Args:
           inputs: arrays in the order of ``self.inputs``.
           by_name: further inputs by name, among them any of ``self.optional_inputs``.
@@ -125,11 +128,39 @@ class Model:
         arrays = checked(wanted, in_order(self.inputs, wanted, inputs, by_name))
         known, traced = {}, {}
         for value, array in zip(wanted, arrays, strict=True):
-            if value.name in self.static_inputs:
+            if value.name in self._constant_inputs:
                 known[value.name] = _Known(np.asarray(array))
             else:
                 traced[value.name] = array
-        return self._compiled(tuple(known.items()), dict(self.params), traced)
+        if self._parts is None:
+            return self._compiled(tuple(known.items()), dict(self.params), traced)
+        return self._in_stages(tuple(known.items()), traced)
+
+    @cached_property
+    def _constant_inputs(self) -> frozenset[str]:
+        return constant_inputs(self.graph)
+
+    @cached_property
+    def _parts(self) -> tuple[tuple[Stage, "Model"], ...] | None:
+        """The stages of a call, each with the model that computes it; None where all is one program."""
+        traced = {value.name for value in self.inputs} - self._constant_inputs | set(self.params)
+        found = stages(self.graph, traced)
+        if len(found) == 1 and not found[0].on_host:
+            return None
+        return tuple((stage, replace(self, graph=stage.graph)) for stage in found)
+
+    def _in_stages(self, known: tuple[tuple[str, _Known], ...], traced: dict[str, Any]) -> tuple[Any, ...]:
+        """Compute the stages one after another: programs, and what must know their results."""
+        values = traced
+        for stage, part in self._parts or ():
+            given = {name: values[name] for name in {*traced, *stage.given}}
+            if stage.on_host:
+                constants = {name: held.array for name, held in known}
+                results = part.compute(jax.tree.map(np.asarray, dict(self.params) | given) | constants)
+            else:
+                results = part._compiled(known, dict(self.params), given)
+            values = values | dict(zip((output.name for output in stage.graph.outputs), results, strict=True))
+        return tuple(values[output.name] for output in self.outputs)
 
     @cached_property
     def _compiled(self) -> Any:

@@ -1,5 +1,6 @@
 """What must be known while tracing, and which initializers are parameters instead."""
 
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 import jax
@@ -9,7 +10,7 @@ import numpy as np
 import jaxdml
 from jaxdml._base.dtypes import QUANTIZED
 from jaxdml.onnx import nodes
-from jaxdml.onnx._graph import Graph, Node
+from jaxdml.onnx._graph import Graph, Node, reads
 from jaxdml.onnx._interpreter import needed
 from jaxdml.onnx._packing import packed_together
 from jaxdml.onnx._stored import FloatFilters, Transposed, as_jax
@@ -18,12 +19,17 @@ from jaxdml.onnx.nodes._handler import Reads
 Parameter = jax.Array | FloatFilters | Transposed | jaxdml.PackedFilters | jaxdml.PackedMatrix | jaxdml.PackedBlocks
 
 
-def must_be_known(graph: Graph) -> frozenset[str]:
-    """Return the names of values that must be known while tracing: what shapes depend on, and what makes these."""
+def must_be_known(graph: Graph, data: Collection[str] = ()) -> frozenset[str]:
+    """Return the names of values that must be known while tracing: what shapes depend on, and what makes these.
+
+    Args:
+      graph: a model's, or a body.
+      data: values that programs compute. They are waited for, so what makes them need not be known.
+    """
     wanted: set[str] = set()
     for node in reversed(needed(graph)):
         handler = nodes.runner(node)
-        all_known = bool(wanted & set(node.outputs))
+        all_known = bool(wanted & set(node.outputs)) and not any(name in data for name in node.outputs)
         for position, name in enumerate(node.inputs):
             if handler.must_be_known(position) or (all_known and position not in handler.shape_only):
                 wanted.add(name)
@@ -34,6 +40,26 @@ def must_be_known(graph: Graph) -> frozenset[str]:
             if all_known:
                 wanted |= inner.captured()
     return frozenset(wanted)
+
+
+def constant_inputs(graph: Graph) -> frozenset[str]:
+    """Return the inputs that become constants of a program: those that say a shape.
+
+    They must be known, and are integers of at most one dimension. Others, such as images, are data.
+    """
+    declared = (*graph.inputs, *graph.optional)
+    data = {v.name for v in declared if v.dtype is not None and (v.dtype.kind not in "iub" or len(v.shape or ()) > 1)}
+    return must_be_known(graph) & {value.name for value in declared} - data
+
+
+def computed_from(graph: Graph, names: Iterable[str]) -> frozenset[str]:
+    """Return the values that depend on others, these among them; shapes do not."""
+    found = set(names)
+    for node in needed(graph):
+        shape_only = nodes.runner(node).shape_only
+        if any(name in found for position, name in enumerate(reads(node)) if position not in shape_only):
+            found.update(node.outputs)
+    return frozenset(found)
 
 
 def parameters(graph: Graph, *, exact: bool) -> tuple[Graph, dict[str, Parameter]]:
@@ -53,7 +79,8 @@ def parameters(graph: Graph, *, exact: bool) -> tuple[Graph, dict[str, Parameter
 
 def _weights(graph: Graph) -> frozenset[str]:
     """Return the names of the initializers that are weights: float or 8-bit, and not needed while tracing."""
-    kept = set(must_be_known(graph))
+    data = computed_from(graph, {value.name for value in graph.inputs} - constant_inputs(graph))
+    kept = set(must_be_known(graph, data))
     for node in graph.walk():
         constant = nodes.runner(node).constant
         kept |= {node.inputs[position] for position in constant if position < len(node.inputs)}

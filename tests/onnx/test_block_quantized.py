@@ -131,6 +131,19 @@ def read(operands, indices, packed=True, **attributes):
     return agree("GatherBlockQuantized", ordered, ("data", "scales", "zeros"), packed=packed, **attributes)
 
 
+def test_rows_in_blocks_that_words_do_not_hold_stay_as_they_are():
+    model = load(tied())
+    data = {"data": few_bits(COUNT, 6), "scales": scales(COUNT, 2), "zeros": None}
+    proto, _ = one_node("GatherBlockQuantized", data | {"at": PLACES}, "y", domain="com.microsoft", block_size=6)
+    assert model.params.keys() == {"B packed"}
+    proto.graph.node[0].input[:] = ["data", "at", "scales"]
+    held = load(with_initializers(proto, {name: data[name] for name in ("data", "scales")}))
+    assert held.params.keys() == {"data", "scales"}
+    elements = np.stack((data["data"] & 15, data["data"] >> 4), -1).reshape(COUNT, 12) - np.float32(8)
+    wanted = (elements * np.repeat(data["scales"], 6, 1))[PLACES]
+    np.testing.assert_allclose(held(PLACES)[0], wanted, rtol=1e-6)
+
+
 @pytest.mark.parametrize("indices", [PLACES, OUTSIDE])
 @pytest.mark.parametrize("zero", [False, True])
 @pytest.mark.parametrize("bits", [4, 8])

@@ -254,6 +254,14 @@ def test_positions_that_follow_from_lengths_are_refused():
         jaxdml.onnx.decoder(jaxdml.onnx.load(other), length=4)
 
 
+def test_caches_of_another_rank_are_refused():
+    text = GROWING.replace("float[b, 2, p, H] past_k", "float[b, p, H] past_k")
+    other = onnx.parser.parse_model(text)
+    other.graph.initializer.extend(growing().graph.initializer)
+    with pytest.raises(ValueError, match=r"must have the shape \[batch, heads, tokens, size\]"):
+        jaxdml.onnx.decoder(jaxdml.onnx.load(other), length=4, sizes={"H": 3})
+
+
 def test_sizes_that_the_file_does_not_say_are_asked_for():
     with pytest.raises(ValueError, match=r"past_k: float32\[b, 2, p, H\] must have"):
         jaxdml.onnx.decoder(jaxdml.onnx.load(growing()), length=4)

@@ -120,6 +120,7 @@ EMBEDDED = {
 EMBEDDINGS = {
     "least": {},
     "without_segments": {"segments": None, "of_segments": None},
+    "one_segment": {"segments": None},
     "mask": {"mask": integers([1, 0, 2], [1, 1, 1])},
     "positions": {"mask": None, "position_ids": integers([5, 0, 2], [1, 1, 4])},
 }

@@ -53,9 +53,7 @@ def pack_weights(
     """
     n = len(data)
     is_packed = data.dtype == np.uint8
-    if scales.dtype == np.float64 or (zero_points is not None and zero_points.dtype != data.dtype):
-        return None
-    if block_size % 16:
+    if block_size % 16 or (zero_points is not None and zero_points.dtype != data.dtype):
         return None
 
     def elements(array: Any) -> jax.Array:

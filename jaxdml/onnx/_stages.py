@@ -1,0 +1,108 @@
+"""Divide a graph whose shapes depend on values: into programs, and what is computed on the host between them.
+
+A node that must know an operand that a program computes, such as ``NonZero``, runs on the host with NumPy arrays. What
+it returns has its true shape, and goes to the next program as an ordinary array: that is compiled once for each shape.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from jaxdml.onnx import nodes
+from jaxdml.onnx._graph import Graph, Node, TensorType, reads
+from jaxdml.onnx._interpreter import needed
+from jaxdml.onnx._parameters import computed_from, must_be_known
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """A part of a graph.
+
+    Attributes:
+      graph: its nodes, and as outputs what later stages and the caller read.
+      given: the values of stages before it that it reads.
+      on_host: whether it runs on the host.
+    """
+
+    graph: Graph
+    given: tuple[str, ...]
+    on_host: bool
+
+
+class _Order(NamedTuple):
+    """When values are there: even numbers are programs, odd ones the host.
+
+    Attributes:
+      first: the number of the stage that computes a value, by name.
+      traced: the values that are not known while a program is traced.
+    """
+
+    first: dict[str, int]
+    traced: frozenset[str]
+
+
+def stages(graph: Graph, traced: Iterable[str]) -> tuple[Stage, ...]:
+    """Return the stages of a graph in order: one program if no node has to wait for a value.
+
+    Args:
+      graph: of a model.
+      traced: the inputs and the parameters that are not known while tracing.
+    """
+    order = _order(graph, traced)
+    made_by = {name: node for node in needed(graph) for name in node.outputs if name}
+    wanted: dict[int, set[str]] = {}
+    for output in graph.outputs:
+        wanted.setdefault(order.first.get(output.name, 0), set()).add(output.name)
+    found: list[Stage] = []
+    for number in range(max(wanted), -1, -1):
+        if names := wanted.get(number):
+            kept, given = _closure(names, number, order, made_by)
+            for name in given:
+                wanted.setdefault(order.first[name], set()).add(name)
+            outputs = tuple(TensorType(name, None, None) for name in sorted(names))
+            part = tuple(node for node in graph.nodes if node.name in kept)
+            found.append(Stage(replace(graph, nodes=part, outputs=outputs), tuple(sorted(given)), number % 2 == 1))
+    return tuple(reversed(found))
+
+
+def _order(graph: Graph, traced: Iterable[str]) -> _Order:
+    order = _Order({}, computed_from(graph, traced))
+    for node in needed(graph):
+        number = max((order.first.get(name, 0) for name in reads(node)), default=0)
+        on_host = order.traced & set(_required(node))
+        order.first.update(dict.fromkeys(node.outputs, number | 1 if on_host else number + number % 2))
+    return order
+
+
+def _required(node: Node) -> list[str]:
+    """Return the names that a node must know, those that its graphs capture among them."""
+    handler = nodes.runner(node)
+    names = [name for position, name in enumerate(node.inputs) if handler.must_be_known(position)]
+    for inner in node.graphs():
+        inside = must_be_known(inner)
+        names += inside & inner.captured()
+        names += [name for name, value in zip(node.inputs, inner.inputs, strict=False) if value.name in inside]
+    return names
+
+
+def _closure(
+    names: Iterable[str], number: int, order: _Order, made_by: Mapping[str, Node]
+) -> tuple[set[str], set[str]]:
+    """Return the nodes that make values of a stage, and what they read of the stages before it.
+
+    What is known while tracing, such as shapes, is computed again in each stage.
+    """
+    kept: set[str] = set()
+    given: set[str] = set()
+    waiting = [made_by[name] for name in names if name in made_by]
+    while waiting:
+        node = waiting.pop()
+        if node.name in kept:
+            continue
+        kept.add(node.name)
+        for name in reads(node):
+            if name in made_by and name in order.traced and order.first[name] < number:
+                given.add(name)
+            elif name in made_by:
+                waiting.append(made_by[name])
+    return kept, given

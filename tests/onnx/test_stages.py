@@ -1,0 +1,156 @@
+"""Models whose shapes depend on values run in stages, with weights as parameters and results of their true shapes."""
+
+import jax
+import numpy as np
+import onnx.parser
+import pytest
+from onnx import numpy_helper
+
+from jaxdml.onnx import load
+from tests.kit import quick
+from tests.onnx.floats import as_onnxruntime, by_onnxruntime
+
+pytestmark = quick
+
+
+def graph(text, **initializers):
+    proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> {text}')
+    proto.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in initializers.items())
+    return proto
+
+
+WEIGHTS = np.random.default_rng(0).normal(size=(2, 3, 3, 3)).astype(np.float32)
+IMAGES = [np.random.default_rng(seed).normal(size=(1, 3, 6, 6)).astype(np.float32) for seed in range(4)]
+
+CHOSEN = """chosen (float[1, 3, 6, 6] x) => (float[n] y, int64[4, n] at, int64[1] count) {
+    c = Conv(x, w)
+    seen = Greater(c, one)
+    at = NonZero(seen)
+    places = Transpose<perm = [1, 0]>(at)
+    found = GatherND(c, places)
+    d = Mul(found, scale)
+    y = Relu(d)
+    count = Shape(y)
+}"""
+
+
+def chosen():
+    return graph(CHOSEN, w=WEIGHTS, one=np.float32(1), scale=np.float32([2.5]))
+
+
+def programs(proto):
+    return [(stage.on_host, [node.op_type for node in stage.graph.nodes]) for stage, _ in load(proto)._parts or ()]
+
+
+def test_a_node_that_must_know_its_operand_runs_between_programs():
+    assert programs(chosen()) == [
+        (False, ["Conv", "Greater"]),
+        (True, ["NonZero"]),
+        (False, ["Transpose", "GatherND", "Mul", "Relu", "Shape"]),
+    ]
+    model = load(chosen())
+    for image in IMAGES:
+        found, wanted = model(image), by_onnxruntime(chosen(), image)
+        assert [x.shape for x in found] == [x.shape for x in wanted]
+        np.testing.assert_allclose(found[0], wanted[0], rtol=1e-5)
+        np.testing.assert_array_equal(found[1], wanted[1])
+
+
+def test_programs_are_compiled_once_for_each_shape():
+    model = load(chosen())
+    counts = [model(image)[0].shape for image in IMAGES]
+    (_, first), _, (_, last) = model._parts
+    assert first._compiled._cache_size() == 1
+    assert last._compiled._cache_size() == len(set(counts))
+    model(IMAGES[0])
+    assert last._compiled._cache_size() == len(set(counts))
+
+
+def test_weights_stay_parameters():
+    model = load(chosen())
+    model(IMAGES[0])
+    (_, first), *_ = model._parts
+    text = first._compiled.lower((), dict(model.params), {"x": IMAGES[0]}).as_text()
+    (main,) = (line for line in text.splitlines() if "@main" in line)
+    assert "tensor<3x3x3x2xf32>" in main
+
+
+def test_nothing_chosen():
+    model = load(chosen())
+    found = model(np.zeros((1, 3, 6, 6), np.float32))
+    assert [x.shape for x in found] == [(0,), (4, 0), (1,)]
+
+
+def test_a_compiled_function_says_what_it_must_know():
+    model = load(chosen())
+    with pytest.raises(NotImplementedError, match="NonZero 'at' is 'seen', which depends on values that are traced"):
+        jax.jit(model.apply)(model.params, IMAGES[0])
+
+
+def test_a_model_without_such_nodes_is_one_program():
+    assert (
+        load(graph("plain (float[1, 3, 6, 6] x) => (float[n, m, h, w1] y) { y = Conv(x, w) }", w=WEIGHTS))._parts
+        is None
+    )
+
+
+BOXES = """boxes (float[n, 4] boxes, float[n] scores) => (float[m, 4] kept, float[m] best) {
+    sure = Greater(scores, least)
+    at = NonZero(sure)
+    row = Squeeze(at, zero)
+    some = Gather(boxes, row)
+    theirs = Gather(scores, row)
+    count = Shape(theirs)
+    none = Equal(count, zero)
+    empty = Squeeze(none)
+    places = If(empty) <then_branch = nothing () => (int64[k] a) {
+        a = Constant<value = int64[0] {}>()
+    }, else_branch = suppress () => (int64[k2] b) {
+        batch = Unsqueeze(some, zero)
+        classes = Unsqueeze(theirs, both)
+        found = NonMaxSuppression(batch, classes, many, overlap)
+        last = Gather<axis = 1>(found, two)
+        b = Squeeze(last, one)
+    }>
+    limit = Min(count, many)
+    kept_scores = Gather(theirs, places)
+    enough = Shape(kept_scores)
+    k = Min(limit, enough)
+    best, order = TopK(kept_scores, k)
+    final = Gather(places, order)
+    kept = Gather(some, final)
+}"""
+
+
+def boxes():
+    values = {"zero": [0], "one": [1], "two": [2], "both": [0, 1], "many": [3]}
+    return graph(
+        BOXES, least=np.float32(0.4), overlap=np.float32([0.5]), **{n: np.array(v, np.int64) for n, v in values.items()}
+    )
+
+
+@pytest.mark.parametrize("case", ["many", "none", "one"])
+def test_boxes_are_suppressed_where_there_are_some(case):
+    rng = np.random.default_rng(5)
+    corner, size = rng.uniform(0, 5, (12, 2)), rng.uniform(1, 4, (12, 2))
+    scores = rng.uniform(size=12).astype(np.float32)
+    scores = {"many": scores, "none": scores * 0, "one": np.eye(12, dtype=np.float32)[3]}[case]
+    as_onnxruntime(boxes(), np.concatenate((corner, corner + size), 1).astype(np.float32), scores)
+
+
+def test_shapes_of_what_was_found_are_known_in_the_next_program():
+    stages = programs(boxes())
+    assert [on_host for on_host, _ in stages] == [False, True, False, True, False]
+    assert all("TopK" not in kinds for _, kinds in stages[:4])
+    assert "If" in stages[3][1]
+
+
+def test_an_input_that_says_a_shape_is_a_constant_and_data_is_not():
+    text = (
+        "g (float[2, 3] x, int64[2] shape) => (float[a, b] y, int64[2, n] at) { y = Reshape(x, shape) at = NonZero(x) }"
+    )
+    proto = graph(text)
+    model = load(proto)
+    assert model.static_inputs == {"x", "shape"}
+    assert model._constant_inputs == {"shape"}
+    as_onnxruntime(proto, np.float32([[0, 1, 2], [3, 0, 4]]), np.array([3, 2]))
