@@ -13,6 +13,7 @@ import numpy as np
 from jaxdml._base import errors
 from jaxdml.onnx import nodes
 from jaxdml.onnx._graph import Graph, Node, reads
+from jaxdml.onnx._randomness import Randomness
 from jaxdml.onnx._stored import on_device, unfolded
 from jaxdml.onnx._values import LAZY, Dequantized, Value, alike, channels_first, computed, is_host, known
 from jaxdml.onnx.nodes import groups
@@ -30,7 +31,7 @@ class Report:
         self.notes.update(dict.fromkeys(names, what))
 
 
-def run(graph: Graph, given: Mapping[str, Value], *, exact: bool, report: Report) -> list[Value]:
+def run(graph: Graph, given: Mapping[str, Value], *, exact: bool, report: Report, random: Randomness) -> list[Value]:
     """Compute a graph's outputs.
 
     Args:
@@ -38,15 +39,17 @@ def run(graph: Graph, given: Mapping[str, Value], *, exact: bool, report: Report
       given: values by name: inputs, parameters, and for a body whatever is around it.
       exact: whether quantize-dequantize groups run as integer operators.
       report: where to note what became of nodes.
+      random: what the keys of nodes follow from.
     """
     values: dict[str, Value] = {**graph.constants, **given}
 
-    def body(inner: Graph, operands: list[Value]) -> list[Value]:
+    def body(node: Node, inner: Graph, operands: list[Value], number: Any = None) -> list[Value]:
         names = [value.name for value in inner.inputs]
-        return run(inner, values | dict(zip(names, operands, strict=True)), exact=exact, report=report)
+        inside = values | dict(zip(names, operands, strict=True))
+        return run(inner, inside, exact=exact, report=report, random=random.in_turn(node, number))
 
     for node in needed(graph):
-        call = Call(node, jnp, exact, body, report.note)
+        call = Call(node, jnp, exact, partial(body, node), report.note, partial(random.of, node))
         for name in {name for inner in node.graphs() for name in inner.captured()}:
             computed(values[name])  # Floats that are made within a traced body would not be valid after it.
         operands = [values[name] if name else None for name in node.inputs]

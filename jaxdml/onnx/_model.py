@@ -13,6 +13,7 @@ from jaxdml._base.display import lined_up
 from jaxdml.onnx._graph import Graph, TensorType
 from jaxdml.onnx._interpreter import Report, needed, run
 from jaxdml.onnx._parameters import Parameter, constant_inputs, must_be_known
+from jaxdml.onnx._randomness import must_be_key, randomness
 from jaxdml.onnx._stages import Stage, stages
 from jaxdml.onnx._stored import on_device, without_uniform_constants
 from jaxdml.onnx._values import channels_first
@@ -78,19 +79,22 @@ class Model:
         """Names of the inputs that must be known while tracing, because shapes depend on their values."""
         return must_be_known(self.graph) & {value.name for value in (*self.inputs, *self.optional_inputs)}
 
-    def apply(self, params: Mapping[str, Any], *inputs: Any) -> tuple[Any, ...]:
+    def apply(self, params: Mapping[str, Any], *inputs: Any, key: Any = None) -> tuple[Any, ...]:
         """Compute the outputs: a pure function for jit, vmap, grad, export and shard_map.
 
         Args:
           params: ``self.params``, or a pytree like it.
           inputs: one array for each of ``self.inputs``. Those of ``self.static_inputs`` must be NumPy arrays.
+          key: of ``jax.random``, for operators that are random, such as Dropout in training. It is folded with the
+            place of each node, and with the number of each turn of a loop, so all draw other numbers. The nodes'
+            attribute ``seed`` is ignored.
 
         Returns:
           A tuple of one array for each of ``self.outputs``.
 
         Raises:
-          TypeError: an input has another dtype, or their number differs.
-          ValueError: an input has another shape.
+          TypeError: an input has another dtype, or their number differs; the key is none.
+          ValueError: an input has another shape; a node is random, and there is no key.
           NotImplementedError: a shape depends on a traced value.
           OverflowError: a constant of 64 bits does not fit in JAX's 32.
 
@@ -99,22 +103,24 @@ class Model:
         """
         arrays = checked(self.inputs, inputs)
         given = dict(params) | {value.name: array for value, array in zip(self.inputs, arrays, strict=True)}
-        return self.compute(given)
+        return self.compute(given, key)
 
-    def compute(self, given: Mapping[str, Any], report: Report | None = None) -> tuple[Any, ...]:
+    def compute(self, given: Mapping[str, Any], key: Any = None, report: Report | None = None) -> tuple[Any, ...]:
         """Compute the outputs from values by name, without checks."""
+        random = randomness(self.graph, key)
         with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
             values = without_uniform_constants(given)
-            results = run(self.graph, values, exact=self.numerics == "exact", report=report or Report())
+            results = run(self.graph, values, exact=self.numerics == "exact", report=report or Report(), random=random)
             return tuple(_array(result) for result in results)
 
-    def __call__(self, *inputs: Any, **by_name: Any) -> tuple[Any, ...]:
+    def __call__(self, *inputs: Any, key: Any = None, **by_name: Any) -> tuple[Any, ...]:
         """Compute the outputs, compiled once for each combination of shapes.
 
         Where a shape depends on a value, it runs as several programs, and waits for that value between them.
 
         Args:
           inputs: arrays in the order of ``self.inputs``.
+          key: as for ``apply``. Where an input of the model has this name, it is that input, and ``apply`` takes keys.
           by_name: further inputs by name, among them any of ``self.optional_inputs``.
 
         Returns:
@@ -122,8 +128,11 @@ class Model:
 
         Raises:
           TypeError: an input is missing, unknown, given twice or of another dtype.
-          ValueError: an input has another shape.
+          ValueError: an input has another shape; a node is random, and there is no key.
         """
+        if key is not None and any(value.name == "key" for value in (*self.inputs, *self.optional_inputs)):
+            by_name, key = by_name | {"key": key}, None
+        must_be_key(key)
         wanted = (*self.inputs, *(value for value in self.optional_inputs if value.name in by_name))
         arrays = checked(wanted, in_order(self.inputs, wanted, inputs, by_name))
         known, traced = {}, {}
@@ -133,8 +142,8 @@ class Model:
             else:
                 traced[value.name] = array
         if self._parts is None:
-            return self._compiled(tuple(known.items()), dict(self.params), traced)
-        return self._in_stages(tuple(known.items()), traced)
+            return self._compiled(tuple(known.items()), dict(self.params), traced, key)
+        return self._in_stages(tuple(known.items()), traced, key)
 
     @cached_property
     def _constant_inputs(self) -> frozenset[str]:
@@ -149,24 +158,26 @@ class Model:
             return None
         return tuple((stage, replace(self, graph=stage.graph)) for stage in found)
 
-    def _in_stages(self, known: tuple[tuple[str, _Known], ...], traced: dict[str, Any]) -> tuple[Any, ...]:
+    def _in_stages(self, known: tuple[tuple[str, _Known], ...], traced: dict[str, Any], key: Any) -> tuple[Any, ...]:
         """Compute the stages one after another: programs, and what must know their results."""
         values = traced
-        for stage, part in self._parts or ():
+        for number, (stage, part) in enumerate(self._parts or ()):
+            # Nodes are numbered within a stage.
+            own = None if key is None else jax.random.fold_in(key, number)
             given = {name: values[name] for name in {*traced, *stage.given}}
             if stage.on_host:
                 constants = {name: held.array for name, held in known}
-                results = part.compute(jax.tree.map(np.asarray, dict(self.params) | given) | constants)
+                results = part.compute(jax.tree.map(np.asarray, dict(self.params) | given) | constants, own)
             else:
-                results = part._compiled(known, dict(self.params), given)
+                results = part._compiled(known, dict(self.params), given, own)
             values = values | dict(zip((output.name for output in stage.graph.outputs), results, strict=True))
         return tuple(values[output.name] for output in self.outputs)
 
     @cached_property
     def _compiled(self) -> Any:
         @partial(jax.jit, static_argnums=0)
-        def compiled(known: Any, params: Any, traced: Any) -> Any:
-            return self.compute(params | traced | {name: held.array for name, held in known})
+        def compiled(known: Any, params: Any, traced: Any, key: Any) -> Any:
+            return self.compute(params | traced | {name: held.array for name, held in known}, key)
 
         return compiled
 
@@ -191,7 +202,10 @@ class Model:
         traced = {
             value.name: given for value, given in zip(self.inputs, values, strict=True) if value.name not in known
         }
-        jax.eval_shape(lambda params, given: self.compute(params | given | known, report), dict(self.params), traced)
+        key = jax.random.key(0)  # For what is random; nothing is drawn.
+        jax.eval_shape(
+            lambda params, given: self.compute(params | given | known, key, report), dict(self.params), traced
+        )
         lines = [(node.name, node.kind, report.notes.get(node.name, "as it is written")) for node in needed(self.graph)]
         table = lined_up({"node": "left", "operator": "left", "runs as": "left"}, lines)
         return "\n".join([*table, *self.graph.remarks])

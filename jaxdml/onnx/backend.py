@@ -34,14 +34,14 @@ class JaxdmlBackendRep(onnx.backend.base.BackendRep):  # type: ignore[misc]  # o
 
         Args:
           inputs: arrays or NumPy scalars in the order of the model's inputs.
-          kwargs: nothing that is used here.
+          kwargs: ``key``, as for ``Model.apply``.
 
         Returns:
           One array for each output, of the dtype that the model declares; also by its name.
         """
         arrays = [_array(value, f"input {place}") for place, value in enumerate(inputs)]
         with jax.enable_x64(True), jax.default_device(self.device):
-            results = [np.asarray(result) for result in self.model(*arrays)]
+            results = [np.asarray(result) for result in self.model(*arrays, key=kwargs.get("key"))]
         names = [value.name for value in self.model.outputs]
         return onnx.backend.base.namedtupledict("Outputs", names)(*results)
 

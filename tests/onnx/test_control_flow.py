@@ -8,6 +8,7 @@ import pytest
 from jaxdml.onnx import UnsupportedModelError, load
 from jaxdml.onnx._graph import Graph, Node, TensorType
 from jaxdml.onnx._interpreter import Report, run
+from jaxdml.onnx._randomness import randomness
 from jaxdml.onnx._values import Dequantized, Quantization
 from jaxdml.onnx.nodes.control_flow import ENDLESS, FEW, MANY
 from tests.kit import quick
@@ -216,7 +217,7 @@ def test_what_is_dequantized_outside_a_body_is_valid_after_it():
     @jax.jit
     def compute(c, integers):
         values = Dequantized(integers, Quantization(np.float32(0.5), None), jnp.float32)
-        return run(graph, {"c": c, "x": values}, exact=True, report=Report())
+        return run(graph, {"c": c, "x": values}, exact=True, report=Report(), random=randomness(graph, None))
 
     for condition, factor in ((True, 0), (False, 3)):
         close(compute(condition, np.int8([2, 4, -6])), [np.float32([1, 2, -3]) * factor])

@@ -95,11 +95,6 @@ def test_dropout_keeps_all(traced):
         assert mask.all()
 
 
-def test_dropout_in_training_is_refused():
-    with pytest.raises(NotImplementedError, match="random"):
-        run("Dropout", np.float32([1, 2]), np.float32(0.5), np.bool_(True), opset=13)
-
-
 @BOTH
 @pytest.mark.parametrize(
     ("dtype", "expected"),

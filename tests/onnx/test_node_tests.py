@@ -33,13 +33,13 @@ if jax.default_backend() == "gpu" or jax.__version_info__ >= (0, 12):
     ROUGH |= dict.fromkeys(("test_dft_inverse", "test_dft_inverse_opset19"), 1e-5)
 
 REFUSED = re.compile(
-    "strings|is a sequence|is a optional|ImageDecoder|TfIdfVectorizer|Random|Optional|ai.onnx.ml|"
+    "strings|is a sequence|is a optional|ImageDecoder|TfIdfVectorizer|Optional|ai.onnx.ml|"
     "ai.onnx.preview.training|which is no integer of|Scan .* 8|value_string|opset is [1-6];"
 )
 """Why a node test may be refused."""
 
-TRAINING = re.compile("training_dropout(?!_zero)")
-"""Tests that drop at random."""
+DRAWN = re.compile("training_dropout(?!_zero)|test_bernoulli")
+"""Tests whose answers are random."""
 
 
 @cache
@@ -57,7 +57,7 @@ def plain(value):
 @cache
 def part(number):
     """Return the models of a part by name with their data, and why others are refused."""
-    known = [case for case in cases() if not TRAINING.search(case.name)]
+    known = [case for case in cases() if not DRAWN.search(case.name)]
     chosen = [case for case in known if (FNUZ in case.name) == (number == FNUZ)]
     models, refused = {}, {}
     for case in chosen if number == FNUZ else chosen[number::PARTS]:
@@ -117,10 +117,16 @@ def test_answers_are_those_of_onnx(number):
     assert not {name: reason for name, reason in refused.items() if not REFUSED.search(reason)}
 
 
-def test_what_drops_at_random_is_refused():
-    tests = [case for case in cases() if TRAINING.search(case.name)]
+def test_what_is_random_needs_a_key():
+    tests = [case for case in cases() if DRAWN.search(case.name)]
     for case in tests:
         model = jaxdml.onnx.load(case.model)
-        with pytest.raises(NotImplementedError, match="random"):
-            model(*(plain(value) for value in case.data_sets[0][0]))
-    assert len(tests) == 4
+        (inputs, outputs), *_ = case.data_sets
+        given = [plain(value) for value in inputs]
+        with pytest.raises(ValueError, match="is random"):
+            model(*given)
+        with jax.enable_x64(True):
+            results = model(*given, key=jax.random.key(0))
+        for got, wanted in zip(results, map(plain, outputs), strict=True):
+            assert (got.shape, got.dtype) == (wanted.shape, wanted.dtype)
+    assert len(tests) == 7

@@ -70,7 +70,7 @@ def test_weights_stay_parameters():
     model = load(chosen())
     model(IMAGES[0])
     (_, first), *_ = model._parts
-    text = first._compiled.lower((), dict(model.params), {"x": IMAGES[0]}).as_text()
+    text = first._compiled.lower((), dict(model.params), {"x": IMAGES[0]}, None).as_text()
     (main,) = (line for line in text.splitlines() if "@main" in line)
     assert "tensor<3x3x3x2xf32>" in main
 
@@ -154,3 +154,16 @@ def test_an_input_that_says_a_shape_is_a_constant_and_data_is_not():
     assert model.static_inputs == {"x", "shape"}
     assert model._constant_inputs == {"shape"}
     as_onnxruntime(proto, np.float32([[0, 1, 2], [3, 0, 4]]), np.array([3, 2]))
+
+
+def test_random_nodes_of_different_stages_draw_differently():
+    proto = graph(
+        "g (float[8] x) => (float[8] a, float[n] b) { a = RandomNormalLike(x) at = NonZero(x) row = Squeeze(at)"
+        " y = Gather(x, row) b = RandomNormalLike(y) }"
+    )
+    model = load(proto)
+    a, b = model(np.ones(8, np.float32), key=jax.random.key(1))
+    again, _ = model(np.ones(8, np.float32), key=jax.random.key(1))
+    assert a.shape == b.shape
+    assert not np.intersect1d(a, b).size
+    np.testing.assert_array_equal(a, again)

@@ -8,7 +8,7 @@ from functools import cached_property
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from jaxdml.onnx._graph import Graph, Node
+from jaxdml.onnx._graph import Node
 
 
 @dataclass(frozen=True)
@@ -19,15 +19,18 @@ class Call:
       node: the node.
       xp: numpy where every operand is known while tracing, else jax.numpy.
       exact: whether quantize-dequantize groups run as integer operators.
-      body: runs a graph among the attributes: ``body(graph, operands)`` returns its outputs.
+      body: runs a graph among the attributes: ``body(graph, operands, number)`` returns its outputs. ``number`` is that
+        of the turn of a loop, which random numbers follow; it is left out where there is one turn only.
       note: tells the report what became of nodes: ``note(names, what)``.
+      key: returns the node's key of ``jax.random``, or raises an error if the call gives none.
     """
 
     node: Node
     xp: ModuleType
     exact: bool
-    body: Callable[[Graph, list[Any]], list[Any]]
+    body: Callable[..., list[Any]]
     note: Callable[[tuple[str, ...], str], None]
+    key: Callable[[], Any]
 
     @property
     def outputs(self) -> tuple[bool, ...]:

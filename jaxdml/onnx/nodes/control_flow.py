@@ -66,7 +66,7 @@ def _step(call: Call, body: Graph, number: Any, goes_on: Value, carried: Sequenc
         value.reshape((1,) * len(declared.shape or ()))
         for value, declared in zip((number, goes_on), body.inputs, strict=False)
     ]
-    return call.body(body, [*first, *carried])
+    return call.body(body, [*first, *carried], number)
 
 
 def _probe(call: Call, body: Graph, carried: Sequence[Value], settled: bool) -> tuple[bool, bool]:
@@ -184,11 +184,12 @@ def scan(
         for moved in [jnp.moveaxis(sequence, axis, 0)]
     ]
 
-    def step(state: list[Any], slices: list[Any]) -> tuple[list[Any], list[Any]]:
-        results = _arrays(call.body(body, [*state, *slices]))
+    def step(state: list[Any], turn: tuple[Any, list[Any]]) -> tuple[list[Any], list[Any]]:
+        number, slices = turn
+        results = _arrays(call.body(body, [*state, *slices], number))
         return _like(results[:states], start), results[states:]
 
-    last, stacked = lax.scan(step, start, turned)
+    last, stacked = lax.scan(step, start, (jnp.arange(turned[0].shape[0]), turned))
     return *last, *(
         jnp.moveaxis(lax.rev(output, (0,)) if backwards else output, 0, axis)
         for output, axis, backwards in _each(stacked[:outputs], scan_output_axes, scan_output_directions)

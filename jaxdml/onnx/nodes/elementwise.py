@@ -10,6 +10,7 @@ import numpy as np
 from jax import lax
 
 from jaxdml.onnx.nodes._handler import FIRST, Call, Handler, Table
+from jaxdml.onnx.nodes.drawing import dropout
 
 _everywhere = partial(Handler, host=True, elementwise=True)
 
@@ -116,13 +117,6 @@ def _dropout_10(call: Call, x: Any, *, ratio: float = 0.5) -> Any:
     return x, call.xp.ones(x.shape, bool)
 
 
-def _dropout_12(call: Call, x: Any, ratio: Any = None, training_mode: Any = None, *, seed: int = 0) -> Any:
-    drops = ratio is None or ratio.any()
-    if drops and training_mode is not None and training_mode.any():
-        raise NotImplementedError("Dropout with training_mode is not supported: what it drops is random.")
-    return x, call.xp.ones(x.shape, bool)
-
-
 _UNARY = {
     "Abs": (6, "abs"),
     "Acos": (7, "acos"),
@@ -178,7 +172,7 @@ TABLE: Table = {
     "Dropout": (
         _everywhere(7, _dropout_7, moves=FIRST),
         _everywhere(10, _dropout_10, moves=FIRST),
-        Handler(12, _dropout_12, static=(1, 2), host=True, moves=FIRST),
+        Handler(12, dropout, raw=True, static=(1, 2)),
     ),
     "Identity": (Handler(1, _identity, raw=True, moves=FIRST),),
     "IsInf": (_everywhere(10, _is_infinite),),
