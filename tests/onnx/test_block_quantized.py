@@ -223,3 +223,22 @@ def test_other_layouts_are_refused(rule, attributes):
     proto, _ = one_node("MatMulNBits", operands, "y", domain="com.microsoft", **sizes, **attributes)
     with pytest.raises(UnsupportedModelError, match=rule):
         load(proto)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"block_size": 0}, {"K": WIDTH + 1}, {"K": WIDTH - SIZE}, {"K": 0}, {"block_size": 24}, {"block_size": -16}],
+)
+def test_weights_that_do_not_fit_are_no_error_before_they_are_read(wrong):
+    operands = matrix(4)
+    sizes = {"K": WIDTH, "N": COUNT, "block_size": SIZE} | wrong
+    proto, _ = one_node("MatMulNBits", {"A": rows(2, WIDTH), **operands}, "y", domain="com.microsoft", **sizes)
+    model = load(with_initializers(proto, {name: x for name, x in operands.items() if x is not None}))
+    assert set(model.params) == {"B", "scales"}
+
+
+def test_zero_points_of_another_size_stay_as_they_are():
+    operands = matrix(4, "packed") | {"zeros": few_bits(COUNT, 5)}
+    sizes = {"K": WIDTH, "N": COUNT, "block_size": SIZE}
+    proto, _ = one_node("MatMulNBits", {"A": rows(2, WIDTH), **operands}, "y", domain="com.microsoft", **sizes)
+    assert set(load(with_initializers(proto, operands)).params) == {"B", "scales", "zeros"}

@@ -3,6 +3,7 @@
 Where they are initializers, they are packed when a model is loaded: see ``_packing``.
 """
 
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -22,6 +23,8 @@ _BLOCK_TYPES: Mapping[int, tuple[Any, Any, int]] = MappingProxyType(
     {2: (jnp.uint2, jnp.int2, 0xAA), 4: (jnp.uint4, jnp.int4, 0x88), 8: (jnp.uint8, jnp.int8, 0x80)}
 )
 """By number of bits: the unsigned and the signed type, and the bytes that make the one of the other."""
+
+_SCALES = ("float32", "float16", "bfloat16")
 
 
 def unpacked(data: Any, bits: int, *, signed: bool) -> jax.Array:
@@ -51,18 +54,25 @@ def pack_weights(
       bits: of an element.
       K: the length of a row, where it is not that of ``data``.
     """
-    n = len(data)
-    is_packed = data.dtype == np.uint8
-    if block_size % 16 or (zero_points is not None and zero_points.dtype != data.dtype):
+    is_packed, n = data.dtype == np.uint8, len(data) if data.ndim > 1 else 0
+    stored = math.prod(data.shape[1:]) * (8 // bits if is_packed else 1)
+    width = stored if K is None else K
+    # What does not fit is an error, or another layout, when it is computed as it is written.
+    if not (n and block_size > 0 and block_size % 16 == 0 and 0 < width <= stored and str(scales.dtype) in _SCALES):
+        return None
+    blocks = -(-width // block_size)
+    zeros = n * (-(-blocks * bits // 8) if is_packed else blocks)
+    alike = zero_points is None or (zero_points.dtype == data.dtype and zero_points.size == zeros)
+    if scales.size != n * blocks or not alike:
         return None
 
     def elements(array: Any) -> jax.Array:
         rows = np.ascontiguousarray(array).reshape(n, -1)
         return unpacked(rows, bits, signed=zero_points is None) if is_packed else jnp.asarray(rows)
 
-    rows = elements(data)[:, :K]
+    rows = elements(data)[:, :width]
     scale = jnp.asarray(scales).reshape(n, -1)
-    zero = None if zero_points is None else elements(zero_points)[:, : scale.shape[1]].T
+    zero = None if zero_points is None else elements(zero_points)[:, :blocks].T
     return jaxdml.prepack_blocks(rows.T, scale.T, zero, block_size=block_size)
 
 
