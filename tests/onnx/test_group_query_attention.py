@@ -131,14 +131,14 @@ def _with(proto, given):
 def test_heads_are_normalized_before_they_are_rotated():
     weights = {"qn": drawn(SIZE), "kn": drawn(SIZE, seed=1)}
     given = inputs(5, (5, 5), past=0, **weights)
-    found = load(node(given, **TURNED)[0])(*node(given)[1])
+    found = load(node(given, **TURNED, qk_norm_epsilon=0.1, q_norm_epsilon=0.3)[0])(*node(given)[1])
 
-    def normal(x, weight):
+    def normal(x, weight, epsilon):
         heads = x.reshape(*x.shape[:2], -1, SIZE)
-        return (heads / np.sqrt(np.square(heads).mean(-1, keepdims=True) + 1e-6) * weight).reshape(x.shape)
+        return (heads / np.sqrt(np.square(heads).mean(-1, keepdims=True) + epsilon) * weight).reshape(x.shape)
 
     by_hand = inputs(5, (5, 5), past=0)
-    by_hand |= {"q": normal(given["q"], weights["qn"]), "k": normal(given["k"], weights["kn"])}
+    by_hand |= {"q": normal(given["q"], weights["qn"], 0.3), "k": normal(given["k"], weights["kn"], 0.1)}
     for one, other in zip(found, by_onnxruntime(*_with(node(by_hand, **TURNED)[0], by_hand)), strict=True):
         np.testing.assert_allclose(one, other, atol=2e-5)
 

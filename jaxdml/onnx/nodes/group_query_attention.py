@@ -68,11 +68,11 @@ def group_query_attention(
     kv_num_heads: int,
     causal: int = 1,
     do_rotary: int = 0,
-    k_norm_epsilon: float = 1e-6,
+    k_norm_epsilon: float | None = None,
     k_quant_type: str = "NONE",
     kv_cache_bit_width: int = 0,
     local_window_size: int = -1,
-    q_norm_epsilon: float = 1e-6,
+    q_norm_epsilon: float | None = None,
     qk_norm_epsilon: float = 1e-6,
     qk_output: int = 0,
     rotary_interleaved: int = 0,
@@ -86,7 +86,8 @@ def group_query_attention(
     total = int(total_sequence_length.reshape(()))
     q, k, v = _heads(query, key, value, num_heads, kv_num_heads)
     if q_norm_weight is not None:
-        q, k = _normal(q, q_norm_weight, qk_norm_epsilon), _normal(k, k_norm_weight, qk_norm_epsilon)
+        own = (qk_norm_epsilon if epsilon is None else epsilon for epsilon in (q_norm_epsilon, k_norm_epsilon))
+        q, k = (_normal(*of) for of in zip((q, k), (q_norm_weight, k_norm_weight), own, strict=True))
     length = q.shape[2]
     rows = _rows(seqlens_k.reshape(-1).astype(jnp.int32), query_seqlens, length)
     if do_rotary:
