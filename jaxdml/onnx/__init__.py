@@ -13,7 +13,7 @@ from jaxdml._base import errors
 from jaxdml.onnx import _files, nodes
 from jaxdml.onnx._decoder import Decoder, DecoderState, decoder
 from jaxdml.onnx._errors import UnsupportedModelError, listed, unsupported
-from jaxdml.onnx._graph import Graph
+from jaxdml.onnx._graph import Graph, Node
 from jaxdml.onnx._model import NUMERICS, Model
 from jaxdml.onnx._parameters import parameters
 
@@ -36,7 +36,7 @@ def load(model: Any, *, numerics: str = "exact") -> Model:
 
     Raises:
       UnsupportedModelError: the file is no ONNX model, contradicts itself, or has nodes that cannot be run; the message
-        names each of them, or the tensor or node that is broken.
+        names each kind of them, or the tensor or node that is broken.
       TypeError: ``model`` is something else.
       OSError: the file cannot be read.
       ValueError: ``numerics`` is another text.
@@ -75,9 +75,18 @@ def _defined_by_others(graph: Graph) -> list[tuple[str, str]]:
 
 def _refuse_unsupported(graph: Graph) -> None:
     dtypes = dict(graph.dtypes())
-    reasons = [(node, reason) for node in graph.walk() if isinstance(reason := nodes.handler_of(node, dtypes), str)]
-    if not reasons:
+    alike: dict[tuple[str, int, str], list[Node]] = {}
+    for node in graph.walk():
+        reason = nodes.handler_of(node, dtypes)
+        if isinstance(reason, str):
+            alike.setdefault((node.kind, node.opset, reason), []).append(node)
+    if not alike:
         return
-    lines = [f"{node}, domain '{node.domain or 'ai.onnx'}', opset {node.opset}: {reason}." for node, reason in reasons]
-    kinds = ", ".join(f"{kind} ({count})" for kind, count in Counter(node.kind for node, _ in reasons).items())
-    raise unsupported(f"{len(reasons)} nodes are not supported: {kinds}.", *listed(lines))
+    lines = [
+        f"{first}{f' and {len(more)} more' if more else ''}, "
+        f"domain '{first.domain or 'ai.onnx'}', opset {opset}: {reason}."
+        for (_, opset, reason), (first, *more) in alike.items()
+    ]
+    counts = Counter(node.kind for found in alike.values() for node in found)
+    kinds = ", ".join(f"{kind} ({count})" for kind, count in counts.items())
+    raise unsupported(f"{counts.total()} nodes are not supported: {kinds}.", *listed(lines))

@@ -6,7 +6,7 @@ from jaxdml._base import errors
 
 
 class UnsupportedModelError(ValueError):
-    """A model, or a node of it, cannot be run; the message names every such node and why."""
+    """A model, or a node of it, cannot be run; the message names every kind of such nodes and why."""
 
 
 def unsupported(rule: str, *details: str) -> UnsupportedModelError:

@@ -84,6 +84,13 @@ OPERATORS: Mapping[tuple[str, str], tuple[Handler, ...]] = {
 """By domain and name: handlers, the newest first."""
 
 
+_ABSENT = {
+    "ai.onnx.ml": "trees and other models of ai.onnx.ml are not supported",
+    "com.microsoft.nchwc": "onnxruntime made it for one kind of processor; save with the EXTENDED level instead",
+}
+"""Why a domain has no operators here."""
+
+
 def handler_of(node: Node, dtypes: Mapping[str, Any] = MappingProxyType({})) -> Handler | str:
     """Return who runs a node, or a text: why nobody does.
 
@@ -93,7 +100,7 @@ def handler_of(node: Node, dtypes: Mapping[str, Any] = MappingProxyType({})) -> 
     """
     handlers = OPERATORS.get((node.domain, node.op_type))
     if not handlers:
-        return "there is no such operator here"
+        return _ABSENT.get(node.domain, "there is no such operator here")
     handler = next((handler for handler in handlers if handler.since <= node.opset and handler.when(node)), None)
     if handler is None:
         return f"version {node.opset} is older than version {handlers[-1].since}, the oldest that is supported"
