@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+from jaxdml.onnx import _memory
 from jaxdml.onnx._errors import must_be_text, unsupported
 from jaxdml.onnx._hub import blob_of
 
@@ -31,6 +32,7 @@ class Folder:
     def __init__(self, path: Path | None):
         self.path = path
         self._taken: dict[str, int] = {}
+        self._filled = 0
 
     def read(self, tensor: onnx.TensorProto, what: str, wanted: int) -> np.ndarray:
         """Return the bytes of a tensor whose data is external.
@@ -72,6 +74,18 @@ class Folder:
         if taken > MOST_READINGS * size + SPARE:
             rule = f"with {what}, tensors read {taken} bytes from '{location}', which has {size}."
             raise unsupported(rule, f"At most {MOST_READINGS} times its size is read, since more fills the memory.")
+
+    def fill(self, size: int, what: str) -> None:
+        """Count the memory that sparse tensors take, which may be any multiple of their bytes in the file.
+
+        Args:
+          size: how many bytes are about to be taken.
+          what: which tensor they are for.
+        """
+        self._filled += size
+        if self._filled > _memory.of_host():
+            rule = f"with {what}, sparse tensors take {self._filled} bytes when they are made dense."
+            raise unsupported(rule, f"The machine has {_memory.of_host()}.")
 
     def _open(self, location: str, what: str) -> int:
         """Open a file within the folder, or the one that a link of a hub's cache means.

@@ -15,7 +15,7 @@ from jaxdml.onnx._graph import DOMAINS, Graph, Node, TensorType
 from jaxdml.onnx._order import in_order
 from jaxdml.onnx._schemas import constant_of, importing, misused, plain, type_of
 from jaxdml.onnx._scopes import Attribute, Function, Names, Parts, Scope
-from jaxdml.onnx._tensors import array
+from jaxdml.onnx._tensors import array, dense
 
 MAX_DEPTH = 32
 """Graphs within graphs, and calls of functions within functions, at most."""
@@ -65,9 +65,9 @@ class Reader:
     def _graph(self, proto: onnx.GraphProto, outer: Scope, overridable: bool = False) -> Graph:
         if outer.depth > MAX_DEPTH:
             raise unsupported(f"graphs stand within graphs more than {MAX_DEPTH} deep.")
-        if proto.sparse_initializer:
-            raise unsupported("sparse initializers are not supported.", "Store them as dense ones.")
-        initializers = {tensor.name for tensor in proto.initializer}
+        stored = [(tensor.name, tensor) for tensor in proto.initializer]
+        stored += [(tensor.values.name, tensor) for tensor in proto.sparse_initializer]
+        initializers = {name for name, _ in stored}
         must_be_text(*initializers)
         made = (name for node in proto.node for name in node.output if name)
         defined = frozenset([*(value.name for value in proto.input), *initializers, *made])
@@ -80,11 +80,11 @@ class Reader:
             kind = replace(type_of(value), name=self._names.define(value.name, scope, "an input"))
             (optional if value.name in initializers else inputs).append(kind)
         listed = set(names.maps[0])
-        for tensor in proto.initializer:
-            if tensor.name not in listed:
-                self._names.define(tensor.name, scope, "an initializer")
-            listed.discard(tensor.name)
-            parts.constants[names[tensor.name]] = self._tensor(tensor, f"initializer '{tensor.name}'")
+        for name, tensor in stored:
+            if name not in listed:
+                self._names.define(name, scope, "an initializer")
+            listed.discard(name)
+            parts.constants[names[name]] = self._tensor(tensor, f"initializer '{name}'")
         self._nodes(proto.node, scope, parts)
         outputs = tuple(replace(type_of(value), name=self._names.made(value.name, scope)) for value in proto.output)
         return Graph(
@@ -200,13 +200,17 @@ class Reader:
             return plain(onnx.helper.get_attribute_value(proto))
         if proto.type == kinds.TENSOR and proto.HasField("t"):
             return self._tensor(proto.t, whose)
+        if proto.type == kinds.SPARSE_TENSOR and proto.HasField("sparse_tensor"):
+            return self._tensor(proto.sparse_tensor, whose)
         if proto.type == kinds.GRAPH and proto.HasField("g"):
             return self._graph(proto.g, scope)
         known = proto.type in kinds.AttributeType.values()
         name = kinds.AttributeType.Name(proto.type) if known else proto.type
         raise unsupported(f"{whose} has type {name}, which is not supported, or no value of it.")
 
-    def _tensor(self, proto: onnx.TensorProto, what: str) -> np.ndarray:
+    def _tensor(self, proto: onnx.TensorProto | onnx.SparseTensorProto, what: str) -> np.ndarray:
+        if isinstance(proto, onnx.SparseTensorProto):
+            return dense(proto, self._folder, what)
         values = array(proto, self._folder, what)
         if self._functions and proto.data_location != onnx.TensorProto.EXTERNAL:
             # Each call of a function has the tensors among its attributes again.

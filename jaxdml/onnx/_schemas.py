@@ -97,12 +97,12 @@ def constant_of(attributes: Mapping[str, Any], what: str) -> np.ndarray:
     """Return what a Constant makes."""
     if len(attributes) == 1:
         [(name, value)] = attributes.items()
-        if name == "value":
+        if name in ("value", "sparse_value"):
             return value
         if name in _CONSTANTS:
             return np.asarray(value, _CONSTANTS[name])
     found = ", ".join(attributes) or "nothing"
-    raise unsupported(f"{what} holds {found}; it must hold one of value, {', '.join(_CONSTANTS)}.")
+    raise unsupported(f"{what} holds {found}; it must hold one of value, sparse_value, {', '.join(_CONSTANTS)}.")
 
 
 def type_of(value: onnx.ValueInfoProto) -> TensorType:

@@ -69,6 +69,42 @@ def array(tensor: onnx.TensorProto, folder: Folder, what: str) -> np.ndarray:
     return _plain(numpy_helper.to_array(tensor))
 
 
+def dense(tensor: onnx.SparseTensorProto, folder: Folder, what: str) -> np.ndarray:
+    """Return the values of a sparse tensor, with zeros elsewhere.
+
+    Args:
+      tensor: from a file that may say anything.
+      folder: where its data may lie.
+      what: its name for errors.
+    """
+    values = array(tensor.values, folder, f"the values of {what}")
+    indices = array(tensor.indices, folder, f"the indices of {what}")
+    shape = tuple(tensor.dims)
+    if (
+        values.ndim != 1
+        or indices.dtype != np.int64
+        or indices.shape not in ((values.size,), (values.size, len(shape)))
+    ):
+        rule = f"{what} has values {values.dtype}{list(values.shape)} and indices {indices.dtype}{list(indices.shape)}."
+        advice = f"It needs values [N], and int64 indices [N] or [N, {len(shape)}]."
+        raise unsupported(rule, advice, "The file may be broken.")
+    if len(shape) > MOST_DIMENSIONS or min(shape, default=0) < 0 or _bytes(shape, values.dtype) > MOST_BYTES:
+        raise unsupported(f"{what} has shape {_written(shape)}, which no array can have.", "The file may be broken.")
+    limits = np.asarray([math.prod(shape)] if indices.ndim == 1 else shape, np.int64)
+    indices = indices.reshape(values.size, limits.size)
+    if (indices < 0).any() or (indices >= limits).any():
+        raise unsupported(f"{what} has an index out of its shape {_written(shape)}.", "The file may be broken.")
+    places = np.zeros(values.size, np.int64)
+    for size, index in zip(limits.tolist(), indices.T, strict=True):
+        places = places * size + index
+    if np.unique(places).size < places.size:
+        raise unsupported(f"{what} has two values at one index.", "The file may be broken.")
+    folder.fill(math.prod(shape) * values.itemsize, what)
+    result = np.zeros(math.prod(shape), values.dtype)
+    result[places] = values
+    return result.reshape(shape)
+
+
 def _bytes(shape: tuple[int, ...], dtype: np.dtype) -> int:
     return math.prod(size for size in shape if size) * dtype.itemsize
 
