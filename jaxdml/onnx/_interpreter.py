@@ -13,6 +13,7 @@ import numpy as np
 from jaxdml._base import errors
 from jaxdml.onnx import nodes
 from jaxdml.onnx._graph import Graph, Node, reads
+from jaxdml.onnx._memory import TooLargeError, must_fit
 from jaxdml.onnx._randomness import Randomness
 from jaxdml.onnx._stored import on_device, unfolded
 from jaxdml.onnx._values import LAZY, Dequantized, Value, alike, channels_first, computed, is_host, known
@@ -58,6 +59,7 @@ def run(graph: Graph, given: Mapping[str, Value], *, exact: bool, report: Report
             if any(node.outputs[len(results) :]):
                 rule = f"{node} makes {len(results)} outputs; the model wants {len(node.outputs)}."
                 raise ValueError(errors.compose("onnx.Model", rule, "The model may be malformed."))
+            _must_fit(results)  # Within jax.jit nothing is computed yet.
         values.update((name, value) for name, value in zip(node.outputs, results, strict=False) if name)
     return [values[output.name] for output in graph.outputs]
 
@@ -78,6 +80,10 @@ def _named(node: Node) -> Iterator[None]:
     """Name the node in an error; what Python raises of a malformed node becomes a ValueError."""
     try:
         yield
+    except TooLargeError as error:
+        rule = f"{node} makes {error}."
+        advice = "A size in the model, or in an input, may be wrong.", "No memory was taken for it."
+        raise ValueError(errors.compose("onnx.Model", rule, *advice)) from None
     except (LookupError, AttributeError, ZeroDivisionError, MemoryError) as error:
         rule = f"{node} cannot be computed: {type(error).__name__}: {error}."
         raise ValueError(errors.compose("onnx.Model", rule, "The model may be malformed.")) from error
@@ -124,6 +130,7 @@ def _only(handler: Handler, call: Call, operands: list[Value]) -> Value:
 
 def _ordinarily(handler: Handler, call: Call, operands: list[Value]) -> tuple[Value, ...]:
     """Compute a node as it is written."""
+    _must_fit_before(handler, call, operands)
     attributes = dict(call.node.attributes)
     if handler.raw:
         return _tuple(handler.run(call, *operands, **attributes))
@@ -132,6 +139,10 @@ def _ordinarily(handler: Handler, call: Call, operands: list[Value]) -> tuple[Va
         operands, wrap = alike(*operands) if handler.elementwise else (_as_arrays(handler, operands), lambda x: x)
         return tuple(unfold(wrap(result)) for result in _tuple(handler.run(call, *operands, **attributes)))
     if handler.host:
+        if handler.elementwise:
+            arrays = [operand for operand in operands if operand is not None]
+            widest = max((operand.dtype for operand in arrays), key=lambda dtype: dtype.itemsize)
+            must_fit(np.broadcast_shapes(*(operand.shape for operand in arrays)), widest)
         with np.errstate(all="ignore"):
             results = _tuple(handler.run(replace(call, xp=np), *operands, **attributes))
         # JAX arrays among them are what is too large for the host, or has symbolic sizes.
@@ -142,6 +153,29 @@ def _ordinarily(handler: Handler, call: Call, operands: list[Value]) -> tuple[Va
         with jax.core.eval_context():
             results = _tuple(handler.run(call, *_as_arrays(handler, operands), **attributes))
     return tuple(np.asarray(result) if isinstance(result, np.generic | jax.Array) else result for result in results)
+
+
+def _must_fit_before(handler: Handler, call: Call, operands: list[Value]) -> None:
+    """Refuse results for which there is no memory, where JAX computes them at once."""
+    by_numpy = handler.host and all(operand is None or is_host(operand) for operand in operands)
+    later = any(isinstance(leaf, (jax.core.Tracer, *LAZY)) for leaf in jax.tree.leaves(operands))
+    if by_numpy or later or any(call.node.graphs()):
+        return  # Operators check the sizes of what NumPy computes, and the nodes of a body theirs.
+
+    def results(arrays: dict[int, Value]) -> None:
+        given: list[Value] = [arrays.get(place, operand) for place, operand in enumerate(operands)]
+        if not handler.raw:
+            given = alike(*given)[0] if handler.elementwise else _as_arrays(handler, given)
+        _must_fit(_tuple(handler.run(call, *given, **call.node.attributes)))
+
+    jax.eval_shape(results, {place: x for place, x in enumerate(operands) if not (x is None or is_host(x))})
+
+
+def _must_fit(results: tuple[Value, ...]) -> None:
+    for result in results:
+        if result is not None:
+            # What is lazy may stay integers of 8 bits.
+            must_fit(result.shape, np.int8 if isinstance(result, LAZY) else result.dtype)
 
 
 def _of_one_number(handler: Handler, operands: list[Value]) -> bool:

@@ -1,7 +1,28 @@
-"""How much memory there is."""
+"""How much memory there is, and what does not fit into it."""
 
+import math
 import os
+from collections.abc import Sequence
 from functools import cache
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxdml._base.shapes import is_static
+
+
+class TooLargeError(Exception):
+    """An array takes more memory than there is; whoever knows the node says so."""
+
+
+def must_fit(shape: Sequence[Any], dtype: Any) -> None:
+    """Refuse an array that no memory here holds."""
+    if not is_static(*shape):
+        return
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    if size > of_devices():
+        raise TooLargeError(f"{dtype}{list(shape)}, which takes {size} bytes; there are {of_devices()}")
 
 
 @cache
@@ -11,3 +32,11 @@ def of_host() -> int:
     if "SC_PHYS_PAGES" not in names or "SC_PAGE_SIZE" not in names:
         return 2**40
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+@cache
+def of_devices() -> int:
+    """Return the bytes of all machines, or of all devices where these have more: an array may be sharded."""
+    stats = [device.memory_stats() or {} for device in jax.local_devices()]
+    of_one = max(each.get("bytes_limit", 0) for each in stats)
+    return max(of_host() * jax.process_count(), of_one * jax.device_count())

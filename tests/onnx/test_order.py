@@ -94,7 +94,10 @@ def test_operators_that_are_expanded(monkeypatch):
     called = parsed("{ y = own.a(z) z = Add(x, x) }", head)
     body = "a (p) => (r) { r = Relu(k) k = MeanVarianceNormalization<axes = [0]>(p) }"
     called.functions.append(onnx.parser.parse_function(f'<domain: "own", opset_import: ["": 17]> {body}'))
-    for model, expected in ((alone, [-1, 1]), (called, [0, 1])):
+    body = "n = MeanVarianceNormalization<axes = [0]>(m) m = Add(x, x)"
+    branch = f"then_branch = t () => (float[2] n) {{ {body} }}, else_branch = e () => (float[2] x) {{ }}"
+    within = parsed(f"{{ y = If(c) <{branch}> c = Constant<value = bool {{1}}>() }}")
+    for model, expected in ((alone, [-1, 1]), (called, [0, 1]), (within, [-1, 1])):
         np.testing.assert_allclose(jaxdml.onnx.load(model)(X)[0], expected, rtol=1e-5)
 
 

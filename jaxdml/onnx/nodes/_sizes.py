@@ -10,6 +10,7 @@ import numpy as np
 
 from jaxdml._base import errors
 from jaxdml._base.shapes import is_static
+from jaxdml.onnx._memory import must_fit
 from jaxdml.onnx._stored import on_device
 
 ON_HOST = 2**24
@@ -17,9 +18,6 @@ ON_HOST = 2**24
 
 Shapes and tables of indices are far smaller. Larger ones are masks and the like, which a program had better compute.
 """
-
-MOST = 2**40
-"""Bytes that no result may exceed: a file of 80 bytes can ask for more than any machine has."""
 
 
 def numbers(values: np.ndarray) -> tuple[Any, ...]:
@@ -42,14 +40,12 @@ def axis_of(axis: int, rank: int) -> int:
 def namespace(xp: ModuleType, shape: Sequence[Any], dtype: Any) -> ModuleType:
     """Return what computes a result of this shape: ``xp``, or jax.numpy where a size is symbolic or the result large.
 
-    Results that no machine holds are refused before memory is taken.
+    Results for which there is no memory are refused before it is taken.
     """
+    must_fit(shape, dtype)
     if not is_static(*shape):
         return jnp
-    size = math.prod(shape) * np.dtype(dtype).itemsize
-    if size > MOST:
-        raise refusal(f"a result of shape {list(shape)} has {size} bytes, more than the {MOST} that are allowed.")
-    return xp if size <= ON_HOST else jnp
+    return xp if math.prod(shape) * np.dtype(dtype).itemsize <= ON_HOST else jnp
 
 
 def placed(xp: ModuleType, array: Any) -> Any:
