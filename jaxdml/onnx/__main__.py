@@ -93,11 +93,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         model = load(options.model, numerics=options.numerics)
+        _must_be_tensors(model)
         by_name = _read(options.inputs) if options.inputs else drawn(model, options.batch, options.seed)
         return _compare(options.model, model, by_name, display())
     except (OSError, TypeError, ValueError, NotImplementedError, OverflowError) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return FAILED
+
+
+def _must_be_tensors(model: Model) -> None:
+    if any(value.within for value in (*model.inputs, *model.outputs)):
+        raise NotImplementedError("the model takes or returns sequences or optionals; call it from Python instead.")
 
 
 def _read(path: Path) -> dict[str, np.ndarray]:

@@ -1,7 +1,7 @@
 """Models as records: what a graph reads, computes and returns, with no protobuf left."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,15 +18,21 @@ class TensorType:
       name: its name in the file.
       dtype: a NumPy or ml_dtypes dtype; None where none is declared.
       shape: a tuple of numbers, names of dimensions and None for unknown dimensions; None where none is declared.
+      within: what the tensor is an element of: "optional", "sequence", both in this order, or nothing.
     """
 
     name: str
     dtype: np.dtype[Any] | None
     shape: tuple[int | str | None, ...] | None
+    within: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         shape = "" if self.shape is None else f"[{', '.join('?' if d is None else str(d) for d in self.shape)}]"
-        return f"{self.name}: {self.dtype or 'any'}{shape}"
+        return f"{self.name}: {''.join(f'{each} of ' for each in self.within)}{self.dtype or 'any'}{shape}"
+
+    def element(self) -> "TensorType":
+        """Return what an optional or a sequence has within."""
+        return replace(self, within=self.within[1:])
 
 
 @dataclass(frozen=True)

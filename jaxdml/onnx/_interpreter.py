@@ -159,7 +159,8 @@ def _must_fit_before(handler: Handler, call: Call, operands: list[Value]) -> Non
     """Refuse results for which there is no memory, where JAX computes them at once."""
     by_numpy = handler.host and all(operand is None or is_host(operand) for operand in operands)
     later = any(isinstance(leaf, (jax.core.Tracer, *LAZY)) for leaf in jax.tree.leaves(operands))
-    if by_numpy or later or any(call.node.graphs()):
+    sequences = any(isinstance(operand, list) for operand in operands)
+    if by_numpy or later or sequences or any(call.node.graphs()):
         return  # Operators check the sizes of what NumPy computes, and the nodes of a body theirs.
 
     def results(arrays: dict[int, Value]) -> None:
@@ -173,7 +174,9 @@ def _must_fit_before(handler: Handler, call: Call, operands: list[Value]) -> Non
 
 def _must_fit(results: tuple[Value, ...]) -> None:
     for result in results:
-        if result is not None:
+        if isinstance(result, list):
+            _must_fit(tuple(result))
+        elif result is not None:
             # What is lazy may stay integers of 8 bits.
             must_fit(result.shape, np.int8 if isinstance(result, LAZY) else result.dtype)
 

@@ -84,13 +84,14 @@ class Model:
 
         Args:
           params: ``self.params``, or a pytree like it.
-          inputs: one array for each of ``self.inputs``. Those of ``self.static_inputs`` must be NumPy arrays.
+          inputs: one array for each of ``self.inputs``; for a sequence a list of arrays, for an optional without an
+            element None. Those of ``self.static_inputs`` must be NumPy arrays.
           key: of ``jax.random``, for operators that are random, such as Dropout in training. It is folded with the
             place of each node, and with the number of each turn of a loop, so all draw other numbers. The nodes'
             attribute ``seed`` is ignored.
 
         Returns:
-          A tuple of one array for each of ``self.outputs``.
+          A tuple of one array for each of ``self.outputs``, or a list of arrays, or None.
 
         Raises:
           TypeError: an input has another dtype, or their number differs; the key is none.
@@ -124,7 +125,7 @@ class Model:
           by_name: further inputs by name, among them any of ``self.optional_inputs``.
 
         Returns:
-          A tuple of one array for each of ``self.outputs``.
+          A tuple of one array for each of ``self.outputs``, or a list of arrays, or None.
 
         Raises:
           TypeError: an input is missing, unknown, given twice or of another dtype.
@@ -137,7 +138,7 @@ class Model:
         arrays = checked(wanted, in_order(self.inputs, wanted, inputs, by_name))
         known, traced = {}, {}
         for value, array in zip(wanted, arrays, strict=True):
-            if value.name in self._constant_inputs:
+            if value.name in self._constant_inputs and not value.within:
                 known[value.name] = _Known(np.asarray(array))
             else:
                 traced[value.name] = array
@@ -197,7 +198,7 @@ class Model:
         known = {
             value.name: np.zeros(given.shape, given.dtype) if isinstance(given, jax.ShapeDtypeStruct) else given
             for value, given in zip(self.inputs, values, strict=True)
-            if value.name in self.static_inputs
+            if value.name in self.static_inputs and not value.within
         }
         traced = {
             value.name: given for value, given in zip(self.inputs, values, strict=True) if value.name not in known
@@ -222,11 +223,16 @@ class Model:
         return f"Model({inputs} -> {outputs}; {len(self.graph.nodes)} nodes, {len(self.params)} params)"
 
 
-def _array(result: Any) -> jax.Array:
-    return on_device(channels_first(result))
+def _array(result: Any) -> Any:
+    if isinstance(result, list):
+        return [_array(each) for each in result]
+    return None if result is None else on_device(channels_first(result))
 
 
-def _declared(value: TensorType) -> jax.ShapeDtypeStruct:
+def _declared(value: TensorType) -> Any:
+    if value.within:
+        element = _declared(value.element())
+        return [element] if value.within[0] == "sequence" else element
     shape = tuple(size if isinstance(size, int) else 1 for size in value.shape or ())
     return jax.ShapeDtypeStruct(shape, jax.dtypes.canonicalize_dtype(value.dtype or np.float32))  # type: ignore[no-untyped-call]
 
@@ -261,23 +267,34 @@ def checked(wanted: Sequence[TensorType], inputs: Sequence[Any]) -> tuple[Any, .
         rule = f"{len(inputs)} inputs are given; the model takes {len(wanted)}."
         raise TypeError(errors.compose("onnx.Model", rule, _all(wanted), "Give one array for each."))
     sizes: dict[str, Any] = {}
-    arrays = tuple(_as_array(given, value.dtype) for given, value in zip(inputs, wanted, strict=True))
-    for value, array in zip(wanted, arrays, strict=True):
-        operands = {value.name: array}
-        if value.dtype is not None and array.dtype not in (value.dtype, jax.dtypes.canonicalize_dtype(value.dtype)):
-            rule = f"input '{value.name}' must be {value.dtype}, not {array.dtype}."
-            raise TypeError(errors.message("onnx.Model", rule, operands, f"Convert it to {value.dtype}."))
-        if value.shape is None:
-            continue
-        same = len(value.shape) == len(array.shape)
-        for size, found in zip(value.shape, array.shape, strict=False):
-            expected = sizes.setdefault(size, found) if isinstance(size, str) else size
-            same &= expected is None or expected == found
-        if not same:
-            rule = f"input {value} has shape {list(array.shape)}."
-            advice = "Give the shape that the model declares; dimensions of one name have one size."
-            raise ValueError(errors.message("onnx.Model", rule, operands, advice))
-    return arrays
+    return tuple(_checked(value, given, sizes) for given, value in zip(inputs, wanted, strict=True))
+
+
+def _checked(value: TensorType, given: Any, sizes: dict[str, Any]) -> Any:
+    """Return one input; ``sizes`` holds those of dimensions that have a name."""
+    if value.within[:1] == ("optional",):
+        return None if given is None else _checked(value.element(), given, sizes)
+    if value.within:
+        if not isinstance(given, list | tuple):
+            rule = f"input '{value.name}' is a sequence."
+            raise TypeError(errors.message("onnx.Model", rule, {value.name: given}, "Give a list of arrays."))
+        return [_checked(value.element(), each, {}) for each in given]  # Their sizes may differ.
+    array = _as_array(given, value.dtype)
+    operands = {value.name: array}
+    if value.dtype is not None and array.dtype not in (value.dtype, jax.dtypes.canonicalize_dtype(value.dtype)):
+        rule = f"input '{value.name}' must be {value.dtype}, not {array.dtype}."
+        raise TypeError(errors.message("onnx.Model", rule, operands, f"Convert it to {value.dtype}."))
+    if value.shape is None:
+        return array
+    same = len(value.shape) == len(array.shape)
+    for size, found in zip(value.shape, array.shape, strict=False):
+        expected = sizes.setdefault(size, found) if isinstance(size, str) else size
+        same &= expected is None or expected == found
+    if not same:
+        rule = f"input {value} has shape {list(array.shape)}."
+        advice = "Give the shape that the model declares; dimensions of one name have one size."
+        raise ValueError(errors.message("onnx.Model", rule, operands, advice))
+    return array
 
 
 def _as_array(given: Any, dtype: Any) -> Any:

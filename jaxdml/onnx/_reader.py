@@ -202,6 +202,8 @@ class Reader:
             return self._tensor(proto.t, whose)
         if proto.type == kinds.SPARSE_TENSOR and proto.HasField("sparse_tensor"):
             return self._tensor(proto.sparse_tensor, whose)
+        if proto.type == kinds.TYPE_PROTO and proto.HasField("tp"):
+            return None  # Of an Optional without an element: nothing needs its type.
         if proto.type == kinds.GRAPH and proto.HasField("g"):
             return self._graph(proto.g, scope)
         known = proto.type in kinds.AttributeType.values()

@@ -15,6 +15,9 @@ from jaxdml.onnx._tensors import MOST_BYTES, MOST_DIMENSIONS, dtype_of
 OLDEST_OPSET = 7
 """Of ai.onnx. Before it, operators broadcast in other ways."""
 
+_WRAPPED = {"optional_type": "optional", "sequence_type": "sequence"}
+_WITHIN = ((), ("optional",), ("sequence",), ("optional", "sequence"))
+
 _CONSTANTS = {"value_int": np.int64, "value_ints": np.int64, "value_float": np.float32, "value_floats": np.float32}
 
 
@@ -108,16 +111,20 @@ def constant_of(attributes: Mapping[str, Any], what: str) -> np.ndarray:
 def type_of(value: onnx.ValueInfoProto) -> TensorType:
     """Return what a graph declares of an input or output."""
     must_be_text(value.name)
-    kind = value.type.WhichOneof("value")
-    if kind is None:
-        return TensorType(value.name, None, None)
     what = f"'{value.name}', an input or output of a graph,"
-    if kind != "tensor_type":
-        raise unsupported(f"{what} is a {kind.removesuffix('_type')}; only tensors are supported.")
-    tensor = value.type.tensor_type
+    within: list[str] = []
+    declared, kind = value.type, value.type.WhichOneof("value")
+    while kind in _WRAPPED and len(within) < 3:
+        within.append(_WRAPPED[kind])
+        declared = getattr(declared, kind).elem_type
+        kind = declared.WhichOneof("value")
+    if kind not in (None, "tensor_type") or tuple(within) not in _WITHIN:
+        written = " of ".join([*within, *([kind.removesuffix("_type")] if kind else [])])
+        raise unsupported(f"{what} is a {written}; tensors, sequences of them and optionals of both are supported.")
+    tensor = declared.tensor_type
     dtype = dtype_of(tensor.elem_type, what) if tensor.elem_type else None
     if not tensor.HasField("shape"):
-        return TensorType(value.name, dtype, None)
+        return TensorType(value.name, dtype, None, tuple(within))
     must_be_text(*(size.dim_param for size in tensor.shape.dim))
     # Some exporters write -1 for a size that is not known.
     shape = tuple(
@@ -127,4 +134,4 @@ def type_of(value: onnx.ValueInfoProto) -> TensorType:
     known = math.prod(size for size in shape if isinstance(size, int) and size)
     if len(shape) > MOST_DIMENSIONS or known * (dtype.itemsize if dtype else 1) > MOST_BYTES:
         raise unsupported(f"{what} is declared larger than any array can be.", "The file may be broken.")
-    return TensorType(value.name, dtype, shape)
+    return TensorType(value.name, dtype, shape, tuple(within))

@@ -33,15 +33,18 @@ class JaxdmlBackendRep(onnx.backend.base.BackendRep):  # type: ignore[misc]  # o
         """Compute the outputs, with 64-bit types, since ONNX's models have them.
 
         Args:
-          inputs: arrays or NumPy scalars in the order of the model's inputs.
+          inputs: arrays, NumPy scalars or lists of arrays in the order of the model's inputs.
           kwargs: ``key``, as for ``Model.apply``.
 
         Returns:
-          One array for each output, of the dtype that the model declares; also by its name.
+          One array, or list of arrays, for each output, of the dtype that the model declares; also by its name.
         """
-        arrays = [_array(value, f"input {place}") for place, value in enumerate(inputs)]
+        sequences = {place for place, value in enumerate(self.model.inputs) if value.within}
+        arrays = [
+            value if place in sequences else _array(value, f"input {place}") for place, value in enumerate(inputs)
+        ]
         with jax.enable_x64(True), jax.default_device(self.device):
-            results = [np.asarray(result) for result in self.model(*arrays, key=kwargs.get("key"))]
+            results = jax.tree.map(np.asarray, self.model(*arrays, key=kwargs.get("key")))
         names = [value.name for value in self.model.outputs]
         return onnx.backend.base.namedtupledict("Outputs", names)(*results)
 

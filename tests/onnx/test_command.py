@@ -44,6 +44,14 @@ def said(capsys, *arguments):
 of_cpus = pytest.mark.skipif(jax.default_backend() != "cpu", reason="counts CPU devices")
 
 
+def test_sequences_are_left_to_python(tmp_path, capsys):
+    text = '<ir_version: 8, opset_import: ["": 17]> g (seq(float[2]) s) => (seq(float[2]) t) { t = Identity(s) }'
+    (tmp_path / "model.onnx").write_bytes(onnx.parser.parse_model(text).SerializeToString())
+    status, _, err = said(capsys, tmp_path / "model.onnx")
+    assert status == command.FAILED
+    assert "sequences or optionals; call it from Python" in err
+
+
 @of_cpus
 def test_a_model_on_every_device(path, capsys):
     status, out, err = said(capsys, path, "--batch", 3, "--seed", 1)

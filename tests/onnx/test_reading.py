@@ -94,7 +94,10 @@ def test_fields_that_are_broken():
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
-        (helper.make_sequence_type_proto(helper.make_tensor_type_proto(1, [2])), "is a sequence"),
+        (
+            helper.make_sequence_type_proto(helper.make_sequence_type_proto(helper.make_tensor_type_proto(1, [2]))),
+            "is a sequence of sequence of tensor",
+        ),
         (helper.make_tensor_type_proto(TensorProto.STRING, [2]), "has strings"),
         (helper.make_tensor_type_proto(77, [2]), "dtype number 77"),
         (helper.make_tensor_type_proto(1, [2**62]), "larger than any array"),

@@ -32,6 +32,7 @@ from jaxdml.onnx.nodes import (
     recurrent,
     reductions,
     resizing,
+    sequences,
     shapes,
     signal,
 )
@@ -59,6 +60,7 @@ TABLES: Mapping[str, tuple[Table, ...]] = {
         recurrent.TABLE,
         reductions.TABLE,
         resizing.TABLE,
+        sequences.TABLE,
         shapes.TABLE,
         signal.TABLE,
     ),

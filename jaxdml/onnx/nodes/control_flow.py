@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxdml._base import errors
 from jaxdml.onnx._graph import Graph, Node
 from jaxdml.onnx._stored import on_device
 from jaxdml.onnx._values import Value, channels_first, is_host
@@ -97,7 +98,7 @@ def _number(value: int) -> jax.Array:
 
 def _never(call: Call, body: Graph, carried: Sequence[Value]) -> tuple[Value, ...]:
     """Return what a loop without a step does: empty scan outputs, in the shape of one step."""
-    operands = [value if is_host(value) else on_device(channels_first(value)) for value in carried]
+    operands = [value if is_host(value) else each for value, each in zip(carried, _arrays(carried), strict=True)]
 
     def scans() -> list[Any]:
         return _arrays(_step(call, body, np.asarray(0), np.asarray(True), operands)[1 + len(carried) :])
@@ -203,12 +204,18 @@ def _each(values: Sequence[Any], axes: Sequence[int], directions: Sequence[int])
 
 def _arrays(values: Sequence[Value]) -> list[Any]:
     """Bring values to what JAX's control flow takes."""
-    return [on_device(channels_first(value)) for value in values]
+    return [_array(value) for value in values]
+
+
+def _array(value: Value) -> Any:
+    if isinstance(value, list):
+        return _arrays(value)
+    return None if value is None else on_device(channels_first(value))
 
 
 def _like(results: Sequence[Any], start: Sequence[Any]) -> list[Any]:
     """Drop weak types."""
-    return [lax.convert_element_type(result, first.dtype) for result, first in zip(results, start, strict=True)]
+    return jax.tree.map(lambda result, first: lax.convert_element_type(result, first.dtype), list(results), list(start))
 
 
 def _scalar(value: Any) -> Any:
@@ -216,21 +223,28 @@ def _scalar(value: Any) -> Any:
 
 
 def _kinds(values: Sequence[Any]) -> list[Any]:
-    return [(value.shape, value.dtype) for value in values]
+    return jax.tree.map(lambda value: (value.shape, value.dtype), list(values))
 
 
 def _listed(values: Sequence[Any]) -> str:
-    return ", ".join(f"{value.dtype}{list(value.shape)}" for value in values)
+    return ", ".join(
+        f"a sequence of {len(value)}" if isinstance(value, list) else errors.describe(value) for value in values
+    )
 
 
 def _stacks(node: Node) -> bool:
-    """Whether a Loop has scan outputs, so that how often it runs is one of their sizes."""
-    return any(len(body.outputs) - 1 > len(body.inputs) - 2 for body in node.graphs())
+    """Whether a Loop has scan outputs or carries sequences, so that how often it runs is one of their sizes."""
+    return any(
+        len(body.outputs) - 1 > len(body.inputs) - 2 or any(value.within for value in body.inputs)
+        for body in node.graphs()
+    )
 
 
 def _branches_differ(node: Node) -> bool:
-    """Whether the branches of an If declare other shapes."""
+    """Whether the branches of an If declare other shapes, or sequences, which may have other lengths."""
     shapes = [[value.shape for value in graph.outputs] for graph in node.graphs()]
+    if any(value.within for graph in node.graphs() for value in graph.outputs):
+        return True
     return any(None not in pair and len(set(pair)) > 1 for pair in zip(*shapes, strict=False))
 
 
