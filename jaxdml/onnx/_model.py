@@ -161,16 +161,17 @@ class Model:
 
     def _in_stages(self, known: tuple[tuple[str, _Known], ...], traced: dict[str, Any], key: Any) -> tuple[Any, ...]:
         """Compute the stages one after another: programs, and what must know their results."""
-        values = traced
+        values = dict(self.params) | traced
+        overridden = [value.name for value in self.optional_inputs if value.name in traced]
         for number, (stage, part) in enumerate(self._parts or ()):
             # Nodes are numbered within a stage.
             own = None if key is None else jax.random.fold_in(key, number)
-            given = {name: values[name] for name in {*traced, *stage.given}}
+            given = {name: values[name] for name in {*stage.given, *overridden}}
             if stage.on_host:
                 constants = {name: held.array for name, held in known}
-                results = part.compute(jax.tree.map(np.asarray, dict(self.params) | given) | constants, own)
+                results = part.compute(jax.tree.map(np.asarray, given) | constants, own)
             else:
-                results = part._compiled(known, dict(self.params), given, own)
+                results = part._compiled(known, {}, given, own)
             values = values | dict(zip((output.name for output in stage.graph.outputs), results, strict=True))
         return tuple(values[output.name] for output in self.outputs)
 

@@ -28,18 +28,22 @@ def must_be_known(graph: Graph, data: Collection[str] = ()) -> frozenset[str]:
     """
     wanted: set[str] = set()
     for node in reversed(needed(graph)):
-        handler = nodes.runner(node)
-        all_known = bool(wanted & set(node.outputs)) and not any(name in data for name in node.outputs)
-        for position, name in enumerate(node.inputs):
-            if handler.must_be_known(position) or (all_known and position not in handler.shape_only):
-                wanted.add(name)
-        for inner in node.graphs():
-            known = must_be_known(inner)
-            wanted |= known & inner.captured()
-            wanted |= {name for name, value in zip(node.inputs, inner.inputs, strict=False) if value.name in known}
-            if all_known:
-                wanted |= inner.captured()
+        wanted |= required(node)
+        if wanted & set(node.outputs) and not any(name in data for name in node.outputs):
+            shape_only = nodes.runner(node).shape_only
+            wanted |= {name for position, name in enumerate(reads(node)) if name and position not in shape_only}
     return frozenset(wanted)
+
+
+def required(node: Node) -> frozenset[str]:
+    """Return the names that a node must know, those that its graphs capture among them."""
+    handler = nodes.runner(node)
+    names = {name for position, name in enumerate(node.inputs) if name and handler.must_be_known(position)}
+    for inner in node.graphs():
+        inside = must_be_known(inner)
+        names |= inside & inner.captured()
+        names |= {name for name, value in zip(node.inputs, inner.inputs, strict=False) if value.name in inside}
+    return frozenset(names)
 
 
 def constant_inputs(graph: Graph) -> frozenset[str]:
@@ -58,7 +62,7 @@ def computed_from(graph: Graph, names: Iterable[str]) -> frozenset[str]:
     for node in needed(graph):
         shape_only = nodes.runner(node).shape_only
         if any(name in found for position, name in enumerate(reads(node)) if position not in shape_only):
-            found.update(node.outputs)
+            found.update(filter(None, node.outputs))
     return frozenset(found)
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from jaxdml.onnx import nodes
 from jaxdml.onnx._graph import Graph, Node, TensorType, reads
 from jaxdml.onnx._interpreter import needed
-from jaxdml.onnx._parameters import computed_from, must_be_known
+from jaxdml.onnx._parameters import computed_from, required
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +20,7 @@ class Stage:
 
     Attributes:
       graph: its nodes, and as outputs what later stages and the caller read.
-      given: the values of stages before it that it reads.
+      given: what it reads that is not known while tracing: inputs, parameters and values of stages before it.
       on_host: whether it runs on the host.
     """
 
@@ -57,7 +57,7 @@ def stages(graph: Graph, traced: Iterable[str]) -> tuple[Stage, ...]:
     for number in range(max(wanted), -1, -1):
         if names := wanted.get(number):
             kept, given = _closure(names, number, order, made_by)
-            for name in given:
+            for name in given & made_by.keys():
                 wanted.setdefault(order.first[name], set()).add(name)
             outputs = tuple(TensorType(name, None, None) for name in sorted(names))
             part = tuple(node for node in graph.nodes if node.name in kept)
@@ -69,40 +69,27 @@ def _order(graph: Graph, traced: Iterable[str]) -> _Order:
     order = _Order({}, computed_from(graph, traced))
     for node in needed(graph):
         number = max((order.first.get(name, 0) for name in reads(node)), default=0)
-        on_host = order.traced & set(_required(node))
-        order.first.update(dict.fromkeys(node.outputs, number | 1 if on_host else number + number % 2))
+        number = number | 1 if order.traced & required(node) else number + number % 2
+        order.first.update((name, number) for name in node.outputs if name)
     return order
-
-
-def _required(node: Node) -> list[str]:
-    """Return the names that a node must know, those that its graphs capture among them."""
-    handler = nodes.runner(node)
-    names = [name for position, name in enumerate(node.inputs) if handler.must_be_known(position)]
-    for inner in node.graphs():
-        inside = must_be_known(inner)
-        names += inside & inner.captured()
-        names += [name for name, value in zip(node.inputs, inner.inputs, strict=False) if value.name in inside]
-    return names
 
 
 def _closure(
     names: Iterable[str], number: int, order: _Order, made_by: Mapping[str, Node]
 ) -> tuple[set[str], set[str]]:
-    """Return the nodes that make values of a stage, and what they read of the stages before it.
+    """Return the nodes that make values of a stage, and what they read that is not known and made before it.
 
     What is known while tracing, such as shapes, is computed again in each stage.
     """
     kept: set[str] = set()
     given: set[str] = set()
-    waiting = [made_by[name] for name in names if name in made_by]
+    waiting = list(names)
     while waiting:
-        node = waiting.pop()
-        if node.name in kept:
-            continue
-        kept.add(node.name)
-        for name in reads(node):
-            if name in made_by and name in order.traced and order.first[name] < number:
-                given.add(name)
-            elif name in made_by:
-                waiting.append(made_by[name])
+        name = waiting.pop()
+        node = made_by.get(name)
+        if name in order.traced and (node is None or order.first[name] < number):
+            given.add(name)
+        elif node is not None and node.name not in kept:
+            kept.add(node.name)
+            waiting.extend(reads(node))
     return kept, given

@@ -70,7 +70,7 @@ def test_weights_stay_parameters():
     model = load(chosen())
     model(IMAGES[0])
     (_, first), *_ = model._parts
-    text = first._compiled.lower((), dict(model.params), {"x": IMAGES[0]}, None).as_text()
+    text = first._compiled.lower((), {}, {**model.params, "x": IMAGES[0]}, None).as_text()
     (main,) = (line for line in text.splitlines() if "@main" in line)
     assert "tensor<3x3x3x2xf32>" in main
 
@@ -167,3 +167,24 @@ def test_random_nodes_of_different_stages_draw_differently():
     assert a.shape == b.shape
     assert not np.intersect1d(a, b).size
     np.testing.assert_array_equal(a, again)
+
+
+def test_outputs_that_are_left_out_are_not_waited_for():
+    text = """g (float[1, 2, 4] x, float[1, 2, 4] z) => (float[a, b, c] y, float[a, b, c] t) {
+        y, , , s = com.microsoft.SkipLayerNormalization(x, z, gamma)
+        t = Resize<mode = "nearest">(s, , scales)
+    }"""
+    proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17, "com.microsoft": 1]> {text}')
+    initializers = {"gamma": np.ones(4, np.float32), "scales": np.float32([1, 1, 2])}
+    proto.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in initializers.items())
+    model = load(proto)
+    assert model._parts is None
+    assert model.static_inputs == set()
+    x = np.arange(8, dtype=np.float32).reshape(1, 2, 4)
+    np.testing.assert_array_equal(jax.jit(model.apply)(model.params, x, x)[1], np.repeat(2 * x, 2, axis=2))
+
+
+def test_a_stage_takes_only_the_weights_that_it_reads():
+    model = load(chosen())
+    stages = [(stage.on_host, sorted(set(stage.given) & set(model.params))) for stage, _ in model._parts]
+    assert stages == [(False, ["w"]), (True, []), (False, ["scale"])]
