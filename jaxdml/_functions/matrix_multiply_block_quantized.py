@@ -23,8 +23,8 @@ def matrix_multiply_block_quantized(a: Any, b: PackedBlocks) -> jax.Array:
 
     Returns:
       An array ``[..., N]`` of the dtype of ``a``, differentiable in ``a``. It differs from the sum in real numbers by
-      the rounding of float32 sums, whose order depends on the device. On GPUs and TPUs the floats of ``b`` are rounded
-      to the dtype of ``a`` where ``a`` has many rows.
+      the rounding of float32 sums, whose order depends on the device. Off CPUs, and on
+      meshes, the floats of ``b`` are rounded to the dtype of ``a`` unless ``a`` has few rows on an NVIDIA GPU.
 
     Raises:
       TypeError: ``a`` is not an array of these dtypes, or ``b`` is not packed or has more than two dimensions.

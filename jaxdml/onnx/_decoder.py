@@ -12,6 +12,7 @@ import numpy as np
 from jaxdml._base import errors
 from jaxdml.onnx._graph import Node, TensorType
 from jaxdml.onnx._model import Model
+from jaxdml.onnx.nodes.indexing import tensor_scatter
 
 _SHORTEST_PROMPT = 16
 """Prompts are padded to this length, or to twice that, and so on: there is one program for each."""
@@ -102,9 +103,7 @@ class Decoder:
         """Return the cache after a step; what a model has appended is written behind what each row has."""
         if not self.growing:
             return present
-        new = present[:, :, -step:]
-        places = before[:, None] + jnp.arange(step)[None]
-        return jax.vmap(lambda old, at, rows: old.at[:, at].set(rows, mode="drop"))(cache, places, new)
+        return tensor_scatter(cache, present[:, :, -step:], before, axis=2)
 
     def __call__(self, state: DecoderState, tokens: Any, counts: Any = None) -> tuple[jax.Array, DecoderState]:
         """Read tokens, compiled: one program for single tokens, and one for each length that prompts are padded to.
@@ -126,7 +125,9 @@ class Decoder:
         counts = np.full(batch, step, np.int32) if counts is None else np.asarray(counts, np.int32)
         before = np.asarray(state.lengths)
         self._check(before, counts, step)
-        padded = step if step == 1 or before.any() else min(_padded(step), self.length)
+        padded = (
+            step if step == 1 or before.any() else min(max(_SHORTEST_PROMPT, 1 << (step - 1).bit_length()), self.length)
+        )
         tokens = tokens if padded == step else np.pad(np.asarray(tokens), ((0, 0), (0, padded - step)))
         scores, after = self._compiled(dict(self.model.params), state, tokens, counts)
         return scores, after._replace(lengths=before + counts)
@@ -143,13 +144,6 @@ class Decoder:
     @cached_property
     def _compiled(self) -> Any:
         return jax.jit(self.apply, donate_argnums=1)
-
-
-def _padded(step: int) -> int:
-    padded = _SHORTEST_PROMPT
-    while padded < step:
-        padded *= 2
-    return padded
 
 
 def _of_dtype(array: Any, value: TensorType) -> Any:

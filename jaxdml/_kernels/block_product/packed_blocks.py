@@ -91,7 +91,7 @@ class PackedBlocks:
     @property
     def added(self) -> int:
         """What is added to elements to store them."""
-        return 0 if str(self.dtype).startswith("u") else 2 ** (self.bits - 1)
+        return _added(self.dtype)
 
     @property
     def zero(self) -> Any:
@@ -160,13 +160,18 @@ def _static(dtype: str, block_size: str, k: str, by_columns: str) -> tuple[np.dt
     return jnp.dtype(dtype), int(block_size), int(k), by_columns == "1"
 
 
+def _added(dtype: Any) -> int:
+    """Return what is added to elements so that none is negative."""
+    return 0 if str(dtype).startswith("u") else 2 ** (BITS[str(dtype)] - 1)
+
+
 def pack(
     b: jax.Array, scale: jax.Array, zero_point: jax.Array | None, block_size: int, *, by_columns: bool
 ) -> PackedBlocks:
     """Pack ``b``, ``[..., K, N]``; scale and zero point are ``[..., blocks, N]``."""
     order, bits, blocks = _ORDERS[by_columns], BITS[str(b.dtype)], scale.shape[-2]
     *batch, k, n = b.shape
-    added = 0 if str(b.dtype).startswith("u") else 2 ** (bits - 1)
+    added = _added(b.dtype)
     wide = b.astype(jnp.int32) + added
     wide = jnp.pad(wide, [*[(0, 0)] * len(batch), (0, blocks * block_size - k), (0, 0)]).astype(order.dtype)
     elements = 8 * order.dtype.itemsize // bits

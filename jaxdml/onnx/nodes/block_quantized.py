@@ -14,6 +14,7 @@ import numpy as np
 from jax import lax
 
 import jaxdml
+from jaxdml._base.dtypes import SCALES
 from jaxdml.onnx._graph import Node
 from jaxdml.onnx._stored import on_device
 from jaxdml.onnx._values import channels_first
@@ -23,8 +24,6 @@ _BLOCK_TYPES: Mapping[int, tuple[Any, Any, int]] = MappingProxyType(
     {2: (jnp.uint2, jnp.int2, 0xAA), 4: (jnp.uint4, jnp.int4, 0x88), 8: (jnp.uint8, jnp.int8, 0x80)}
 )
 """By number of bits: the unsigned and the signed type, and the bytes that make the one of the other."""
-
-_SCALES = ("float32", "float16", "bfloat16")
 
 
 def unpacked(data: Any, bits: int, *, signed: bool) -> jax.Array:
@@ -58,7 +57,7 @@ def pack_weights(
     stored = math.prod(data.shape[1:]) * (8 // bits if is_packed else 1)
     width = stored if K is None else K
     # What does not fit is an error, or another layout, when it is computed as it is written.
-    if not (n and block_size > 0 and block_size % 16 == 0 and 0 < width <= stored and str(scales.dtype) in _SCALES):
+    if not (n and block_size > 0 and block_size % 16 == 0 and 0 < width <= stored and str(scales.dtype) in SCALES):
         return None
     blocks = -(-width // block_size)
     zeros = n * (-(-blocks * bits // 8) if is_packed else blocks)
@@ -136,27 +135,24 @@ def gather_block_quantized(
     gather_axis: int = 0,
     quantize_axis: int = 1,
 ) -> jax.Array:
-    """Read slices, and dequantize only these. Slices of an index out of range are 0."""
+    """Read slices of the floats that the data stand for: of a packed table these alone. Out of range they are 0."""
     indices = on_device(channels_first(indices))
     if isinstance(data, jaxdml.PackedBlocks):
         count = data.shape[1]
         rows = data.columns(jnp.where(indices < 0, indices + count, indices))
         return _or_zero(rows, indices, count, 0)
     data, scales = (on_device(channels_first(array)) for array in (data, scales))
-    rank, is_packed = data.ndim, data.dtype == jnp.uint8
-    elements = unpacked(data, bits, signed=False) if is_packed else data
-    zero: Any = 2 ** (bits - 1) if is_packed else 0
-    along, axis = quantize_axis % rank, gather_axis % rank
-    size = elements.shape[along]
+    axis, is_packed = gather_axis % data.ndim, data.dtype == jnp.uint8
+    signed = str(data.dtype).startswith("i")
 
-    def spread(array: jax.Array) -> jax.Array:
-        return jnp.repeat(array.astype(jnp.float32), block_size, axis=along).take(jnp.arange(size), axis=along)
+    def elements(array: Any) -> jax.Array:
+        array = on_device(channels_first(array))
+        return (unpacked(array, bits, signed=False) if is_packed else array).astype(jnp.int8 if signed else jnp.uint8)
 
+    zero = jnp.full(scales.shape, 2 ** (bits - 1), jnp.uint8) if is_packed else None
     if zero_points is not None:
-        given = on_device(channels_first(zero_points))
-        given = unpacked(given, bits, signed=False) if is_packed else given
-        zero = spread(given[..., : scales.shape[-1]])
-    floats = ((elements.astype(jnp.float32) - zero) * spread(scales)).astype(scales.dtype)
+        zero = elements(zero_points)[..., : scales.shape[-1]]
+    floats = jaxdml.dequantize_linear(elements(data), scales, zero, axis=quantize_axis, block_size=block_size)
     return _or_zero(jaxdml.gather(floats, indices, axis=axis), indices, floats.shape[axis], axis)
 
 

@@ -137,17 +137,15 @@ def qmoe(
 
 def _dequantized(data: Any, scales: Any, zero_points: Any, bits: int, block_size: int) -> jax.Array:
     """Return ``[experts, rows, columns]``, with one scale for each row or for each block of one."""
-    elements = unpacked(data, bits, signed=False).astype(jnp.float32)
+    elements = unpacked(data, bits, signed=False).astype(jnp.uint8)
     experts, rows, columns = elements.shape
     scale = scales.astype(jnp.float32).reshape(experts, rows, -1)
-    size = block_size or columns
-    zero: Any = 2 ** (bits - 1)
+    zero = jnp.full_like(scale, 2 ** (bits - 1), jnp.uint8)
     if zero_points is not None:
         # Packed along the blocks, or along the rows where a row is one block.
-        given = unpacked(zero_points, bits, signed=False).astype(jnp.float32)
-        given = given[..., : scale.shape[-1]] if block_size else given.reshape(experts, -1)[:, :rows, None]
-        zero = jnp.repeat(given, size, axis=-1)[..., :columns]
-    return (elements - zero) * jnp.repeat(scale, size, axis=-1)[..., :columns]
+        given = unpacked(zero_points, bits, signed=False).astype(jnp.uint8)
+        zero = given[..., : scale.shape[-1]] if block_size else given.reshape(experts, -1)[:, :rows, None]
+    return jaxdml.dequantize_linear(elements, scale, zero, axis=-1, block_size=block_size or columns)
 
 
 def _refuses(node: Node, dtypes: Mapping[str, Any]) -> str | None:

@@ -10,8 +10,9 @@ from jax import lax
 
 import jaxdml
 from jaxdml.onnx._graph import Node
-from jaxdml.onnx.nodes._attending import merge_heads, probabilities, products, rotated, split_heads, weighted
+from jaxdml.onnx.nodes._attending import merge_heads, products, rotated, split_heads, weighted
 from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes.along_axis import softmax
 from jaxdml.onnx.nodes.normalization import layer_normalization
 
 Parts = tuple[Any, Any, Any]
@@ -43,7 +44,7 @@ def attend(
         later = (jnp.arange(keys) > rows + keys - queries) & (rows < queries - 1)
         added = jnp.where(later, jnp.finfo(x.dtype).min, added)
     x = x + added if bias is None else x + added + bias.astype(x.dtype)
-    return merge_heads(weighted(probabilities(x, jnp.array(True)), v.astype(x.dtype)).astype(q.dtype)), x
+    return merge_heads(weighted(softmax(x, (-1,)), v.astype(x.dtype)).astype(q.dtype)), x
 
 
 def seen(mask: jax.Array, batch: Any, length: Any) -> jax.Array | None:

@@ -70,7 +70,7 @@ def _tensor_scatter(
 
 def tensor_scatter(cache: Any, update: Any, starts: Any, *, axis: int, circular: bool = False) -> Any:
     """Write an update from a start on, one for each row of the batch; what is out of range is not written."""
-    places = starts[:, None] + jnp.arange(update.shape[axis])
+    places = starts[:, None] + jnp.arange(update.shape[axis])[None]
     if circular:
         places = places % cache.shape[axis]
 
