@@ -220,7 +220,7 @@ def _onnxruntime(proto: onnx.ModelProto, batch: int, prompt: int, tokens: int) -
     session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
     names = [value.name for value in session.get_outputs()]
     past = {
-        value.name: np.zeros((batch, value.shape[1], 0, value_size(proto)), np.float32)
+        value.name: np.zeros((batch, value.shape[1], 0, _head_size(proto)), np.float32)
         for value in session.get_inputs()[2:]
     }
     ids = np.ones((batch, prompt), np.int64)
@@ -237,7 +237,7 @@ def _onnxruntime(proto: onnx.ModelProto, batch: int, prompt: int, tokens: int) -
     return {"s_per_token": (time.perf_counter() - begun) / tokens}
 
 
-def value_size(proto: onnx.ModelProto) -> int:
+def _head_size(proto: onnx.ModelProto) -> int:
     """Return the size of a head: twice the width of the table of cosines."""
     table = next(tensor for tensor in proto.graph.initializer if tensor.name == "cos")
     return 2 * int(table.dims[1])
