@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from jaxdml.onnx import nodes
 from jaxdml.onnx._graph import Graph, Node, TensorType, reads
 from jaxdml.onnx._interpreter import needed
 from jaxdml.onnx._parameters import computed_from, required
