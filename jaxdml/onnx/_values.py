@@ -7,6 +7,7 @@ A value is one of
 - ``FloatFilters``, ``Transposed``, or what ``jaxdml.prepack`` and ``jaxdml.prepack_filters`` return: weights, stored as
   operators read them;
 - ``Dequantized``: integers with a scale and a zero point. The floats are made only where a node wants floats;
+- ``Blocks``: a packed matrix of few bits. The floats are made only where no product reads it;
 - ``IntegerProduct``: the int32 result of MatMulInteger, and what it is scaled by;
 - ``Pending``: real numbers that are known as a function of integers. ``QuantizeLinear`` rounds them once; any other
   node gets float32.
@@ -101,6 +102,42 @@ class Dequantized:
 
 
 @dataclass(frozen=True, eq=False)
+class Blocks:
+    """A matrix of few bits with a scale for each block, which products read as it is packed.
+
+    Attributes:
+      packed: the matrix ``[K, N]``.
+      transposed: whether the value is ``[N, K]``.
+    """
+
+    packed: jaxdml.PackedBlocks
+    transposed: bool
+    _floats: list[Any] = field(default_factory=list)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the value."""
+        return self.packed.shape[::-1] if self.transposed else self.packed.shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return 2
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the floats."""
+        return self.packed.scale.dtype
+
+    def floats(self) -> Any:
+        """Return the float array, computed once."""
+        if not self._floats:
+            floats = self.packed.dequantized()
+            self._floats.append(floats.T if self.transposed else floats)
+        return self._floats[0]
+
+
+@dataclass(frozen=True, eq=False)
 class Pending:
     """Real numbers that follow from integers, not rounded yet.
 
@@ -170,7 +207,7 @@ class IntegerProduct:
         return self._results[0]
 
 
-LAZY = (Dequantized, IntegerProduct, Pending)
+LAZY = (Blocks, Dequantized, IntegerProduct, Pending)
 """Values that are computed when a node wants them, in the way that it wants."""
 
 Value = Any

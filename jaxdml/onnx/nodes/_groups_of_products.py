@@ -3,11 +3,14 @@
 from dataclasses import replace
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
+import jaxdml
 from jaxdml.onnx import _integers
-from jaxdml.onnx._values import Dequantized, Quantization, channels_first, is_host
+from jaxdml.onnx._stored import on_device
+from jaxdml.onnx._values import Blocks, Dequantized, Quantization, channels_first, is_host
 from jaxdml.onnx.nodes._handler import Call
 from jaxdml.onnx.nodes._pending import UNKNOWN, Floats, pending
 from jaxdml.onnx.nodes._windows import windows_of_filters
@@ -76,7 +79,9 @@ def _bias(b: Any, x: Dequantized, w: Dequantized) -> Any:
 
 
 def matrix_multiply(call: Call, a: Any, b: Any, *, floats: Floats) -> Any:
-    """Multiply dequantized matrices."""
+    """Multiply dequantized matrices, or floats by packed blocks."""
+    if isinstance(b, Blocks) and not b.transposed and a.ndim:
+        return _with_blocks(call, a, b)
     if not (_integers.is_simple(a) and _integers.has_8_bits(b)):
         return "its operands are not both dequantized from 8 bits"
     if a.ndim < 2 or b.ndim < 2:
@@ -97,6 +102,12 @@ def matrix_multiply(call: Call, a: Any, b: Any, *, floats: Floats) -> Any:
     return pending(call, a, shape, "quantized_linear_matrix_multiply", quantized, to_floats)
 
 
+def _with_blocks(call: Call, a: Any, b: Blocks) -> jax.Array:
+    """Multiply floats by a matrix that stays packed."""
+    call.note((call.node.name,), f"matrix_multiply_block_quantized, {b.packed.bits} bits")
+    return jaxdml.matrix_multiply_block_quantized(on_device(channels_first(a)), b.packed)
+
+
 def is_row(bias: Any, columns: int) -> bool:
     """Whether a bias has one number, or one for each column."""
     return bias.size in (1, columns) and (bias.ndim < 2 or bias.shape[0] == 1)
@@ -114,7 +125,10 @@ def gemm(
     transA: int = 0,
     transB: int = 0,
 ) -> Any:
-    """Multiply dequantized matrices and add a bias."""
+    """Multiply dequantized matrices, or floats by packed blocks, and add a bias."""
+    if isinstance(b, Blocks) and b.transposed == bool(transB) and alpha == beta == 1 and not transA:
+        product = _with_blocks(call, a, b)
+        return product if c is None else product + on_device(channels_first(c))
     if not (_integers.is_simple(a) and _integers.has_8_bits(b)):
         return "its operands are not both dequantized from 8 bits"
     if alpha != 1 or (c is not None and beta != 1) or transA:
@@ -123,10 +137,10 @@ def gemm(
         return "its second operand has scales along another axis than columns"
     columns = b.shape[1 - transB]
     bias = _bias(c, a, b)
+    if not (bias is None or isinstance(bias, str) or is_row(bias, columns)):
+        bias = "its bias has more than one row"
     if isinstance(bias, str):
         return bias
-    if bias is not None and not is_row(bias, columns):
-        return "its bias has more than one row"
 
     def quantized(out: Quantization, dtype: Any) -> Any:
         right = replace(b, integers=_integers.transposed(b.integers, bool(transB)))

@@ -19,7 +19,16 @@ import numpy as np
 
 from jaxdml.onnx import _integers, _tables
 from jaxdml.onnx._stored import on_device, stored
-from jaxdml.onnx._values import Dequantized, IntegerProduct, Pending, Quantization, channels_first, is_host, shape_of
+from jaxdml.onnx._values import (
+    Blocks,
+    Dequantized,
+    IntegerProduct,
+    Pending,
+    Quantization,
+    channels_first,
+    is_host,
+    shape_of,
+)
 from jaxdml.onnx.nodes._groups_of_products import convolution, gemm, matrix_multiply
 from jaxdml.onnx.nodes._handler import Call, Handler
 from jaxdml.onnx.nodes._pending import Floats, Group, pending
@@ -242,6 +251,14 @@ def softmax(call: Call, x: Any, *, floats: Floats, axis: int | None = None) -> A
     return pending(call, x, x.shape, "exponentials from a table", normalized, floats)
 
 
+def transpose(call: Call, x: Any, *, floats: Floats, perm: tuple[int, ...] | None = None) -> Any:
+    """Transpose a matrix that stays packed."""
+    if not isinstance(x, Blocks):
+        return None
+    call.note((call.node.name,), "packed")
+    return replace(x, transposed=x.transposed != (tuple(perm or (1, 0)) == (1, 0)), _floats=[])
+
+
 GROUPS: Mapping[str, Group] = {
     **{kind: _unary(make) for kind, make in REAL.items()},
     "Add": add,
@@ -258,6 +275,7 @@ GROUPS: Mapping[str, Group] = {
     "Relu": relu,
     "Softmax": softmax,
     "Sub": subtract,
+    "Transpose": transpose,
 }
 """Operators that mean one on integers."""
 

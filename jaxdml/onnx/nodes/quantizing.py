@@ -8,11 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxdml
-from jaxdml._base.dtypes import QUANTIZED
+from jaxdml._base.dtypes import QUANTIZED, SCALES
 from jaxdml.onnx import _integers
 from jaxdml.onnx._graph import Node
 from jaxdml.onnx._stored import ChannelsLast, on_device, stored, stored_axis
 from jaxdml.onnx._values import (
+    Blocks,
     Dequantized,
     IntegerProduct,
     Pending,
@@ -22,7 +23,7 @@ from jaxdml.onnx._values import (
     computed,
     right_matrix,
 )
-from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes._handler import Call, Handler, Packs, Table
 from jaxdml.onnx.nodes._windows import windows_of_filters
 
 _NARROW = {"int4": np.int8, "uint4": np.uint8, "int2": np.int8, "uint2": np.uint8}
@@ -66,6 +67,9 @@ def dequantize_linear(
     output_dtype: int = 0,
 ) -> Any:
     """Return integers with what they mean; floats only where a node wants floats."""
+    if isinstance(x, jaxdml.PackedBlocks):
+        call.note((call.node.name,), f"packed, {x.bits} bits")
+        return Blocks(x, transposed=axis % 2 == 1)
     x_scale, x_zero_point = channels_first(x_scale), none_or_array(x_zero_point)
     if narrow := _NARROW.get(str(x.dtype)):
         x = ChannelsLast(x.array.astype(narrow)) if isinstance(x, ChannelsLast) else x.astype(narrow)
@@ -76,6 +80,21 @@ def dequantize_linear(
     name = (call.node.name,)
     call.note(name, "integers")
     return Dequantized(x, stands_for, np.dtype(dtype), lambda: call.note(name, "float"))
+
+
+def pack_matrix(
+    x: Any, scale: Any, zero_point: Any, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0
+) -> jaxdml.PackedBlocks | None:
+    """Pack a matrix of fewer than 8 bits with a scale for each block, which are along its rows or its columns."""
+    blocks = tuple(-(-size // (block_size or 1)) if d == axis % 2 else size for d, size in enumerate(x.shape))
+    words = str(x.dtype) in _NARROW and block_size > 0 and block_size % (32 // jnp.iinfo(x.dtype).bits) == 0
+    if not words or x.ndim != 2 or 0 in x.shape or scale.shape != blocks or str(scale.dtype) not in SCALES:
+        return None
+    if output_dtype or (zero_point is not None and (zero_point.shape != blocks or zero_point.dtype != x.dtype)):
+        return None
+    arrays = [x, scale, zero_point]
+    matrix, scales, zeros = (None if a is None else jnp.asarray(a.T if axis % 2 else a) for a in arrays)
+    return jaxdml.prepack_blocks(matrix, scales, zeros, block_size=block_size)
 
 
 def quantize_linear(
@@ -274,7 +293,17 @@ def refuses_dequantize(node: Node, dtypes: Mapping[str, Any]) -> str | None:
 
 TABLE: Table = {
     "QuantizeLinear": (Handler(10, quantize_linear, raw=True, constant=(1, 2), refuses=refuses_quantize),),
-    "DequantizeLinear": (Handler(10, dequantize_linear, raw=True, constant=(1, 2), refuses=refuses_dequantize),),
+    "DequantizeLinear": (
+        Handler(
+            10,
+            dequantize_linear,
+            raw=True,
+            constant=(1, 2),
+            optional=(1,),
+            refuses=refuses_dequantize,
+            packs=Packs((0, 1, 2), pack_matrix),
+        ),
+    ),
     "DynamicQuantizeLinear": (Handler(11, dynamic_quantize_linear, raw=True),),
     "MatMulInteger": (Handler(10, matrix_multiply_integer, raw=True, constant=(2, 3), matrix=1),),
     "ConvInteger": (Handler(10, convolution_integer, raw=True, constant=(2, 3), filters=1),),
