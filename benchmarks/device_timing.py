@@ -34,7 +34,17 @@ def _flush(x: jax.Array) -> jax.Array:
     return x + 1
 
 
-def interleaved(runs: Mapping[str, Callable[[], Any]], *, rounds: int, budget_s: float) -> dict[str, Timing]:
+def sees() -> bool:
+    """Whether the profiler has a plane of the device that JAX computes on, with what it does there."""
+    try:
+        return bool(_spans(lambda: jax.block_until_ready(_flush(jnp.zeros(8, jnp.int32))), 1))
+    except Exception:  # A plugin need not have a profiler, and may break in its own way.
+        return False
+
+
+def interleaved(
+    runs: Mapping[str, Callable[[], Any]], *, rounds: int, budget_s: float, spread: float = 0.0
+) -> dict[str, Timing]:
     """Time every run in turn, ``rounds`` times over, each after a flush of the cache.
 
     The profiler of JAX sees every kernel and copy of the process, so it times torch by the same clock. A sample is how
@@ -43,8 +53,10 @@ def interleaved(runs: Mapping[str, Callable[[], Any]], *, rounds: int, budget_s:
     flush, flushing = _flusher()
     once = {name: seconds(run) for name, run in runs.items()}
     samples: dict[str, list[float]] = {name: [] for name in runs}
-    # Every run has two visits of half its calls, so that a device that slows down slows all runs.
-    for calls in ((rounds + 1) // 2, rounds // 2):
+    # Every run has visits in turn, so that a device that slows down slows all runs.
+    for calls in _visits(rounds):
+        if samples and all(taken and summary(taken, 1).spread <= spread for taken in samples.values()):
+            break
         for name, run in runs.items():
             if calls and once[name] * len(samples[name]) < budget_s:
 
@@ -54,6 +66,12 @@ def interleaved(runs: Mapping[str, Callable[[], Any]], *, rounds: int, budget_s:
 
                 samples[name] += map(_covered, _calls(call, calls, flushing))
     return {name: summary(taken, 1) for name, taken in samples.items()}
+
+
+def _visits(rounds: int) -> list[int]:
+    """Divide the calls: two visits of at most nine, then as many as are needed."""
+    first = min(rounds, 9)
+    return [(first + 1) // 2, first // 2, *[9] * ((rounds - first) // 9)]
 
 
 def kernels(run: Callable[[], Any]) -> list[tuple[str, float]]:
@@ -88,9 +106,11 @@ def _spans(call: Callable[[], Any], calls: int) -> list[Span]:
                 call()
         (file,) = Path(folder).rglob("*.xplane.pb")
         data = jax.profiler.ProfileData.from_file(str(file))
-    planes = [plane for plane in data.planes if plane.name.startswith(("/device:GPU:0", "/device:TPU:0"))]
-    # A GPU's streams hold kernels and copies; a TPU's programs are on one line, its operations on others.
-    lines = [line for plane in planes for line in plane.lines if line.name.startswith(("Stream", "XLA Modules"))]
+    planes = sorted((p for p in data.planes if p.name.startswith("/device:")), key=lambda plane: plane.name)
+    of_one = [line for plane in planes[:1] for line in plane.lines]
+    # A GPU's streams hold kernels and copies; a TPU's programs are on one line, its operations on others. Of devices
+    # that are not known, all lines count: what overlaps is counted once.
+    lines = [line for line in of_one if line.name.startswith(("Stream", "XLA Modules"))] or of_one
     return sorted(Span(event.start_ns, event.end_ns, event.name) for line in lines for event in line.events)
 
 

@@ -1,14 +1,19 @@
 """Show progress, and the results as tables."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import contextlib
+import statistics
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from rich import box, progress
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.cases import Case
 from benchmarks.peers import OURS
-from benchmarks.report import fraction, geometric_mean, medians, missing, ratio, ratios
+from benchmarks.report import fraction, geometric_mean, medians, missing, others, ratio, ratios
+from benchmarks.timing import Timing
 
 console = Console(highlight=False)
 if not console.is_terminal:
@@ -35,6 +40,53 @@ def follow(cases: Sequence[_Named]) -> Iterator[_Named]:
             bar.update(task, description=case.name)
             yield case
             bar.advance(task)
+
+
+def go_through(
+    cases: Sequence[Case], measured: Callable[[Case], Mapping[str, Any]], end: float | None
+) -> Sequence[Case]:
+    """Measure cases, with a line for each, and return those for which there was no time.
+
+    Args:
+      cases: in the order in which they are measured.
+      measured: measures one.
+      end: when to stop, by ``time.time``; None for never.
+    """
+    taken: dict[str, list[float]] = {}
+    for place, case in enumerate(cases):
+        expected = [_expected(taken, other) for other in cases[place:]]
+        if end is not None and taken and time.time() + expected[0] > end:
+            return cases[place:]
+        left = sum(expected) if end is None else min(sum(expected), end - time.time())
+        with _running(case.name):
+            entry = measured(case)
+        taken.setdefault(case.operator, []).append(entry["seconds"])
+        before = f"{place + 1}/{len(cases)}" + (f", {left / 60:.0f} min left" if taken and left else "")
+        console.print(f"{before}: {case.name}: {_said(entry)}", markup=False, soft_wrap=True)
+    return []
+
+
+def _expected(taken: Mapping[str, Sequence[float]], case: Case) -> float:
+    """Return how many seconds a case may take, by those of its operator, or by all."""
+    known = taken.get(case.operator) or [each for found in taken.values() for each in found] or [0.0]
+    return statistics.fmean(known)
+
+
+def _running(name: str) -> Any:
+    """Show on a terminal what is being measured."""
+    return console.status(name[: console.width - 4]) if console.is_terminal else contextlib.nullcontext()
+
+
+def _said(entry: Mapping[str, Any]) -> str:
+    """Say in a few words what was found."""
+    ours = entry["contenders"].get(OURS, {})
+    if not ours.get("timing"):
+        return str(ours.get("absent") or ("jaxdml was not asked for" if not ours else "jaxdml is WRONG"))
+    spread = Timing(**ours["timing"]).spread
+    found = others(entry)
+    best = min(found, key=found.__getitem__, default=None)
+    against = f"; {found[best] / ours['timing']['median_us']:.2f} times as fast as {best}" if best else ""
+    return f"{microseconds(ours['timing']['median_us'])} us, within {spread:.0%}{against}"
 
 
 def show(cases: Sequence[Mapping[str, Any]], peers: Sequence[str]) -> None:

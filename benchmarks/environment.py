@@ -1,5 +1,6 @@
 """Describe where a run happens, and settle what has to be the same for every peer."""
 
+import contextlib
 import datetime
 import os
 import platform as host
@@ -74,11 +75,23 @@ def describe() -> dict[str, Any]:
         "host": cpu,
         "platform": platform(),
         "threads": THREADS,
+        "frequency": _frequency(),
+        "memory_bytes": (jax.devices()[0].memory_stats() or {}).get("bytes_limit"),
         "versions": {"python": host.python_version()} | dict(filter(None, map(_version, _PACKAGES))),
         "flags": {name: os.environ[name] for name in _FLAGS if name in os.environ},
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "commit": _commit(),
     }
+
+
+def _frequency() -> dict[str, str]:
+    """Return what Linux says of the first core's clock: who governs it, and its limits in kHz."""
+    folder = Path("/sys/devices/system/cpu/cpu0/cpufreq")
+    found = {}
+    for name in ("scaling_governor", "scaling_min_freq", "scaling_max_freq"):
+        with contextlib.suppress(OSError):  # A virtual machine does not say.
+            found[name] = (folder / name).read_text(encoding="utf-8").strip()
+    return found
 
 
 def _version(package: str) -> tuple[str, str] | None:

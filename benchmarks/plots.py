@@ -69,9 +69,26 @@ def draw(report: Mapping[str, Any], folder: Path) -> list[Path]:
     return paths
 
 
+def draw_changes(changes: Sequence[Any], path: Path) -> Path:
+    """Draw how many times as long each call takes now, with the ends of its interval."""
+    figure = Figure(figsize=(WIDTH, 0.16 * len(changes) + 1.2), layout="constrained")
+    panel = figure.subplots()
+    places = range(len(changes))
+    for place, each in zip(places, changes, strict=True):
+        panel.plot([each.low, each.high], [place, place], color=_COLOURS[OURS], linewidth=1.2)
+    panel.scatter([each.ratio for each in changes], places, color=_COLOURS[OURS], s=9, zorder=3)
+    panel.axvline(1, color=MIDDLE, linewidth=1, linestyle=":")
+    panel.set_yticks(list(places), [each.name for each in changes], fontsize=6)
+    panel.invert_yaxis()
+    panel.set_xscale("log")
+    panel.set_xlabel("now / then")
+    return save(figure, path)
+
+
 def _growth(cases: Cases, group: str) -> Figure:
     """Draw time against n or k, one panel a dtype."""
-    dtypes = list(dict.fromkeys(case["dtype"] for case in cases))
+    cases = sorted(cases, key=lambda case: case["at"])
+    dtypes = sorted({case["dtype"] for case in cases})
     columns = min(3, len(dtypes))
     rows = -(-len(dtypes) // columns)
     figure = Figure(figsize=(WIDTH, 2.9 * rows + 0.9), layout="constrained")

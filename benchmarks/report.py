@@ -1,49 +1,76 @@
-"""Build, write and read the report of a run.
+"""Write and read the report of a run, which is on disk line by line.
 
-``report.json`` holds::
+``report.jsonl`` holds one JSON object in each line, and is valid after each of them:
 
-    environment   device, host, platform, threads, versions, flags, date, commit,
-                  asynchronous_dispatch: whether JAX handed programs for the CPU to another thread, and
-                  busy_elsewhere: how many cores worked for other processes meanwhile
-    roofline      copy_gb_per_s: by the bytes of the working set; int8_gop_per_s
-    overheads     see benchmarks/overheads.py; absent where they were not asked for
-    cases         a list, and for each of them
+    environment   format, device, host, platform, clock, threads, processor's frequency, versions, flags, date, commit,
+                  asynchronous_dispatch: whether JAX handed programs for the CPU to another thread,
+                  plan: how long each contender was measured, and peers: which were asked for
+    roofline      copy_gb_per_s: by the bytes of the working set; int8_gop_per_s; empty_us: a call that does nothing
+    case          one for each visit to a case: visits are in processes of their own, and reading takes them together
       name, operator, group, size, dtype, data, origin, options, at     what jaxdml/_cases says of it
       bytes, operations    what it has to move and compute at least
       floor_us             how long that takes by the roofline
-      contenders           for each peer that was asked for
-        absent        why it does not do the case, "failed: ..." where it raised, or null
-        verdict       elements compared and different, whether that is accepted, and what was promised; or null
-        compile_s     or null where nothing is compiled
-        timing        median_us, lower_quartile_us, upper_quartile_us, samples, calls_per_sample; null for a
-                      peer that is absent or wrong
+      digest               of the bits that jaxdml answered, which every device should give; absent if they were wrong
+      busy_elsewhere       how many cores worked for other processes meanwhile
+      seconds              how long the case took to measure
+      contenders           for each peer; what it lacks is left out, and peers that have no way of their own
+        absent        why it does not do the case, "failed: ..." where it raised
+        verdict       elements compared and different, whether that is accepted, and what was promised
+        compile_s     where something is compiled
+        timing        the fields of benchmarks.timing.Timing; none for a peer that is absent or wrong
+        kernels       what the device did in a call of jaxdml
+    overheads     see benchmarks/overheads.py
+    left_out      the names of cases for which there was no time
 """
 
+import hashlib
 import json
 import math
+import os
+import statistics
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from benchmarks.answers import Verdict
 from benchmarks.cases import Case
-from benchmarks.peers import OURS
+from benchmarks.peers import NO_WAY, OURS
 from benchmarks.roofline import Roofline
-from jaxdml import _commands
+from benchmarks.timing import Timing
 
-FILE = "report.json"
+FILE = "report.jsonl"
+FORMAT = 2
+QUIET = 0.1
+"""The cores that other processes may keep busy."""
+
 WRONG = "wrong:"
 GRIDS = "grid", "accelerators"
 """Groups that cross sizes with dtypes."""
 
+_LISTS: Mapping[str, Any] = {"verdict": Verdict, "timing": Timing}
+"""What a line holds as a list, without the names of its fields."""
+
 _SAID = [field.name for field in fields(Case) if field.name not in ("draw", "draws")]
 
 
-def entry(case: Case, contenders: Mapping[str, Any], roofline: Roofline) -> dict[str, Any]:
-    """Return the entry of a case."""
+def entry(case: Case, found: Mapping[str, Any], roofline: Roofline) -> dict[str, Any]:
+    """Return the entry of a case, as a line holds it; ``found`` is what ``measure`` returned."""
     said = {name: getattr(case, name) for name in ("name", *_SAID)}
-    return said | {"floor_us": roofline.floor_us(case.bytes, case.operations), "contenders": contenders}
+    whole = said | {"floor_us": roofline.floor_us(case.bytes, case.operations)} | dict(found)
+    return compact(whole)
+
+
+def compact(case: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entry of a case as a line holds it."""
+    contenders = {peer: _without_names(one) for peer, one in case["contenders"].items() if one["absent"] != NO_WAY}
+    return {**case, "contenders": contenders}
+
+
+def _without_names(contender: Mapping[str, Any]) -> dict[str, Any]:
+    lists = {name: list(contender[name].values()) for name in _LISTS if contender[name]}
+    return {**contender, **lists}
 
 
 def title(environment: Mapping[str, Any]) -> str:
@@ -105,13 +132,120 @@ def missing(cases: Iterable[Mapping[str, Any]]) -> Counter[tuple[str, str]]:
     return Counter((peer, reason) for peer, _, reason in untimed(cases))
 
 
+def digest(cases: Iterable[Mapping[str, Any]]) -> tuple[int, str]:
+    """Return how many cases were answered right, and one digest of these answers: two devices should give the same."""
+    lines = sorted(f"{case['group']} {case['name']} {case['digest']}" for case in cases if case.get("digest"))
+    return len(lines), hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+def rounded(value: Any) -> Any:
+    """Keep four digits of floats, and leave out what is None."""
+    if isinstance(value, float):
+        return float(f"{value:.4g}")
+    if isinstance(value, Mapping):
+        return {str(key): rounded(part) for key, part in value.items() if part is not None}
+    return [rounded(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+class UnreadableError(ValueError):
+    """A file is no report."""
+
+
+class Journal:
+    """A report that grows on disk: what was written stays, however the run ends."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / FILE
+        folder.mkdir(parents=True, exist_ok=True)
+        if self._file.exists():
+            # A line that was being written when a run was killed goes.
+            whole = self._file.read_bytes()
+            with self._file.open("r+b") as file:
+                file.truncate(whole.rfind(b"\n") + 1)
+
+    def add(self, kind: str, content: Any) -> None:
+        """Write a line."""
+        line = json.dumps({kind: rounded(content)}, separators=(",", ":"))
+        with self._file.open("a", encoding="utf-8") as file:
+            file.write(f"{line}\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+
 def write(report: Mapping[str, Any], folder: Path) -> None:
-    """Write a report and create its folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with _commands.whole_file(folder / FILE) as file:
-        file.write(json.dumps(report, indent=1) + "\n")
+    """Write a whole report."""
+    (folder / FILE).unlink(missing_ok=True)
+    journal = Journal(folder)
+    for kind, content in report.items():
+        for each in map(compact, content) if kind == "cases" else [content]:
+            journal.add("case" if kind == "cases" else kind, each)
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """Read a report."""
-    return dict(json.loads((folder / FILE).read_text(encoding="utf-8")))
+    """Read a report, of a run that may not have ended."""
+    file = folder / FILE if folder.is_dir() else folder
+    try:
+        lines = file.read_text(encoding="utf-8").split("\n")[:-1]
+        parts = [part for line in lines for part in json.loads(line).items()]
+        known = next(content["format"] for kind, content in parts if kind == "environment") == FORMAT
+    except (OSError, ValueError, AttributeError, LookupError, TypeError, StopIteration) as error:
+        raise UnreadableError(f"{file} is no report of python -m benchmarks: {error or 'it is empty'}.") from None
+    if not known:
+        raise UnreadableError(f"{file} is a report of another version of python -m benchmarks.")
+    found = {kind: content for kind, content in parts if kind != "case"}
+    peers = found["environment"]["peers"]
+    visits: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for kind, case in parts:
+        if kind == "case":
+            visits.setdefault((case["group"], case["name"]), []).append(complete(case, peers))
+    return found | {"cases": [_together(each) for each in visits.values()]}
+
+
+def quiet(case: Mapping[str, Any]) -> bool:
+    """Whether no other process worked while a case was measured."""
+    return case.get("busy_elsewhere", 0) <= QUIET
+
+
+def _together(visits: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return one entry of several visits; if some were quiet, of these alone."""
+    counted = list(filter(quiet, visits)) or visits
+    last = counted[-1]
+    contenders = {}
+    for peer, contender in last["contenders"].items():
+        timings = [timing for visit in counted if (timing := visit["contenders"][peer]["timing"])]
+        contenders[peer] = contender | {"timing": _one_timing(timings) if timings else None}
+    digests = {visit.get("digest") for visit in counted}
+    # Bits that differ from visit to visit are wrong bits.
+    digest = digests.pop() if len(digests) == 1 else None
+    return last | {"contenders": contenders, "digest": digest, "visits": len(counted)}
+
+
+def _one_timing(timings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Take timings of several processes together: what lies between these is not known better than they agree."""
+    chosen: Mapping[str, Callable[[list[float]], float]] = {
+        "low_us": min,
+        "high_us": max,
+        "samples": sum,
+        "calls_per_sample": max,
+    }
+    return {
+        name: chosen.get(name, statistics.median)([each[name] for each in timings if name in each])
+        for name in timings[-1]
+    }
+
+
+def complete(case: Mapping[str, Any], peers: Iterable[str]) -> dict[str, Any]:
+    """Return the entry of a case with what a line leaves out."""
+    return {"at": None, **case, "contenders": {peer: _named(case["contenders"].get(peer)) for peer in peers}}
+
+
+def _named(contender: Mapping[str, Any] | None) -> dict[str, Any]:
+    nothing = dict.fromkeys(("absent", "verdict", "compile_s", "timing", "kernels"))
+    if contender is None:
+        return nothing | {"absent": NO_WAY}
+    lists = {
+        name: dict(zip((field.name for field in fields(kind)), contender[name], strict=False))
+        for name, kind in _LISTS.items()
+        if contender.get(name)
+    }
+    return nothing | dict(contender) | lists

@@ -28,10 +28,12 @@ class Roofline:
     Attributes:
       copy_gb_per_s: bytes read and written in a second, by the size of its working set.
       int8_gop_per_s: multiplications and additions in a second of a large product of int8 matrices.
+      empty_us: how long a program takes that copies one number: no call takes less.
     """
 
     copy_gb_per_s: Mapping[int, float]
     int8_gop_per_s: float
+    empty_us: float | None = None
 
     def floor_us(self, size: int, operations: int) -> float:
         """Return the time below which no call that moves and computes so much can come."""
@@ -39,12 +41,19 @@ class Roofline:
         return max(size / self.copy_gb_per_s[nearest], operations / self.int8_gop_per_s) / 1e3
 
 
+def recalled(written: Mapping[str, Any]) -> Roofline:
+    """Return what a report holds."""
+    rates = {int(size): rate for size, rate in written["copy_gb_per_s"].items()}
+    return Roofline(rates, written["int8_gop_per_s"], written.get("empty_us"))
+
+
 def measure(rounds: int, budget_s: float) -> Roofline:
     """Measure the device that JAX finds."""
+    empty = _best({"jax": _run(jax.jit(lambda x: x + 1), jnp.int32(0))}, rounds, budget_s)
     square = 2048 if platform() == "cpu" else 8192
     products = _best(dict(enumerate(_products(square))), rounds, budget_s)
     copies = {2**exponent: _best(_copies(2**exponent // 8), rounds, budget_s) for exponent in _EXPONENTS}
-    return Roofline({size: size / us / 1e3 for size, us in copies.items()}, 2 * square**3 / products / 1e3)
+    return Roofline({size: size / us / 1e3 for size, us in copies.items()}, 2 * square**3 / products / 1e3, empty)
 
 
 def _best(runs: Mapping[Any, Run], rounds: int, budget_s: float) -> float:

@@ -37,15 +37,29 @@ _BLIND_DOZE_S = 0.06
 _THREADS = Path("/proc/self/task")
 
 
+FEWEST = 5
+"""Samples that are always taken, where the budget allows."""
+
+
 @dataclass(frozen=True)
 class Timing:
-    """How long a call took, over the samples."""
+    """How long a call took, over the samples.
+
+    ``low_us`` and ``high_us`` are the ends of an interval that holds the median with a confidence of 95 %.
+    """
 
     median_us: float
     lower_quartile_us: float
     upper_quartile_us: float
     samples: int
     calls_per_sample: int
+    low_us: float
+    high_us: float
+
+    @property
+    def spread(self) -> float:
+        """Half the width of that interval, as a part of the median."""
+        return (self.high_us - self.low_us) / 2 / self.median_us
 
 
 def doze() -> None:
@@ -85,11 +99,14 @@ def seconds(run: Callable[[], Any], calls: int = 1) -> float:
     return time.perf_counter() - begin
 
 
-def interleaved(runs: Mapping[str, Callable[[], Any]], *, rounds: int, budget_s: float) -> dict[str, Timing]:
-    """Time every run in turn, ``rounds`` times over.
+def interleaved(
+    runs: Mapping[str, Callable[[], Any]], *, rounds: int, budget_s: float, spread: float = 0.0
+) -> dict[str, Timing]:
+    """Time every run in turn, at most ``rounds`` times over.
 
     In a round each run waits until the others sleep, warms up and gives a sample. A run whose ``rounds`` samples would
-    take more than ``budget_s`` gives fewer; one that takes longer in a single call gives that call only.
+    take more than ``budget_s`` gives fewer; one that takes longer in a single call gives that call only. All stop when
+    the spread of each is known to be at most ``spread``.
     """
     once: dict[str, float] = {}
     for name, run in runs.items():
@@ -100,6 +117,8 @@ def interleaved(runs: Mapping[str, Callable[[], Any]], *, rounds: int, budget_s:
     # A run that exceeds the budget in one call has that call as its sample.
     samples = {name: [] if took < budget_s else [took] for name, took in once.items()}
     for turn in range(rounds):
+        if turn >= FEWEST and all(summary(taken, 1).spread <= spread for taken in samples.values()):
+            break
         for name, run in runs.items():
             if once[name] < budget_s and turn < turns[name]:
                 doze()
@@ -127,6 +146,10 @@ def _faults() -> int:
 
 
 def summary(taken_s: list[float], calls: int) -> Timing:
-    """Return the quartiles of some samples."""
-    lower, median, upper = (float(part) * 1e6 for part in np.quantile(taken_s, (0.25, 0.5, 0.75)))
-    return Timing(median, lower, upper, len(taken_s), calls)
+    """Return the quartiles of some samples, and between which of them the median is."""
+    ordered = sorted(taken_s)
+    lower, median, upper = (float(part) * 1e6 for part in np.quantile(ordered, (0.25, 0.5, 0.75)))
+    # Of n samples, the number below the median is binomial: n / 2, give or take 1.96 times the root of n / 4.
+    place = max(0, int((len(ordered) - 1.96 * len(ordered) ** 0.5) / 2))
+    low, high = ordered[place] * 1e6, ordered[-1 - place] * 1e6
+    return Timing(median, lower, upper, len(ordered), calls, low, high)

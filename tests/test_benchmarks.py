@@ -1,6 +1,6 @@
 """The harness checks before it times, drops nobody silently, and its page holds what was measured."""
 
-import json
+import importlib.util
 import math
 import shutil
 
@@ -11,11 +11,13 @@ import pytest
 pytest.importorskip("matplotlib")
 pytest.importorskip("rich")
 
-from benchmarks import __main__, constants, document, measuring, peers, report, timing
-from benchmarks.answers import Judge
+from benchmarks import __main__ as family
+from benchmarks import chained_timing, compare, constants, document, measuring, peers, report, run, timing
+from benchmarks.answers import Judge, digest
 from benchmarks.cases import CASES, OPERATORS, SMALL
 from benchmarks.peers import Absent, Contender, prepare
 from benchmarks.peers.with_jax import Program
+from benchmarks.plan import in_order
 from benchmarks.roofline import Roofline
 from benchmarks.timing import Timing
 from jaxdml import reference
@@ -52,13 +54,13 @@ def quickly(monkeypatch):
     """Call each contender once more, instead of timing it, and measure no roof."""
 
     def interleaved(runs, **plan):
-        return {name: Timing(timing.seconds(run) * 1e6, 1.0, 2.0, 1, 1) for name, run in runs.items()}
+        return {name: Timing(timing.seconds(call) * 1e6, 1.0, 2.0, 1, 1, 1.0, 2.0) for name, call in runs.items()}
 
     monkeypatch.setattr(measuring, "interleaved", interleaved)
     monkeypatch.setattr(constants, "interleaved", interleaved)
     # On an accelerator NumPy would not be measured; here it is the peer that is always there.
     monkeypatch.setattr(peers, "ONLY_ON_CPUS", frozenset())
-    monkeypatch.setattr(__main__.roofline, "measure", lambda **plan: Roofline({4096: 1.0, 2**20: 2.0}, 10.0))
+    monkeypatch.setattr(run.roofline, "measure", lambda **plan: Roofline({4096: 1.0, 2**20: 2.0}, 10.0))
 
 
 @pytest.fixture(autouse=True)
@@ -69,16 +71,16 @@ def at_once(monkeypatch):
 @pytest.fixture
 def no_plots(monkeypatch):
     """Draw nothing: the plots have a test of their own."""
-    monkeypatch.setattr(__main__.plots, "draw", lambda result, folder: None)
+    monkeypatch.setattr(run.plots, "draw", lambda result, folder: None)
 
 
 @pytest.fixture(scope="module")
 def a_run(tmp_path_factory):
     """Run all tiny cases once, for every test that reads a report, and return its folder, output and status."""
     folder = tmp_path_factory.mktemp("run")
-    with pytest.MonkeyPatch.context() as monkeypatch, __main__.display.console.capture() as captured:
+    with pytest.MonkeyPatch.context() as monkeypatch, run.display.console.capture() as captured:
         quickly(monkeypatch)
-        status = __main__.main(["--cases", "*", "--peers", *HERE, "--out", str(folder)], cases=TINY)
+        status = run.main(["--cases", "*", "--peers", *HERE, "--out", str(folder)], cases=TINY)
     return folder, captured.get(), status
 
 
@@ -90,14 +92,15 @@ def wrong(case, draws):
 def test_a_run_writes_what_the_report_says_it_holds(a_run):
     folder, shown, status = a_run
     assert status == 0
-    written = json.loads((folder / report.FILE).read_text())
-    assert set(written) == {"environment", "roofline", "cases"}
-    assert "busy_elsewhere" in written["environment"]
+    written = report.read(folder)
+    assert set(written) == {"environment", "roofline", "cases", "left_out"}
     assert written["environment"]["versions"]["jax"] == jax.__version__
+    assert written["environment"]["clock"] == measuring.CLOCKS[measuring.clock()]
     assert written["roofline"] == {"copy_gb_per_s": {"4096": 1.0, "1048576": 2.0}, "int8_gop_per_s": 10.0}
-    assert [case["name"] for case in written["cases"]] == [case.name for case in TINY]
+    assert [case["name"] for case in written["cases"]] == [case.name for case in in_order(TINY)]
     for case in written["cases"]:
         assert list(case["contenders"]) == list(HERE)
+        assert case["busy_elsewhere"] >= 0
         for contender in case["contenders"].values():
             assert set(contender) == {"absent", "verdict", "compile_s", "timing", "kernels"}
             assert contender["verdict"]["accepted"]
@@ -105,13 +108,15 @@ def test_a_run_writes_what_the_report_says_it_holds(a_run):
     pictures = {"growth-in-k", "roofline", "ratios-top_k", "ratios-scatter_elements"}
     assert {file.stem for file in folder.glob("*.png")} == pictures
     assert TINY[0].size in "".join(shown.split("\n"))
+    assert f"{len(TINY)}/{len(TINY)}" in shown
+    assert report.digest(written["cases"])[1] in shown
 
 
 @pytest.mark.usefixtures("no_plots")
 def test_a_wrong_answer_gets_no_time(monkeypatch, tmp_path, capsys):
     monkeypatch.setitem(peers.PEERS, "jaxdml", {"top_k": wrong})
     arguments = ["top_k", "--cases", "*int8*", "--peers", *HERE, "--out", str(tmp_path)]
-    assert __main__.main(arguments, cases=TINY) == 1
+    assert run.main(arguments, cases=TINY) == 1
     ours = report.read(tmp_path)["cases"][0]["contenders"]["jaxdml"]
     assert ours["timing"] is None
     assert ours["verdict"]["different"] > 0
@@ -124,7 +129,7 @@ def test_a_peer_that_breaks_does_not_end_the_run(monkeypatch):
         raise RuntimeError("no memory\nand a long story")
 
     monkeypatch.setitem(peers.PEERS, "torch", {"top_k": broken})
-    found = measuring.measure(TINY[0], ["torch", "numpy"], rounds=1, budget_s=1)
+    found = measuring.measure(TINY[0], ["torch", "numpy"], rounds=1, budget_s=1)["contenders"]
     assert found["torch"]["absent"] == "failed: RuntimeError: no memory"
     assert found["numpy"]["timing"]
 
@@ -135,9 +140,9 @@ def test_a_peer_that_is_not_there_is_named(monkeypatch):
 
     monkeypatch.setitem(peers.PEERS, "torch", {"top_k": without})
     found = measuring.measure(TINY[0], ["torch", "torch prepacked"], rounds=1, budget_s=1)
-    assert found["torch"]["absent"] == "torch is not installed"
-    assert found["torch prepacked"]["absent"] == "no way of its own"
-    entry = report.entry(TINY[0], found, Roofline({4096: 1.0}, 1.0))
+    assert found["contenders"]["torch"]["absent"] == "torch is not installed"
+    assert found["contenders"]["torch prepacked"]["absent"] == "no way of its own"
+    entry = report.complete(report.entry(TINY[0], found, Roofline({4096: 1.0}, 1.0)), ["torch", "torch prepacked"])
     assert [peer for peer, _, _ in report.untimed([entry])] == ["torch", "torch prepacked"]
 
 
@@ -341,19 +346,190 @@ def test_every_constant_to_vary_is_there():
         assert isinstance(getattr(holder, constant.name.lower() if constant.record else constant.name), int)
 
 
+QUICKLY = ["--cases", "*", "--peers", *HERE, "--out"]
+
+
 @pytest.mark.usefixtures("no_plots")
-def test_cases_are_added_to_a_report_of_the_same_device_and_commit_only(a_run, tmp_path, capsys):
-    arguments = ["--cases", "*", "--peers", *HERE, "--out", str(tmp_path)]
-    whole = report.read(a_run[0])
-    before = whole | {"cases": whole["cases"][:2]}
-    report.write(before, tmp_path)
-    __main__.main([*arguments, "--add"], cases=TINY[1:3])
+def test_a_run_that_was_killed_goes_on_where_it_stopped(a_run, tmp_path, capsys):
+    whole = (a_run[0] / report.FILE).read_text()
+    lines = whole.splitlines(keepends=True)
+    cases = [number for number, line in enumerate(lines) if line.startswith('{"case"')]
+    # Killed while the third case was being written.
+    (tmp_path / report.FILE).write_text("".join(lines[: cases[2]]) + lines[cases[2]][:40])
+    before = report.read(tmp_path)
+    assert len(before["cases"]) == 2
+    assert run.main([*QUICKLY, str(tmp_path)], cases=TINY) == 0
     after = report.read(tmp_path)
-    assert [case["name"] for case in after["cases"]] == [case.name for case in TINY[:3]]
-    assert after["cases"][0] == before["cases"][0]
-    assert after["environment"] == before["environment"]
-    report.write(before | {"environment": before["environment"] | {"device": "another"}}, tmp_path)
-    for refused in ([*arguments, "--add"], ["--cases", "*", "--add"]):
-        with pytest.raises(SystemExit):
-            __main__.main(refused, cases=TINY)
-        assert "--add" in capsys.readouterr().err
+    assert [case["name"] for case in after["cases"]] == [case.name for case in in_order(TINY)]
+    assert after["cases"][:2] == before["cases"]
+    assert report.digest(after["cases"]) == report.digest(report.read(a_run[0])["cases"])
+    assert f"2 of {len(TINY)} cases are" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_a_report_of_something_else_is_left_alone(a_run, tmp_path, capsys):
+    other = report.read(a_run[0])
+    report.write(other | {"environment": other["environment"] | {"device": "another"}}, tmp_path)
+    before = (tmp_path / report.FILE).read_bytes()
+    assert run.main([*QUICKLY, str(tmp_path)], cases=TINY) == 2
+    assert "device another, not" in capsys.readouterr().out
+    assert (tmp_path / report.FILE).read_bytes() == before
+
+
+@pytest.mark.parametrize("text", ["", "no JSON\n", "[1]\n", '{"environment":{"format":1,"peers":[]}}\n'])
+def test_what_is_no_report_is_said_to_be_none(text, tmp_path, capsys):
+    (tmp_path / report.FILE).write_text(text)
+    with pytest.raises(report.UnreadableError, match="report"):
+        report.read(tmp_path)
+    assert compare.main([str(tmp_path), str(tmp_path)]) == 2
+    assert run.main([*QUICKLY, str(tmp_path / "new"), "--against", str(tmp_path)], cases=TINY) == 2
+    assert capsys.readouterr().out.count("report") >= 2
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_cases_for_which_there_is_no_time_are_named(monkeypatch, tmp_path, capsys):
+    clock = iter(range(0, 10**6, 40))
+    monkeypatch.setattr(run.display.time, "time", lambda: next(clock))
+    monkeypatch.setattr(
+        run.measuring,
+        "measure",
+        lambda *args, measure=measuring.measure, **how: measure(*args, **how) | {"seconds": 40.0},
+    )
+    assert run.main([*QUICKLY, str(tmp_path), "--minutes", "4"], cases=TINY) == 0
+    written = report.read(tmp_path)
+    done = [case["name"] for case in written["cases"]]
+    assert 0 < len(done) < len(TINY)
+    assert done + written["left_out"] == [case.name for case in in_order(TINY)]
+    assert f"No time was left for {len(written['left_out'])} cases" in capsys.readouterr().out
+
+
+def test_what_says_most_comes_first():
+    order = in_order(CASES)
+    assert sorted(order, key=CASES.index) == list(CASES)
+    groups = [case.group for case in order]
+    assert groups == sorted(groups, key=["models", "grid", "accelerators", "growth in n", "growth in k"].index)
+    with_models = {case.operator for case in CASES if case.group == "models"}
+    assert {case.operator for case in order[: len(with_models)]} == with_models
+
+
+def taken(*medians, width=0.01):
+    """Return entries of jaxdml with these medians, known to a part."""
+    return [
+        {
+            "group": "models",
+            "name": f"case {number}",
+            "contenders": {
+                "jaxdml": {
+                    "absent": None,
+                    "timing": {"median_us": us, "low_us": us * (1 - width), "high_us": us * (1 + width)},
+                }
+            },
+        }
+        for number, us in enumerate(medians)
+    ]
+
+
+def reported(*medians, width=0.01):
+    return {"environment": {"device": "a device", "commit": "abc"}, "cases": taken(*medians, width=width)}
+
+
+def test_a_slowdown_is_found_and_noise_is_none(capsys):
+    then = reported(100.0, 10.0, 1000.0)
+    assert compare.show(then, reported(100.9, 9.95, 1004.0), 0.05) == 0
+    assert compare.show(then, reported(110.0, 10.0, 1000.0), 0.05) == 1
+    # What is not known well enough is no slowdown.
+    assert compare.show(then, reported(110.0, 10.0, 1000.0, width=0.1), 0.05) == 0
+    # All together are one that no single case shows.
+    many = [100.0 + number for number in range(40)]
+    slower = [us * 1.1 for us in many]
+    assert compare.show(reported(*many, width=0.1), reported(*slower, width=0.1), 0.05) == 1
+    shown = capsys.readouterr().out
+    assert "1 of 3 cases are slower by more than 5%" in shown
+    assert "1.100" in shown
+
+
+def test_reports_are_compared_from_the_command_line(a_run, capsys):
+    assert compare.main([str(a_run[0]), str(a_run[0])]) == 0
+    assert "1.000" in capsys.readouterr().out
+
+
+def visit(us, *, busy=0.0, digest="a"):
+    times = dict.fromkeys(("median_us", "lower_quartile_us", "upper_quartile_us", "low_us", "high_us"), us)
+    contender = {"timing": times | {"samples": 5, "calls_per_sample": 1}}
+    return {"contenders": {"jaxdml": contender}, "busy_elsewhere": busy, "digest": digest}
+
+
+def test_visits_are_taken_together():
+    found = report._together([visit(10.0), visit(14.0), visit(11.0), visit(99.0, busy=1.0)])
+    timing = found["contenders"]["jaxdml"]["timing"]
+    assert (timing["median_us"], timing["low_us"], timing["high_us"], timing["samples"]) == (11.0, 10.0, 14.0, 15)
+    assert (found["visits"], found["digest"]) == (3, "a")
+    assert report._together([visit(10.0), visit(10.0, digest="b")])["digest"] is None
+    assert report._together([visit(10.0, busy=1.0)])["visits"] == 1
+
+
+def test_calls_of_a_chain_wait_for_one_another():
+    calls = []
+
+    def function(x):
+        return jax.pure_callback(lambda y: calls.append(1) or y, jax.ShapeDtypeStruct((3,), np.float32), x) + 1
+
+    each = chained_timing.chain(function, (jax.numpy.zeros(3, np.float32),))
+    each(5)
+    assert len(calls) == 5
+    assert int(each(0)) == 0
+
+
+@pytest.mark.parametrize("case", SMALL, ids=lambda case: case.operator)
+def test_every_operator_runs_in_a_chain(case):
+    contender = prepare("jaxdml", case, [case.draw(np.random.default_rng(0))])
+    contender.chain(2)
+
+
+def test_a_chain_is_timed_by_what_it_takes_longer(monkeypatch):
+    now = [0.0]
+
+    def each(calls):
+        now[0] += 0.5 + 0.01 * calls  # It starts slowly, and takes ten milliseconds for each call.
+
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: now[0])
+    (found,) = chained_timing.interleaved({"a": each}, rounds=5, budget_s=100).values()
+    assert found.median_us == pytest.approx(1e4)
+    assert found.spread < 0.01
+
+
+def test_a_device_that_jax_knows_by_another_name_is_timed_by_chains(monkeypatch):
+    monkeypatch.setattr(measuring.environment, "platform", lambda: "another")
+    monkeypatch.setattr(measuring.device_timing, "_spans", lambda call, calls: [])
+    measuring.clock.cache_clear()
+    try:
+        assert measuring.clock() == "chains"
+    finally:
+        measuring.clock.cache_clear()
+
+
+def test_samples_stop_when_the_median_is_known(monkeypatch):
+    monkeypatch.setattr(timing, "doze", lambda: None)
+    monkeypatch.setattr(timing, "_warm", lambda run: 1e-3)
+    monkeypatch.setattr(timing, "seconds", lambda run, calls=1: 1e-3 * calls)
+    (known,) = timing.interleaved({"a": lambda: 0}, rounds=50, budget_s=10, spread=0.02).values()
+    assert known.samples == timing.FEWEST
+    noise = iter(np.random.default_rng(0).uniform(0.5, 2, 100))
+    monkeypatch.setattr(timing, "seconds", lambda run, calls=1: 1e-3 * calls * next(noise))
+    (unknown,) = timing.interleaved({"a": lambda: 0}, rounds=50, budget_s=10, spread=0.02).values()
+    assert unknown.samples == 50
+
+
+def test_all_nans_have_one_digest():
+    one, other = np.array([1, np.nan], np.float32), np.array([0x3F800000, 0xFFC00001], np.uint32).view(np.float32)
+    assert digest((one,)) == digest((other,))
+    assert digest((one,)) != digest((-one,))
+    assert digest((one,)) != digest((one[None],))
+
+
+def test_each_word_of_the_command_names_a_module(capsys):
+    for command in family.COMMANDS.values():
+        assert importlib.util.find_spec(f"benchmarks.{command.module}")
+    family.main(["--help"])
+    assert all(word in capsys.readouterr().out for word in ("compare",))

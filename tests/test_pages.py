@@ -91,12 +91,13 @@ def figures_kept():
         collect(kept)
         if file.name.startswith("self-check"):
             found.add(sum(row["outputs"] for row in kept["rows"]))
-    for file in RESULTS.glob("*/report.json"):
+    for file in RESULTS.glob("*/report.jsonl"):
         compared = Counter()
-        for case in json.loads(file.read_text(encoding="utf-8"))["cases"]:
-            verdict = case["contenders"]["jaxdml"]["verdict"]
-            assert verdict["different"] == 0, case["name"]
-            compared[case["operator"]] += verdict["compared"]
+        for line in file.read_text(encoding="utf-8").splitlines():
+            if case := json.loads(line).get("case"):
+                number, different, *_ = case["contenders"]["jaxdml"]["verdict"]
+                assert different == 0, case["name"]
+                compared[case["operator"]] += number
         found |= set(compared.values())
     return found
 

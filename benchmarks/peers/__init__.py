@@ -22,6 +22,9 @@ NAMES = (
 )
 """Every peer; tables show them in this order."""
 
+NO_WAY = "no way of its own"
+"""Why a peer is absent that cannot do an operator, or only as another peer does."""
+
 ONLY_ON_CPUS = frozenset({"onnxruntime", "onnxruntime prepacked", "torch prepacked", "torch quantized", "numpy"})
 
 _MODULES = {operator: import_module(f"{__name__}.{operator}") for operator in OPERATORS}
@@ -48,7 +51,7 @@ PEERS: dict[str, Mapping[str, Prepare]] = {
 def prepare(peer: str, case: Case, draws: Sequence[Arguments]) -> Contender:
     """Make a peer ready for a case, to run on the draws in turn; raises Absent where it cannot, or is not installed."""
     if case.operator not in PEERS[peer]:
-        raise Absent("no way of its own")
+        raise Absent(NO_WAY)
     if peer in ONLY_ON_CPUS and environment.platform() != "cpu":
         raise Absent("measured on CPUs only")
     try:
@@ -57,4 +60,4 @@ def prepare(peer: str, case: Case, draws: Sequence[Arguments]) -> Contender:
         raise Absent(f"{missing.name} is not installed") from missing
 
 
-__all__ = ["EXPECTED", "OURS", "PEERS", "Absent", "Contender", "prepare"]
+__all__ = ["EXPECTED", "NO_WAY", "OURS", "PEERS", "Absent", "Contender", "prepare"]

@@ -22,12 +22,14 @@ class Contender:
       promises: ``"exact"``: every bit of the oracle's answer; ``"values"``: ties in any order; ``"within one"``:
         rounding may be off by one; ``"close"``: floats, of which a rounding before the last may be left out.
       compile_s: seconds from the Python function to the program that runs, None where nothing is compiled.
+      chain: makes calls that wait for one another in one program, where there is no profiler; None for what is not JAX.
     """
 
     run: Callable[[], Any]
     answers: Callable[[Any], Arguments]
     promises: str
     compile_s: float | None = None
+    chain: Callable[[int], Any] | None = None
 
 
 Prepare = Callable[[Case, Sequence[Arguments]], Contender]

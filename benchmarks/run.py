@@ -1,0 +1,189 @@
+"""Measure jaxdml's operators against their peers on the device that JAX finds.
+
+Every result is on disk as soon as it is measured. The same command again goes on where the last one stopped.
+"""
+
+import argparse
+import fnmatch
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks import compare, display, environment, measuring, overheads, plots, report, roofline
+from benchmarks.cases import CASES, GROUPS, OPERATORS, Case
+from benchmarks.peers import OURS, PEERS
+from benchmarks.plan import in_order
+
+_SAME = "device", "clock", "commit", "versions", "flags", "asynchronous_dispatch", "plan", "peers"
+"""What must be as it was for a run to go on."""
+
+
+def main(arguments: Sequence[str] | None = None, cases: Sequence[Case] = CASES) -> int:
+    """Measure what the command line asks for; return 1 if jaxdml answered wrong, failed or is slower than asked."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    options.given = list(sys.argv[1:] if arguments is None else arguments)
+    if unknown := set(options.operators) - set(OPERATORS):
+        parser.error(f"no operator {', '.join(sorted(unknown))}; there are {', '.join(OPERATORS)}")
+    chosen = in_order([case for case in cases if _asked_for(case, options.operators, options.cases)])
+    if not chosen:
+        parser.error("no case matches; --list shows them all")
+    if options.list:
+        for case in chosen:
+            display.console.print(f"{case.group}: {case.name} ({case.origin})", markup=False, soft_wrap=True)
+        return 0
+    try:
+        against = report.read(options.against) if options.against else None
+        return _run(options, chosen, against)
+    except (report.UnreadableError, _OtherError, OSError) as error:
+        display.console.print(f"python -m benchmarks: {error}", markup=False, soft_wrap=True)
+        return 2
+
+
+def _run(options: argparse.Namespace, chosen: Sequence[Case], against: Mapping[str, Any] | None) -> int:
+    end = time.time() + 60 * options.minutes if options.minutes else None
+    if options.visits == 1 or options.visit:
+        _visit(options, chosen, options.end or end)
+        if options.visit:
+            return 0
+    else:
+        _visits(options, end)
+    return _conclude(options, chosen, against)
+
+
+def _visits(options: argparse.Namespace, end: float | None) -> None:
+    """Visit all cases several times, each time in a process of its own: processes differ from one another."""
+    for visit in range(1, options.visits + 1):
+        command = [sys.executable, "-m", "benchmarks", "measure", *options.given, "--visit", str(visit)]
+        display.console.print(f"Visit {visit} of {options.visits}.")
+        status = subprocess.run([*command, *(["--end", str(end)] if end else [])], check=False).returncode
+        if status:
+            raise _OtherError(f"visit {visit} ended with status {status}; what it measured is in {options.out}.")
+
+
+def _visit(options: argparse.Namespace, chosen: Sequence[Case], end: float | None) -> None:
+    """Measure what the report does not have yet, and again what was disturbed."""
+    environment.dispatch(options.async_dispatch)
+    plan = {"rounds": options.rounds, "budget_s": options.budget, "spread": options.spread}
+    found = environment.describe() | {"format": report.FORMAT, "asynchronous_dispatch": options.async_dispatch}
+    found |= {"clock": measuring.CLOCKS[options.clock or measuring.clock()], "plan": plan, "peers": options.peers}
+    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+    display.console.print(f"{found['device']}; commit {found['commit']}; {versions}", markup=False, soft_wrap=True)
+    journal, written = _journal(options.out, found)
+    roof = roofline.recalled(written["roofline"])
+    there = {(case["group"], case["name"]): case["visits"] for case in written["cases"]}
+    left = [case for case in chosen if there.get((case.group, case.name), 0) < max(1, options.visit)]
+    if len(left) < len(chosen):
+        display.console.print(f"{len(chosen) - len(left)} of {len(chosen)} cases are in {options.out} already.")
+    disturbed = []
+
+    def measured(case: Case) -> dict[str, Any]:
+        entry = report.entry(case, measuring.measure(case, options.peers, **plan, by=options.clock), roof)
+        journal.add("case", entry)
+        disturbed.extend([] if report.quiet(entry) else [case])
+        return report.complete(entry, options.peers)
+
+    left_out = display.go_through(left, measured, end)
+    if (again := tuple(disturbed)) and not left_out:
+        display.console.print(f"Other processes worked during {len(again)} cases; they are measured again.")
+        display.go_through(again, measured, end)
+    journal.add("left_out", [case.name for case in left_out])
+    if options.overheads:
+        journal.add("overheads", overheads.measure(options.rounds))
+
+
+def _conclude(options: argparse.Namespace, chosen: Sequence[Case], against: Mapping[str, Any] | None) -> int:
+    """Show what was measured, and draw it."""
+    result = report.read(options.out)
+    named = {(case.group, case.name) for case in chosen}
+    entries = [entry for entry in result["cases"] if (entry["group"], entry["name"]) in named]
+    display.show(entries, options.peers)
+    if still := [entry["name"] for entry in entries if not report.quiet(entry)]:
+        display.console.print(f"Other processes worked during {len(still)} cases: measure again when it is quiet.")
+    if result["left_out"]:
+        display.console.print(f"No time was left for {len(result['left_out'])} cases; the same command goes on.")
+    count, digest = report.digest(result["cases"])
+    display.console.print(f"Digest of the bits of {count} answers: {digest}. Report: {options.out}")
+    plots.draw(result, options.out)
+    ours = [reason for peer, _, reason in report.untimed(entries) if peer == OURS]
+    wrong = any(reason.startswith((report.WRONG, measuring.FAILED)) for reason in ours)
+    slower = compare.show(against, result, options.slower, options.out) if against else 0
+    return int(wrong or slower > 0)
+
+
+class _OtherError(ValueError):
+    """The report that is there is of something else."""
+
+
+def _journal(folder: Path, found: Mapping[str, Any]) -> tuple[report.Journal, dict[str, Any]]:
+    """Open the report in a folder, or begin one; return what is in it, too."""
+    if (folder / report.FILE).exists() and (folder / report.FILE).stat().st_size:
+        journal, written = report.Journal(folder), report.read(folder)
+        now = report.rounded({key: found[key] for key in _SAME})
+        if other := [key for key in _SAME if written["environment"].get(key) != now[key]]:
+            what = ", ".join(f"{key} {written['environment'].get(key)}, not {now[key]}" for key in other)
+            raise _OtherError(f"the report in {folder} has {what}. Choose another --out, or remove it.")
+        if "roofline" in written:
+            return journal, written
+    else:
+        journal = report.Journal(folder)
+        journal.add("environment", found)
+    display.console.print("Measuring copies, products of integers and an empty program.")
+    journal.add("roofline", asdict(roofline.measure(rounds=9, budget_s=0.3)))
+    return journal, report.read(folder)
+
+
+def _asked_for(case: Case, operators: Sequence[str], patterns: Sequence[str]) -> bool:
+    named = (case.name, case.group)
+    matches = any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns for name in named)
+    return matches and (not operators or case.operator in operators)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks measure", description=__doc__)
+    parser.add_argument("operators", nargs="*", metavar="operator", help=f"of {', '.join(OPERATORS)} (default: all)")
+    parser.add_argument("--peers", nargs="+", choices=list(PEERS), default=list(PEERS), help="(default: all)")
+    groups = ", ".join(GROUPS)
+    parser.add_argument(
+        "--cases",
+        nargs="+",
+        default=["grid", "models"],
+        metavar="PATTERN",
+        help=f"names of cases or groups, * stands for anything (groups: {groups}; default: grid models)",
+    )
+    parser.add_argument("--list", action="store_true", help="show what would be measured, and measure nothing")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", default=Path("jaxdml-report"), help="of the report (default: jaxdml-report)"
+    )
+    parser.add_argument("--minutes", type=float, metavar="M", help="stop after so long; what says most comes first")
+    parser.add_argument("--rounds", type=int, default=25, help="samples of each contender at most (default: 25)")
+    parser.add_argument("--budget", type=float, default=2.0, metavar="S", help="seconds for one contender (default: 2)")
+    parser.add_argument(
+        "--spread",
+        type=float,
+        default=0.02,
+        metavar="PART",
+        help="stop a case when its medians are known so well, with a confidence of 95 %% (default: 0.02)",
+    )
+    parser.add_argument("--clock", choices=list(measuring.CLOCKS), help="how to time (default: as the device allows)")
+    parser.add_argument(
+        "--async-dispatch", action="store_true", help="leave JAX's programs for the CPU to a thread of their own"
+    )
+    parser.add_argument(
+        "--visits", type=int, default=1, metavar="N", help="visit all cases so often, each time in a new process"
+    )
+    parser.add_argument("--visit", type=int, default=0, help=argparse.SUPPRESS)  # What a visit is told.
+    parser.add_argument("--end", type=float, help=argparse.SUPPRESS)
+    parser.add_argument("--overheads", action="store_true", help="also measure tracing, compiling and eager calls")
+    compare.add_options(parser)
+    parser.add_argument("--against", type=Path, metavar="REPORT", help="compare with an earlier report")
+    return parser
+
+
+if __name__ == "__main__":
+    environment.settle()
+    sys.exit(main())
