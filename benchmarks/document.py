@@ -44,8 +44,10 @@ python -m benchmarks.document
 
 The first `python -m` command measures the device that JAX finds, against the libraries that are installed. The last
 one draws the plots, and writes this page and the table of the README. `python -m benchmarks --help` says how to
-choose operators, libraries and cases. `--list` shows every case with its origin. `--add` puts cases that were measured
-later into an existing report.
+choose operators, libraries and cases. `--list` shows every case with its origin. Each result is written when it is
+measured, and the same command goes on where the last one stopped. `--minutes 10` stops after so long; what says most
+comes first. `--visits 3` measures in three processes, one after another. `python -m benchmarks compare` compares two
+reports.
 
 ## How it is measured
 
