@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.cases import Case
-from benchmarks.peers import OURS
+from benchmarks.peers import NO_WAY, OURS
 from benchmarks.report import fraction, geometric_mean, medians, missing, others, ratio, ratios
 from benchmarks.timing import Timing
 
@@ -102,7 +102,10 @@ def show(cases: Sequence[Mapping[str, Any]], peers: Sequence[str]) -> None:
     if found := ratios(cases):
         console.print(f"Best other / ours: geometric mean {geometric_mean(found):.2f}, worst {min(found):.2f}.")
     for (peer, reason), count in missing(cases).items():
-        console.print(f"{peer} has no time for {count} of {len(cases)} cases: {reason}.", markup=False)
+        if reason != NO_WAY:
+            console.print(
+                f"{peer} has no time for {count} of {len(cases)} cases: {reason}.", markup=False, soft_wrap=True
+            )
 
 
 def _cell(case: Mapping[str, Any], peer: str) -> str:

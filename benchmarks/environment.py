@@ -101,13 +101,13 @@ def _version(package: str) -> tuple[str, str] | None:
         return None
 
 
-def _commit() -> str | None:
-    """Name the commit, and whether the tree differs from it."""
+def _commit() -> str:
+    """Name the commit, and whether the tree differs from it; a copy without its history does not know."""
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--exclude=*", "--abbrev=12"]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
-        return None
+        return "unknown"
 
 
 def _processor() -> str:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -68,16 +69,36 @@ def measure(
     spread: float = 0.0,
     seed: int = 0,
     by: str | None = None,
+    begins: Callable[[str | None], None] = lambda peer: None,
+    broken: Mapping[str | None, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Return what each peer did: its timing, or why there is none; and what else worked meanwhile."""
-    begin, before = time.perf_counter(), environment.busy()
-    draws = [case.draw(np.random.default_rng(seed + number)) for number in range(case.draws)]
-    judge = answers.Judge(case, draws[0])
-    results: dict[str, dict[str, Any]] = {}
+    """Return what each peer did: its timing, or why there is none; and what else worked meanwhile.
+
+    Args:
+      case: to measure.
+      peers: their names.
+      rounds: see ``interleaved``, as for ``budget_s``, ``spread`` and ``by``.
+      budget_s: for each peer.
+      spread: at which a case ends.
+      seed: of the data.
+      by: the clock.
+      begins: is told which peer is prepared, and None when all are timed.
+      broken: peers that ended a process before, and how; None stands for all of them.
+    """
+    start, before = time.perf_counter(), environment.busy()
+    results: dict[str, dict[str, Any]] = {
+        peer: dict.fromkeys(("absent", "verdict", "compile_s", "timing", "kernels")) for peer in peers
+    }
     ready: dict[str, Contender] = {}
     digest = None
+    begins(None)
+    draws = [] if None in broken else [case.draw(np.random.default_rng(seed + number)) for number in range(case.draws)]
+    judge = answers.Judge(case, draws[0]) if draws else None
     for peer in peers:
-        results[peer] = dict.fromkeys(("absent", "verdict", "compile_s", "timing", "kernels"))
+        if judge is None or peer in broken:
+            results[peer]["absent"] = f"{FAILED} {broken.get(peer) or broken[None]}"
+            continue
+        begins(peer)
         try:
             contender = prepare(peer, case, draws)
             # The call that is checked is also the one that warms up.
@@ -86,20 +107,37 @@ def measure(
             results[peer]["absent"] = str(absent)
             continue
         except Exception as error:  # A peer that breaks, for lack of memory perhaps, must not end the run.
-            first_line = str(error).partition("\n")[0]
-            results[peer]["absent"] = f"{FAILED} {type(error).__name__}: {first_line}"
+            results[peer]["absent"] = _reason(error)
             continue
         verdict = judge.judge(given, contender.promises)
         results[peer] |= {"verdict": asdict(verdict), "compile_s": contender.compile_s}
         if verdict.accepted:
             ready[peer] = contender
             digest = answers.digest(given) if peer == OURS else digest
-    runs, chains = ({peer: getattr(ready[peer], part) for peer in ready} for part in ("run", "chain"))
-    taken = interleaved(runs, rounds=rounds, budget_s=budget_s, spread=spread, chains=chains, by=by)
-    for peer, each in taken.items():
-        results[peer]["timing"] = asdict(each)
-    if OURS in ready and (by or clock()) == "profiler":
-        results[OURS]["kernels"] = device_timing.kernels(ready[OURS].run)
-    elapsed = time.perf_counter() - begin
+    begins(None)
+    plan: dict[str, Any] = {"rounds": rounds, "budget_s": budget_s, "spread": spread, "by": by}
+    for peer, found in _timed(ready, plan).items():
+        results[peer] |= found
+    elapsed = time.perf_counter() - start
     busy = environment.busy_elsewhere(before, elapsed)
     return {"digest": digest, "busy_elsewhere": busy, "seconds": elapsed, "contenders": results}
+
+
+def _timed(ready: Mapping[str, Contender], plan: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Time contenders; where that breaks, say so of each that breaks alone as well."""
+    runs, chains = ({peer: getattr(ready[peer], part) for peer in ready} for part in ("run", "chain"))
+    try:
+        found: dict[str, dict[str, Any]] = {
+            peer: {"timing": asdict(each)} for peer, each in interleaved(runs, chains=chains, **plan).items()
+        }
+        if OURS in ready and (plan["by"] or clock()) == "profiler":
+            found[OURS]["kernels"] = device_timing.kernels(ready[OURS].run)
+    except Exception as error:  # The device may have too little memory for what is timed.
+        if len(ready) == 1:
+            return {peer: {"absent": _reason(error)} for peer in ready}
+        return {peer: _timed({peer: each}, plan)[peer] for peer, each in ready.items()}
+    return found
+
+
+def _reason(error: Exception) -> str:
+    return f"{FAILED} {type(error).__name__}: {str(error).partition(chr(10))[0]}"

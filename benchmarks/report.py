@@ -20,6 +20,7 @@
         timing        the fields of benchmarks.timing.Timing; none for a peer that is absent or wrong
         kernels       what the device did in a call of jaxdml
     overheads     see benchmarks/overheads.py
+    broken        a library that ended the process or did not answer: group and name of the case, peer or null, reason
     left_out      the names of cases for which there was no time
 """
 
@@ -177,8 +178,15 @@ def write(report: Mapping[str, Any], folder: Path) -> None:
     (folder / FILE).unlink(missing_ok=True)
     journal = Journal(folder)
     for kind, content in report.items():
-        for each in map(compact, content) if kind == "cases" else [content]:
-            journal.add("case" if kind == "cases" else kind, each)
+        if kind == "cases":
+            for case in content:
+                journal.add("case", compact(case))
+        elif kind == "broken":
+            for (group, name), peers in content.items():
+                for peer, reason in peers.items():
+                    journal.add(kind, [group, name, peer, reason])
+        else:
+            journal.add(kind, content)
 
 
 def read(folder: Path) -> dict[str, Any]:
@@ -192,13 +200,16 @@ def read(folder: Path) -> dict[str, Any]:
         raise UnreadableError(f"{file} is no report of python -m benchmarks: {error or 'it is empty'}.") from None
     if not known:
         raise UnreadableError(f"{file} is a report of another version of python -m benchmarks.")
-    found = {kind: content for kind, content in parts if kind != "case"}
+    found = {kind: content for kind, content in parts if kind not in ("case", "broken")}
+    broken: dict[tuple[str, str], dict[str | None, str]] = {}
+    for group, name, peer, reason in (content for kind, content in parts if kind == "broken"):
+        broken.setdefault((group, name), {})[peer] = reason
     peers = found["environment"]["peers"]
     visits: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for kind, case in parts:
         if kind == "case":
             visits.setdefault((case["group"], case["name"]), []).append(complete(case, peers))
-    return found | {"cases": [_together(each) for each in visits.values()]}
+    return found | {"broken": broken, "cases": [_together(each) for each in visits.values()]}
 
 
 def quiet(case: Mapping[str, Any]) -> bool:

@@ -1,21 +1,21 @@
 """Measure how fast the device can copy bytes, and multiply 8-bit integers."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from benchmarks.chained_timing import Chain, later
 from benchmarks.environment import platform
 from benchmarks.measuring import interleaved
 from benchmarks.peers import Absent, prepare
 from jaxdml._cases.quantized_linear_matrix_multiply import call as multiply
-
-Run = Callable[[], Any]
 
 _EXPONENTS = range(12, 29, 2)
 """Working sets of 4 KiB to 256 MiB: from within the innermost cache to beyond all of them."""
@@ -49,40 +49,46 @@ def recalled(written: Mapping[str, Any]) -> Roofline:
 
 def measure(rounds: int, budget_s: float) -> Roofline:
     """Measure the device that JAX finds."""
-    empty = _best({"jax": _run(jax.jit(lambda x: x + 1), jnp.int32(0))}, rounds, budget_s)
+    empty = _best([_jax(lambda x: x + 1, jnp.int32(0))], rounds, budget_s)
     square = 2048 if platform() == "cpu" else 8192
-    products = _best(dict(enumerate(_products(square))), rounds, budget_s)
+    products = _best(_products(square), rounds, budget_s)
     copies = {2**exponent: _best(_copies(2**exponent // 8), rounds, budget_s) for exponent in _EXPONENTS}
     return Roofline({size: size / us / 1e3 for size, us in copies.items()}, 2 * square**3 / products / 1e3, empty)
 
 
-def _best(runs: Mapping[Any, Run], rounds: int, budget_s: float) -> float:
+class _Timed(NamedTuple):
+    run: Callable[[], Any]
+    chain: Chain | None = None
+
+
+def _best(contenders: Iterable[_Timed], rounds: int, budget_s: float) -> float:
     """Return the lowest median, in microseconds."""
-    for run in runs.values():
-        run()
-    named = {str(name): run for name, run in runs.items()}
-    return min(timing.median_us for timing in interleaved(named, rounds=rounds, budget_s=budget_s).values())
+    named = {str(number): each for number, each in enumerate(contenders)}
+    for each in named.values():
+        each.run()
+    runs, chains = {name: each.run for name, each in named.items()}, {name: each.chain for name, each in named.items()}
+    found = interleaved(runs, chains=chains, rounds=rounds, budget_s=budget_s)
+    return min(timing.median_us for timing in found.values())
 
 
-def _copies(words: int) -> Mapping[str, Run]:
-    copies = {"lax": _run(jax.jit(lambda x: x + 1), jnp.zeros(words, jnp.int32))}
+def _copies(words: int) -> Iterator[_Timed]:
+    yield _jax(lambda x: x + 1, jnp.zeros(words, jnp.int32))
     if platform() == "cpu":
         # To start a program of XLA takes microseconds, more than to copy a small set.
-        copies["numpy"] = _run(np.copyto, np.ones(words, np.int32), np.zeros(words, np.int32))
-    return copies
+        yield _Timed(partial(np.copyto, np.ones(words, np.int32), np.zeros(words, np.int32)))
 
 
-def _products(square: int) -> Iterator[Run]:
+def _products(square: int) -> Iterator[_Timed]:
     # How well a product vectorizes depends on which axes are contracted.
     ones = jnp.ones((square, square), jnp.int8)
     for contracted in ((1, 0), (1, 1), (0, 0), (0, 1)):
-        yield _run(jax.jit(_product, static_argnums=2), ones, ones, contracted)
+        yield _jax(partial(_product, contracted=contracted), ones, ones)
     # On CPUs other libraries multiply integers faster than XLA.
     case = multiply("roofline", (), square, square, square, "uint8", "int8", origin="the roofline")
     arguments = case.draw(np.random.default_rng(0))
     for peer in ("onnxruntime prepacked", "torch prepacked"):
         with contextlib.suppress(Absent):
-            yield prepare(peer, case, [arguments]).run
+            yield _Timed(prepare(peer, case, [arguments]).run)
 
 
 def _product(a: jax.Array, b: jax.Array, contracted: tuple[int, int]) -> jax.Array:
@@ -90,5 +96,6 @@ def _product(a: jax.Array, b: jax.Array, contracted: tuple[int, int]) -> jax.Arr
     return lax.dot_general(a, b, (((left,), (right,)), ((), ())), preferred_element_type=jnp.int32)
 
 
-def _run(function: Callable[..., Any], *arguments: Any) -> Run:
-    return lambda: jax.block_until_ready(function(*arguments))
+def _jax(function: Callable[..., Any], *arguments: Any) -> _Timed:
+    jitted = jax.jit(function)
+    return _Timed(lambda: jax.block_until_ready(jitted(*arguments)), later(function, lambda: arguments))

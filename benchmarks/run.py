@@ -5,7 +5,6 @@ Every result is on disk as soon as it is measured. The same command again goes o
 
 import argparse
 import fnmatch
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks import compare, display, environment, measuring, overheads, plots, report, roofline
+from benchmarks import compare, display, environment, measuring, overheads, plots, report, roofline, watching
 from benchmarks.cases import CASES, GROUPS, OPERATORS, Case
 from benchmarks.peers import OURS, PEERS
 from benchmarks.plan import in_order
@@ -22,14 +21,25 @@ _SAME = "device", "clock", "commit", "versions", "flags", "asynchronous_dispatch
 """What must be as it was for a run to go on."""
 
 
-def main(arguments: Sequence[str] | None = None, cases: Sequence[Case] = CASES) -> int:
-    """Measure what the command line asks for; return 1 if jaxdml answered wrong, failed or is slower than asked."""
+_TOLD, _INTERRUPTED = 2, 130
+"""The status of a run that said why it cannot be, and of one that was interrupted."""
+
+
+def main(arguments: Sequence[str] | None = None, cases: Sequence[Case] | None = None) -> int:
+    """Measure what the command line asks for; return 1 if jaxdml answered wrong, failed or is slower than asked.
+
+    Args:
+      arguments: of the command line.
+      cases: to choose from; if they are given, this process measures them itself.
+    """
     parser = _parser()
     options = parser.parse_args(arguments)
     options.given = list(sys.argv[1:] if arguments is None else arguments)
+    options.here = cases is not None
     if unknown := set(options.operators) - set(OPERATORS):
         parser.error(f"no operator {', '.join(sorted(unknown))}; there are {', '.join(OPERATORS)}")
-    chosen = in_order([case for case in cases if _asked_for(case, options.operators, options.cases)])
+    known = CASES if cases is None else cases
+    chosen = in_order([case for case in known if _asked_for(case, options.operators, options.cases)])
     if not chosen:
         parser.error("no case matches; --list shows them all")
     if options.list:
@@ -41,28 +51,37 @@ def main(arguments: Sequence[str] | None = None, cases: Sequence[Case] = CASES) 
         return _run(options, chosen, against)
     except (report.UnreadableError, _OtherError, OSError) as error:
         display.console.print(f"python -m benchmarks: {error}", markup=False, soft_wrap=True)
-        return 2
+        return _TOLD
+    except KeyboardInterrupt:
+        if not options.visit:
+            display.console.print(f"Stopped. What was measured is in {options.out}; the same command goes on.")
+        return _INTERRUPTED
 
 
 def _run(options: argparse.Namespace, chosen: Sequence[Case], against: Mapping[str, Any] | None) -> int:
-    end = time.time() + 60 * options.minutes if options.minutes else None
-    if options.visits == 1 or options.visit:
-        _visit(options, chosen, options.end or end)
-        if options.visit:
-            return 0
+    end = options.end or (time.time() + 60 * options.minutes if options.minutes else None)
+    if options.visit or options.here:
+        _visit(options, chosen, end)
     else:
-        _visits(options, end)
-    return _conclude(options, chosen, against)
+        _visits(options, chosen, end)
+    return 0 if options.visit else _conclude(options, chosen, against)
 
 
-def _visits(options: argparse.Namespace, end: float | None) -> None:
-    """Visit all cases several times, each time in a process of its own: processes differ from one another."""
+def _visits(options: argparse.Namespace, chosen: Sequence[Case], end: float | None) -> None:
+    """Visit all cases, each time in a process of its own: processes differ from one another, and may break."""
+    board = watching.Board(options.out)
+    command = [sys.executable, "-m", "benchmarks", "measure", *options.given, *(["--end", str(end)] if end else [])]
     for visit in range(1, options.visits + 1):
-        command = [sys.executable, "-m", "benchmarks", "measure", *options.given, "--visit", str(visit)]
-        display.console.print(f"Visit {visit} of {options.visits}.")
-        status = subprocess.run([*command, *(["--end", str(end)] if end else [])], check=False).returncode
-        if status:
-            raise _OtherError(f"visit {visit} ended with status {status}; what it measured is in {options.out}.")
+        if options.visits > 1:
+            display.console.print(f"Visit {visit} of {options.visits}.")
+        while wrong := watching.watch([*command, "--visit", str(visit)], board, options.limit):
+            at = board.read()
+            if at.case < 0 or wrong.endswith(f" {_TOLD}"):
+                raise _OtherError(f"{wrong}; what was measured is in {options.out}.")
+            case, peer = chosen[at.case], None if at.peer < 0 else options.peers[at.peer]
+            report.Journal(options.out).add("broken", [case.group, case.name, peer, wrong])
+            display.console.print(f"{case.name}: {peer or 'all'}: {wrong}. The rest goes on.", markup=False)
+    board.remove()
 
 
 def _visit(options: argparse.Namespace, chosen: Sequence[Case], end: float | None) -> None:
@@ -75,6 +94,7 @@ def _visit(options: argparse.Namespace, chosen: Sequence[Case], end: float | Non
     display.console.print(f"{found['device']}; commit {found['commit']}; {versions}", markup=False, soft_wrap=True)
     journal, written = _journal(options.out, found)
     roof = roofline.recalled(written["roofline"])
+    board = watching.Board(options.out) if options.visit else None
     there = {(case["group"], case["name"]): case["visits"] for case in written["cases"]}
     left = [case for case in chosen if there.get((case.group, case.name), 0) < max(1, options.visit)]
     if len(left) < len(chosen):
@@ -82,7 +102,13 @@ def _visit(options: argparse.Namespace, chosen: Sequence[Case], end: float | Non
     disturbed = []
 
     def measured(case: Case) -> dict[str, Any]:
-        entry = report.entry(case, measuring.measure(case, options.peers, **plan, by=options.clock), roof)
+        def begins(peer: str | None) -> None:
+            if board:
+                board.write(chosen.index(case), options.peers.index(peer) if peer else -1)
+
+        broken = written["broken"].get((case.group, case.name), {})
+        taken = measuring.measure(case, options.peers, **plan, by=options.clock, begins=begins, broken=broken)
+        entry = report.entry(case, taken, roof)
         journal.add("case", entry)
         disturbed.extend([] if report.quiet(entry) else [case])
         return report.complete(entry, options.peers)
@@ -175,6 +201,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--visits", type=int, default=1, metavar="N", help="visit all cases so often, each time in a new process"
+    )
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=300,
+        metavar="S",
+        help="seconds after which a library that does not answer is given up for a case (default: 300)",
     )
     parser.add_argument("--visit", type=int, default=0, help=argparse.SUPPRESS)  # What a visit is told.
     parser.add_argument("--end", type=float, help=argparse.SUPPRESS)

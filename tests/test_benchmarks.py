@@ -3,6 +3,7 @@
 import importlib.util
 import math
 import shutil
+import sys
 
 import jax
 import numpy as np
@@ -12,7 +13,7 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("rich")
 
 from benchmarks import __main__ as family
-from benchmarks import chained_timing, compare, constants, document, measuring, peers, report, run, timing
+from benchmarks import chained_timing, compare, constants, document, measuring, peers, report, run, timing, watching
 from benchmarks.answers import Judge, digest
 from benchmarks.cases import CASES, OPERATORS, SMALL
 from benchmarks.peers import Absent, Contender, prepare
@@ -93,7 +94,7 @@ def test_a_run_writes_what_the_report_says_it_holds(a_run):
     folder, shown, status = a_run
     assert status == 0
     written = report.read(folder)
-    assert set(written) == {"environment", "roofline", "cases", "left_out"}
+    assert set(written) == {"environment", "roofline", "broken", "cases", "left_out"}
     assert written["environment"]["versions"]["jax"] == jax.__version__
     assert written["environment"]["clock"] == measuring.CLOCKS[measuring.clock()]
     assert written["roofline"] == {"copy_gb_per_s": {"4096": 1.0, "1048576": 2.0}, "int8_gop_per_s": 10.0}
@@ -475,10 +476,10 @@ def test_calls_of_a_chain_wait_for_one_another():
     def function(x):
         return jax.pure_callback(lambda y: calls.append(1) or y, jax.ShapeDtypeStruct((3,), np.float32), x) + 1
 
-    each = chained_timing.chain(function, (jax.numpy.zeros(3, np.float32),))
-    each(5)
-    assert len(calls) == 5
-    assert int(each(0)) == 0
+    each = chained_timing.chain(function, (jax.numpy.zeros(3, np.float32),), 2)
+    each(3)
+    assert len(calls) == 6
+    assert int(each(0)[1]) == 0
 
 
 @pytest.mark.parametrize("case", SMALL, ids=lambda case: case.operator)
@@ -497,6 +498,95 @@ def test_a_chain_is_timed_by_what_it_takes_longer(monkeypatch):
     (found,) = chained_timing.interleaved({"a": each}, rounds=5, budget_s=100).values()
     assert found.median_us == pytest.approx(1e4)
     assert found.spread < 0.01
+
+
+def board_writer(folder, *what):
+    """Return the command of a process that is at case 3 and peer 1, and then does something."""
+    begin = f"from benchmarks.watching import Board; from pathlib import Path; Board(Path({str(folder)!r})).write(3, 1)"
+    return [sys.executable, "-c", ";".join([begin, *what])]
+
+
+@pytest.mark.parametrize(
+    ("what", "limit_s", "wrong"),
+    [
+        ("pass", 60, None),
+        ("raise SystemExit(2)", 60, "its process ended with status 2"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", 60, "its process was ended by SIGSEGV"),
+        ("import time; time.sleep(600)", 2, "no answer in 2 s"),
+    ],
+)
+def test_a_process_that_hangs_or_breaks_is_noticed(tmp_path, what, limit_s, wrong):
+    board = watching.Board(tmp_path)
+    assert watching.watch(board_writer(tmp_path, what), board, limit_s) == wrong
+    assert board.read()[:2] == (3, 1)
+    board.remove()
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_a_library_that_broke_is_left_out_of_its_case(a_run, monkeypatch, tmp_path, capsys):
+    lines = (a_run[0] / report.FILE).read_text().splitlines(keepends=True)
+    shutil.copyfile(a_run[0] / report.FILE, tmp_path / report.FILE)
+    (tmp_path / report.FILE).write_text("".join(line for line in lines if not line.startswith('{"case"')))
+    order = in_order(TINY)
+    steps = iter([(0, HERE.index("lax")), (1, -1), None, (-1, -1)])
+    monkeypatch.setattr(run, "CASES", TINY)
+
+    def watch(command, board, limit_s):
+        assert command[1:4] == ["-m", "benchmarks", "measure"]
+        if step := next(steps):
+            board.write(*step)
+            return "no answer in 300 s"
+        return run.main(command[4:])
+
+    monkeypatch.setattr(run.watching, "watch", watch)
+    assert run.main([*QUICKLY, str(tmp_path)]) == 1
+    found = report.read(tmp_path)
+    assert {case["name"] for case in found["cases"]} == {case.name for case in TINY}
+    by_name = {case["name"]: case["contenders"] for case in found["cases"]}
+    assert by_name[order[0].name]["lax"]["absent"] == "failed: no answer in 300 s"
+    assert by_name[order[0].name]["jaxdml"]["timing"]
+    assert {each["absent"] for each in by_name[order[1].name].values()} == {"failed: no answer in 300 s"}
+    assert "The rest goes on" in capsys.readouterr().out
+    report.write(found, tmp_path / "copy")
+    assert report.read(tmp_path / "copy")["broken"] == found["broken"]
+    # Before any case has begun, there is nothing to leave out.
+    assert run.main([*QUICKLY, str(tmp_path / "other"), "--visits", "2"]) == 2
+    assert "what was measured is in" in capsys.readouterr().out
+
+
+def test_a_peer_that_breaks_when_it_is_timed_is_named(monkeypatch):
+    usual = measuring.interleaved
+
+    def interleaved(runs, **how):
+        if "lax" in runs:
+            raise MemoryError("too little")
+        return usual(runs, **how)
+
+    monkeypatch.setattr(measuring, "interleaved", interleaved)
+    found = measuring.measure(TINY[0], ["jaxdml", "lax"], rounds=1, budget_s=0.1)["contenders"]
+    assert found["lax"]["absent"] == "failed: MemoryError: too little"
+    assert found["jaxdml"]["timing"]
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_a_run_that_is_stopped_says_how_to_go_on(monkeypatch, tmp_path, capsys):
+    def measure(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run.measuring, "measure", measure)
+    assert run.main([*QUICKLY, str(tmp_path)], cases=TINY) == 130
+    assert "the same command goes on" in capsys.readouterr().out
+    assert report.read(tmp_path)["cases"] == []
+
+
+def test_a_full_disk_is_said_in_a_line(monkeypatch, tmp_path, capsys):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(report.os, "fsync", full)
+    assert run.main([*QUICKLY, str(tmp_path)], cases=TINY) == 2
+    assert "No space left on device" in capsys.readouterr().out
 
 
 def test_a_device_that_jax_knows_by_another_name_is_timed_by_chains(monkeypatch):

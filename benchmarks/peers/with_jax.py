@@ -12,7 +12,7 @@ import numpy as np
 
 import jaxdml
 from benchmarks.cases import STOCK, Arguments, Case
-from benchmarks.chained_timing import Chain, chain
+from benchmarks.chained_timing import later
 from benchmarks.peers.contender import Contender, Prepare
 
 
@@ -56,14 +56,9 @@ def prepare(program: Program, case: Case, draws: Sequence[Arguments]) -> Contend
             given[0] = result  # The buffer that was given has become the result.
         return result
 
-    def chained(calls: int) -> Any:
-        # Made when it is wanted: of a donated array it needs one of its own.
-        if not chains:
-            chains.append(chain(program.function, tuple(jax.device_put(draws[0], may_alias=False)), donated=donated))
-        return chains[0](calls)
-
-    chains: list[Chain] = []
-    return Contender(run, _answers, program.promises, compile_s, chained)
+    # Of a donated array a chain needs one of its own.
+    linked = later(program.function, lambda: jax.device_put(draws[0], may_alias=False), donated=donated)
+    return Contender(run, _answers, program.promises, compile_s, linked)
 
 
 def _answers(result: Any) -> Arguments:
