@@ -57,7 +57,7 @@ def go_through(
         expected = [_expected(taken, other) for other in cases[place:]]
         if end is not None and taken and time.time() + expected[0] > end:
             return cases[place:]
-        left = sum(expected) if end is None else min(sum(expected), end - time.time())
+        left = sum(expected) if end is None else max(0.0, min(sum(expected), end - time.time()))
         with _running(case.name):
             entry = measured(case)
         taken.setdefault(case.operator, []).append(entry["seconds"])
