@@ -1,53 +1,65 @@
-"""Write docs/benchmarks.md, the table of README.md and every plot from benchmarks/results/.
-
-Run it as ``python -m benchmarks.document``.
-"""
+"""Write docs/benchmarks.md, the page of each device, the table of README.md and every plot from benchmarks/results/."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import headline, heat_maps, plots
+from benchmarks import headline, plots
 from benchmarks.display import microseconds
 from benchmarks.peers import OURS
 from benchmarks.report import (
     FILE,
     GRIDS,
+    TABLES,
+    digest,
     fraction,
     geometric_mean,
     medians,
     missing,
     others,
+    over_stock,
+    quiet,
     ratio,
-    ratios,
     read,
+    stock_is_wrong,
     title,
 )
+from benchmarks.timing import Timing
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-PAGE = ROOT / "docs" / "benchmarks.md"
+PAGES = ROOT / "docs"
 README = ROOT / "README.md"
-WINNERS = RESULTS / headline.CPU / "winners.png"
+HEADLINE = RESULTS / "headline.png"
 
-_HEAD = """<!-- Written by python -m benchmarks.document from benchmarks/results/. Do not edit. -->
+Case = Mapping[str, Any]
+
+_PICTURES = {
+    "who-is-fastest": "For each operator, how many times as fast as the fastest other library each case is.",
+    "roofline": "For each operator, the part of the roofline that each case reaches.",
+    "growth-in-n": "The time of top_k by the length of its row, for each dtype and library, with quartiles.",
+    "growth-in-k": "The time of top_k by k, for each dtype and library, with quartiles.",
+}
+"""What a picture shows, for those who do not see it."""
+
+_HEAD = """<!-- Written by python -m benchmarks page from benchmarks/results/. Do not edit. -->
 # Benchmarks
 
 To measure a device and write this page:
 
 ```
 pip install -e ".[bench]"
-python -m benchmarks --out benchmarks/results/NAME --cases "*" --overheads
-python -m benchmarks.document
+python -m benchmarks --minutes 10
 ```
 
-The first `python -m` command measures the device that JAX finds, against the libraries that are installed. The last
-one draws the plots, and writes this page and the table of the README. `python -m benchmarks --help` says how to
-choose operators, libraries and cases. `--list` shows every case with its origin. Each result is written when it is
-measured, and the same command goes on where the last one stopped. `--minutes 10` stops after so long; what says most
-comes first. `--visits 3` measures in three processes, one after another. `python -m benchmarks compare` compares two
-reports.
+The last command measures the device that JAX finds, against the libraries that are installed, for ten minutes; what
+says most comes first. Each result is written when it is measured, into `jaxdml-report`. The same command goes on where
+the last one stopped. `python -m benchmarks measure --help` says how to choose operators, libraries and cases, and
+`--list` shows every case with its origin. `--visits 3` measures in three processes, one after another, and `--against
+REPORT` compares with an earlier report: the exit status is 1 if something has become slower.
+
+With `--out benchmarks/results/NAME`, `python -m benchmarks page` writes the page of a new device.
 
 ## How it is measured
 
@@ -66,6 +78,12 @@ reports.
   calls it, as the other libraries do. The difference is a cost of each call from Python, whatever the program computes.
 - On an accelerator the profiler's times of all kernels and copies are added up. The cache is flushed before each call.
   The time that the host takes to dispatch does not count.
+- On an accelerator without such a profiler, one program makes many calls, each of which waits for the one before it.
+  The clock is read around programs of two lengths, and the difference counts. The cache is not flushed.
+- Measuring runs in a process of its own. If a library crashes, or does not answer for five minutes, it has no time for
+  that case, and the rest goes on.
+- A case ends when all its medians are known to two percent, with a confidence of 95 %, or after 25 rounds. Cases
+  during which other processes worked are measured a second time, after all others.
 - The **roofline** is the shortest time that the same run's best rates allow. It is the longer of two times: to move
   each input and output byte once, at the measured speed of a copy of that size; and to compute, at the measured rate of
   a large product of 8-bit integers. Data that lies in a faster cache than the copy's can beat the roofline.
@@ -77,76 +95,109 @@ reports.
   jaxdml does, because that is faster. Where `duplicates` is `last`, PyTorch is told to be deterministic.
 """
 
-_NOTHING = """
-## Results
-
-There are none yet.
-"""
+_NOTHING = "There are no results yet."
 
 
-def page(results: Path = RESULTS) -> str:
-    """Write the page."""
-    folders = sorted(file.parent for file in results.glob(f"*/{FILE}"))
-    return _HEAD + ("".join(f"\n{part}\n" for folder in folders for part in _device(folder)) or _NOTHING)
+def pages(results: Path = RESULTS) -> dict[str, str]:
+    """Write the pages, by their path in docs/."""
+    reports = {file.parent.name: read(file.parent) for file in sorted(results.glob(f"*/{FILE}"))}
+    devices = {f"benchmarks/{name}.md": "\n\n".join(_device(results / name, each)) for name, each in reports.items()}
+    summary = [_HEAD + "\n## Results", *(_devices(reports) if reports else [_NOTHING])]
+    return {"benchmarks.md": "\n\n".join(summary) + "\n", **{name: f"{text}\n" for name, text in devices.items()}}
 
 
-def _device(folder: Path) -> Iterator[str]:
-    report = read(folder)
-    where = report["environment"]
+def _devices(reports: Mapping[str, Case]) -> Iterator[str]:
+    rows = []
+    for name, report in reports.items():
+        where, cases = report["environment"], [case for case in report["cases"] if case["group"] in TABLES]
+        stock, best = (_mean([found for case in cases if (found := of(case))]) for of in (over_stock, ratio))
+        measured = f"[{title(where)}](benchmarks/{name}.md)"
+        rows.append((measured, where["versions"]["jax"], where["date"], str(len(cases)), stock, best))
+    header = "device", "JAX", "measured", "cases", "stock JAX / ours", "fastest other / ours"
+    yield _table(header, rows)
+    yield "Ratios of times, geometric means: 2 means that jaxdml takes half the time."
+    yield "```{toctree}\n:hidden:\n\n" + "\n".join(f"benchmarks/{name}" for name in reports) + "\n```"
+
+
+def _device(folder: Path, report: Case) -> Iterator[str]:
+    where, cases = report["environment"], report["cases"]
     versions = ", ".join(f"{name} {version}" for name, version in where["versions"].items())
-    yield f"## {title(where)}"
+    yield f"<!-- Written by python -m benchmarks page from benchmarks/results/. Do not edit. -->\n# {title(where)}"
     yield f"Measured on {where['date']} at commit {where['commit']}, with {where['threads']} threads; {versions}."
-    if note := where.get("note"):  # Written by hand, where not all cases come from one run.
-        yield note
     copy = [float(rate) for rate in report["roofline"]["copy_gb_per_s"].values()]
-    rate = report["roofline"]["int8_gop_per_s"]
-    yield (
-        f"Copy bandwidth: {min(copy):.1f} to {max(copy):.1f} GB/s, by size. "
-        f"Products of 8-bit integers: {rate:,.0f} billion operations a second."
-    )
-    yield _summary(report["cases"])
-    for picture in sorted(folder.glob("*.png")):
-        yield f"![{picture.stem.replace('-', ' ')}](../benchmarks/results/{folder.name}/{picture.name})"
-    if models := [case for case in report["cases"] if case["group"] == "models"]:
-        yield "### Sizes of real models"
+    facts = [
+        f"Copies: {min(copy):.1f} to {max(copy):.1f} GB/s, by size.",
+        f"Products of 8-bit integers: {report['roofline']['int8_gop_per_s']:,.0f} billion operations a second.",
+    ]
+    if empty := report["roofline"].get("empty_us"):
+        facts.append(f"A program that adds 1 to a number: {microseconds(empty)} µs.")
+    if "clock" in where:
+        facts.append(f"Timed by {where['clock']}.")
+    yield "\n".join(f"- {fact}" for fact in [*facts, *_trust(cases)])
+    shown = [case for case in cases if case["group"] in TABLES]
+    yield _operators(shown)
+    for name, said in _PICTURES.items():
+        if (folder / f"{name}.png").exists():
+            yield f"![{said}](../../benchmarks/results/{folder.name}/{name}.png)"
+    if models := [case for case in cases if case["group"] == "models"]:
+        yield "## Sizes of real models"
         yield _models(models)
-    if grid := [case for case in report["cases"] if case["group"] in GRIDS]:
-        yield "### Every case of the grid"
+    if grid := [case for case in cases if case["group"] in GRIDS]:
+        yield "## Sizes crossed with dtypes"
         yield _grid(grid)
-    if seen := [case for case in grid if case["contenders"][OURS].get("kernels")]:
-        yield "### Where the time goes"
+    if seen := [case for case in models if case["contenders"][OURS].get("kernels")]:
+        yield "## Where the time goes"
         yield _kernels(seen)
     if "overheads" in report:
-        yield "### Before a program runs"
+        yield "## Before a program runs"
         yield _overheads(report["overheads"])
-    if absent := _missing(report["cases"]):
-        yield "### Who has no time, and why"
+    if absent := _missing(cases):
+        yield "## Who has no time, and why"
         yield absent
 
 
-def _summary(cases: Sequence[Mapping[str, Any]]) -> str:
-    """Tell each operator and group in a line: the best of the others against jaxdml."""
+def _trust(cases: Sequence[Case]) -> Iterator[str]:
+    """Say how well the figures are known."""
+    timings = [case["contenders"][OURS]["timing"] for case in cases if case["contenders"][OURS]["timing"]]
+    spreads = sorted(Timing(**timing).spread for timing in timings if "low_us" in timing)
+    if spreads:
+        middle, most = spreads[len(spreads) // 2], spreads[int(0.95 * (len(spreads) - 1))]
+        yield f"Medians of jaxdml are known within {middle:.1%} in half the cases, and {most:.1%} in 95 of 100."
+    if disturbed := sum(not quiet(case) for case in cases):
+        yield f"Other processes worked during {disturbed} of {len(cases)} cases, also when they were repeated."
+    count, found = digest(cases)
+    if count:
+        yield f"Digest of the bits of {count} answers: `{found}`."
+
+
+def _operators(cases: Sequence[Case]) -> str:
+    """Tell each operator in a line: stock JAX and the fastest other against jaxdml."""
     rows = []
-    for operator, group in dict.fromkeys((case["operator"], case["group"]) for case in cases):
-        mine = [case for case in cases if (case["operator"], case["group"]) == (operator, group)]
-        if found := ratios(mine):
-            slower = sum(value < 1 for value in found)
-            reached = [value for value in map(fraction, mine) if value is not None]
-            figures = f"{geometric_mean(found):.2f}", f"{min(found):.2f}", f"{max(found):.2f}", str(slower)
-            rows.append((f"`{operator}`, {group}", str(len(found)), *figures, f"{geometric_mean(reached):.0%}"))
+    for operator in dict.fromkeys(case["operator"] for case in cases):
+        mine = [case for case in cases if case["operator"] == operator]
+        stock, best, reached = ([found for case in mine if (found := of(case))] for of in (over_stock, ratio, fraction))
+        wins = f"{sum(value > 1 for value in best)} of {len(best)}"
+        wrong = str(sum(map(stock_is_wrong, mine)) or "")
+        part = f"{geometric_mean(reached):.0%}" if reached else "-"
+        rows.append((f"`{operator}`", str(len(mine)), _mean(stock), wrong, _mean(best), wins, part))
     header = (
         "",
         "cases",
-        "best other / ours, mean",
-        "least",
-        "greatest",
-        "cases where ours is slower",
+        "stock JAX / ours",
+        "stock is wrong",
+        "fastest other / ours",
+        "ours is fastest in",
         "of the roofline",
     )
-    return _table(header, rows) + "\n\nMeans are geometric. The best other is the fastest peer of each case."
+    said = "Ratios of times, geometric means with the least: 2 means that jaxdml takes half the time."
+    return f"{_table(header, rows)}\n\n{said}"
 
 
-def _models(cases: Sequence[Mapping[str, Any]]) -> str:
+def _mean(found: Sequence[float]) -> str:
+    return f"{geometric_mean(found):.2f} (least {min(found):.2f})" if found else "-"
+
+
+def _models(cases: Sequence[Case]) -> str:
     peers = [peer for peer in cases[0]["contenders"] if any(peer in medians(case) for case in cases)]
     rows = []
     for case in cases:
@@ -157,7 +208,7 @@ def _models(cases: Sequence[Mapping[str, Any]]) -> str:
     return "Medians in µs.\n\n" + _table(("case", *peers, "best other / ours", "of the roofline"), rows)
 
 
-def _grid(cases: Sequence[Mapping[str, Any]]) -> str:
+def _grid(cases: Sequence[Case]) -> str:
     rows = []
     for case in cases:
         taken, against, reached = medians(case), ratio(case), fraction(case)
@@ -168,7 +219,7 @@ def _grid(cases: Sequence[Mapping[str, Any]]) -> str:
     return _table(("case", "ours (µs)", "best other (µs)", "best other / ours", "of the roofline"), rows)
 
 
-def _kernels(cases: Sequence[Mapping[str, Any]]) -> str:
+def _kernels(cases: Sequence[Case]) -> str:
     """Tell what the device did in a call of ours, what took longest first."""
     rows = []
     for case in cases:
@@ -190,7 +241,7 @@ def _kind(name: str) -> str:
     return re.sub(r"(_\d+)+$", "", own.removeprefix("void "))
 
 
-def _overheads(entries: Sequence[Mapping[str, Any]]) -> str:
+def _overheads(entries: Sequence[Case]) -> str:
     rows = []
     for entry in entries:
         for peer in (OURS, "lax"):
@@ -201,7 +252,7 @@ def _overheads(entries: Sequence[Mapping[str, Any]]) -> str:
     return _table(("call", "", "trace (ms)", "lower (ms)", "compile (ms)", "eager call (µs)"), rows)
 
 
-def _missing(cases: Sequence[Mapping[str, Any]]) -> str:
+def _missing(cases: Sequence[Case]) -> str:
     rows = [(peer, reason, str(count)) for (peer, reason), count in missing(cases).items()]
     return _table(("peer", "why", "cases"), rows) if rows else ""
 
@@ -212,11 +263,13 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def main() -> None:
-    """Write the page and the table, and draw the plots again."""
+    """Write the pages and the table, and draw the plots again."""
     for file in RESULTS.glob(f"*/{FILE}"):
         plots.draw(read(file.parent), file.parent)
-    heat_maps.draw_winners(read(WINNERS.parent), WINNERS)
-    PAGE.write_text(page(), encoding="utf-8")
+    plots.draw_headline({name: read(RESULTS / folder) for name, folder in headline.DEVICES.items()}, HEADLINE)
+    for name, text in pages().items():
+        (PAGES / name).parent.mkdir(exist_ok=True)
+        (PAGES / name).write_text(text, encoding="utf-8")
     README.write_text(headline.put_into(README.read_text(encoding="utf-8"), RESULTS), encoding="utf-8")
 
 

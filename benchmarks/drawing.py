@@ -7,13 +7,14 @@ from matplotlib.figure import Figure
 
 mpl.use("agg")
 
-WIDTH, DPI = 9.0, 110
+WIDTH, DPI = 5.4, 150
+"""In inches: what is written with 8 points can still be read on a telephone."""
 
 MIDDLE = "#787878"
 """A grey with a contrast of more than 4 to a white page and to a dark one. Plots have no background of their own."""
 
 mpl.rcParams |= dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), MIDDLE)
-mpl.rcParams |= {"figure.facecolor": "none", "axes.facecolor": "none", "savefig.facecolor": "none"}
+mpl.rcParams |= {"font.size": 8, "figure.facecolor": "none", "axes.facecolor": "none", "savefig.facecolor": "none"}
 
 
 def save(figure: Figure, path: Path) -> Path:

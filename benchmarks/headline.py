@@ -1,73 +1,22 @@
-"""Say in one table how fast jaxdml is: the table of README.md, from the kept reports."""
+"""Say in one table how many times as fast as stock JAX jaxdml is: the table of README.md, from the kept reports."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from benchmarks.peers import OURS
-from benchmarks.report import GRIDS, geometric_mean, medians, others, read
+from benchmarks import estimates_table
+from benchmarks.report import TABLES, geometric_mean, over_stock, read, stock_is_wrong
 
-Case = Mapping[str, Any]
+DEVICES = {"CPU": "amd-epyc", "GPU": "nvidia-h200"}
+"""The folders of the reports."""
 
-CPU, GPU = "amd-epyc-asynchronous", "nvidia-h200"
-"""The folders of the reports. The one of the CPU has JAX dispatch as it does by default."""
-
-BEGIN = "<!-- speed: written by python -m benchmarks.document from benchmarks/results/ -->"
+BEGIN = "<!-- speed: written by python -m benchmarks page from benchmarks/results/ -->"
 END = "<!-- end of speed -->"
 
-_PREPACKED = "onnxruntime prepacked", "torch prepacked"
-
-
-class Row(NamedTuple):
-    """One line of the table: which cases, and which peers do not count. The label may name the ``{dtypes}``."""
-
-    label: str
-    belongs: Callable[[Case], bool]
-    without: tuple[str, ...] = ()
-
-
-def _top_k(*, random: bool, dtypes: tuple[str, ...] | None = None) -> Callable[[Case], bool]:
-    def belongs(case: Case) -> bool:
-        right_dtype = case["dtype"] in dtypes if dtypes else case["dtype"] not in ("float32", "uint32")
-        return case["operator"] == "top_k" and right_dtype and (case["data"] == "random") is random
-
-    return belongs
-
-
-def _operator(name: str, *duplicates: str) -> Callable[[Case], bool]:
-    def belongs(case: Case) -> bool:
-        return case["operator"] == name and (not duplicates or case["options"]["duplicates"] in duplicates)
-
-    return belongs
-
-
-_MULTIPLY = _operator("quantized_linear_matrix_multiply")
-
-ROWS = {
-    CPU: (
-        Row("`top_k`, float32, random data", _top_k(random=True, dtypes=("float32",))),
-        Row("`top_k`, float32, sorted or all equal", _top_k(random=False, dtypes=("float32",))),
-        Row("`top_k`, {dtypes}, random data", _top_k(random=True)),
-        Row("`top_k`, uint32: only JAX and NumPy have it", _top_k(random=True, dtypes=("uint32",))),
-        Row("`scatter_nd`", _operator("scatter_nd")),
-        Row("`scatter_elements`", _operator("scatter_elements")),
-        Row("quantized multiply, nobody prepares `b`", _MULTIPLY, _PREPACKED),
-        Row("quantized multiply, others prepare `b` beforehand", _MULTIPLY),
-    ),
-    GPU: (
-        Row("`top_k`, float32, random data", _top_k(random=True, dtypes=("float32",))),
-        Row("`top_k`, float32, sorted or all equal", _top_k(random=False, dtypes=("float32",))),
-        Row("`top_k`, {dtypes}, random data", _top_k(random=True)),
-        Row('`scatter_nd`, `duplicates="unspecified"` or `"unique"`', _operator("scatter_nd", "unspecified", "unique")),
-        Row('`scatter_nd`, `duplicates="last"`: only PyTorch has it', _operator("scatter_nd", "last")),
-        Row("quantized multiply, scales by row and column", _MULTIPLY),
-    ),
-}
-
-
-def speed(case: Case, without: Sequence[str] = ()) -> float:
-    """Return how many times as fast as the best other jaxdml is."""
-    return min(us for peer, us in others(case).items() if peer not in without) / medians(case)[OURS]
+_TPU = "v6e"
 
 
 def table(results: Path) -> str:
@@ -76,21 +25,45 @@ def table(results: Path) -> str:
 
 
 def _lines(results: Path) -> Iterator[str]:
-    yield "| | Cases | Times as fast, mean | Least | jaxdml is fastest in |"
-    yield "| --- | ---: | ---: | ---: | ---: |"
-    for folder, rows in ROWS.items():
-        report = read(results / folder)
-        cases = [case for case in report["cases"] if case["group"] in GRIDS]
-        where = report["environment"]
-        yield f"| **{where['device']}, JAX {where['versions']['jax']}** | | | | |"
-        for row in rows:
-            mine = list(filter(row.belongs, cases))
-            found = [speed(case, row.without) for case in mine]
-            wins = sum(value > 1 for value in found)
-            label = row.label.format(dtypes=", ".join(dict.fromkeys(case["dtype"] for case in mine)))
-            yield (
-                f"| {label} | {len(found)} | {geometric_mean(found):.2f} | {min(found):.2f} | {wins} of {len(found)} |"
-            )
+    reports = {name: read(results / folder) for name, folder in DEVICES.items()}
+    by_device = {name: by_operator(report["cases"]) for name, report in reports.items()}
+    by_device |= {f"TPU {_TPU}, bytes": _bytes(results)}
+    where = [f"{report['environment']['device']}" for report in reports.values()]
+    yield f"| | {' | '.join([*where, *list(by_device)[len(where) :]])} |"
+    yield f"| --- |{' ---: |' * len(by_device)}"
+    for operator in dict.fromkeys(name for found in by_device.values() for name in found):
+        yield f"| `{operator}` | {' | '.join(_cell(found.get(operator, [])) for found in by_device.values())} |"
+    yield f"| **all** | {' | '.join(_cell(list(chain(*found.values()))) for found in by_device.values())} |"
+    wrong = Counter(case["operator"] for report in reports.values() for case in report["cases"] if stock_is_wrong(case))
+    if wrong:
+        said = ", ".join(f"`{operator}` in {count}" for operator, count in wrong.most_common())
+        yield f"\nStock JAX gave a wrong answer, and so has no time, in some of the measured cases: {said}."
+
+
+def by_operator(cases: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
+    """Return how many times as fast as stock JAX each call is, by operator."""
+    found: dict[str, list[float]] = {}
+    for case in cases:
+        if case["group"] in TABLES and (value := over_stock(case)):
+            found.setdefault(case["operator"], []).append(value)
+    return found
+
+
+def _bytes(results: Path) -> dict[str, list[float]]:
+    """Return how many times as many bytes stock JAX's programs for a TPU move, by operator."""
+    rows = json.loads((results / estimates_table.FILE.name).read_text(encoding="utf-8"))["rows"]
+    operators = dict.fromkeys(row["operator"] for row in rows)
+    found = {name: estimates_table.ratios([row for row in rows if row["operator"] == name], _TPU) for name in operators}
+    return {name: [1 / value for value in values] for name, values in found.items()}
+
+
+def _cell(found: Sequence[float]) -> str:
+    return f"{_two(geometric_mean(found))} ({_two(min(found))} to {_two(max(found))})" if found else "-"
+
+
+def _two(value: float) -> str:
+    """Write a ratio with two digits or more."""
+    return f"{value:.2f}" if value < 10 else f"{value:.0f}"
 
 
 def put_into(readme: str, results: Path) -> str:

@@ -1,6 +1,7 @@
-"""Draw a report: growth in n and in k, the roofline, and the ratios as heat maps."""
+"""Draw a report: who is fastest and by how much, the part of the roofline, and growth in n and in k."""
 
-from collections.abc import Mapping, Sequence
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchmarks.drawing import MIDDLE, WIDTH, save
-from benchmarks.heat_maps import heat_map
 from benchmarks.peers import OURS
-from benchmarks.report import GRIDS, medians, ratio, title
+from benchmarks.report import TABLES, fraction, medians, others, over_stock, ratio, title
 
 _COLOURS = {
     "jaxdml": "#D55E00",
@@ -54,19 +54,93 @@ def draw(report: Mapping[str, Any], folder: Path) -> list[Path]:
     figures = {
         group.replace(" ", "-"): _growth(cases, group) for group, cases in groups.items() if group.startswith("growth")
     }
-    tables = [case for name in GRIDS for case in groups.get(name, [])]
-    plain = tables + groups.get("models", [])
-    if any(OURS in medians(case) for case in plain):
+    plain = [case for name in TABLES for case in groups.get(name, [])]
+    if any(ratio(case) is not None for case in plain):
+        figures["who-is-fastest"] = _who_is_fastest(plain)
+    if any(fraction(case) is not None for case in plain):
         figures["roofline"] = _roofline(plain)
-    for operator in dict.fromkeys(case["operator"] for case in tables):
-        cases = [case for case in tables if case["operator"] == operator and ratio(case) is not None]
-        if cases:
-            figures[f"ratios-{operator}"] = heat_map(cases, operator)
     paths = []
     for name, figure in figures.items():
-        figure.suptitle(f"{figure.get_suptitle()}\n{title(report['environment'])}", fontsize=11)
+        figure.suptitle(f"{figure.get_suptitle()}\n{title(report['environment'])}", fontsize=10)
         paths.append(save(figure, folder / f"{name}.png"))
     return paths
+
+
+def draw_headline(reports: Mapping[str, Mapping[str, Any]], path: Path) -> Path:
+    """Draw how many times as fast as stock JAX jaxdml is, a panel for each report."""
+    kept = {name: [case for case in report["cases"] if case["group"] in TABLES] for name, report in reports.items()}
+    rows = [len({case["operator"] for case in cases if over_stock(case)}) for cases in kept.values()]
+    figure = Figure(figsize=(WIDTH, 0.24 * sum(rows) + 0.9 * len(rows)), layout="constrained")
+    panels = figure.subplots(len(rows), squeeze=False, sharex=True, height_ratios=rows)
+    for panel, (name, cases) in zip(panels.flat, kept.items(), strict=True):
+        _strips(panel, cases, over_stock, lambda case: _COLOURS[OURS])
+        panel.set_title(name, fontsize=9)
+        panel.axvline(1, color=MIDDLE, linewidth=1, linestyle=":")
+    _times_axis(panels.flat[-1], "time of stock JAX / time of jaxdml")
+    return save(figure, path)
+
+
+def _who_is_fastest(cases: Cases) -> Figure:
+    def best(case: Mapping[str, Any]) -> str:
+        taken = others(case)
+        return _COLOURS[min(taken, key=taken.__getitem__)]
+
+    figure, panel = _rows(cases, ratio)
+    _strips(panel, cases, ratio, best)
+    panel.axvline(1, color=MIDDLE, linewidth=1, linestyle=":")
+    _times_axis(panel, "time of the fastest other library / time of jaxdml")
+    names = dict.fromkeys(peer for case in cases for peer in others(case))
+    dots = {peer: panel.scatter([], [], s=12, color=_COLOURS[peer]) for peer in _COLOURS if peer in names}
+    figure.legend(
+        list(dots.values()), list(dots), loc="outside lower center", ncols=3, frameon=False, title="fastest other"
+    )
+    figure.suptitle("To the right of 1 jaxdml is faster than all others")
+    return figure
+
+
+def _roofline(cases: Cases) -> Figure:
+    """Draw what part of the roofline each call reaches."""
+    figure, panel = _rows(cases, fraction)
+    _strips(panel, cases, fraction, lambda case: _COLOURS[OURS])
+    panel.axvline(1, color=MIDDLE, linewidth=1, linestyle=":")
+    panel.set_xscale("log")
+    panel.set_xticks([0.01, 0.03, 0.1, 0.3, 1], ["1 %", "3 %", "10 %", "30 %", "100 %"])
+    panel.minorticks_off()
+    panel.set_xlabel("least time by the roofline / time of jaxdml")
+    figure.suptitle("The part of the roofline that jaxdml reaches")
+    return figure
+
+
+Value = Callable[[Mapping[str, Any]], float | None]
+
+
+def _rows(cases: Cases, value: Value) -> tuple[Figure, Axes]:
+    count = len({case["operator"] for case in cases if value(case) is not None})
+    figure = Figure(figsize=(WIDTH, 0.26 * count + 1.7), layout="constrained")
+    return figure, figure.subplots()
+
+
+def _strips(panel: Axes, cases: Cases, value: Value, colour: Callable[[Mapping[str, Any]], str]) -> None:
+    """Draw a row for each operator: a dot for each case, and the quartiles."""
+    by_operator: dict[str, list[tuple[float, str]]] = {}
+    for case in cases:
+        if (found := value(case)) is not None:
+            by_operator.setdefault(case["operator"], []).append((found, colour(case)))
+    for place, points in enumerate(by_operator.values()):
+        values = [found for found, _ in points]
+        low, middle, high = statistics.quantiles(values, n=4) if len(values) > 1 else values * 3
+        panel.plot([low, high], [place, place], color=MIDDLE, linewidth=5, alpha=0.35, solid_capstyle="butt")
+        panel.plot([middle], [place], color=MIDDLE, marker="|", markersize=9, markeredgewidth=2)
+        panel.scatter(values, [place] * len(values), c=[each for _, each in points], s=12, alpha=0.75, zorder=3)
+    panel.set_yticks(range(len(by_operator)), list(by_operator), fontsize=7.5)
+    panel.invert_yaxis()
+    panel.grid(axis="x", alpha=0.3)
+
+
+def _times_axis(panel: Axes, label: str) -> None:
+    panel.set_xscale("log")
+    panel.xaxis.set_major_formatter("{x:g}")
+    panel.set_xlabel(label, fontsize=8)
 
 
 def draw_changes(changes: Sequence[Any], path: Path) -> Path:
@@ -89,22 +163,26 @@ def _growth(cases: Cases, group: str) -> Figure:
     """Draw time against n or k, one panel a dtype."""
     cases = sorted(cases, key=lambda case: case["at"])
     dtypes = sorted({case["dtype"] for case in cases})
-    columns = min(3, len(dtypes))
+    columns = min(2, len(dtypes))
     rows = -(-len(dtypes) // columns)
-    figure = Figure(figsize=(WIDTH, 2.9 * rows + 0.9), layout="constrained")
+    figure = Figure(figsize=(WIDTH, 2.1 * rows + 1.2), layout="constrained")
     panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for panel, dtype in zip(panels.flat, dtypes, strict=False):
-        series: dict[str, list[tuple[int, float]]] = {"roofline": []}
+        series: dict[str, list[tuple[float, ...]]] = {}
         for case in cases:
             if case["dtype"] == dtype:
-                series["roofline"].append((case["at"], case["floor_us"]))
+                series.setdefault("roofline", []).append((case["at"], *[case["floor_us"]] * 3))
                 for peer, median in medians(case).items():
-                    series.setdefault(peer, []).append((case["at"], median))
+                    timing = case["contenders"][peer]["timing"]
+                    quartiles = timing["lower_quartile_us"], timing["upper_quartile_us"]
+                    series.setdefault(peer, []).append((case["at"], median, *quartiles))
         for peer, points in series.items():
             style: dict[str, Any] = {"color": MIDDLE, "linestyle": ":", "linewidth": 1}
             if peer in _COLOURS:
                 style = {"color": _COLOURS[peer], "marker": _MARKERS[peer], "markersize": 3.5, "linewidth": 1.4}
-            panel.plot(*zip(*points, strict=True), label=peer, zorder=3 if peer == OURS else 2, **style)
+            at, middle, low, high = zip(*points, strict=True)
+            panel.plot(at, middle, label=peer, zorder=3 if peer == OURS else 2, **style)
+            panel.fill_between(at, low, high, color=style["color"], alpha=0.2, linewidth=0)
         panel.set_xscale("log", base=2)
         panel.set_yscale("log")
         panel.set_title(dtype, fontsize=10)
@@ -123,40 +201,6 @@ def _growth(cases: Cases, group: str) -> Figure:
     return figure
 
 
-def _roofline(cases: Cases) -> Figure:
-    """Draw how long every call takes against the least that it could."""
-    operators = list(dict.fromkeys(case["operator"] for case in cases))
-    columns = min(2, len(operators))
-    rows = -(-len(operators) // columns)
-    figure = Figure(figsize=(WIDTH, 3.3 * rows + 0.9), layout="constrained")
-    panels = figure.subplots(rows, columns, squeeze=False)
-    for panel, operator in zip(panels.flat, operators, strict=False):
-        series: dict[str, list[tuple[float, float]]] = {}
-        floors = []
-        for case in cases:
-            if case["operator"] == operator:
-                floors.append(case["floor_us"])
-                for peer, median in medians(case).items():
-                    series.setdefault(peer, []).append((case["floor_us"], median))
-        ends = [min(floors) / 2, max(floors) * 2]
-        panel.plot(ends, ends, color=MIDDLE, linewidth=1, linestyle=":", label="roofline")
-        for peer, points in series.items():
-            style = {"c": _COLOURS[peer], "marker": _MARKERS[peer], "alpha": 0.75, "linewidths": 0.8}
-            panel.scatter(*zip(*points, strict=True), s=16, label=peer, zorder=3 if peer == OURS else 2, **style)
-        panel.set_xscale("log")
-        panel.set_yscale("log")
-        panel.set_title(operator, fontsize=10)
-        panel.grid(alpha=0.3)
-        panel.set_xlabel("least time by the roofline (µs)")
-    for panel in panels.flat[len(operators) :]:
-        panel.set_axis_off()
-    for row in panels:
-        row[0].set_ylabel("time of a call (µs)")
-    figure.suptitle("What calls take, and the least that they could")
-    _legend(figure, list(panels.flat))
-    return figure
-
-
 def _legend(figure: Figure, panels: Sequence[Axes]) -> None:
     """Name every peer once, below all panels."""
     handles = {
@@ -167,6 +211,6 @@ def _legend(figure: Figure, panels: Sequence[Axes]) -> None:
         [handles[peer] for peer in ordered],
         ordered,
         loc="outside lower center",
-        ncols=len(ordered) if len(ordered) < 7 else 5,
+        ncols=3,
         frameon=False,
     )

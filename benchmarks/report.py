@@ -50,6 +50,12 @@ WRONG = "wrong:"
 GRIDS = "grid", "accelerators"
 """Groups that cross sizes with dtypes."""
 
+TABLES = "models", *GRIDS
+"""Groups that tables and pictures show by operator."""
+
+STOCK = "lax"
+"""The peer that is what one would write in JAX without jaxdml."""
+
 _LISTS: Mapping[str, Any] = {"verdict": Verdict, "timing": Timing}
 """What a line holds as a list, without the names of its fields."""
 
@@ -95,6 +101,18 @@ def ratio(case: Mapping[str, Any]) -> float | None:
     """Return how many times as long as jaxdml the best of the others takes."""
     ours, best = medians(case).get(OURS), min(others(case).values(), default=None)
     return best / ours if ours and best else None
+
+
+def over_stock(case: Mapping[str, Any]) -> float | None:
+    """Return how many times as long as jaxdml stock JAX takes, where it answers right."""
+    taken = medians(case)
+    return taken[STOCK] / taken[OURS] if OURS in taken and STOCK in taken else None
+
+
+def stock_is_wrong(case: Mapping[str, Any]) -> bool:
+    """Whether stock JAX gave another answer than the definition."""
+    verdict = case["contenders"].get(STOCK, {}).get("verdict")
+    return bool(verdict) and not verdict["accepted"]
 
 
 def fraction(case: Mapping[str, Any]) -> float | None:

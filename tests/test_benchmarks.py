@@ -106,7 +106,7 @@ def test_a_run_writes_what_the_report_says_it_holds(a_run):
             assert set(contender) == {"absent", "verdict", "compile_s", "timing", "kernels"}
             assert contender["verdict"]["accepted"]
             assert contender["timing"]["median_us"] > 0
-    pictures = {"growth-in-k", "roofline", "ratios-top_k", "ratios-scatter_elements"}
+    pictures = {"growth-in-k", "roofline", "who-is-fastest"}
     assert {file.stem for file in folder.glob("*.png")} == pictures
     assert TINY[0].size in "".join(shown.split("\n"))
     assert f"{len(TINY)}/{len(TINY)}" in shown
@@ -311,13 +311,18 @@ def test_whoever_exceeds_the_budget_is_called_once(monkeypatch):
     assert taken["slow"].samples == len(calls) == 1
 
 
-def test_the_page_holds_what_the_results_say(a_run, tmp_path):
-    assert document.PAGE.read_text(encoding="utf-8") == document.page()
+def test_the_pages_hold_what_the_results_say(a_run, tmp_path):
+    written = document.pages()
+    assert {name: (document.PAGES / name).read_text(encoding="utf-8") for name in written} == written
+    assert {file.stem for file in (document.PAGES / "benchmarks").iterdir()} == {
+        file.parent.name for file in document.RESULTS.glob(f"*/{report.FILE}")
+    }
     shutil.copytree(a_run[0], tmp_path / "here")
-    page = document.page(tmp_path)
-    assert f"`{TINY[3].name}`: a test" in page
-    assert "(../benchmarks/results/here/roofline.png)" in page
-    assert "none yet" in document.page(tmp_path / "here")
+    found = document.pages(tmp_path)
+    assert f"`{TINY[3].name}`: a test" in found["benchmarks/here.md"]
+    assert "(../../benchmarks/results/here/roofline.png)" in found["benchmarks/here.md"]
+    assert "benchmarks/here.md" in found["benchmarks.md"]
+    assert list(document.pages(tmp_path / "here")) == ["benchmarks.md"]
 
 
 @pytest.mark.parametrize(
