@@ -24,7 +24,7 @@ release = version = _pyproject["project"]["version"]
 author = "the jaxdml authors"
 copyright = author
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 exclude_patterns = ["_build", "jupyter_execute"]
 
 html_theme = "furo"
@@ -32,7 +32,7 @@ html_title = f"jaxdml {release}"
 html_copy_source = False
 html_show_sourcelink = False
 html_static_path = ["_static"]
-html_css_files = ["wrap.css"]
+html_css_files = ["page.css"]
 html_use_index = False  # No page links to the general index, and it is wider than a phone.
 
 myst_enable_extensions = ["deflist"]
@@ -89,8 +89,8 @@ def _faults(page):
     yield from (f"private type {name}" for name in re.findall(r"\bjax\.jaxlib\.[\w.]+", page))
     # Markdown takes the two stars of 2**31 for bold face if another power follows.
     yield from (f"bold between digits: {found}" for found in re.findall(r"\d<strong>[^<]*</strong>", page))
-    if "_static/wrap.css" not in page:
-        yield "what examples print is cut, not wrapped"
+    if "_static/page.css" not in page:
+        yield "what examples print is cut, and does not scroll"
     for block in re.findall(r"highlight-(?:ipython3|python|cpp) notranslate.*?<pre>(.*?)</pre>", page, re.DOTALL):
         lines = html.unescape(re.sub(r"<[^>]+>", "", block)).splitlines()
         yield from (f"{len(line)} columns: {line}" for line in lines if len(line) > WIDTH)
