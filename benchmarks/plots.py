@@ -128,7 +128,7 @@ def _strips(panel: Axes, cases: Cases, value: Value, colour: Callable[[Mapping[s
             by_operator.setdefault(case["operator"], []).append((found, colour(case)))
     for place, points in enumerate(by_operator.values()):
         values = [found for found, _ in points]
-        low, middle, high = statistics.quantiles(values, n=4) if len(values) > 1 else values * 3
+        low, middle, high = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
         panel.plot([low, high], [place, place], color=MIDDLE, linewidth=5, alpha=0.35, solid_capstyle="butt")
         panel.plot([middle], [place], color=MIDDLE, marker="|", markersize=9, markeredgewidth=2)
         panel.scatter(values, [place] * len(values), c=[each for _, each in points], s=12, alpha=0.75, zorder=3)
