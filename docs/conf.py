@@ -89,6 +89,7 @@ def _faults(page):
     yield from (f"private type {name}" for name in re.findall(r"\bjax\.jaxlib\.[\w.]+", page))
     # Markdown takes the two stars of 2**31 for bold face if another power follows.
     yield from (f"bold between digits: {found}" for found in re.findall(r"\d<strong>[^<]*</strong>", page))
+    yield from (f"no text for {image}" for image in re.findall(r"<img(?![^>]*alt=\"[^\"]+\")[^>]*>", page))
     if "_static/page.css" not in page:
         yield "what examples print is cut, and does not scroll"
     for block in re.findall(r"highlight-(?:ipython3|python|cpp) notranslate.*?<pre>(.*?)</pre>", page, re.DOTALL):
