@@ -5,6 +5,7 @@ Every result is on disk as soon as it is measured. The same command again goes o
 
 import argparse
 import fnmatch
+import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -54,7 +55,8 @@ def main(arguments: Sequence[str] | None = None, cases: Sequence[Case] | None = 
         return _TOLD
     except KeyboardInterrupt:
         if not options.visit:
-            display.console.print(f"Stopped. What was measured is in {options.out}; the same command goes on.")
+            display.console.print(f"What was measured is in {options.out}; the same command goes on.")
+            print("Interrupted.", file=sys.stderr)
         return _INTERRUPTED
 
 
@@ -69,19 +71,23 @@ def _run(options: argparse.Namespace, chosen: Sequence[Case], against: Mapping[s
 
 def _visits(options: argparse.Namespace, chosen: Sequence[Case], end: float | None) -> None:
     """Visit all cases, each time in a process of its own: processes differ from one another, and may break."""
-    board = watching.Board(options.out)
     command = [sys.executable, "-m", "benchmarks", "measure", *options.given, *(["--end", str(end)] if end else [])]
-    for visit in range(1, options.visits + 1):
-        if options.visits > 1:
-            display.console.print(f"Visit {visit} of {options.visits}.")
-        while wrong := watching.watch([*command, "--visit", str(visit)], board, options.limit):
-            at = board.read()
-            if at.case < 0 or wrong.endswith(f" {_TOLD}"):
-                raise _OtherError(f"{wrong}; what was measured is in {options.out}.")
-            case, peer = chosen[at.case], None if at.peer < 0 else options.peers[at.peer]
-            report.Journal(options.out).add("broken", [case.group, case.name, peer, wrong])
-            display.console.print(f"{case.name}: {peer or 'all'}: {wrong}. The rest goes on.", markup=False)
-    board.remove()
+    with watching.board(options.out) as board:
+        for visit in range(1, options.visits + 1):
+            if options.visits > 1:
+                display.console.print(f"Visit {visit} of {options.visits}.")
+            _watched(options, chosen, [*command, "--visit", str(visit)], board)
+
+
+def _watched(options: argparse.Namespace, chosen: Sequence[Case], command: list[str], board: watching.Board) -> None:
+    """Run a visit, again and again where a library breaks it."""
+    while wrong := watching.watch(command, board, options.limit):
+        at = board.read()
+        if at.case < 0 or wrong.endswith(f" {_TOLD}"):
+            raise _OtherError(f"{wrong}; what was measured is in {options.out}.")
+        case, peer = chosen[at.case], None if at.peer < 0 else options.peers[at.peer]
+        report.Journal(options.out).add("broken", [case.group, case.name, peer, wrong])
+        display.console.print(f"{case.name}: {peer or 'all'}: {wrong}. The rest goes on.", markup=False)
 
 
 def _visit(options: argparse.Namespace, chosen: Sequence[Case], end: float | None) -> None:
@@ -94,7 +100,7 @@ def _visit(options: argparse.Namespace, chosen: Sequence[Case], end: float | Non
     display.console.print(f"{found['device']}; commit {found['commit']}; {versions}", markup=False, soft_wrap=True)
     journal, written = _journal(options.out, found)
     roof = roofline.recalled(written["roofline"])
-    board = watching.Board(options.out) if options.visit else None
+    board, parent = watching.Board(options.out) if options.visit else None, os.getppid()
     there = {(case["group"], case["name"]): case["visits"] for case in written["cases"]}
     left = [case for case in chosen if there.get((case.group, case.name), 0) < max(1, options.visit)]
     if len(left) < len(chosen):
@@ -103,6 +109,8 @@ def _visit(options: argparse.Namespace, chosen: Sequence[Case], end: float | Non
 
     def measured(case: Case) -> dict[str, Any]:
         def begins(peer: str | None) -> None:
+            if os.getppid() != parent:  # Whoever watched this process was killed.
+                raise KeyboardInterrupt
             if board:
                 board.write(chosen.index(case), options.peers.index(peer) if peer else -1)
 

@@ -1,9 +1,10 @@
 """Measure in a process of its own: a library that hangs or crashes loses its case, and the run goes on."""
 
+import contextlib
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,9 +48,14 @@ class Board:
         """Say what begins."""
         self._shared[:] = case, peer, self._shared[2] + 1
 
-    def remove(self) -> None:
-        """Remove the file."""
-        self._file.unlink(missing_ok=True)
+
+@contextlib.contextmanager
+def board(folder: Path) -> Iterator[Board]:
+    """Make a board, and remove it afterwards."""
+    try:
+        yield Board(folder)
+    finally:
+        (folder / _FILE).unlink(missing_ok=True)
 
 
 def watch(command: Sequence[str], board: Board, limit_s: float) -> str | None:
@@ -64,10 +70,13 @@ def watch(command: Sequence[str], board: Board, limit_s: float) -> str | None:
       What went wrong; None where nothing did.
     """
     board.write(-1, -1)
-    process = subprocess.Popen(command)
+    # Ctrl-C comes to this process only, and is an exception here, so that it ends the other process, too.
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    process = subprocess.Popen(command, start_new_session=True)
     try:
         return _killed(process, board.read, limit_s) or _ended(process.returncode)
     finally:
+        signal.signal(signal.SIGINT, usual)
         if process.poll() is None:
             process.kill()
         process.wait()

@@ -1,6 +1,7 @@
 """The harness checks before it times, drops nobody silently, and its page holds what was measured."""
 
 import importlib.util
+import itertools
 import math
 import shutil
 import sys
@@ -521,10 +522,9 @@ def board_writer(folder, *what):
     ],
 )
 def test_a_process_that_hangs_or_breaks_is_noticed(tmp_path, what, limit_s, wrong):
-    board = watching.Board(tmp_path)
-    assert watching.watch(board_writer(tmp_path, what), board, limit_s) == wrong
-    assert board.read()[:2] == (3, 1)
-    board.remove()
+    with watching.board(tmp_path) as board:
+        assert watching.watch(board_writer(tmp_path, what), board, limit_s) == wrong
+        assert board.read()[:2] == (3, 1)
     assert not any(tmp_path.iterdir())
 
 
@@ -572,6 +572,14 @@ def test_a_peer_that_breaks_when_it_is_timed_is_named(monkeypatch):
     found = measuring.measure(TINY[0], ["jaxdml", "lax"], rounds=1, budget_s=0.1)["contenders"]
     assert found["lax"]["absent"] == "failed: MemoryError: too little"
     assert found["jaxdml"]["timing"]
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_a_process_that_nobody_watches_ends(monkeypatch, tmp_path):
+    parents = itertools.count()
+    monkeypatch.setattr(run.os, "getppid", lambda: next(parents))
+    assert run.main([*QUICKLY, str(tmp_path), "--visit", "1"], cases=TINY) == 130
+    assert report.read(tmp_path)["cases"] == []
 
 
 @pytest.mark.usefixtures("no_plots")
