@@ -1,12 +1,17 @@
 """Matrices of 4 bits and less, dequantized by blocks: they stay packed where products read them."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
+import jaxdml
 from jaxdml.onnx import load
+from jaxdml.onnx._values import Blocks
+from jaxdml.onnx.nodes.groups import transpose
+from jaxdml.onnx.nodes.quantizing import pack_matrix
 from tests.kit import quick
 from tests.onnx.floats import by_onnxruntime
 
@@ -134,3 +139,23 @@ def test_read_literally_it_is_floats():
     assert "block_quantized" not in ours.report(inputs(1, K))
     x = inputs(3, K)
     np.testing.assert_allclose(ours(x)[0], x @ floats, rtol=1e-4, atol=1e-4)
+
+
+def test_a_packed_value_looks_like_its_floats():
+    integers = np.arange(-8, 8).reshape(16, 1).repeat(3, 1).astype(jnp.int4)
+    scale = np.float32([[1, 2, 3]])
+    value = Blocks(jaxdml.prepack_blocks(integers, scale, block_size=16), transposed=True)
+    assert (value.shape, value.ndim, value.dtype) == ((3, 16), 2, np.float32)
+    assert value.floats() is value.floats()
+    np.testing.assert_array_equal(value.floats(), (integers.astype(np.float32) * scale).T)
+
+
+def test_what_is_not_alike_is_not_packed():
+    integers, scale = np.zeros((16, 3), jnp.int4), np.ones((1, 3), np.float32)
+    assert pack_matrix(integers, scale, None, axis=0, block_size=16).shape == (16, 3)
+    assert pack_matrix(integers, scale, None, axis=0, block_size=16, output_dtype=TensorProto.FLOAT16) is None
+    assert pack_matrix(integers, scale, np.zeros((2, 3), jnp.int4), axis=0, block_size=16) is None
+
+
+def test_only_what_is_packed_is_turned_packed():
+    assert transpose(None, np.zeros((2, 3)), floats=None) is None
