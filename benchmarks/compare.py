@@ -56,13 +56,7 @@ def _change(old: Mapping[str, Any], new: Mapping[str, Any], peer: str) -> Iterat
 
 
 def _error(first: Mapping[str, float], second: Mapping[str, float]) -> float:
-    # Reports from before the interval was written have quartiles.
-    ends = [
-        [each.get(f"{new}_us") or each[f"{old}_quartile_us"] for new, old in (("low", "lower"), ("high", "upper"))]
-        for each in (first, second)
-    ]
-    halves = (math.log(high / low) / 2 for low, high in ends)
-    return math.hypot(*halves)
+    return math.hypot(*(math.log(each["high_us"] / each["low_us"]) / 2 for each in (first, second)))
 
 
 def together(found: Sequence[Change]) -> tuple[float, float, float]:

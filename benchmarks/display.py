@@ -12,7 +12,7 @@ from rich.table import Table
 
 from benchmarks.cases import Case
 from benchmarks.peers import NO_WAY, OURS
-from benchmarks.report import fraction, geometric_mean, medians, missing, others, ratio, ratios
+from benchmarks.report import best_other, fraction, geometric_mean, known, medians, missing, ratio
 from benchmarks.timing import Timing
 
 console = Console(highlight=False)
@@ -83,9 +83,7 @@ def _said(entry: Mapping[str, Any]) -> str:
     if not ours.get("timing"):
         return str(ours.get("absent") or ("jaxdml was not asked for" if not ours else "jaxdml is WRONG"))
     spread = Timing(**ours["timing"]).spread
-    found = others(entry)
-    best = min(found, key=found.__getitem__, default=None)
-    against = f"; {found[best] / ours['timing']['median_us']:.2f} times as fast as {best}" if best else ""
+    against = f"; {ratio(entry):.2f} times as fast as {best}" if (best := best_other(entry)) else ""
     return f"{microseconds(ours['timing']['median_us'])} us, within {spread:.0%}{against}"
 
 
@@ -99,7 +97,7 @@ def show(cases: Sequence[Mapping[str, Any]], peers: Sequence[str]) -> None:
     for case in cases:
         table.add_row(case["name"], *(_cell(case, peer) for peer in present), *_of_ours(case))
     console.print(table)
-    if found := ratios(cases):
+    if found := known(ratio, cases):
         console.print(f"Best other / ours: geometric mean {geometric_mean(found):.2f}, worst {min(found):.2f}.")
     for (peer, reason), count in missing(cases).items():
         if reason != NO_WAY:

@@ -11,13 +11,14 @@ from benchmarks.peers import OURS
 from benchmarks.report import (
     FILE,
     GRIDS,
-    TABLES,
+    best_other,
     digest,
     fraction,
     geometric_mean,
+    in_tables,
+    known,
     medians,
     missing,
-    others,
     over_stock,
     quiet,
     ratio,
@@ -109,8 +110,8 @@ def pages(results: Path = RESULTS) -> dict[str, str]:
 def _devices(reports: Mapping[str, Case]) -> Iterator[str]:
     rows = []
     for name, report in reports.items():
-        where, cases = report["environment"], [case for case in report["cases"] if case["group"] in TABLES]
-        stock, best = (_mean([found for case in cases if (found := of(case))]) for of in (over_stock, ratio))
+        where, cases = report["environment"], in_tables(report["cases"])
+        stock, best = (_mean(known(value, cases)) for value in (over_stock, ratio))
         measured = f"[{title(where)}](benchmarks/{name}.md)"
         rows.append((measured, where["versions"]["jax"], where["date"], str(len(cases)), stock, best))
     header = "device", "JAX", "measured", "cases", "stock JAX / ours", "fastest other / ours"
@@ -131,11 +132,9 @@ def _device(folder: Path, report: Case) -> Iterator[str]:
     ]
     if empty := report["roofline"].get("empty_us"):
         facts.append(f"A program that adds 1 to a number: {microseconds(empty)} µs.")
-    if "clock" in where:
-        facts.append(f"Timed by {where['clock']}.")
+    facts.append(f"Timed by {where['clock']}.")
     yield "\n".join(f"- {fact}" for fact in [*facts, *_trust(cases)])
-    shown = [case for case in cases if case["group"] in TABLES]
-    yield _operators(shown)
+    yield _operators(in_tables(cases))
     for name, said in _PICTURES.items():
         if (folder / f"{name}.png").exists():
             yield f"![{said}](../../benchmarks/results/{folder.name}/{name}.png)"
@@ -159,7 +158,7 @@ def _device(folder: Path, report: Case) -> Iterator[str]:
 def _trust(cases: Sequence[Case]) -> Iterator[str]:
     """Say how well the figures are known."""
     timings = [case["contenders"][OURS]["timing"] for case in cases if case["contenders"][OURS]["timing"]]
-    spreads = sorted(Timing(**timing).spread for timing in timings if "low_us" in timing)
+    spreads = sorted(Timing(**timing).spread for timing in timings)
     if spreads:
         middle, most = spreads[len(spreads) // 2], spreads[int(0.95 * (len(spreads) - 1))]
         yield f"Medians of jaxdml are known within {middle:.1%} in half the cases, and {most:.1%} in 95 of 100."
@@ -175,7 +174,7 @@ def _operators(cases: Sequence[Case]) -> str:
     rows = []
     for operator in dict.fromkeys(case["operator"] for case in cases):
         mine = [case for case in cases if case["operator"] == operator]
-        stock, best, reached = ([found for case in mine if (found := of(case))] for of in (over_stock, ratio, fraction))
+        stock, best, reached = (known(value, mine) for value in (over_stock, ratio, fraction))
         wins = f"{sum(value > 1 for value in best)} of {len(best)}"
         wrong = str(sum(map(stock_is_wrong, mine)) or "")
         part = f"{geometric_mean(reached):.0%}" if reached else "-"
@@ -212,8 +211,7 @@ def _grid(cases: Sequence[Case]) -> str:
     rows = []
     for case in cases:
         taken, against, reached = medians(case), ratio(case), fraction(case)
-        if OURS in taken and against is not None and reached is not None:
-            best = min(others(case), key=lambda peer: taken[peer])
+        if (best := best_other(case)) and against is not None and reached is not None:
             other = f"{microseconds(taken[best])} ({best})"
             rows.append((f"`{case['name']}`", microseconds(taken[OURS]), other, f"{against:.2f}", f"{reached:.0%}"))
     return _table(("case", "ours (µs)", "best other (µs)", "best other / ours", "of the roofline"), rows)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import estimates_table
-from benchmarks.report import TABLES, geometric_mean, over_stock, read, stock_is_wrong
+from benchmarks.report import geometric_mean, in_tables, known, over_stock, read, stock_is_wrong
 
 DEVICES = {"CPU": "amd-epyc", "GPU": "nvidia-h200"}
 """The folders of the reports."""
@@ -25,16 +25,15 @@ def table(results: Path) -> str:
 
 
 def _lines(results: Path) -> Iterator[str]:
-    reports = {name: read(results / folder) for name, folder in DEVICES.items()}
-    by_device = {name: by_operator(report["cases"]) for name, report in reports.items()}
-    by_device |= {f"TPU {_TPU}, bytes": _bytes(results)}
-    where = [f"{report['environment']['device']}" for report in reports.values()]
-    yield f"| | {' | '.join([*where, *list(by_device)[len(where) :]])} |"
+    reports = [read(results / folder) for folder in DEVICES.values()]
+    by_device = {report["environment"]["device"]: by_operator(report["cases"]) for report in reports}
+    by_device[f"TPU {_TPU}, bytes"] = _bytes(results)
+    yield f"| | {' | '.join(by_device)} |"
     yield f"| --- |{' ---: |' * len(by_device)}"
     for operator in dict.fromkeys(name for found in by_device.values() for name in found):
         yield f"| `{operator}` | {' | '.join(_cell(found.get(operator, [])) for found in by_device.values())} |"
     yield f"| **all** | {' | '.join(_cell(list(chain(*found.values()))) for found in by_device.values())} |"
-    wrong = Counter(case["operator"] for report in reports.values() for case in report["cases"] if stock_is_wrong(case))
+    wrong = Counter(case["operator"] for report in reports for case in report["cases"] if stock_is_wrong(case))
     if wrong:
         said = ", ".join(f"`{operator}` in {count}" for operator, count in wrong.most_common())
         yield f"\nStock JAX gave a wrong answer, and so has no time, in some of the measured cases: {said}."
@@ -42,11 +41,10 @@ def _lines(results: Path) -> Iterator[str]:
 
 def by_operator(cases: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
     """Return how many times as fast as stock JAX each call is, by operator."""
-    found: dict[str, list[float]] = {}
-    for case in cases:
-        if case["group"] in TABLES and (value := over_stock(case)):
-            found.setdefault(case["operator"], []).append(value)
-    return found
+    shown = in_tables(cases)
+    operators = dict.fromkeys(case["operator"] for case in shown)
+    found = {name: known(over_stock, [case for case in shown if case["operator"] == name]) for name in operators}
+    return {name: values for name, values in found.items() if values}
 
 
 def _bytes(results: Path) -> dict[str, list[float]]:

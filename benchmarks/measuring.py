@@ -70,7 +70,7 @@ def measure(
     seed: int = 0,
     by: str | None = None,
     begins: Callable[[str | None], None] = lambda peer: None,
-    broken: Mapping[str | None, str] = MappingProxyType({}),
+    broken: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Return what each peer did: its timing, or why there is none; and what else worked meanwhile.
 
@@ -83,22 +83,20 @@ def measure(
       seed: of the data.
       by: the clock.
       begins: is told which peer is prepared, and None when all are timed.
-      broken: peers that ended a process before, and how; None stands for all of them.
+      broken: peers that ended a process before, and how.
     """
     start = time.perf_counter()
     # What else the host does changes the times of a CPU, and not what a profiler sees an accelerator do.
     before = environment.busy() if environment.platform() == "cpu" else None
-    results: dict[str, dict[str, Any]] = {
-        peer: dict.fromkeys(("absent", "verdict", "compile_s", "timing", "kernels")) for peer in peers
-    }
+    results = _nothing(peers)
     ready: dict[str, Contender] = {}
     digest = None
     begins(None)
-    draws = [] if None in broken else [case.draw(np.random.default_rng(seed + number)) for number in range(case.draws)]
-    judge = answers.Judge(case, draws[0]) if draws else None
+    draws = [case.draw(np.random.default_rng(seed + number)) for number in range(case.draws)]
+    judge = answers.Judge(case, draws[0])
     for peer in peers:
-        if judge is None or peer in broken:
-            results[peer]["absent"] = f"{FAILED} {broken.get(peer) or broken[None]}"
+        if peer in broken:
+            results[peer]["absent"] = f"{FAILED} {broken[peer]}"
             continue
         begins(peer)
         try:
@@ -123,6 +121,16 @@ def measure(
     elapsed = time.perf_counter() - start
     busy = environment.busy_elsewhere(before, elapsed)
     return {"digest": digest, "busy_elsewhere": busy, "seconds": elapsed, "contenders": results}
+
+
+def lost(peers: Sequence[str], reason: str) -> dict[str, Any]:
+    """Return the same of a case that ended a process before any peer was prepared, or when all were timed."""
+    contenders = {peer: nothing | {"absent": f"{FAILED} {reason}"} for peer, nothing in _nothing(peers).items()}
+    return {"digest": None, "busy_elsewhere": None, "seconds": 0.0, "contenders": contenders}
+
+
+def _nothing(peers: Sequence[str]) -> dict[str, dict[str, Any]]:
+    return {peer: dict.fromkeys(("absent", "verdict", "compile_s", "timing", "kernels")) for peer in peers}
 
 
 def _timed(ready: Mapping[str, Contender], plan: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

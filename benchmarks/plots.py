@@ -10,7 +10,18 @@ from matplotlib.figure import Figure
 
 from benchmarks.drawing import MIDDLE, WIDTH, save
 from benchmarks.peers import OURS
-from benchmarks.report import TABLES, fraction, medians, others, over_stock, ratio, title
+from benchmarks.report import (
+    TABLES,
+    Value,
+    best_other,
+    fraction,
+    in_tables,
+    medians,
+    others,
+    over_stock,
+    ratio,
+    title,
+)
 
 _COLOURS = {
     "jaxdml": "#D55E00",
@@ -68,26 +79,20 @@ def draw(report: Mapping[str, Any], folder: Path) -> list[Path]:
 
 def draw_headline(reports: Mapping[str, Mapping[str, Any]], path: Path) -> Path:
     """Draw how many times as fast as stock JAX jaxdml is, a panel for each report."""
-    kept = {name: [case for case in report["cases"] if case["group"] in TABLES] for name, report in reports.items()}
-    rows = [len({case["operator"] for case in cases if over_stock(case)}) for cases in kept.values()]
+    kept = {name: in_tables(report["cases"]) for name, report in reports.items()}
+    rows = [_operators(cases, over_stock) for cases in kept.values()]
     figure = Figure(figsize=(WIDTH, 0.24 * sum(rows) + 0.9 * len(rows)), layout="constrained")
     panels = figure.subplots(len(rows), squeeze=False, sharex=True, height_ratios=rows)
     for panel, (name, cases) in zip(panels.flat, kept.items(), strict=True):
-        _strips(panel, cases, over_stock, lambda case: _COLOURS[OURS])
+        _strips(panel, cases, over_stock)
         panel.set_title(name, fontsize=9)
-        panel.axvline(1, color=MIDDLE, linewidth=1, linestyle=":")
     _times_axis(panels.flat[-1], "time of stock JAX / time of jaxdml")
     return save(figure, path)
 
 
 def _who_is_fastest(cases: Cases) -> Figure:
-    def best(case: Mapping[str, Any]) -> str:
-        taken = others(case)
-        return _COLOURS[min(taken, key=taken.__getitem__)]
-
     figure, panel = _rows(cases, ratio)
-    _strips(panel, cases, ratio, best)
-    panel.axvline(1, color=MIDDLE, linewidth=1, linestyle=":")
+    _strips(panel, cases, ratio, best_other)
     _times_axis(panel, "time of the fastest other library / time of jaxdml")
     names = dict.fromkeys(peer for case in cases for peer in others(case))
     dots = {peer: panel.scatter([], [], s=12, color=_COLOURS[peer]) for peer in _COLOURS if peer in names}
@@ -101,8 +106,7 @@ def _who_is_fastest(cases: Cases) -> Figure:
 def _roofline(cases: Cases) -> Figure:
     """Draw what part of the roofline each call reaches."""
     figure, panel = _rows(cases, fraction)
-    _strips(panel, cases, fraction, lambda case: _COLOURS[OURS])
-    panel.axvline(1, color=MIDDLE, linewidth=1, linestyle=":")
+    _strips(panel, cases, fraction)
     panel.set_xscale("log")
     panel.set_xticks([0.01, 0.03, 0.1, 0.3, 1], ["1 %", "3 %", "10 %", "30 %", "100 %"])
     panel.minorticks_off()
@@ -111,21 +115,23 @@ def _roofline(cases: Cases) -> Figure:
     return figure
 
 
-Value = Callable[[Mapping[str, Any]], float | None]
-
-
 def _rows(cases: Cases, value: Value) -> tuple[Figure, Axes]:
-    count = len({case["operator"] for case in cases if value(case) is not None})
-    figure = Figure(figsize=(WIDTH, 0.26 * count + 1.7), layout="constrained")
+    figure = Figure(figsize=(WIDTH, 0.26 * _operators(cases, value) + 1.7), layout="constrained")
     return figure, figure.subplots()
 
 
-def _strips(panel: Axes, cases: Cases, value: Value, colour: Callable[[Mapping[str, Any]], str]) -> None:
-    """Draw a row for each operator: a dot for each case, and the quartiles."""
+def _operators(cases: Cases, value: Value) -> int:
+    return len({case["operator"] for case in cases if value(case) is not None})
+
+
+def _strips(
+    panel: Axes, cases: Cases, value: Value, peer: Callable[[Mapping[str, Any]], str | None] = lambda case: OURS
+) -> None:
+    """Draw a row for each operator: a dot for each case in the colour of a peer, the quartiles, and a line at 1."""
     by_operator: dict[str, list[tuple[float, str]]] = {}
     for case in cases:
         if (found := value(case)) is not None:
-            by_operator.setdefault(case["operator"], []).append((found, colour(case)))
+            by_operator.setdefault(case["operator"], []).append((found, _COLOURS[peer(case) or OURS]))
     for place, points in enumerate(by_operator.values()):
         values = [found for found, _ in points]
         low, middle, high = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
@@ -135,6 +141,7 @@ def _strips(panel: Axes, cases: Cases, value: Value, colour: Callable[[Mapping[s
     panel.set_yticks(range(len(by_operator)), list(by_operator), fontsize=7.5)
     panel.invert_yaxis()
     panel.grid(axis="x", alpha=0.3)
+    panel.axvline(1, color=MIDDLE, linewidth=1, linestyle=":")
 
 
 def _times_axis(panel: Axes, label: str) -> None:

@@ -82,8 +82,7 @@ def _without_names(contender: Mapping[str, Any]) -> dict[str, Any]:
 
 def title(environment: Mapping[str, Any]) -> str:
     """Name the device, and how JAX dispatched if that was asynchronous."""
-    asynchronous = environment.get("asynchronous_dispatch", False)
-    return f"{environment['device']}{', with asynchronous dispatch' if asynchronous else ''}"
+    return f"{environment['device']}{', with asynchronous dispatch' if environment['asynchronous_dispatch'] else ''}"
 
 
 def medians(case: Mapping[str, Any]) -> dict[str, float]:
@@ -97,10 +96,16 @@ def others(case: Mapping[str, Any]) -> dict[str, float]:
     return {peer: us for peer, us in medians(case).items() if not peer.startswith(OURS)}
 
 
+def best_other(case: Mapping[str, Any]) -> str | None:
+    """Name the fastest of the other libraries."""
+    taken = others(case)
+    return min(taken, key=taken.__getitem__, default=None)
+
+
 def ratio(case: Mapping[str, Any]) -> float | None:
     """Return how many times as long as jaxdml the best of the others takes."""
-    ours, best = medians(case).get(OURS), min(others(case).values(), default=None)
-    return best / ours if ours and best else None
+    ours, best = medians(case).get(OURS), best_other(case)
+    return medians(case)[best] / ours if ours and best else None
 
 
 def over_stock(case: Mapping[str, Any]) -> float | None:
@@ -121,9 +126,18 @@ def fraction(case: Mapping[str, Any]) -> float | None:
     return case["floor_us"] / ours if ours else None
 
 
-def ratios(cases: Iterable[Mapping[str, Any]]) -> list[float]:
-    """Return the ratios of those cases that have one."""
-    return [value for value in map(ratio, cases) if value is not None]
+Value = Callable[[Mapping[str, Any]], float | None]
+"""A figure that a case may have, such as ``ratio``, ``over_stock`` and ``fraction``."""
+
+
+def known(value: Value, cases: Iterable[Mapping[str, Any]]) -> list[float]:
+    """Return a figure of those cases that have it."""
+    return [found for found in map(value, cases) if found is not None]
+
+
+def in_tables(cases: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the cases that tables and pictures show by operator."""
+    return [case for case in cases if case["group"] in TABLES]
 
 
 def geometric_mean(values: Iterable[float]) -> float:
@@ -199,12 +213,9 @@ def write(report: Mapping[str, Any], folder: Path) -> None:
         if kind == "cases":
             for case in content:
                 journal.add("case", compact(case))
-        elif kind == "broken":
-            for (group, name), peers in content.items():
-                for peer, reason in peers.items():
-                    journal.add(kind, [group, name, peer, reason])
         else:
-            journal.add(kind, content)
+            for line in content if kind == "broken" else [content]:
+                journal.add(kind, line)
 
 
 def read(folder: Path) -> dict[str, Any]:
@@ -219,9 +230,7 @@ def read(folder: Path) -> dict[str, Any]:
     if not known:
         raise UnreadableError(f"{file} is a report of another version of python -m benchmarks.")
     found = {kind: content for kind, content in parts if kind not in ("case", "broken")}
-    broken: dict[tuple[str, str], dict[str | None, str]] = {}
-    for group, name, peer, reason in (content for kind, content in parts if kind == "broken"):
-        broken.setdefault((group, name), {})[peer] = reason
+    broken = [content for kind, content in parts if kind == "broken"]
     peers = found["environment"]["peers"]
     visits: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for kind, case in parts:
@@ -231,8 +240,8 @@ def read(folder: Path) -> dict[str, Any]:
 
 
 def quiet(case: Mapping[str, Any]) -> bool:
-    """Whether no other process worked while a case was measured."""
-    return case.get("busy_elsewhere", 0) <= QUIET
+    """Whether no other process worked while a case was measured, or none that is known of."""
+    return (case.get("busy_elsewhere") or 0) <= QUIET
 
 
 def _together(visits: Sequence[dict[str, Any]]) -> dict[str, Any]:

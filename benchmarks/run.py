@@ -114,8 +114,12 @@ def _visit(options: argparse.Namespace, chosen: Sequence[Case], end: float | Non
             if board:
                 board.write(chosen.index(case), options.peers.index(peer) if peer else -1)
 
-        broken = written["broken"].get((case.group, case.name), {})
-        taken = measuring.measure(case, options.peers, **plan, by=options.clock, begins=begins, broken=broken)
+        key = [case.group, case.name]
+        broken = {peer: reason for *which, peer, reason in written["broken"] if which == key}
+        if None in broken:
+            taken = measuring.lost(options.peers, broken[None])
+        else:
+            taken = measuring.measure(case, options.peers, **plan, by=options.clock, begins=begins, broken=broken)
         entry = report.entry(case, taken, roof)
         journal.add("case", entry)
         disturbed.extend([] if report.quiet(entry) else [case])

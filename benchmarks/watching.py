@@ -4,7 +4,7 @@ import contextlib
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -72,24 +72,23 @@ def watch(command: Sequence[str], board: Board, limit_s: float) -> str | None:
     board.write(-1, -1)
     # Ctrl-C comes to this process only, and is an exception here, so that it ends the other process, too.
     usual = signal.signal(signal.SIGINT, signal.default_int_handler)
-    process = subprocess.Popen(command, start_new_session=True)
     try:
-        return _killed(process, board.read, limit_s) or _ended(process.returncode)
+        with subprocess.Popen(command, start_new_session=True) as process:
+            try:
+                return _killed(process, board, limit_s) or _ended(process.returncode)
+            finally:
+                process.kill()  # It does nothing where the process has ended.
     finally:
         signal.signal(signal.SIGINT, usual)
-        if process.poll() is None:
-            process.kill()
-        process.wait()
 
 
-def _killed(process: subprocess.Popen[bytes], step: Callable[[], Step], limit_s: float) -> str | None:
-    seen, since = step(), time.monotonic()
+def _killed(process: subprocess.Popen[bytes], board: Board, limit_s: float) -> str | None:
+    seen, since = board.read(), time.monotonic()
     while process.poll() is None:
         time.sleep(_LOOK_S)
-        if (now := step()) != seen:
+        if (now := board.read()) != seen:
             seen, since = now, time.monotonic()
         elif time.monotonic() - since > limit_s:
-            process.kill()
             return f"no answer in {limit_s:.0f} s"
     return None
 

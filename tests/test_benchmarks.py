@@ -529,6 +529,15 @@ def test_a_process_that_hangs_or_breaks_is_noticed(tmp_path, what, limit_s, wron
 
 
 @pytest.mark.usefixtures("no_plots")
+def test_what_else_a_host_does_is_not_asked_where_an_accelerator_computes(monkeypatch, tmp_path):
+    monkeypatch.setattr(measuring.environment, "platform", lambda: "another")
+    assert run.main([*QUICKLY, str(tmp_path), "--clock", "calls"], cases=TINY[:1]) == 0
+    (case,) = report.read(tmp_path)["cases"]
+    assert "busy_elsewhere" not in case
+    assert report.quiet(case)
+
+
+@pytest.mark.usefixtures("no_plots")
 def test_a_library_that_broke_is_left_out_of_its_case(a_run, monkeypatch, tmp_path, capsys):
     lines = (a_run[0] / report.FILE).read_text().splitlines(keepends=True)
     shutil.copyfile(a_run[0] / report.FILE, tmp_path / report.FILE)
