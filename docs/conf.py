@@ -13,6 +13,7 @@ from jaxdml import directml, reference
 
 # The examples are for any machine, and the pages that speak of other platforms lower for them by name.
 os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["MATPLOTLIBRC"] = str(Path(__file__).with_name("matplotlibrc"))
 
 WIDTH = 80
 """How many columns of code a page shows on a screen of 1280 pixels, with room to spare."""
