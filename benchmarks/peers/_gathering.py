@@ -46,13 +46,22 @@ def peers(node: str, of_torch: Callable[[Any, Any, int], Any], of_numpy: Callabl
     }
 
 
-def expected(case: Case, arguments: Arguments) -> tuple[Any, Arguments]:
-    """Ask the oracle, about every so many of the indices if there are too many for its loop."""
+def expected(
+    thinned: Callable[[int], tuple[int, int]], case: Case, arguments: Arguments, *, tuples: bool = False
+) -> tuple[Any, Arguments]:
+    """Ask the oracle, about every so many of the indices if there are too many for its loop.
+
+    Args:
+      thinned: takes ``axis`` or ``batch_dims``; returns the dimension of the indices along which to leave some out, and
+        where the results have that dimension.
+      case: what is measured.
+      arguments: ``x`` and the indices.
+      tuples: whether the last dimension of the indices holds the numbers of one read.
+    """
     x, indices = arguments
-    part: list[Any] = [slice(None)] * indices.ndim
-    leading = case.keywords.get("batch_dims", case.keywords.get("axis", 0) if indices.ndim == x.ndim else 0)
-    slices = indices[..., 0].size if case.operator == "gather_nd" else indices.size
-    part[leading] = slice(None, None, -(-slices // _LOOPS))
-    answer = getattr(reference, case.operator)(x, indices[tuple(part)], **case.keywords)
-    before = case.keywords.get("axis", 0) if case.operator == "gather" else 0
-    return (*[slice(None)] * before, *(part[:-1] if case.operator == "gather_nd" else part)), (answer,)
+    dimension, of_result = thinned(next(iter(case.keywords.values()), 0))
+    reads = indices[..., 0].size if tuples else indices.size
+    kept = slice(None, None, -(-reads // _LOOPS))
+    fewer = indices[(*[slice(None)] * dimension, kept)]
+    answer = getattr(reference, case.operator)(x, fewer, **case.keywords)
+    return (*[slice(None)] * of_result, kept), (answer,)

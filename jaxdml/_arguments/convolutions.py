@@ -133,26 +133,28 @@ def settled(call: Call, given: Given, implementation: Any, *parameters: Any) -> 
     of_depth = None if windows.groups > 1 else "channels"
     of_x = dimensions.ordered(("batch", contracted, *(f"{label} x" for label in spatial)), order.lhs_spec)
     of_w = dimensions.ordered(("features", of_depth, *(f"{label} w" for label in spatial)), order.rhs_spec)
-    of_filters: list[Labels] = [of_w]
+    of_filters: tuple[Labels, ...] = (of_w,)
     if isinstance(given.w, PackedFilters):
-        of_filters = [tuple(of_w[d] for d in given.w.order), ("features",)]
-    operands = (given.x, given.w, *parameters)
-    leaves = jax.tree.leaves(operands, is_leaf=lambda x: x is None)
-    rest = [("features" if x is not None and x.size == features > 1 else None,) for x in leaves[1 + len(of_filters) :]]
+        of_filters = (tuple(of_w[d] for d in given.w.order), ("features",))
+    labelled = [(given.x, of_x), *zip(jax.tree.leaves(given.w), of_filters, strict=True)]
+    labelled += [
+        (x, ("features" if x is not None and x.size == features > 1 else None,))
+        for x in jax.tree.leaves(parameters, is_leaf=lambda x: x is None)
+    ]
     result = dimensions.ordered(("batch", "features", *(None for _ in spatial)), order.out_spec)
 
     def fail(rule: str) -> Any:
         call.fail(ValueError, rule, "Reshard x or w with jax.sharding.reshard.", "x", "w")
 
     where = layout(
-        [*zip(leaves, (of_x, *of_filters, *rest), strict=True)],
+        labelled,
         result=result,
         combined={"channels": given.names},
         deciding=2,
         fail=fail,
     )
     dimensions.require_whole(where, (of_x, *of_filters), ("batch", "features", "channels"), fail)
-    return operands, Settled(windows, order, forced, where)
+    return (given.x, given.w, *parameters), Settled(windows, order, forced, where)
 
 
 def convolve(operands: tuple[Any, ...], static: Settled, finish: Callable[..., Any]) -> Any:

@@ -91,26 +91,26 @@ def settled(call: Call, given: Matrices, implementation: Any, *parameters: Any) 
         call.fail(ValueError, rule, f"Pass constraints=['{k} <= {deepest}'] to jax.export.symbolic_shape.", "a", "b")
     forced = call.implementation(implementation, METHODS, only_on=METHODS)
     rank = len(batch) + 2
-    of_b: list[Labels] = [("K", "columns")]
+    a, of_a = _with_rank(a, rank), ("rows", "K")
+    of_b: tuple[Labels, ...] = (("K", "columns"),)
     if isinstance(b, PackedMatrix):
-        of_b = [("columns", "K"), ("columns",)]
         b = replace(b, matrix=_with_rank(b.matrix, rank), sums=_with_rank(b.sums, rank - 1))
+        of_b = (("columns", "K"), ("columns",))
     else:
         b = _with_rank(b, rank)
-    operands = (_with_rank(a, rank), b, *parameters)
     batch_labels = tuple(f"batch dimension {d}" for d in range(len(batch)))
     sizes: dict[Hashable, int] = dict(zip(batch_labels, batch, strict=True))
     sizes |= {"rows": a.shape[-2], "columns": b.shape[-1]}
-    leaves = jax.tree.leaves(operands, is_leaf=lambda x: x is None)
-    labels = [("rows", "K"), *of_b, *[("rows", "columns")] * (len(leaves) - 1 - len(of_b))]
+    labelled = [(a, of_a), *zip(jax.tree.leaves(b), of_b, strict=True)]
+    labelled += [(x, ("rows", "columns")) for x in jax.tree.leaves(parameters, is_leaf=lambda x: x is None)]
     where = layout(
-        [(x, _labels(x, (*batch_labels, *of), sizes)) for x, of in zip(leaves, labels, strict=True)],
+        [(x, _labels(x, (*batch_labels, *of), sizes)) for x, of in labelled],
         result=(*batch_labels, "rows", "columns"),
         combined={"K": names},
         deciding=2,
         fail=lambda rule: call.fail(ValueError, rule, "Reshard a or b with jax.sharding.reshard.", "a", "b"),
     )
-    return operands, Settled(forced, where)
+    return (a, b, *parameters), Settled(forced, where)
 
 
 def multiply(operands: tuple[Any, ...], static: Settled, finish: Callable[..., Any]) -> Any:

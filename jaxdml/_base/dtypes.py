@@ -5,13 +5,13 @@ SIGNED = ("int8", "int16", "int32", "int64")
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 SELECTABLE = FLOATS + SIGNED + UNSIGNED
-"""The dtypes that ``top_k`` can order."""
+"""The dtypes whose elements have an order: real numbers."""
 
 INDICES = SIGNED + UNSIGNED
-"""The dtypes that the scatters take as indices."""
+"""The dtypes of indices."""
 
 QUANTIZED = ("int8", "uint8")
-"""The dtypes of the matrices that the quantized matrix multiply takes and returns."""
+"""The dtypes of quantized arrays: what products, convolutions, sums and poolings take and return."""
 
 SCALES = ("float32", "float16", "bfloat16")
-"""The dtypes of scales, and of the floats, that ``quantize_linear`` and ``dequantize_linear`` take."""
+"""The dtypes of scales, and of floats that are quantized or that result."""

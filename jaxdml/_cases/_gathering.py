@@ -1,7 +1,7 @@
 """What the cases of all gathers share."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -63,6 +63,7 @@ def mode_of(name: str) -> str:
 
 def call(
     operator: str,
+    reads: Callable[[tuple[int, ...], tuple[int, ...], int], tuple[int, tuple[int, ...]]],
     group: str,
     shape: tuple[int, ...],
     index_shape: tuple[int, ...],
@@ -75,6 +76,8 @@ def call(
 
     Args:
       operator: one of the gathers.
+      reads: takes both shapes and the option's value; returns how many dimensions are addressed, from the one that the
+        option names on, and the shape of what is read.
       group: what the call is measured for.
       shape: that of ``x``.
       index_shape: that of ``indices``.
@@ -83,18 +86,12 @@ def call(
       options: ``axis`` or ``batch_dims``; 0 if left out.
     """
     kind = np.dtype(dtype)
-    first = options.get("axis", options.get("batch_dims", 0))
-    t = index_shape[-1] if operator == "gather_nd" else 1
-    limits = np.asarray(shape[first : first + t], np.int32)
-    if operator == "gather_nd":
-        elements = np.prod((*index_shape[:-1], *shape[first + t :]))
-    elif operator == "gather_elements":
-        elements = np.prod(index_shape)
-    else:
-        elements = np.prod((*shape[:first], *index_shape, *shape[first + 1 :]))
+    first = next(iter(options.values()), 0)
+    addressed, read = reads(shape, index_shape, first)
+    limits = np.asarray(shape[first : first + addressed], np.int32)
 
     def draw(rng: np.random.Generator) -> tuple[Array, ...]:
-        drawn: Array = rng.integers(0, limits if t > 1 else limits[0], index_shape, np.int32)
+        drawn: Array = rng.integers(0, limits if addressed > 1 else limits[0], index_shape, np.int32)
         return plain(rng, shape, kind), drawn
 
     sizes, counts = ("x".join(map(str, sizes)) for sizes in (shape, index_shape))
@@ -102,6 +99,6 @@ def call(
     return Call(
         *(operator, group, f"{sizes}{f' {written}' if written else ''} <- {counts}", dtype, "random", origin),
         draw=draw,
-        bytes=int(2 * elements * kind.itemsize + 4 * np.prod(index_shape)),
+        bytes=int(2 * np.prod(read) * kind.itemsize + 4 * np.prod(index_shape)),
         options=options,
     )

@@ -56,7 +56,11 @@ def shardings(name: str) -> tuple[Sharding, ...]:
     )
 
 
-call = partial(_gathering.call, "gather")
+def _reads(shape: tuple[int, ...], index_shape: tuple[int, ...], axis: int) -> tuple[int, tuple[int, ...]]:
+    return 1, (*shape[:axis], *index_shape, *shape[axis + 1 :])
+
+
+call = partial(_gathering.call, "gather", _reads)
 
 
 def _calls() -> Iterator[Call]:

@@ -51,7 +51,11 @@ def shardings(name: str) -> tuple[Sharding, ...]:
     )
 
 
-call = partial(_gathering.call, "gather_elements")
+def _reads(shape: tuple[int, ...], index_shape: tuple[int, ...], axis: int) -> tuple[int, tuple[int, ...]]:
+    return 1, index_shape
+
+
+call = partial(_gathering.call, "gather_elements", _reads)
 
 
 def _calls() -> Iterator[Call]:

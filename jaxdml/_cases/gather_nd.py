@@ -64,7 +64,12 @@ def shardings(name: str) -> tuple[Sharding, ...]:
     return (Sharding("rows", (layout,), (1, None), None, axis_name=True),)
 
 
-call = partial(_gathering.call, "gather_nd")
+def _reads(shape: tuple[int, ...], index_shape: tuple[int, ...], batch_dims: int) -> tuple[int, tuple[int, ...]]:
+    addressed = index_shape[-1]
+    return addressed, (*index_shape[:-1], *shape[batch_dims + addressed :])
+
+
+call = partial(_gathering.call, "gather_nd", _reads)
 
 
 def _calls() -> Iterator[Call]:

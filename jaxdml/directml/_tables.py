@@ -9,21 +9,22 @@ from jaxdml.directml._support import Levels
 from jaxdml.directml.structs import STRUCTS
 
 
-class _Derived(enum.EnumMeta):
-    if TYPE_CHECKING:
+def _numbers() -> dict[str, int]:
+    """Return the number of each operator, and of its aliases after it."""
+    operators = sorted((struct.operator for struct in STRUCTS), key=lambda operator: operator.number)
+    return {name: operator.number for operator in operators for name in (operator.name, *operator.aliases)}
 
-        def __getattr__(cls, name: str) -> Any: ...  # The members come from a table, where type checkers miss them.
 
+if TYPE_CHECKING:
 
-class OperatorType(enum.IntEnum, metaclass=_Derived):
-    """The operator that a description is of, with the values of ``DML_OPERATOR_TYPE``."""
+    class _Named(enum.EnumMeta):
+        def __getattr__(cls, name: str) -> Any: ...  # The names come from a table, which type checkers do not read.
 
-    vars().update(
-        (name, operator.number)
-        for operator in sorted((struct.operator for struct in STRUCTS), key=lambda operator: operator.number)
-        for name in (operator.name, *operator.aliases)
-    )
+    class OperatorType(enum.IntEnum, metaclass=_Named): ...
 
+else:
+    OperatorType = enum.IntEnum("OperatorType", _numbers(), module=__name__)
+    OperatorType.__doc__ = "The operator that a description is of, with the values of ``DML_OPERATOR_TYPE``."
 
 for _struct in STRUCTS:
     _struct.operator_type = OperatorType(_struct.operator.number)
