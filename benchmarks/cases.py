@@ -2,7 +2,7 @@
 
 from jaxdml._cases import OPERATORS as _RECORDS
 from jaxdml._cases.records import Array
-from jaxdml._cases.records import Call as Case
+from jaxdml._cases.records import NamedCall as Case
 
 Arguments = tuple[Array, ...]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from jaxdml import directml as dml
 from jaxdml.directml._checks import alike
-from jaxdml.directml._descs import Operator, OperatorDesc
+from jaxdml.directml._descs import OperatorDesc, OperatorFacts
 from jaxdml.directml._fields import Input, Output
 from jaxdml.directml._support import row
 
@@ -63,7 +63,7 @@ ALL_TYPES = tuple(dml.TensorDataType)[1:]
 class CopyOperatorDesc(OperatorDesc):
     """A made-up struct: what it reads it writes, so that only buffers are at work."""
 
-    operator = Operator(
+    operator = OperatorFacts(
         "COPY", 9001, {dml.FeatureLevel.LEVEL_1_0: row(("input_tensor output_tensor", range(1, 9), ALL_TYPES))}
     )
 

@@ -20,7 +20,7 @@ from jaxdml import directml as dml
 from jaxdml.directml import structs
 from jaxdml.directml._c import c_field
 from jaxdml.directml._checks import alike
-from jaxdml.directml._descs import Operator, OperatorDesc
+from jaxdml.directml._descs import OperatorDesc, OperatorFacts
 from jaxdml.directml._fields import (
     Counts,
     Indices,
@@ -144,7 +144,7 @@ def test_each_missing_part_is_named():
           input_tensor: the input.
         """
 
-        operator = Operator(
+        operator = OperatorFacts(
             "HALF", 9002, {LEVEL.LEVEL_1_0: row(("input_tensor", UP_TO_EIGHT, FLOATS))},
             optional_from={"input_tensor": LEVEL.LEVEL_2_0}, outputs=jaxdml.TopK, options={"pace": ("slow", "fast")},
         )  # fmt: skip
@@ -185,7 +185,7 @@ class EdgeKind(enum.IntEnum):
 class MadeUpOperatorDesc(OperatorDesc):
     """A made-up struct that has every kind of field."""
 
-    operator = Operator(
+    operator = OperatorFacts(
         "MADE_UP",
         9000,
         {

@@ -17,7 +17,7 @@ from jaxdml import __main__, _selfcheck, reference
 from jaxdml._base.display import Display, RichDisplay, display
 from jaxdml._cases import OPERATORS, quantized_linear_matrix_multiply, scatter_nd, top_k
 from jaxdml._cases.data import FLOATS, INDEX_DTYPES, INTEGERS, TRAPS, WIDE, indices_for, unsigned
-from jaxdml._cases.records import SHARDS, Example, Layout
+from jaxdml._cases.records import SHARDS, Example, Scenario
 from jaxdml._selfcheck import ground, judging, planning, sharding
 from jaxdml._selfcheck.batches import Batch, answers
 from jaxdml._selfcheck.planning import CHECKS, EXAMPLES, Check, Race
@@ -39,11 +39,11 @@ SMALL_RACES = (
 )
 
 
-def check_of(operator, layouts=(0,)):
-    """Return the first check of an operator, with these layouts alone."""
+def check_of(operator, scenarios=(0,)):
+    """Return the first check of an operator, with these scenarios alone."""
     record = RECORDS[operator]
     few = dataclasses.replace(
-        record, programs=10**6, layouts=lambda dtype: tuple(record.layouts(dtype)[number] for number in layouts)
+        record, programs=10**6, scenarios=lambda dtype: tuple(record.scenarios(dtype)[number] for number in scenarios)
     )
     return Check(few, record.dtypes[0])
 
@@ -88,8 +88,8 @@ def run(tmp_path, *arguments):
 def test_cases_in_a_loop_may_lack_arguments():
     rng = np.random.default_rng(0)
     x, w = (rng.integers(-128, 128, shape, np.int8) for shape in ((3, 1, 2, 4, 4), (3, 5, 2, 1, 1)))
-    layout = Layout("", lambda *_: (), {}, 3, "one after another")
-    batch = Batch("convolution_integer", layout, (x, None, w, None))
+    scenario = Scenario("", lambda *_: (), {}, 3, "one after another")
+    batch = Batch("convolution_integer", scenario, (x, None, w, None))
     for ours, oracle in zip(batch.ours(), batch.oracle(), strict=True):
         np.testing.assert_array_equal(ours, oracle)
 
@@ -156,10 +156,10 @@ def test_every_operator_and_every_example_is_run():
 @pytest.mark.parametrize("record", OPERATORS, ids=lambda record: record.name)
 def test_the_default_spreads_a_few_programs_over_dtypes_and_layouts(record):
     every, few = (
-        [(dtype, number) for dtype in record.dtypes for number, _ in Check(record, dtype).layouts(thorough)]
+        [(dtype, number) for dtype in record.dtypes for number, _ in Check(record, dtype).scenarios(thorough)]
         for thorough in (True, False)
     )
-    count = len(record.layouts(record.dtypes[0]))
+    count = len(record.scenarios(record.dtypes[0]))
     assert every == [(dtype, number) for dtype in record.dtypes for number in range(count)]
     assert set(few) < set(every)
     dtypes, numbers = map(set, zip(*few, strict=True))
@@ -170,17 +170,17 @@ def test_the_default_spreads_a_few_programs_over_dtypes_and_layouts(record):
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.label)
 def test_every_layout_can_be_drawn_and_answered_by_the_oracle(check):
-    for number, layout in check.layouts(thorough=True):
-        batch = Batch(check.operator, layout, layout.draw(planning.generator(0, str(number)), 1))
+    for number, scenario in check.scenarios(thorough=True):
+        batch = Batch(check.operator, scenario, scenario.draw(planning.generator(0, str(number)), 1))
         assert len(batch.first) == len(batch.oracle()[0])
         assert all(argument is None or len(argument) == len(batch.first) for argument in batch.arguments)
 
 
 def test_layouts_that_promise_nans_and_infinities_draw_them():
     for check in CHECKS:
-        for _, layout in check.layouts(thorough=True):
-            if "NaN" in layout.trap:
-                drawn = layout.draw(planning.generator(0, check.label), layout.cases)
+        for _, scenario in check.scenarios(thorough=True):
+            if "NaN" in scenario.trap:
+                drawn = scenario.draw(planning.generator(0, check.label), scenario.cases)
                 floats = [x for x in drawn if x is not None and x.dtype.kind not in "iu"]
                 assert floats
                 with np.errstate(invalid="ignore"):  # Of signalling NaNs.
@@ -280,7 +280,7 @@ def test_a_thorough_run_has_thousands_of_cases(operator, dtype):
     batches = list(Check(RECORDS[operator], dtype).batches(0, _selfcheck.SHARE, thorough=True))
     # What "one after another" counts as a case are some rows.
     assert sum(batch.first[..., 0].size if operator == "top_k" else len(batch.first) for batch in batches) >= 2000
-    assert len({repr(batch.layout.options) for batch in batches}) > 1
+    assert len({repr(batch.scenario.options) for batch in batches}) > 1
 
 
 def test_the_examples_are_those_that_the_oracle_gives():
@@ -323,7 +323,7 @@ def test_quantized_cases_hold_true_ties():
 def test_sequences_cross_the_sizes_at_which_the_method_changes():
     record = RECORDS["top_k"]
     batches = list(Check(record, "float32").batches(0, 0, thorough=True))
-    sizes = {(b.first.shape[-1], b.layout.options["k"]) for b in batches}
+    sizes = {(b.first.shape[-1], b.scenario.options["k"]) for b in batches}
     assert {n for n, _ in sizes} >= {1, 7, 64}
     for pruning in top_k.PRUNINGS:
         pruned = {size for size in sizes if pruning.pays(*size)}
@@ -341,7 +341,7 @@ def _last_bit_flipped(operator, once_in):
     Where cases are drawn as rows of one batch, each row has a hash of its own.
     """
     right, record = getattr(jaxdml, operator), RECORDS[operator]
-    in_rows = any(layout.way == "all at once" for layout in record.layouts(record.dtypes[0]))
+    in_rows = any(scenario.way == "all at once" for scenario in record.scenarios(record.dtypes[0]))
 
     def broken(x, *arguments, **options):
         answered = right(x, *arguments, **options)
@@ -370,7 +370,7 @@ def test_a_broken_operator_fails_and_is_named(operator, only, monkeypatch, tmp_p
 
     failure = next(row["failure"] for row in report["rows"] if not row["agrees"])
     assert failure["case"].startswith("case ")
-    assert f'"{RECORDS[operator].layouts(RECORDS[operator].dtypes[0])[0].trap}"' in failure["case"]
+    assert f'"{RECORDS[operator].scenarios(RECORDS[operator].dtypes[0])[0].trap}"' in failure["case"]
     shown = capsys.readouterr().out
     for text in (failure["call"], failure["case"], failure["difference"], "python -m jaxdml --seed 5 --thorough", "NO"):
         assert text in shown
@@ -397,8 +397,8 @@ MISTAKES = {
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_typical_mistakes_are_found(mistake, only, monkeypatch, tmp_path):
-    operator, layout, wrong = MISTAKES[mistake]
-    only(*(check_of(name, (layout,) if name == operator else (0,)) for name in dict.fromkeys(("top_k", operator))))
+    operator, scenario, wrong = MISTAKES[mistake]
+    only(*(check_of(name, (scenario,) if name == operator else (0,)) for name in dict.fromkeys(("top_k", operator))))
     right = getattr(jaxdml, operator)
     monkeypatch.setattr(jaxdml, operator, lambda *arguments, **options: wrong(right, *arguments, **options))
     monkeypatch.setattr(_selfcheck, "EXAMPLES", ())

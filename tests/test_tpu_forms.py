@@ -33,7 +33,7 @@ def _forms():
 
 
 @quick
-@pytest.mark.parametrize("plan", [plan for plan in CHECKS if plan.layouts(False)], ids=lambda plan: plan.label)
+@pytest.mark.parametrize("plan", [plan for plan in CHECKS if plan.scenarios(False)], ids=lambda plan: plan.label)
 def test_the_forms_agree_with_the_oracle(plan):
     if plan.dtype != "bfloat16" or plan.operator not in ("top_k", "gather", "gather_elements", "gather_nd"):
         row = check(plan, 0, 0.1, thorough=False)

@@ -19,7 +19,7 @@ Blocks = tuple[tuple[int, int], ...]
 """Axes, each with the size of its blocks."""
 
 
-class Settled(NamedTuple):
+class BlockPlan(NamedTuple):
     """Hold what is static of a call; ``run`` takes it with the operands."""
 
     blocks: tuple[Blocks, Blocks]
@@ -42,9 +42,9 @@ def scale_of(call: Call) -> jax.Array:
     return quantized.of_dtype(call, "scale", dtype)
 
 
-def settle(
+def plan(
     call: Call, x: jax.Array, scale: jax.Array, zero_point: jax.Array | None, axis: Any, block_size: Any
-) -> tuple[tuple[jax.Array | None, ...], Settled]:
+) -> tuple[tuple[jax.Array | None, ...], BlockPlan]:
     """Return ``x``, the scale and the zero point, all of the rank of ``x``, and what is static."""
     blocks = _blocks(call, x, axis, block_size)
     parameters = [_aligned(call, name, given, x, axis, blocks) for name, given in _named(scale, zero_point)]
@@ -58,10 +58,10 @@ def settle(
         deciding=1,
         fail=partial(call.fail, ValueError, advice=""),
     )
-    return (x, *parameters), Settled((divided[0], divided[1]), axes, where)
+    return (x, *parameters), BlockPlan((divided[0], divided[1]), axes, where)
 
 
-def run(function: Callable[..., jax.Array], operands: tuple[jax.Array | None, ...], static: Settled) -> jax.Array:
+def run(function: Callable[..., jax.Array], operands: tuple[jax.Array | None, ...], static: BlockPlan) -> jax.Array:
     """Call ``function`` on ``x``, the scale and the zero point, on every shard; they broadcast against ``x``."""
     over = dict(zip(static.axes, static.where.over, strict=True))
 

@@ -17,7 +17,7 @@ from jaxdml._placement.materialized import materialized
 from jaxdml._placement.platforms import Forced
 
 
-class Given(NamedTuple):
+class InputAndFilters(NamedTuple):
     """Hold the arrays of a call, and how the windows of ``w`` lie on ``x``."""
 
     x: jax.Array
@@ -28,7 +28,7 @@ class Given(NamedTuple):
     """The mesh axes that the contracted channels are sharded over in the caller's ``jax.shard_map``."""
 
 
-class Settled(NamedTuple):
+class ConvolutionPlan(NamedTuple):
     """Hold what is static of a call; ``convolve`` takes it with the operands."""
 
     windows: Windows
@@ -37,7 +37,7 @@ class Settled(NamedTuple):
     where: Layout
 
 
-def convolution(call: Call, axis_name: Any, dimension_numbers: Any, options: Mapping[str, Any]) -> Given:
+def convolution(call: Call, axis_name: Any, dimension_numbers: Any, options: Mapping[str, Any]) -> InputAndFilters:
     """Require ``x`` and ``w`` to be an input and filters that fit each other, and windows to fit the input.
 
     Args:
@@ -72,10 +72,10 @@ def convolution(call: Call, axis_name: Any, dimension_numbers: Any, options: Map
             inside = spatial[d] + windows.start_padding[d] + windows.end_padding[d]
             rule = f"a window must have 1 to {inside} elements along spatial dimension {d}; got {windows.reaches[d]}."
             call.fail(ValueError, rule, "Pad x more with start_padding or end_padding.", "x", "w")
-    return Given(x, w, windows, order, names)
+    return InputAndFilters(x, w, windows, order, names)
 
 
-def one_value(call: Call, name: str, dtype: Any, given: Given) -> jax.Array | None:
+def one_value(call: Call, name: str, dtype: Any, given: InputAndFilters) -> jax.Array | None:
     """Return a parameter of a whole tensor as ``[1]``; None stays None, but for a scale."""
     value = quantized.optional(call, name, np.dtype(dtype))
     if value is None:
@@ -86,7 +86,7 @@ def one_value(call: Call, name: str, dtype: Any, given: Given) -> jax.Array | No
     return lax.expand_dims(lax.squeeze(value, range(value.ndim)), [0])
 
 
-def by_channel(call: Call, name: str, dtype: Any, given: Given) -> jax.Array | None:
+def by_channel(call: Call, name: str, dtype: Any, given: InputAndFilters) -> jax.Array | None:
     """Return a parameter with one value, as ``[1]``, or one for each output channel, ``[O]``; None stays None."""
     value = quantized.optional(call, name, np.dtype(dtype))
     if value is None:
@@ -106,14 +106,16 @@ def by_channel(call: Call, name: str, dtype: Any, given: Given) -> jax.Array | N
     return value
 
 
-def greatest_sum(call: Call, given: Given) -> int:
+def greatest_sum(call: Call, given: InputAndFilters) -> int:
     """Bound the sums of a call with its bias by what is known of its zero points and its bias."""
     depth = given.windows.taps * given.w.shape[given.order.rhs_spec[1]] * axis_size(given.names)
     operands = ((x.dtype, call.known(f"{name}_zero_point", x.dtype)) for name, x in (("x", given.x), ("w", given.w)))
     return integer_product.greatest_sum(depth, *operands) + rounding.magnitude(call, "bias")
 
 
-def settled(call: Call, given: Given, implementation: Any, *parameters: Any) -> tuple[tuple[Any, ...], Settled]:
+def plan(
+    call: Call, given: InputAndFilters, implementation: Any, *parameters: Any
+) -> tuple[tuple[Any, ...], ConvolutionPlan]:
     """Return the operands of ``convolve`` and what is static.
 
     Args:
@@ -154,10 +156,10 @@ def settled(call: Call, given: Given, implementation: Any, *parameters: Any) -> 
         fail=fail,
     )
     dimensions.require_whole(where, (of_x, *of_filters), ("batch", "features", "channels"), fail)
-    return (given.x, given.w, *parameters), Settled(windows, order, forced, where)
+    return (given.x, given.w, *parameters), ConvolutionPlan(windows, order, forced, where)
 
 
-def convolve(operands: tuple[Any, ...], static: Settled, finish: Callable[..., Any]) -> Any:
+def convolve(operands: tuple[Any, ...], static: ConvolutionPlan, finish: Callable[..., Any]) -> Any:
     """Return ``finish(sums, *parameters)`` of the parameters after the two zero points, on every shard.
 
     ``finish`` gets the parameters so that they broadcast against the sums.

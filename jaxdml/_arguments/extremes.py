@@ -18,7 +18,7 @@ from jaxdml._kernels.extremes import Axes, Rule, find
 from jaxdml._placement.layout import Layout, Names, axis_size, layout, on_shards
 
 
-class _Settled(NamedTuple):
+class _SearchPlan(NamedTuple):
     """Hold what is static of a call."""
 
     axes: Axes
@@ -59,7 +59,7 @@ def search(
     call.implementation(implementation, extremes.METHODS, lambda name: extremes.why_not(name, *sizes))
     if not axes:
         return jnp.zeros_like(x, dtype)
-    return _search(x, _Settled(axes, keepdims, Rule(least, last), implementation, dtype, where))
+    return _search(x, _SearchPlan(axes, keepdims, Rule(least, last), implementation, dtype, where))
 
 
 def _axes(call: Call, axis: Any, axis_name: Any, rank: int) -> tuple[Axes, tuple[Names, ...]]:
@@ -92,8 +92,8 @@ def _flag(call: Call, name: str, value: Any) -> bool:
 
 
 @partial(jax.jit, static_argnums=(1,), inline=True)
-def _search(x: jax.Array, settled: _Settled) -> jax.Array:
-    axes, keepdims, rule, implementation, index_dtype, where = settled
+def _search(x: jax.Array, plan: _SearchPlan) -> jax.Array:
+    axes, keepdims, rule, implementation, index_dtype, where = plan
 
     def part(x: jax.Array) -> jax.Array:
         indices = find(x, axes, rule, implementation, index_dtype, where.over)

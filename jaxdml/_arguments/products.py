@@ -34,7 +34,7 @@ class Matrices(NamedTuple):
         return quantized.Along((*self.batch, self.a.shape[-2], 1), "row", tensor)
 
 
-class Settled(NamedTuple):
+class ProductPlan(NamedTuple):
     """Hold what is static of a call; ``multiply`` takes it with the operands."""
 
     forced: Forced | None
@@ -73,7 +73,7 @@ def greatest_sum(call: Call, given: Matrices, bias: int = 0) -> int:
     return integer_product.greatest_sum(depth, *operands) + bias
 
 
-def settled(call: Call, given: Matrices, implementation: Any, *parameters: Any) -> tuple[tuple[Any, ...], Settled]:
+def plan(call: Call, given: Matrices, implementation: Any, *parameters: Any) -> tuple[tuple[Any, ...], ProductPlan]:
     """Return the operands of ``multiply`` and what is static.
 
     Args:
@@ -110,10 +110,10 @@ def settled(call: Call, given: Matrices, implementation: Any, *parameters: Any) 
         deciding=2,
         fail=lambda rule: call.fail(ValueError, rule, "Reshard a or b with jax.sharding.reshard.", "a", "b"),
     )
-    return (a, b, *parameters), Settled(forced, where)
+    return (a, b, *parameters), ProductPlan(forced, where)
 
 
-def multiply(operands: tuple[Any, ...], static: Settled, finish: Callable[..., Any]) -> Any:
+def multiply(operands: tuple[Any, ...], static: ProductPlan, finish: Callable[..., Any]) -> Any:
     """Return ``finish(sums, *parameters)`` of the parameters after the two zero points, on every shard."""
 
     def part(a: Any, b: Any, za: Any, zb: Any, *parameters: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxdml._cases._accumulating import Shape
-from jaxdml._cases.records import Array, Layout, Sharding, Way
+from jaxdml._cases.records import Array, Scenario, Sharding, Way
 
 CHANNELS_LAST = ("NHWC", "HWIO", "NHWC")
 
@@ -100,14 +100,14 @@ _DEEP_CHANNELS = Geometry(
 )
 
 
-def shardings(layout: Callable[[Geometry], Layout], arguments: Sequence[str]) -> tuple[Sharding, ...]:
+def shardings(scenario: Callable[[Geometry], Scenario], arguments: Sequence[str]) -> tuple[Sharding, ...]:
     """Return convolutions with images sharded, with channels, and with filters.
 
     Args:
-      layout: makes the cases of a geometry.
+      scenario: makes the cases of a geometry.
       arguments: what each argument of the operator has a dimension of: ``x``, ``w``, ``filters`` or nothing.
     """
-    images, channels, deep, filters = map(layout, (_IMAGES, _CHANNELS, _DEEP_CHANNELS, _FILTERS))
+    images, channels, deep, filters = map(scenario, (_IMAGES, _CHANNELS, _DEEP_CHANNELS, _FILTERS))
 
     def at(**places: int) -> tuple[int | None, ...]:
         return tuple(map(places.get, arguments))

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdml._cases.data import TIMED, TRAPS, of_every_trap
-from jaxdml._cases.records import Arguments, Array, Call, Example, Layout, Sharding
+from jaxdml._cases.records import Arguments, Array, Example, NamedCall, Scenario, Sharding
 from jaxdml._kernels.extremes import CPU
 
 DTYPES = ("float32", "float16", "bfloat16", "int32", "int16", "int8", "uint32", "uint16", "uint8")
@@ -35,11 +35,11 @@ def _draw(shape: tuple[int, ...], dtype: np.dtype[Any], rng: np.random.Generator
     return (of_every_trap(rng, cases, int(np.prod(shape)), dtype).reshape(cases, *shape),)
 
 
-def layouts(name: str) -> tuple[Layout, ...]:
+def scenarios(name: str) -> tuple[Scenario, ...]:
     """Return arrays of every trap, in turns for the first and for the last of equal elements."""
     turn = DTYPES.index(name)
     return tuple(
-        Layout(
+        Scenario(
             trap,
             partial(_draw, shape, np.dtype(name)),
             {"axis": axis, "select_last_index": (turn + place) % 2 == 1},
@@ -54,10 +54,10 @@ def shardings(name: str) -> tuple[Sharding, ...]:
     """Return arrays of every trap, with an axis sharded and with the batch sharded."""
     last = DTYPES.index(name) % 2 == 1
     dtype = np.dtype(name)
-    of_axis = Layout(
+    of_axis = Scenario(
         "ties across shards", partial(_draw, (64,), dtype), {"axis": 1, "select_last_index": last}, 304, "all at once"
     )
-    of_batch = Layout(
+    of_batch = Scenario(
         "rows on shards",
         partial(_draw, (3, 20), dtype),
         {"axis": (1, 2), "select_last_index": last},
@@ -92,7 +92,7 @@ def call(
     axis: int = -1,
     data: str = "random",
     origin: str = "the grid",
-) -> Call:
+) -> NamedCall:
     """Return the call that searches one axis."""
     kind = np.dtype(dtype)
     count = int(np.prod(shape))
@@ -102,7 +102,7 @@ def call(
     def draw(rng: np.random.Generator) -> tuple[Array, ...]:
         return (TIMED[data](rng, shape, kind),)
 
-    return Call(
+    return NamedCall(
         *(operator, group, "x".join(map(str, shape)) + along, dtype, data, origin),
         draw=draw,
         bytes=moved,
@@ -112,7 +112,7 @@ def call(
     )
 
 
-def stock(function: Callable[..., jax.Array], call: Call) -> Callable[..., jax.Array]:
+def stock(function: Callable[..., jax.Array], call: NamedCall) -> Callable[..., jax.Array]:
     """Return ``lax.argmax`` or ``lax.argmin``: of several NaNs it may choose any."""
 
     def search(x: jax.Array) -> jax.Array:

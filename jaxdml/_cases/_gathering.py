@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxdml._cases.data import CASES, EAGER_CASES, indices_for, mixed, plain
-from jaxdml._cases.records import Arguments, Array, Call, Layout, Way
+from jaxdml._cases.records import Arguments, Array, NamedCall, Scenario, Way
 
 DTYPES = ("float32", "bfloat16", "int8")
 
@@ -38,8 +38,8 @@ def draw(
     return x, indices_for(rng, addressed, (cases, *index_shape), np.dtype(index_dtype))
 
 
-def layouts(name: str, rows: Sequence[Row], option: str) -> tuple[Layout, ...]:
-    """Return layouts in both modes.
+def scenarios(name: str, rows: Sequence[Row], option: str) -> tuple[Scenario, ...]:
+    """Return scenarios in both modes.
 
     Args:
       name: the dtype of the values.
@@ -47,12 +47,12 @@ def layouts(name: str, rows: Sequence[Row], option: str) -> tuple[Layout, ...]:
       option: ``axis`` or ``batch_dims``, the option that a row ends with.
     """
     made = []
-    # All shapes in one mode, then in the other: the few layouts that the default self-check runs have both.
+    # All shapes in one mode, then in the other: the few scenarios that the default self-check runs have both.
     for mode, (trap, index_dtype, shape, index_shape, value, way) in itertools.product(MODES, rows):
         addressed = shape[value] if option == "axis" else shape[value : value + index_shape[-1]]
         drawn = partial(draw, name, index_dtype, shape, index_shape, addressed)
         cases = EAGER_CASES if way == "eager" else CASES
-        made.append(Layout(trap, drawn, options_of(mode, name, **{option: value}), cases, way))
+        made.append(Scenario(trap, drawn, options_of(mode, name, **{option: value}), cases, way))
     return tuple(made)
 
 
@@ -71,7 +71,7 @@ def call(
     *,
     origin: str = "the grid",
     **options: int,
-) -> Call:
+) -> NamedCall:
     """Return the call that reads at random indices, all of them in range.
 
     Args:
@@ -96,7 +96,7 @@ def call(
 
     sizes, counts = ("x".join(map(str, sizes)) for sizes in (shape, index_shape))
     written = " ".join(f"{name} {value}" for name, value in options.items())
-    return Call(
+    return NamedCall(
         *(operator, group, f"{sizes}{f' {written}' if written else ''} <- {counts}", dtype, "random", origin),
         draw=draw,
         bytes=int(2 * np.prod(read) * kind.itemsize + 4 * np.prod(index_shape)),

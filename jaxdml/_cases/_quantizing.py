@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdml._cases.data import any_bits, plain, specials_of, unsigned
-from jaxdml._cases.records import Array, Call, Layout, Sharding
+from jaxdml._cases.records import Array, NamedCall, Scenario, Sharding
 
 ELEMENTS = tuple(2**power for power in (12, 20, 24))
 """Sizes that fit the first cache, the last one, and neither."""
@@ -42,20 +42,20 @@ _SHAPES = (
     Shapes((3, 7), (3, 3), (1, 3), {"axis": -1, "block_size": 3}),
 )
 
-MakeLayout = Callable[[str, Shapes], Layout]
+MakeLayout = Callable[[str, Shapes], Scenario]
 """Takes the trap and the shapes."""
 
 
-def layouts(layout: MakeLayout, traps: Sequence[str]) -> tuple[Layout, ...]:
-    """Return a layout for each of the traps: several scales, an axis of them, special values, and blocks."""
-    return tuple(map(layout, traps, _SHAPES))
+def scenarios(scenario: MakeLayout, traps: Sequence[str]) -> tuple[Scenario, ...]:
+    """Return a scenario for each of the traps: several scales, an axis of them, special values, and blocks."""
+    return tuple(map(scenario, traps, _SHAPES))
 
 
-def shardings(layout: MakeLayout, values: str) -> tuple[Sharding, ...]:
+def shardings(scenario: MakeLayout, values: str) -> tuple[Sharding, ...]:
     """Return the axis of the scales sharded, and an axis with blocks sharded across them; ``values`` are what traps."""
-    by_axis = layout(f"{values}, the axis of the scales sharded", Shapes((3, 16), (16,), (16,), {"axis": 1}))
+    by_axis = scenario(f"{values}, the axis of the scales sharded", Shapes((3, 16), (16,), (16,), {"axis": 1}))
     of_blocks = Shapes((2, 32), (2, 11), (1, 11), {"axis": 1, "block_size": 3})
-    blocks = layout(f"{values}, shards that end within blocks", of_blocks)
+    blocks = scenario(f"{values}, shards that end within blocks", of_blocks)
     return (
         Sharding("axis", (by_axis,), (2, 1, 1), 2),
         Sharding("blocks", (blocks,), (2, None, None), 2),
@@ -105,7 +105,7 @@ def shape_of(elements: int) -> tuple[int, int]:
     return elements // _COLUMNS, _COLUMNS
 
 
-def calls(name: str, dtypes: tuple[tuple[str, str], ...]) -> Iterator[Call]:
+def calls(name: str, dtypes: tuple[tuple[str, str], ...]) -> Iterator[NamedCall]:
     """Return the grid of an operator with one scale and one zero point, and calls with one for each row."""
     for elements in ELEMENTS:
         for given, returned in dtypes:
@@ -124,7 +124,7 @@ def call(
     *,
     by_row: bool = False,
     origin: str = "the grid",
-) -> Call:
+) -> NamedCall:
     """Return the call that quantizes or dequantizes an array of this shape."""
     x_dtype, output = dtype_of(given), dtype_of(returned)
     quantized = output if output.kind in "iu" else x_dtype
@@ -135,7 +135,7 @@ def call(
         zero = np.full(of, 3 if quantized.kind == "i" else 120, quantized)
         return plain(rng, shape, x_dtype), np.asarray(scale), zero
 
-    return Call(
+    return NamedCall(
         *(name, group, "x".join(map(str, shape)), f"{given} -> {returned}", "random", origin),
         draw=draw,
         bytes=math.prod(shape) * (x_dtype.itemsize + output.itemsize),
@@ -143,7 +143,7 @@ def call(
     )
 
 
-def broadcast(call: Call, parameter: jax.Array) -> jax.Array:
+def broadcast(call: NamedCall, parameter: jax.Array) -> jax.Array:
     """Return a scale or zero point of a call so that it broadcasts against x."""
     return parameter[:, None] if "axis" in call.options else parameter
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from jaxdml._cases.data import plain
-from jaxdml._cases.records import Array, Call
+from jaxdml._cases.records import Array, NamedCall
 
 DTYPES = ("float32", "float16", "int32", "int8", "uint8")
 
@@ -23,7 +23,7 @@ def scatter(
     memory: str,
     duplicates: str | None = None,
     origin: str = "the grid",
-) -> Call:
+) -> NamedCall:
     """Return the call that writes ``count`` rows into a copy (``copied``) or into the buffer itself (``donated``).
 
     No index occurs twice: which update stock JAX leaves then is not known. ``duplicates`` is the option all the same.
@@ -39,7 +39,7 @@ def scatter(
         return plain(rng, shape, kind), indices, plain(rng, (count, columns), kind)
 
     written = 2 * count * columns * kind.itemsize + 4 * count * (columns if operator == "scatter_elements" else 1)
-    return Call(
+    return NamedCall(
         *(operator, group, f"{rows}x{columns} <- {count}", dtype, "random", origin),
         draw=draw,
         bytes=written + (2 * rows * columns * kind.itemsize if memory == "copied" else 0),
@@ -47,7 +47,7 @@ def scatter(
     )
 
 
-def grid(operator: str) -> tuple[Call, ...]:
+def grid(operator: str) -> tuple[NamedCall, ...]:
     """Return the calls of all sizes, with and without the copy."""
     return tuple(
         scatter(operator, "grid", *size, "float32", memory=memory) for size in SIZES for memory in ("copied", "donated")

@@ -7,8 +7,8 @@ from functools import partial
 from jax import lax
 
 from jaxdml._cases import _extremes
-from jaxdml._cases._extremes import DTYPES, SHARDED_DTYPES, layouts, shardings
-from jaxdml._cases.records import Call, Operator
+from jaxdml._cases._extremes import DTYPES, SHARDED_DTYPES, scenarios, shardings
+from jaxdml._cases.records import NamedCall, Operator
 
 _BY_AXES = (0, [[1, 2, 1]]), (1, [[2], [2], [1]]), ((0, 1), [[7]])
 """What DirectML's page prints, by the axes."""
@@ -16,7 +16,7 @@ _BY_AXES = (0, [[1, 2, 1]]), (1, [[2], [2], [1]]), ((0, 1), [[7]])
 call = partial(_extremes.call, "argmax")
 
 
-def _grid() -> Iterator[Call]:
+def _grid() -> Iterator[NamedCall]:
     sizes = [(1, 4096), (64, 1000), (1024, 256), (16, 131_072), (1, 2**20), (1, 2**24)]
     dtypes = ["float32", "float16", "int32", "uint32", "int16", "uint8", "int8"]
     kinds = [("float32", "ascending"), ("float32", "all equal"), *((dtype, "random") for dtype in dtypes)]
@@ -26,7 +26,7 @@ def _grid() -> Iterator[Call]:
         yield call("grid", size, dtype, axis=0)
 
 
-def _models() -> Iterator[Call]:
+def _models() -> Iterator[NamedCall]:
     for dtype in ("float32", "bfloat16"):
         yield call("models", (1, 50_257), dtype, origin="the likeliest token, GPT-2's vocabulary")
         yield call("models", (16, 128_256), dtype, origin="the likeliest token of 16, Llama 3's vocabulary")
@@ -36,7 +36,7 @@ def _models() -> Iterator[Call]:
     yield call("models", (21, 512, 512), "float32", axis=0, origin="a mask of 21 classes for an image, channels first")
 
 
-def _accelerators() -> Iterator[Call]:
+def _accelerators() -> Iterator[NamedCall]:
     sizes = [((1, 2**28), -1), ((1, 128_256), -1), ((32, 128_256), -1), ((65_536, 64), -1), ((4096, 4096), 0)]
     for (size, axis), dtype in itertools.product(sizes, ("float32", "bfloat16", "int8")):
         yield call("accelerators", size, dtype, axis=axis, origin="what a GPU's memory limits")
@@ -46,7 +46,7 @@ OPERATOR = Operator(
     "argmax",
     _extremes.examples("argmax", _BY_AXES, [3, 2, 1, 2, 3], 0, 4),
     dtypes=DTYPES,
-    layouts=layouts,
+    scenarios=scenarios,
     shardings=shardings,
     sharded_dtypes=SHARDED_DTYPES,
     calls=(*_grid(), *_models(), *_accelerators()),

@@ -7,8 +7,8 @@ from functools import partial
 from jax import lax
 
 from jaxdml._cases import _extremes
-from jaxdml._cases._extremes import DTYPES, SHARDED_DTYPES, layouts, shardings
-from jaxdml._cases.records import Call, Operator
+from jaxdml._cases._extremes import DTYPES, SHARDED_DTYPES, scenarios, shardings
+from jaxdml._cases.records import NamedCall, Operator
 
 _BY_AXES = (0, [[0, 1, 2]]), (1, [[0], [1], [0]]), ((0, 1), [[4]])
 """What DirectML's page prints, by the axes."""
@@ -16,12 +16,12 @@ _BY_AXES = (0, [[0, 1, 2]]), (1, [[0], [1], [0]]), ((0, 1), [[4]])
 call = partial(_extremes.call, "argmin")
 
 
-def _grid() -> Iterator[Call]:
+def _grid() -> Iterator[NamedCall]:
     for size, dtype in itertools.product([(64, 1000), (16, 131_072), (1, 2**24)], ("float32", "int32", "uint8")):
         yield call("grid", size, dtype)
 
 
-def _models() -> Iterator[Call]:
+def _models() -> Iterator[NamedCall]:
     yield call("models", (4096, 1024), "float32", origin="the nearest of 1,024 codewords for 4,096 vectors")
     yield call("models", (1, 10**6), "float32", origin="the nearest of a million distances")
 
@@ -30,7 +30,7 @@ OPERATOR = Operator(
     "argmin",
     _extremes.examples("argmin", _BY_AXES, [1, 2, 3, 2, 1], 0, 4),
     dtypes=DTYPES[::2],
-    layouts=layouts,
+    scenarios=scenarios,
     shardings=shardings,
     sharded_dtypes=SHARDED_DTYPES[:1],
     calls=(*_grid(), *_models()),

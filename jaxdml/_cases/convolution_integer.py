@@ -13,7 +13,7 @@ from jaxdml._cases._accumulating import greatest, zero_points
 from jaxdml._cases._convolving import GEOMETRIES, Geometry
 from jaxdml._cases._layers import RACE, SMALL, Layer, sizes, stock_sums
 from jaxdml._cases.data import mixed, plain
-from jaxdml._cases.records import Arguments, Array, Call, Example, Layout, Operator, Sharding
+from jaxdml._cases.records import Arguments, Array, Example, NamedCall, Operator, Scenario, Sharding
 
 _NAME = "convolution_integer"
 
@@ -49,23 +49,23 @@ def _draw(dtypes: tuple[str, str], geometry: Geometry, rng: np.random.Generator,
     )
 
 
-def _layout(name: str, geometry: Geometry) -> Layout:
+def _scenario(name: str, geometry: Geometry) -> Scenario:
     dtypes = _DTYPES[name]
     draw = partial(greatest, dtypes, geometry.operands) if geometry.deep else partial(_draw, dtypes, geometry)
-    return Layout(geometry.trap, draw, geometry.options, geometry.cases, geometry.way)
+    return Scenario(geometry.trap, draw, geometry.options, geometry.cases, geometry.way)
 
 
-def layouts(name: str) -> tuple[Layout, ...]:
+def scenarios(name: str) -> tuple[Scenario, ...]:
     """Return convolutions of all kinds, and one whose sums do not fit an int32."""
-    return tuple(_layout(name, geometry) for geometry in GEOMETRIES)
+    return tuple(_scenario(name, geometry) for geometry in GEOMETRIES)
 
 
 def shardings(name: str) -> tuple[Sharding, ...]:
     """Return convolutions with images sharded, with channels, and with filters."""
-    return _convolving.shardings(partial(_layout, name), ("x", "", "w", "filters"))
+    return _convolving.shardings(partial(_scenario, name), ("x", "", "w", "filters"))
 
 
-def call(group: str, layer: Layer, batch: int, x: str, w: str) -> Call:
+def call(group: str, layer: Layer, batch: int, x: str, w: str) -> NamedCall:
     """Return the call that convolves a batch of images, with one zero point each for images and filters."""
 
     def draw(rng: np.random.Generator) -> tuple[Array, ...]:
@@ -73,7 +73,7 @@ def call(group: str, layer: Layer, batch: int, x: str, w: str) -> Call:
         x_zero, w_zero = (np.array(120 if dtype == "uint8" else 3, dtype) for dtype in (x, w))
         return images, x_zero, filters, w_zero
 
-    return Call(
+    return NamedCall(
         *(_NAME, group, layer.named(batch), f"{x} x {w}", "random", layer.origin),
         draw=draw,
         bytes=layer.moved(batch, output_bytes=4),
@@ -82,7 +82,7 @@ def call(group: str, layer: Layer, batch: int, x: str, w: str) -> Call:
     )
 
 
-def stock(call: Call) -> Callable[..., jax.Array]:
+def stock(call: NamedCall) -> Callable[..., jax.Array]:
     """Return the convolution in float32, which holds the sums of these layers exactly."""
     options = call.keywords
     return lambda *operands: stock_sums(options, *operands).astype(jnp.int32)
@@ -92,7 +92,7 @@ OPERATOR = Operator(
     _NAME,
     EXAMPLES,
     dtypes=tuple(_DTYPES),
-    layouts=layouts,
+    scenarios=scenarios,
     shardings=shardings,
     sharded_dtypes=("uint8 x int8",),
     calls=tuple(call("models", layer, batch, "uint8", "int8") for batch, layer in sizes()),

@@ -10,7 +10,7 @@ import numpy as np
 from jaxdml._cases import _quantizing
 from jaxdml._cases._quantizing import Shapes, broadcast, call, calls, dtype_of, scales, shape_of, small, special
 from jaxdml._cases.data import mixed
-from jaxdml._cases.records import Arguments, Call, Example, Layout, Operator, Sharding
+from jaxdml._cases.records import Arguments, Example, NamedCall, Operator, Scenario, Sharding
 
 _NAME = "dequantize_linear"
 
@@ -48,21 +48,21 @@ def _draw(dtypes: tuple[str, str], shapes: Shapes, rng: np.random.Generator, cas
     return mixed(rng, shape, of_x), scale, zero
 
 
-def _layout(dtypes: tuple[str, str], trap: str, shapes: Shapes) -> Layout:
-    return Layout(trap, partial(_draw, dtypes, shapes), shapes.options, 300)
+def _scenario(dtypes: tuple[str, str], trap: str, shapes: Shapes) -> Scenario:
+    return Scenario(trap, partial(_draw, dtypes, shapes), shapes.options, 300)
 
 
-def layouts(name: str) -> tuple[Layout, ...]:
+def scenarios(name: str) -> tuple[Scenario, ...]:
     """Return values of the whole range with scales of the whole range."""
-    return _quantizing.layouts(partial(_layout, _DTYPES[name]), _TRAPS)
+    return _quantizing.scenarios(partial(_scenario, _DTYPES[name]), _TRAPS)
 
 
 def shardings(name: str) -> tuple[Sharding, ...]:
     """Return the axis of the scales sharded, and an axis with blocks sharded across them."""
-    return _quantizing.shardings(partial(_layout, _DTYPES[name]), "products")
+    return _quantizing.shardings(partial(_scenario, _DTYPES[name]), "products")
 
 
-def stock(call: Call) -> Callable[..., jax.Array]:
+def stock(call: NamedCall) -> Callable[..., jax.Array]:
     """Return the formula as it is usually written."""
 
     def dequantized(x: jax.Array, scale: jax.Array, zero_point: jax.Array) -> jax.Array:
@@ -78,7 +78,7 @@ OPERATOR = Operator(
     _NAME,
     EXAMPLES,
     dtypes=tuple(_DTYPES),
-    layouts=layouts,
+    scenarios=scenarios,
     shardings=shardings,
     sharded_dtypes=("uint8 -> float32",),
     calls=tuple(calls(_NAME, _MEASURED)),

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxdml._cases._quantizing import ELEMENTS, dtype_of, shape_of, special
 from jaxdml._cases.data import plain
-from jaxdml._cases.records import Arguments, Array, Call, Example, Layout, Operator, Sharding
+from jaxdml._cases.records import Arguments, Array, Example, NamedCall, Operator, Scenario, Sharding
 from jaxdml._operators.dynamic_quantize_linear import DynamicQuantization
 
 _NAME = "dynamic_quantize_linear"
@@ -65,11 +65,11 @@ def _draw(maker: Any, dtype: str, shape: tuple[int, ...], rng: np.random.Generat
     return (maker(rng, (cases, *shape), dtype_of(dtype)),)
 
 
-def layouts(name: str) -> tuple[Layout, ...]:
+def scenarios(name: str) -> tuple[Scenario, ...]:
     """Return ranges of all sizes and signs."""
     dtype, output = _DTYPES[name]
     return tuple(
-        Layout(trap, partial(_draw, maker, dtype, (3, 5)), {"output_dtype": output}, 600)
+        Scenario(trap, partial(_draw, maker, dtype, (3, 5)), {"output_dtype": output}, 600)
         for trap, maker in _MAKERS.items()
     )
 
@@ -78,25 +78,25 @@ def shardings(name: str) -> tuple[Sharding, ...]:
     """Return arrays whose extremes are on different shards."""
     dtype, output = _DTYPES[name]
     draw = partial(_draw, _of_any_size, dtype, (2, 16))
-    spread = Layout("extremes on different shards", draw, {"output_dtype": output}, 300)
+    spread = Scenario("extremes on different shards", draw, {"output_dtype": output}, 300)
     only_output: Any = DynamicQuantization(2, None, None)  # type: ignore[arg-type]
     return (Sharding("last dimension", (spread,), (2,), only_output, axis_name=True),)
 
 
-def call(group: str, shape: tuple[int, int], *, origin: str = "the grid") -> Call:
+def call(group: str, shape: tuple[int, int], *, origin: str = "the grid") -> NamedCall:
     """Return the call that quantizes a float32 array of this shape."""
 
     def draw(rng: np.random.Generator) -> tuple[Array, ...]:
         return (plain(rng, shape, np.dtype(np.float32)),)
 
-    return Call(
+    return NamedCall(
         *(_NAME, group, "x".join(map(str, shape)), "float32 -> uint8", "random", origin),
         draw=draw,
         bytes=math.prod(shape) * (2 * 4 + 1),  # The range is known only after all has been read.
     )
 
 
-def stock(call: Call) -> Callable[..., tuple[jax.Array, ...]]:
+def stock(call: NamedCall) -> Callable[..., tuple[jax.Array, ...]]:
     """Return the formula as it is usually written."""
 
     def quantized(x: jax.Array) -> tuple[jax.Array, ...]:
@@ -115,7 +115,7 @@ OPERATOR = Operator(
     _NAME,
     EXAMPLES,
     dtypes=tuple(_DTYPES),
-    layouts=layouts,
+    scenarios=scenarios,
     shardings=shardings,
     sharded_dtypes=("float32 -> uint8",),
     calls=(*(call("grid", shape_of(elements)) for elements in ELEMENTS), call("models", (128, 768), origin=_HIDDEN)),

@@ -11,7 +11,7 @@ import numpy as np
 from jaxdml._cases import _gathering
 from jaxdml._cases._gathering import DTYPES, Row, draw, mode_of, options_of
 from jaxdml._cases.data import CASES
-from jaxdml._cases.records import Call, Example, Layout, Operator, Sharding
+from jaxdml._cases.records import Example, NamedCall, Operator, Scenario, Sharding
 
 
 def _example(x: Any, indices: Any, axis: int, expected: Any) -> Example:
@@ -29,7 +29,7 @@ EXAMPLES = (
     _example(_SIX, [[0, 1], [1, 2]], 0, [[[1, 2], [3, 4]], [[3, 4], [5, 6]]]),
 )
 
-_LAYOUTS: tuple[Row, ...] = (
+_SCENARIOS: tuple[Row, ...] = (
     ("slices of a middle axis", "int32", (3, 5, 4), (2, 3), 1, "vmap"),
     ("unsigned indices, which never count from the end", "uint32", (9,), (2, 6), 0, "vmap"),
     ("narrow indices, of the last axis", "int8", (3, 7), (8,), -1, "vmap"),
@@ -38,16 +38,16 @@ _LAYOUTS: tuple[Row, ...] = (
 )
 
 
-def layouts(name: str) -> tuple[Layout, ...]:
+def scenarios(name: str) -> tuple[Scenario, ...]:
     """Return indices of several dtypes, some of them out of range, in both modes."""
-    return _gathering.layouts(name, _LAYOUTS, "axis")
+    return _gathering.scenarios(name, _SCENARIOS, "axis")
 
 
 def shardings(name: str) -> tuple[Sharding, ...]:
     """Return reads of rows, with the rows of x sharded and with its columns sharded."""
     options = options_of(mode_of(name), name)
     of_rows, of_columns = (
-        Layout(trap, partial(draw, name, "int32", shape, (20,), shape[0]), options, CASES)
+        Scenario(trap, partial(draw, name, "int32", shape, (20,), shape[0]), options, CASES)
         for trap, shape in (("rows on other shards", (16, 3)), ("columns on other shards", (5, 16)))
     )
     return (
@@ -63,7 +63,7 @@ def _reads(shape: tuple[int, ...], index_shape: tuple[int, ...], axis: int) -> t
 call = partial(_gathering.call, "gather", _reads)
 
 
-def _calls() -> Iterator[Call]:
+def _calls() -> Iterator[NamedCall]:
     for dtype in ("float32", "int8"):
         yield call("grid", (2**18, 128), (2**18,), dtype)
         yield call("grid", (65_536, 128), (16_384,), dtype)
@@ -78,7 +78,7 @@ def _calls() -> Iterator[Call]:
     yield call("accelerators", (2**24,), (2**22,), "float32", origin=limited)
 
 
-def stock(call: Call) -> Callable[..., jax.Array]:
+def stock(call: NamedCall) -> Callable[..., jax.Array]:
     """Return ``jnp.take``."""
     return lambda x, indices: jnp.take(x, indices, axis=call.options.get("axis", 0), mode="clip")
 
@@ -87,7 +87,7 @@ OPERATOR = Operator(
     "gather",
     EXAMPLES,
     dtypes=DTYPES,
-    layouts=layouts,
+    scenarios=scenarios,
     shardings=shardings,
     sharded_dtypes=("float32",),
     calls=tuple(_calls()),

@@ -10,7 +10,7 @@ import numpy as np
 from jaxdml._cases import _gathering
 from jaxdml._cases._gathering import DTYPES, Row, draw, mode_of, options_of
 from jaxdml._cases.data import CASES
-from jaxdml._cases.records import Call, Example, Layout, Operator, Sharding
+from jaxdml._cases.records import Example, NamedCall, Operator, Scenario, Sharding
 
 EXAMPLES = (
     Example(
@@ -21,7 +21,7 @@ EXAMPLES = (
     ),
 )
 
-_LAYOUTS: tuple[Row, ...] = (
+_SCENARIOS: tuple[Row, ...] = (
     ("more indices than elements", "int32", (5, 4), (7, 4), 0, "vmap"),
     ("unsigned indices, which never count from the end", "uint32", (3, 6), (2, 9), 1, "vmap"),
     ("narrow indices", "int8", (3, 4, 2), (3, 6, 1), 1, "vmap"),
@@ -30,16 +30,16 @@ _LAYOUTS: tuple[Row, ...] = (
 )
 
 
-def layouts(name: str) -> tuple[Layout, ...]:
+def scenarios(name: str) -> tuple[Scenario, ...]:
     """Return indices of several dtypes, some of them out of range, in both modes."""
-    return _gathering.layouts(name, _LAYOUTS, "axis")
+    return _gathering.scenarios(name, _SCENARIOS, "axis")
 
 
 def shardings(name: str) -> tuple[Sharding, ...]:
     """Return reads along one axis, with that axis of x sharded and with the other axis of both arrays sharded."""
     options = options_of(mode_of(name), name, axis=0)
     of_axis, of_other = (
-        Layout(trap, partial(draw, name, "int32", shape, index_shape, shape[0]), options, CASES)
+        Scenario(trap, partial(draw, name, "int32", shape, index_shape, shape[0]), options, CASES)
         for trap, shape, index_shape in (
             ("elements on other shards", (16, 4), (20, 3)),
             ("columns on other shards", (5, 16), (7, 16)),
@@ -58,7 +58,7 @@ def _reads(shape: tuple[int, ...], index_shape: tuple[int, ...], axis: int) -> t
 call = partial(_gathering.call, "gather_elements", _reads)
 
 
-def _calls() -> Iterator[Call]:
+def _calls() -> Iterator[NamedCall]:
     yield call("grid", (65_536, 128), (16_384, 128), "float32")
     yield call("grid", (4096, 4096), (4096, 512), "float32", axis=1)
     yield call("grid", (4096, 4096), (512, 4096), "float32")
@@ -67,7 +67,7 @@ def _calls() -> Iterator[Call]:
     yield call("accelerators", (2**14, 4096), (2**14, 512), "float32", axis=1, origin="what a GPU's memory limits")
 
 
-def stock(call: Call) -> Callable[..., jax.Array]:
+def stock(call: NamedCall) -> Callable[..., jax.Array]:
     """Return ``jnp.take_along_axis``."""
     return lambda x, indices: jnp.take_along_axis(x, indices, axis=call.options.get("axis", 0), mode="clip")
 
@@ -76,7 +76,7 @@ OPERATOR = Operator(
     "gather_elements",
     EXAMPLES,
     dtypes=DTYPES,
-    layouts=layouts,
+    scenarios=scenarios,
     shardings=shardings,
     sharded_dtypes=("float32",),
     calls=tuple(_calls()),

@@ -10,7 +10,7 @@ import numpy as np
 from jaxdml._cases import _gathering
 from jaxdml._cases._gathering import DTYPES, Row, draw, mode_of, options_of
 from jaxdml._cases.data import CASES
-from jaxdml._cases.records import Call, Example, Layout, Operator, Sharding
+from jaxdml._cases.records import Example, NamedCall, Operator, Scenario, Sharding
 
 EXAMPLES = (
     Example(
@@ -43,7 +43,7 @@ EXAMPLES = (
     ),
 )
 
-_LAYOUTS: tuple[Row, ...] = (
+_SCENARIOS: tuple[Row, ...] = (
     ("slices, by two indices each", "int32", (5, 4, 3), (7, 2), 0, "vmap"),
     ("unsigned indices, which never count from the end", "uint32", (9,), (2, 6, 1), 0, "vmap"),
     ("narrow indices in a batch", "int8", (2, 3, 4), (2, 8, 1), 1, "vmap"),
@@ -52,16 +52,16 @@ _LAYOUTS: tuple[Row, ...] = (
 )
 
 
-def layouts(name: str) -> tuple[Layout, ...]:
+def scenarios(name: str) -> tuple[Scenario, ...]:
     """Return indices of several dtypes, some of them out of range, in both modes."""
-    return _gathering.layouts(name, _LAYOUTS, "batch_dims")
+    return _gathering.scenarios(name, _SCENARIOS, "batch_dims")
 
 
 def shardings(name: str) -> tuple[Sharding, ...]:
     """Return reads of elements by two indices, with the first of these dimensions of x sharded."""
     drawn = partial(draw, name, "int32", (16, 3), (20, 2), (16, 3))
-    layout = Layout("elements on other shards", drawn, options_of(mode_of(name), name), CASES)
-    return (Sharding("rows", (layout,), (1, None), None, axis_name=True),)
+    scenario = Scenario("elements on other shards", drawn, options_of(mode_of(name), name), CASES)
+    return (Sharding("rows", (scenario,), (1, None), None, axis_name=True),)
 
 
 def _reads(shape: tuple[int, ...], index_shape: tuple[int, ...], batch_dims: int) -> tuple[int, tuple[int, ...]]:
@@ -72,7 +72,7 @@ def _reads(shape: tuple[int, ...], index_shape: tuple[int, ...], batch_dims: int
 call = partial(_gathering.call, "gather_nd", _reads)
 
 
-def _calls() -> Iterator[Call]:
+def _calls() -> Iterator[NamedCall]:
     yield call("grid", (65_536, 128), (16_384, 1), "float32")
     yield call("grid", (2048, 2048), (2**20, 2), "float32")
     yield call("grid", (64, 64, 64, 64), (2**14, 3), "float32")
@@ -80,7 +80,7 @@ def _calls() -> Iterator[Call]:
     yield call("accelerators", (2**12, 2**12), (2**22, 2), "float32", origin="what a GPU's memory limits")
 
 
-def stock(call: Call) -> Callable[..., jax.Array]:
+def stock(call: NamedCall) -> Callable[..., jax.Array]:
     """Return ``.at[].get``, mapped over the batch."""
 
     def read(x: jax.Array, indices: jax.Array) -> jax.Array:
@@ -93,7 +93,7 @@ OPERATOR = Operator(
     "gather_nd",
     EXAMPLES,
     dtypes=DTYPES,
-    layouts=layouts,
+    scenarios=scenarios,
     shardings=shardings,
     sharded_dtypes=("float32",),
     calls=tuple(_calls()),

@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxdml._cases._accumulating import TOO_DEEP, TOO_DEEP_IN_SHARDS, greatest, zero_points
 from jaxdml._cases.data import mixed, plain
-from jaxdml._cases.records import Arguments, Array, Call, Example, Layout, Operator, Sharding
+from jaxdml._cases.records import Arguments, Array, Example, NamedCall, Operator, Scenario, Sharding
 
 _NAME = "matrix_multiply_integer"
 
@@ -28,7 +28,7 @@ EXAMPLES = (
 )
 
 _Shape = tuple[int, ...] | None
-_LAYOUTS: tuple[tuple[str, tuple[int, int, int], int, _Shape, _Shape], ...] = (
+_SCENARIOS: tuple[tuple[str, tuple[int, int, int], int, _Shape, _Shape], ...] = (
     ("extreme zero points by row and column", (4, 16, 3), 600, (4,), (3,)),
     ("extreme zero points by row", (3, 5, 4), 600, (3, 1), None),
     ("extreme zero points by column", (2, 9, 3), 600, None, (1, 3)),
@@ -55,17 +55,17 @@ def _draw(
     return tuple(operands)
 
 
-def _deep(trap: str, dtypes: tuple[str, str], k: int) -> Layout:
-    return Layout(trap, partial(greatest, dtypes, (((1, k), ()), ((k, 2), ()))), {}, 6)
+def _deep(trap: str, dtypes: tuple[str, str], k: int) -> Scenario:
+    return Scenario(trap, partial(greatest, dtypes, (((1, k), ()), ((k, 2), ()))), {}, 6)
 
 
-def layouts(name: str) -> tuple[Layout, ...]:
+def scenarios(name: str) -> tuple[Scenario, ...]:
     """Return products with all shapes of zero points, and one whose sums do not fit an int32."""
     dtypes = _DTYPES[name]
     return (
         *(
-            Layout(trap, partial(_draw, dtypes, size, (of_a, of_b)), {}, cases)
-            for trap, size, cases, of_a, of_b in _LAYOUTS
+            Scenario(trap, partial(_draw, dtypes, size, (of_a, of_b)), {}, cases)
+            for trap, size, cases, of_a, of_b in _SCENARIOS
         ),
         _deep("K too deep for one int32 sum", dtypes, TOO_DEEP),
     )
@@ -75,11 +75,11 @@ def shardings(name: str) -> tuple[Sharding, ...]:
     """Return products with K sharded, and with the columns of b sharded."""
     dtypes = _DTYPES[name]
 
-    def layout(trap: str, m: int, k: int, n: int) -> Layout:
-        return Layout(trap, partial(_draw, dtypes, (m, k, n), ((m,), (n,))), {}, 600)
+    def scenario(trap: str, m: int, k: int, n: int) -> Scenario:
+        return Scenario(trap, partial(_draw, dtypes, (m, k, n), ((m,), (n,))), {}, 600)
 
     deep = _deep("sharded K too deep for one int32 sum", dtypes, TOO_DEEP_IN_SHARDS)
-    of_k, of_columns = layout("extremes, K sharded", 4, 16, 3), layout("extremes, columns sharded", 4, 3, 16)
+    of_k, of_columns = scenario("extremes, K sharded", 4, 16, 3), scenario("extremes, columns sharded", 4, 3, 16)
     # The arguments are a and its zero point, b and its zero point.
     return (
         Sharding("K", (of_k, deep), (2, None, 1, None), None, axis_name=True),
@@ -89,7 +89,7 @@ def shardings(name: str) -> tuple[Sharding, ...]:
 
 def call(
     group: str, batch: tuple[int, ...], m: int, k: int, n: int, a: str, b: str, *, origin: str = "the grid"
-) -> Call:
+) -> NamedCall:
     """Return the call that multiplies two matrices with one zero point each."""
 
     def draw(rng: np.random.Generator) -> tuple[Array, ...]:
@@ -98,7 +98,7 @@ def call(
         return left, a_zero, right, b_zero
 
     count = int(np.prod(batch, dtype=np.int64))
-    return Call(
+    return NamedCall(
         *(_NAME, group, "x".join(map(str, (*batch, m, k, n))), f"{a} x {b}", "random", origin),
         draw=draw,
         bytes=count * (m * k + k * n + 4 * m * n),
@@ -106,7 +106,7 @@ def call(
     )
 
 
-def _grid() -> Iterator[Call]:
+def _grid() -> Iterator[NamedCall]:
     sizes: list[tuple[tuple[int, ...], int, int, int]] = [
         ((), 1024, 1024, 1024),
         ((), 1, 4096, 4096),
@@ -116,7 +116,7 @@ def _grid() -> Iterator[Call]:
         yield call("grid", batch, m, k, n, a, b)
 
 
-def stock(call: Call) -> Callable[..., jax.Array]:
+def stock(call: NamedCall) -> Callable[..., jax.Array]:
     """Return the product in int32."""
 
     def product(a: jax.Array, a_zero: jax.Array, b: jax.Array, b_zero: jax.Array) -> jax.Array:
@@ -132,7 +132,7 @@ OPERATOR = Operator(
     _NAME,
     EXAMPLES,
     dtypes=tuple(_DTYPES),
-    layouts=layouts,
+    scenarios=scenarios,
     shardings=shardings,
     sharded_dtypes=("uint8 x int8",),
     calls=(*_grid(), call("models", (), 128, 768, 3072, "uint8", "int8", origin=_MODEL)),

@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxdml._cases._accumulating import TOO_DEEP, TOO_DEEP_IN_SHARDS
 from jaxdml._cases.data import any_bits, mixed, plain
-from jaxdml._cases.records import Arguments, Array, Call, Example, Layout, Operator, Sharding
+from jaxdml._cases.records import Arguments, Array, Example, NamedCall, Operator, Scenario, Sharding
 
 _NAME = "matrix_multiply_integer_to_float"
 _FLOAT32 = np.dtype("float32")
@@ -32,7 +32,7 @@ EXAMPLES = (
 
 _Shape = tuple[int, ...] | None
 _Shapes = tuple[_Shape, _Shape, _Shape, _Shape, _Shape]
-_LAYOUTS: tuple[tuple[str, tuple[int, int, int], int, _Shapes], ...] = (
+_SCENARIOS: tuple[tuple[str, tuple[int, int, int], int, _Shapes], ...] = (
     ("sums that nearly cancel, scales by row and column", (4, 16, 3), 600, ((4,), (4,), (3,), (3,), (3,))),
     ("no zero points, a bias for each element", (3, 5, 4), 600, ((3, 1), None, (1, 4), None, (3, 4))),
     ("no bias, K too deep for one int32 sum", (1, TOO_DEEP, 2), 9, ((), (), (2,), (2,), None)),
@@ -89,12 +89,12 @@ def _draw(
     return *operands, None if bias is None else _biases(rng, bias, *scales)
 
 
-def layouts(name: str) -> tuple[Layout, ...]:
+def scenarios(name: str) -> tuple[Scenario, ...]:
     """Return products with all shapes of parameters, whose roundings meet subnormals, ties, infinities and NaNs."""
     dtypes = _DTYPES[name]
     return tuple(
-        Layout(trap, partial(_draw, dtypes, size, shapes), {"output_dtype": dtypes[2]}, cases)
-        for trap, size, cases, shapes in _LAYOUTS
+        Scenario(trap, partial(_draw, dtypes, size, shapes), {"output_dtype": dtypes[2]}, cases)
+        for trap, size, cases, shapes in _SCENARIOS
     )
 
 
@@ -102,13 +102,13 @@ def shardings(name: str) -> tuple[Sharding, ...]:
     """Return products with K sharded, and with the columns of b sharded."""
     dtypes = _DTYPES[name]
 
-    def layout(trap: str, size: tuple[int, int, int], cases: int) -> Layout:
+    def scenario(trap: str, size: tuple[int, int, int], cases: int) -> Scenario:
         m, _, n = size
         shapes = (m,), (m,), (n,), (n,), (n,)
-        return Layout(trap, partial(_draw, dtypes, size, shapes), {"output_dtype": dtypes[2]}, cases)
+        return Scenario(trap, partial(_draw, dtypes, size, shapes), {"output_dtype": dtypes[2]}, cases)
 
-    deep = layout("sharded K too deep for one int32 sum", (1, TOO_DEEP_IN_SHARDS, 2), 9)
-    of_k, of_columns = layout("K sharded", (4, 16, 3), 600), layout("columns sharded", (4, 3, 16), 600)
+    deep = scenario("sharded K too deep for one int32 sum", (1, TOO_DEEP_IN_SHARDS, 2), 9)
+    of_k, of_columns = scenario("K sharded", (4, 16, 3), 600), scenario("columns sharded", (4, 3, 16), 600)
     # The arguments are a, its scale and zero point, b with its own, and the bias.
     return (
         Sharding("K", (of_k, deep), (2, None, None, 1, None, None, None), None, axis_name=True),
@@ -118,7 +118,7 @@ def shardings(name: str) -> tuple[Sharding, ...]:
 
 def call(
     group: str, m: int, k: int, n: int, a: str, b: str, *, by_axis: bool = False, origin: str = "the grid"
-) -> Call:
+) -> NamedCall:
     """Return the call that multiplies two matrices with zero points, and adds a bias of each column.
 
     ``by_axis`` gives each row of ``a`` and each column of ``b`` a scale.
@@ -133,7 +133,7 @@ def call(
             b_scale = (b_scale * rng.uniform(0.5, 2, (1, n))).astype(np.float32)
         return left, a_scale, a_zero, right, b_scale, b_zero, plain(rng, (n,), _FLOAT32)
 
-    return Call(
+    return NamedCall(
         *(_NAME, group, f"{m}x{k}x{n}", f"{a} x {b}", "random", origin),
         draw=draw,
         bytes=m * k + k * n + 4 * m * n,
@@ -142,12 +142,12 @@ def call(
     )
 
 
-def _grid() -> Iterator[Call]:
+def _grid() -> Iterator[NamedCall]:
     for (m, k, n), a in itertools.product([(512, 512, 512), (1, 4096, 4096)], ["uint8", "int8"]):
         yield call("grid", m, k, n, a, "int8")
 
 
-def stock(call: Call) -> Callable[..., jax.Array]:
+def stock(call: NamedCall) -> Callable[..., jax.Array]:
     """Return the product in int32, one float32 multiplication, and an addition."""
 
     def product(*operands: jax.Array) -> jax.Array:
@@ -159,7 +159,7 @@ def stock(call: Call) -> Callable[..., jax.Array]:
     return product
 
 
-def _layer_of_bert(part: str, k: int, n: int) -> Call:
+def _layer_of_bert(part: str, k: int, n: int) -> NamedCall:
     origin = f"a layer of BERT base's {part}, 128 tokens, quantized dynamically"
     return call("models", 128, k, n, "uint8", "int8", origin=origin)
 
@@ -168,7 +168,7 @@ OPERATOR = Operator(
     _NAME,
     EXAMPLES,
     dtypes=tuple(_DTYPES),
-    layouts=layouts,
+    scenarios=scenarios,
     shardings=shardings,
     sharded_dtypes=("uint8 x int8 -> float32",),
     calls=(

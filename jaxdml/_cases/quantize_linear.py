@@ -21,7 +21,7 @@ from jaxdml._cases._quantizing import (
     special,
 )
 from jaxdml._cases.data import any_bits
-from jaxdml._cases.records import Arguments, Call, Example, Layout, Operator, Sharding
+from jaxdml._cases.records import Arguments, Example, NamedCall, Operator, Scenario, Sharding
 
 _NAME = "quantize_linear"
 _X = np.array([0, 2, 3, 5, 6, -2, -5, -6], np.float32)
@@ -68,21 +68,21 @@ def _draw(dtypes: tuple[str, str], shapes: Shapes, rng: np.random.Generator, cas
     return near_ties(rng, each, of_x, int(info.max) - int(info.min)), scale, zero
 
 
-def _layout(dtypes: tuple[str, str], trap: str, shapes: Shapes) -> Layout:
-    return Layout(trap, partial(_draw, dtypes, shapes), {**shapes.options, "output_dtype": dtypes[1]}, 300)
+def _scenario(dtypes: tuple[str, str], trap: str, shapes: Shapes) -> Scenario:
+    return Scenario(trap, partial(_draw, dtypes, shapes), {**shapes.options, "output_dtype": dtypes[1]}, 300)
 
 
-def layouts(name: str) -> tuple[Layout, ...]:
+def scenarios(name: str) -> tuple[Scenario, ...]:
     """Return quotients on ties, up to two least steps beside them, and of special values."""
-    return _quantizing.layouts(partial(_layout, _DTYPES[name]), _TRAPS)
+    return _quantizing.scenarios(partial(_scenario, _DTYPES[name]), _TRAPS)
 
 
 def shardings(name: str) -> tuple[Sharding, ...]:
     """Return the axis of the scales sharded, and an axis with blocks sharded across them."""
-    return _quantizing.shardings(partial(_layout, _DTYPES[name]), "ties")
+    return _quantizing.shardings(partial(_scenario, _DTYPES[name]), "ties")
 
 
-def stock(call: Call) -> Callable[..., jax.Array]:
+def stock(call: NamedCall) -> Callable[..., jax.Array]:
     """Return the formula as it is usually written."""
 
     def quantized(x: jax.Array, scale: jax.Array, zero_point: jax.Array) -> jax.Array:
@@ -100,7 +100,7 @@ OPERATOR = Operator(
     _NAME,
     EXAMPLES,
     dtypes=tuple(_DTYPES),
-    layouts=layouts,
+    scenarios=scenarios,
     shardings=shardings,
     sharded_dtypes=("float32 -> uint8",),
     calls=tuple(calls(_NAME, _MEASURED)),

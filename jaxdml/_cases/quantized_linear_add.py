@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdml._cases.data import any_bits, plain
-from jaxdml._cases.records import Arguments, Array, Call, Example, Layout, Operator, Sharding
+from jaxdml._cases.records import Arguments, Array, Example, NamedCall, Operator, Scenario, Sharding
 
 _NAME = "quantized_linear_add"
 
@@ -85,24 +85,28 @@ def _draw_broadcast(
     return a, signs * a_scale[:, None, None], a_zero, b[:, 0], b_scale, None, output_scale, None
 
 
-def layouts(name: str) -> tuple[Layout, ...]:
+def scenarios(name: str) -> tuple[Scenario, ...]:
     """Return sums that tie, nearly tie, saturate and cancel."""
     dtypes = _DTYPES[name]
     traps = (
         ("ties, scales that are near, far apart or huge", _draw),
         ("ties, a row and scales that broadcast, some zero points absent", _draw_broadcast),
     )
-    return tuple(Layout(trap, partial(draw, dtypes, (4, 8)), {"output_dtype": dtypes[2]}, 600) for trap, draw in traps)
+    return tuple(
+        Scenario(trap, partial(draw, dtypes, (4, 8)), {"output_dtype": dtypes[2]}, 600) for trap, draw in traps
+    )
 
 
 def shardings(name: str) -> tuple[Sharding, ...]:
     """Return sums with the rows sharded."""
     dtypes = _DTYPES[name]
-    rows = Layout("ties, rows sharded", partial(_draw, dtypes, (16, 2)), {"output_dtype": dtypes[2]}, 600)
+    rows = Scenario("ties, rows sharded", partial(_draw, dtypes, (16, 2)), {"output_dtype": dtypes[2]}, 600)
     return (Sharding("rows", (rows,), (1, None, None, 1, None, None, None, None), 1),)
 
 
-def call(group: str, shape: tuple[int, ...], dtype: str, *, origin: str, of_b: tuple[int, ...] | None = None) -> Call:
+def call(
+    group: str, shape: tuple[int, ...], dtype: str, *, origin: str, of_b: tuple[int, ...] | None = None
+) -> NamedCall:
     """Return the call that adds two arrays with a scale and a zero point each; all have one dtype.
 
     ``of_b`` is the shape of ``b`` if it is broadcast to that of ``a``.
@@ -118,14 +122,14 @@ def call(group: str, shape: tuple[int, ...], dtype: str, *, origin: str, of_b: t
             operands += [np.asarray(np.float32(scale)), np.array(of_dtype, dtype)]
         return tuple(operands)
 
-    return Call(
+    return NamedCall(
         *(_NAME, group, "x".join(map(str, shape)), dtype, "random", origin),
         draw=draw,
         bytes=2 * math.prod(shape) + math.prod(shape_of_b),
     )
 
 
-def stock(call: Call) -> Callable[..., jax.Array]:
+def stock(call: NamedCall) -> Callable[..., jax.Array]:
     """Return the sum in float32."""
 
     def add(*operands: jax.Array) -> jax.Array:
@@ -146,7 +150,7 @@ OPERATOR = Operator(
     _NAME,
     EXAMPLES,
     dtypes=tuple(_DTYPES),
-    layouts=layouts,
+    scenarios=scenarios,
     shardings=shardings,
     sharded_dtypes=("uint8 + int8 -> int8",),
     calls=(

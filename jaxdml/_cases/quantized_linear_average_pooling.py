@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 
 from jaxdml._cases.data import any_bits, plain
-from jaxdml._cases.records import Arguments, Array, Call, Example, Layout, Operator, Sharding
+from jaxdml._cases.records import Arguments, Array, Example, NamedCall, Operator, Scenario, Sharding
 
 _NAME = "quantized_linear_average_pooling"
 
@@ -38,7 +38,7 @@ EXAMPLES = (
 
 _DTYPES = {f"{x} -> {to}": (x, to) for x, to in (("uint8", "uint8"), ("int8", "int8"), ("uint8", "int8"))}
 
-_LAYOUTS: tuple[tuple[str, tuple[int, ...], bool, dict[str, Any]], ...] = (
+_SCENARIOS: tuple[tuple[str, tuple[int, ...], bool, dict[str, Any]], ...] = (
     ("ties in means of four", (2, 4, 6), False, {"window": 2, "strides": 2}),
     (
         "padding that does not count, scales by channel",
@@ -83,12 +83,12 @@ def _draw(
     return np.clip(x, info.min, info.max).astype(dtypes[0]), scales[0], zeros[0], scales[1], zeros[1]
 
 
-def layouts(name: str) -> tuple[Layout, ...]:
+def scenarios(name: str) -> tuple[Scenario, ...]:
     """Return means that tie, nearly tie and saturate, with and without padding."""
     dtypes = _DTYPES[name]
     return tuple(
-        Layout(trap, partial(_draw, dtypes, shape, by_channel), {**options, "output_dtype": dtypes[1]}, 300)
-        for trap, shape, by_channel, options in _LAYOUTS
+        Scenario(trap, partial(_draw, dtypes, shape, by_channel), {**options, "output_dtype": dtypes[1]}, 300)
+        for trap, shape, by_channel, options in _SCENARIOS
     )
 
 
@@ -96,11 +96,11 @@ def shardings(name: str) -> tuple[Sharding, ...]:
     """Return poolings with the channels sharded."""
     dtypes = _DTYPES[name]
     options = {"window": 2, "start_padding": 1, "output_dtype": dtypes[1]}
-    layout = Layout("ties, channels sharded", partial(_draw, dtypes, (16, 5), True), options, 450)
-    return (Sharding("channels", (layout,), (2, 1, 1, 1, 1), 2),)
+    scenario = Scenario("ties, channels sharded", partial(_draw, dtypes, (16, 5), True), options, 450)
+    return (Sharding("channels", (scenario,), (2, 1, 1, 1, 1), 2),)
 
 
-def call(group: str, shape: tuple[int, ...], dtype: str, *, origin: str, **options: Any) -> Call:
+def call(group: str, shape: tuple[int, ...], dtype: str, *, origin: str, **options: Any) -> NamedCall:
     """Return the call that pools an array with one scale and one zero point; the result has the same dtype."""
 
     def draw(rng: np.random.Generator) -> tuple[Array, ...]:
@@ -116,12 +116,12 @@ def call(group: str, shape: tuple[int, ...], dtype: str, *, origin: str, **optio
         np.prod([(n - size) // stride + 1 for n, size, stride in zip(shape[2:], sizes, strides, strict=True)])
     )
     size = f"{'x'.join(map(str, shape))} by {'x'.join(map(str, sizes))}"
-    return Call(
+    return NamedCall(
         *(_NAME, group, size, dtype, "random", origin), draw=draw, bytes=math.prod(shape) + outputs, options=options
     )
 
 
-def stock(call: Call) -> Callable[..., jax.Array]:
+def stock(call: NamedCall) -> Callable[..., jax.Array]:
     """Return the means of a window reduction in float32. None of the calls has padding or dilations."""
     return partial(_stock, options=call.options)
 
@@ -146,7 +146,7 @@ def _stock(
     return jnp.clip(jnp.round(mean) + zero, bounds.min, bounds.max).astype(output_zero.dtype)
 
 
-def _models() -> tuple[Call, ...]:
+def _models() -> tuple[NamedCall, ...]:
     calls = []
     for n, dtype in itertools.product((1, 32), ("uint8", "int8")):
         origin = f"global pooling of ResNet-50, batch {n}"
@@ -163,7 +163,7 @@ OPERATOR = Operator(
     _NAME,
     EXAMPLES,
     dtypes=tuple(_DTYPES),
-    layouts=layouts,
+    scenarios=scenarios,
     shardings=shardings,
     sharded_dtypes=("uint8 -> int8",),
     calls=(

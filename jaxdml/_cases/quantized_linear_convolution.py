@@ -12,7 +12,7 @@ from jaxdml._cases._accumulating import Shape, greatest, scales
 from jaxdml._cases._convolving import GEOMETRIES, Geometry, near_zero_point
 from jaxdml._cases._layers import RACE, SMALL, Layer, sizes, stock_sums
 from jaxdml._cases.data import any_bits, plain
-from jaxdml._cases.records import Arguments, Array, Call, Example, Layout, Operator, Sharding
+from jaxdml._cases.records import Arguments, Array, Example, NamedCall, Operator, Scenario, Sharding
 
 _NAME = "quantized_linear_convolution"
 
@@ -97,26 +97,26 @@ def _biases(rng: np.random.Generator, large: Array, sums: Array, shape: Shape) -
     return np.where(large, np.where(rng.random(whole) < 0.5, ends, halfway), small).astype(np.int32)
 
 
-def _layout(name: str, geometry: Geometry) -> Layout:
+def _scenario(name: str, geometry: Geometry) -> Scenario:
     dtypes = _DTYPES[name]
     options = {**geometry.options, "output_dtype": dtypes[2]}
-    return Layout(geometry.trap, partial(_draw, dtypes, geometry), options, geometry.cases, geometry.way)
+    return Scenario(geometry.trap, partial(_draw, dtypes, geometry), options, geometry.cases, geometry.way)
 
 
-def layouts(name: str) -> tuple[Layout, ...]:
+def scenarios(name: str) -> tuple[Scenario, ...]:
     """Return convolutions of all kinds whose quotients tie, nearly tie and saturate."""
     # The default self-check takes the first and the middle one: others than those of the integer convolution.
     first = len(GEOMETRIES) // 4
-    return tuple(_layout(name, geometry) for geometry in GEOMETRIES[first:] + GEOMETRIES[:first])
+    return tuple(_scenario(name, geometry) for geometry in GEOMETRIES[first:] + GEOMETRIES[:first])
 
 
 def shardings(name: str) -> tuple[Sharding, ...]:
     """Return convolutions with images sharded, with channels, and with filters."""
     of_arguments = "x", "", "", "w", "filters", "filters", "filters", "", ""
-    return _convolving.shardings(partial(_layout, name), of_arguments)
+    return _convolving.shardings(partial(_scenario, name), of_arguments)
 
 
-def call(group: str, layer: Layer, batch: int, x: str, w: str) -> Call:
+def call(group: str, layer: Layer, batch: int, x: str, w: str) -> NamedCall:
     """Return the call that convolves a batch of images; each filter has a scale and a bias."""
 
     def draw(rng: np.random.Generator) -> tuple[Array, ...]:
@@ -128,7 +128,7 @@ def call(group: str, layer: Layer, batch: int, x: str, w: str) -> Call:
         bias = rng.integers(-3000, 3000, layer.filters).astype(np.int32)
         return images, x_scale, x_zero, filters, w_scale, w_zero, bias, output_scale, x_zero
 
-    return Call(
+    return NamedCall(
         *(_NAME, group, layer.named(batch), f"{x} x {w}", "random", layer.origin),
         draw=draw,
         bytes=layer.moved(batch, output_bytes=1),
@@ -137,7 +137,7 @@ def call(group: str, layer: Layer, batch: int, x: str, w: str) -> Call:
     )
 
 
-def stock(call: Call) -> Callable[..., jax.Array]:
+def stock(call: NamedCall) -> Callable[..., jax.Array]:
     """Return the convolution in float32, one float32 multiplication, and a rounding."""
     options = call.keywords
 
@@ -157,7 +157,7 @@ OPERATOR = Operator(
     _NAME,
     EXAMPLES,
     dtypes=tuple(_DTYPES),
-    layouts=layouts,
+    scenarios=scenarios,
     shardings=shardings,
     sharded_dtypes=("uint8 x int8 -> uint8",),
     calls=tuple(call("models", layer, batch, "uint8", "int8") for batch, layer in sizes()),

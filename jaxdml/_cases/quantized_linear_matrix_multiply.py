@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxdml._cases._accumulating import TOO_DEEP, TOO_DEEP_IN_SHARDS, scales
 from jaxdml._cases.data import any_bits, plain
-from jaxdml._cases.records import Arguments, Array, Call, Example, Layout, Operator, Sharding
+from jaxdml._cases.records import Arguments, Array, Example, NamedCall, Operator, Scenario, Sharding
 
 _NAME = "quantized_linear_matrix_multiply"
 
@@ -29,7 +29,7 @@ EXAMPLES = (
 )
 
 _Parameters = tuple[tuple[int, ...] | None, tuple[int, ...] | None]
-_LAYOUTS: tuple[tuple[str, tuple[int, int, int], int, _Parameters, _Parameters, _Parameters], ...] = (
+_SCENARIOS: tuple[tuple[str, tuple[int, int, int], int, _Parameters, _Parameters, _Parameters], ...] = (
     ("quotients on and near ties, one scale each", (3, 5, 4), 600, ((), ()), ((), ()), ((), ())),
     ("ties, scales by row and column", (4, 16, 3), 450, ((4,), (4,)), ((3,), (3,)), ((4,), (4,))),
     ("ties, some zero points absent", (2, 2, 2), 450, ((2, 1), None), ((1,), (1, 2)), ((2,), None)),
@@ -72,12 +72,12 @@ def _draw(
     return tuple(operands)
 
 
-def layouts(name: str) -> tuple[Layout, ...]:
+def scenarios(name: str) -> tuple[Scenario, ...]:
     """Return products whose quotients tie, nearly tie and saturate, with all shapes of scales and zero points."""
     dtypes = _DTYPES[name]
     return tuple(
-        Layout(trap, partial(_draw, dtypes, size, tuple(parameters)), {"output_dtype": dtypes[2]}, cases)
-        for trap, size, cases, *parameters in _LAYOUTS
+        Scenario(trap, partial(_draw, dtypes, size, tuple(parameters)), {"output_dtype": dtypes[2]}, cases)
+        for trap, size, cases, *parameters in _SCENARIOS
     )
 
 
@@ -85,13 +85,13 @@ def shardings(name: str) -> tuple[Sharding, ...]:
     """Return products with K sharded, and with the columns of b sharded."""
     dtypes = _DTYPES[name]
 
-    def layout(trap: str, size: tuple[int, int, int], cases: int) -> Layout:
+    def scenario(trap: str, size: tuple[int, int, int], cases: int) -> Scenario:
         m, _, n = size
         parameters = ((m,), (m,)), ((n,), (n,)), ((m,), (m,))
-        return Layout(trap, partial(_draw, dtypes, size, parameters), {"output_dtype": dtypes[2]}, cases)
+        return Scenario(trap, partial(_draw, dtypes, size, parameters), {"output_dtype": dtypes[2]}, cases)
 
-    deep = layout("sharded K too deep for one int32 sum", (1, TOO_DEEP_IN_SHARDS, 2), 6)
-    of_k, of_columns = layout("ties, K sharded", (4, 16, 3), 900), layout("ties, columns sharded", (4, 3, 16), 900)
+    deep = scenario("sharded K too deep for one int32 sum", (1, TOO_DEEP_IN_SHARDS, 2), 6)
+    of_k, of_columns = scenario("ties, K sharded", (4, 16, 3), 900), scenario("ties, columns sharded", (4, 3, 16), 900)
     # The arguments are a, its scale and zero point, b with its own, and those of the output.
     return (
         Sharding("K", (of_k, deep), (2, None, None, 1, None, None, None, None), None, axis_name=True),
@@ -110,7 +110,7 @@ def call(
     *,
     by_axis: bool = False,
     origin: str = "the grid",
-) -> Call:
+) -> NamedCall:
     """Return the call that multiplies two quantized matrices with zero points; the result has the dtype of ``a``.
 
     ``by_axis`` gives each row of ``a`` and of the result, and each column of ``b``, a scale and a zero point.
@@ -130,7 +130,7 @@ def call(
         return left, *pairs[0], right, *pairs[1], *pairs[2]
 
     count = int(np.prod(batch, dtype=np.int64))
-    return Call(
+    return NamedCall(
         *(_NAME, group, "x".join(map(str, (*batch, m, k, n))), f"{a} x {b}", "random", origin),
         draw=draw,
         bytes=count * (m * k + k * n + m * n),
@@ -139,7 +139,7 @@ def call(
     )
 
 
-def _grid() -> Iterator[Call]:
+def _grid() -> Iterator[NamedCall]:
     sizes: list[tuple[tuple[int, ...], int, int, int]] = [
         *(((), size, size, size) for size in (256, 1024, 2048)),
         *(((), m, 4096, 4096) for m in (1, 8, 512)),
@@ -150,14 +150,14 @@ def _grid() -> Iterator[Call]:
         yield call("grid", batch, m, k, n, a, b)
 
 
-def _models() -> Iterator[Call]:
+def _models() -> Iterator[NamedCall]:
     for m, k, n in [(1, 4096, 14_336), (128, 4096, 14_336), (128, 14_336, 4096)]:
         origin = f"a layer of Llama 3 8B's MLP, {m} token{'s' * (m > 1)}"
         yield call("models", (), m, k, n, "uint8", "int8", origin=origin)
     yield call("models", (12,), 128, 64, 128, "uint8", "uint8", origin="attention scores, 12 heads of BERT base")
 
 
-def _accelerators() -> Iterator[Call]:
+def _accelerators() -> Iterator[NamedCall]:
     sizes: list[tuple[tuple[int, ...], int, int, int]] = [
         *(((), m, 4096, 4096) for m in (1, 32, 1024, 4096)),
         *(((), 4096, 4095, 4097), ((), 8192, 8192, 8192), ((64,), 512, 512, 512)),
@@ -168,7 +168,7 @@ def _accelerators() -> Iterator[Call]:
         yield call("accelerators", *size, a, b, by_axis=True, origin=limited)
 
 
-def stock(call: Call) -> Callable[..., jax.Array]:
+def stock(call: NamedCall) -> Callable[..., jax.Array]:
     """Return the product in int32, one float32 multiplication, and a rounding."""
 
     def product(*operands: jax.Array) -> jax.Array:
@@ -186,7 +186,7 @@ OPERATOR = Operator(
     _NAME,
     EXAMPLES,
     dtypes=tuple(_DTYPES),
-    layouts=layouts,
+    scenarios=scenarios,
     shardings=shardings,
     sharded_dtypes=("uint8 x int8 -> uint8",),
     programs=4,

@@ -15,7 +15,7 @@ SHARDS = 16
 """How many shards there are at most. The size of every dimension that a ``Sharding`` names is a multiple of this."""
 
 _OF_THE_DATA = frozenset({"memory", "scales"})
-"""Options of a ``Call`` that describe how it is measured or drawn; the operator has no such parameter."""
+"""Options of a ``NamedCall`` that describe how it is measured or drawn; the operator has no such parameter."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Layout:
+class Scenario:
     """Cases of one shape with the same options, so that one compiled program serves them all."""
 
     trap: str
@@ -50,7 +50,7 @@ class Sharding:
 
     dimension: str
     """Its name in the table: ``rows``, ``K``."""
-    layouts: tuple[Layout, ...]
+    scenarios: tuple[Scenario, ...]
     """The cases, for programs that call the operator ``all at once`` or under ``vmap``."""
     arguments: tuple[int | None, ...]
     """The position of the dimension in the stacked cases of each argument; None if the argument is whole."""
@@ -62,7 +62,7 @@ class Sharding:
 
 
 @dataclass(frozen=True)
-class Call:
+class NamedCall:
     """A call of a size that occurs in practice: where it comes from, and what it has to move and compute at least."""
 
     operator: str
@@ -103,25 +103,25 @@ class Operator:
     examples: tuple[Example, ...]
     dtypes: tuple[str, ...]
     """The dtypes that the self-check runs, one row of its table for each."""
-    layouts: Callable[[str], tuple[Layout, ...]]
+    scenarios: Callable[[str], tuple[Scenario, ...]]
     """Returns what to compare with the oracle, for one of ``dtypes``."""
     shardings: Callable[[str], tuple[Sharding, ...]]
     """Returns what to compare with the oracle where there are several devices, for one of ``dtypes``."""
     sharded_dtypes: tuple[str, ...]
     """Those of ``dtypes`` that the default self-check runs sharded."""
-    calls: tuple[Call, ...]
+    calls: tuple[NamedCall, ...]
     """The named sizes."""
-    races: tuple[Call, ...]
+    races: tuple[NamedCall, ...]
     """What the self-check times; the default runs only the first, if ``raced``."""
-    small: Call
+    small: NamedCall
     """A call so small that its overhead is most of it."""
-    stock: Callable[[Call], Callable[..., Any]]
+    stock: Callable[[NamedCall], Callable[..., Any]]
     """Returns the usual way to write a call in stock JAX."""
     judged_rows: int | None = None
     """How many leading rows of the first argument the oracle's loops can answer in a race; None means all."""
     raced: bool = True
     """Whether the default self-check times it. Of operators that share a kernel, one is enough."""
     programs: int = 2
-    """How many pairs of a dtype and a layout the default self-check runs; ``--thorough`` runs all.
+    """How many pairs of a dtype and a scenario the default self-check runs; ``--thorough`` runs all.
 
     README's first command has to stay under a minute, and compiling takes most of it."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxdml._cases._scattering import DTYPES, MODES, grid, scatter
 from jaxdml._cases.data import CASES, EAGER_CASES, indices_for, mixed
-from jaxdml._cases.records import Arguments, Call, Example, Layout, Operator, Sharding, Way
+from jaxdml._cases.records import Arguments, Example, NamedCall, Operator, Scenario, Sharding, Way
 
 EXAMPLES = (
     Example(
@@ -33,7 +33,7 @@ EXAMPLES = (
     ),
 )
 
-_LAYOUTS: tuple[tuple[str, str, tuple[int, ...], tuple[int, ...], int, Way], ...] = (
+_SCENARIOS: tuple[tuple[str, str, tuple[int, ...], tuple[int, ...], int, Way], ...] = (
     ("more indices than elements", "int32", (5, 4), (7, 4), 0, "vmap"),
     ("unsigned indices, which never count from the end", "uint32", (3, 6), (2, 9), 1, "vmap"),
     ("narrow indices", "int8", (3, 4, 2), (3, 6, 1), 1, "vmap"),
@@ -59,18 +59,18 @@ def _draw(
     )
 
 
-def layouts(name: str) -> tuple[Layout, ...]:
+def scenarios(name: str) -> tuple[Scenario, ...]:
     """Return indices of several dtypes, some of them out of range, in both modes; most are there twice."""
     return tuple(
-        Layout(
+        Scenario(
             trap,
             partial(_draw, np.dtype(name), np.dtype(index_dtype), shape, index_shape, axis),
             {"mode": mode, "duplicates": "last", "axis": axis},
             EAGER_CASES if way == "eager" else CASES,
             way,
         )
-        # All shapes in one mode, then in the other: the few layouts that the default self-check runs have both.
-        for mode, (trap, index_dtype, shape, index_shape, axis, way) in itertools.product(MODES, _LAYOUTS)
+        # All shapes in one mode, then in the other: the few scenarios that the default self-check runs have both.
+        for mode, (trap, index_dtype, shape, index_shape, axis, way) in itertools.product(MODES, _SCENARIOS)
     )
 
 
@@ -78,7 +78,7 @@ def shardings(name: str) -> tuple[Sharding, ...]:
     """Return updates along one axis, with that axis of x sharded and with the other axis of all arrays sharded."""
     options = {"mode": MODES[DTYPES.index(name) % len(MODES)], "duplicates": "last", "axis": 0}
     of_axis, of_other = (
-        Layout(trap, partial(_draw, np.dtype(name), np.dtype("int32"), shape, index_shape, 0), options, CASES)
+        Scenario(trap, partial(_draw, np.dtype(name), np.dtype("int32"), shape, index_shape, 0), options, CASES)
         for trap, shape, index_shape in (
             ("elements on other shards", (16, 4), (20, 3)),
             ("columns on other shards", (5, 16), (7, 16)),
@@ -93,7 +93,7 @@ def shardings(name: str) -> tuple[Sharding, ...]:
 call = partial(scatter, "scatter_elements")
 
 
-def stock(call: Call) -> Callable[..., jax.Array]:
+def stock(call: NamedCall) -> Callable[..., jax.Array]:
     """Return ``.at[].set``."""
     return lambda x, indices, updates: x.at[indices, jnp.arange(x.shape[1])[None]].set(updates)
 
@@ -102,7 +102,7 @@ OPERATOR = Operator(
     "scatter_elements",
     EXAMPLES,
     dtypes=DTYPES,
-    layouts=layouts,
+    scenarios=scenarios,
     shardings=shardings,
     sharded_dtypes=("float32", "int8"),
     calls=grid("scatter_elements"),

@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxdml._cases._scattering import DTYPES, MODES, grid, scatter
 from jaxdml._cases.data import CASES, EAGER_CASES, indices_for, mixed
-from jaxdml._cases.records import Arguments, Call, Example, Layout, Operator, Sharding, Way
+from jaxdml._cases.records import Arguments, Example, NamedCall, Operator, Scenario, Sharding, Way
 
 EXAMPLES = (
     Example(
@@ -32,7 +32,7 @@ EXAMPLES = (
     ),
 )
 
-_LAYOUTS: tuple[tuple[str, str, tuple[int, ...], tuple[int, ...], Way], ...] = (
+_SCENARIOS: tuple[tuple[str, str, tuple[int, ...], tuple[int, ...], Way], ...] = (
     ("slices, by two indices each", "int32", (5, 4, 3), (7, 2), "vmap"),
     ("unsigned indices, which never count from the end", "uint32", (9,), (2, 6, 1), "vmap"),
     ("narrow indices", "int8", (2, 3, 2), (8, 3), "vmap"),
@@ -58,18 +58,18 @@ def _draw(
     )
 
 
-def layouts(name: str) -> tuple[Layout, ...]:
+def scenarios(name: str) -> tuple[Scenario, ...]:
     """Return indices of several dtypes, some of them out of range, in both modes; most are there twice."""
     return tuple(
-        Layout(
+        Scenario(
             trap,
             partial(_draw, np.dtype(name), np.dtype(index_dtype), shape, index_shape),
             {"mode": mode, "duplicates": "last"},
             EAGER_CASES if way == "eager" else CASES,
             way,
         )
-        # All shapes in one mode, then in the other: the few layouts that the default self-check runs have both.
-        for mode, (trap, index_dtype, shape, index_shape, way) in itertools.product(MODES, _LAYOUTS)
+        # All shapes in one mode, then in the other: the few scenarios that the default self-check runs have both.
+        for mode, (trap, index_dtype, shape, index_shape, way) in itertools.product(MODES, _SCENARIOS)
     )
 
 
@@ -77,19 +77,19 @@ def shardings(name: str) -> tuple[Sharding, ...]:
     """Return updates of rows, with the rows of x sharded."""
     options = {"mode": MODES[DTYPES.index(name) % len(MODES)], "duplicates": "last"}
     draw = partial(_draw, np.dtype(name), np.dtype("int32"), (16, 3), (20, 1))
-    of_rows = Layout("rows on other shards", draw, options, CASES)
+    of_rows = Scenario("rows on other shards", draw, options, CASES)
     return (Sharding("rows", (of_rows,), (1, None, None), 1, axis_name=True),)
 
 
 call = partial(scatter, "scatter_nd")
 
 
-def _models() -> Iterator[Call]:
+def _models() -> Iterator[NamedCall]:
     yield call("models", (50_257, 768), 8192, "float32", memory="donated", origin="embedding update, GPT-2")
     yield call("models", (65_536, 128), 64, "float16", memory="donated", origin="KV-cache write, 64 tokens")
 
 
-def _accelerators() -> Iterator[Call]:
+def _accelerators() -> Iterator[NamedCall]:
     writes = [
         *(((2**20, 128), 2**18, "float32"), ((2**24, 1), 2**22, "float32")),
         *(((2**20, 128), 2**18, "float16"), ((2**20, 128), 2**18, "uint8")),
@@ -100,7 +100,7 @@ def _accelerators() -> Iterator[Call]:
         yield call("accelerators", *write, memory=memory, duplicates=duplicates, origin=limited)
 
 
-def stock(call: Call) -> Callable[..., jax.Array]:
+def stock(call: NamedCall) -> Callable[..., jax.Array]:
     """Return ``.at[].set``."""
     unique = call.options.get("duplicates") == "unique"
     return lambda x, indices, updates: x.at[indices[:, 0]].set(updates, unique_indices=unique)
@@ -110,7 +110,7 @@ OPERATOR = Operator(
     "scatter_nd",
     EXAMPLES,
     dtypes=DTYPES,
-    layouts=layouts,
+    scenarios=scenarios,
     shardings=shardings,
     sharded_dtypes=("float32", "int8"),
     calls=(*grid("scatter_nd"), *_models(), *_accelerators()),

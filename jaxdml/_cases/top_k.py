@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 from jaxdml._cases.data import TIMED, TRAPS, of_every_trap
-from jaxdml._cases.records import Answers, Arguments, Call, Example, Layout, Operator, Sharding
+from jaxdml._cases.records import Answers, Arguments, Example, NamedCall, Operator, Scenario, Sharding
 from jaxdml._kernels import selection as _selection
 from jaxdml._kernels.selection import CPU
 
@@ -78,21 +78,21 @@ def _draw_few_rows(n: int, dtype: np.dtype[Any], rng: np.random.Generator, cases
     return (of_every_trap(rng, cases * (MANY_ROWS - 1), n, dtype).reshape(cases, MANY_ROWS - 1, n),)
 
 
-def layouts(name: str) -> tuple[Layout, ...]:
+def scenarios(name: str) -> tuple[Scenario, ...]:
     """Return rows of every trap: of a few plain sizes, and on both sides of every threshold."""
     dtype = jnp.dtype(name)
     found = []
     for (n, k), direction in itertools.product(_PLAIN_SIZES, DIRECTIONS):
         options = {"k": k, "direction": direction}
-        found.append(Layout("short rows", partial(_draw, n, dtype), options, 300, "all at once"))
+        found.append(Scenario("short rows", partial(_draw, n, dtype), options, 300, "all at once"))
     for (pruning, n, k), direction in itertools.product(SIZES, DIRECTIONS):
         options = {"k": k, "direction": direction}
         if pruning is PRUNING_OF_FEW_ROWS:
             draw, cases = partial(_draw_few_rows, n, dtype), 9
-            found.append(Layout("few rows on the edge of a method", draw, options, cases, "one after another"))
+            found.append(Scenario("few rows on the edge of a method", draw, options, cases, "one after another"))
         else:
             draw = partial(_draw, n, dtype)
-            found.append(Layout("rows on the edge of a method", draw, options, 60, "all at once"))
+            found.append(Scenario("rows on the edge of a method", draw, options, 60, "all at once"))
     return tuple(found)
 
 
@@ -102,7 +102,7 @@ def shardings(name: str) -> tuple[Sharding, ...]:
     draw = partial(_draw, 64, jnp.dtype(name))
     of_axis, of_batch = (
         # From 4 devices on, k is more than the length of a shard.
-        Layout(trap, draw, {"k": 20, "direction": direction}, 304, "all at once")
+        Scenario(trap, draw, {"k": 20, "direction": direction}, 304, "all at once")
         for trap, direction in (("ties across shards", DIRECTIONS[first]), ("rows on shards", DIRECTIONS[1 - first]))
     )
     return (
@@ -113,11 +113,11 @@ def shardings(name: str) -> tuple[Sharding, ...]:
 
 def call(
     group: str, rows: int, n: int, k: int, dtype: str, direction: str, *, data: str = "random", origin: str = "the grid"
-) -> Call:
+) -> NamedCall:
     """Return the call that selects ``k`` of ``n`` in so many rows."""
     kind = np.dtype(dtype)
     moved = rows * n * kind.itemsize + rows * k * (kind.itemsize + 4)
-    return Call(
+    return NamedCall(
         *("top_k", group, f"{rows}x{n} k{k}", dtype, data, origin),
         draw=lambda rng: (TIMED[data](rng, (rows, n), kind),),
         bytes=moved,
@@ -128,7 +128,7 @@ def call(
     )
 
 
-def _grid() -> Iterator[Call]:
+def _grid() -> Iterator[NamedCall]:
     sizes = [(64, 1000, 10), (1024, 256, 8), (16, 131_072, 32), (1, 2**20, 64), (1, 2**20, 4096), (1, 2**24, 64)]
     dtypes = ["float32", "float16", "int32", "uint32", "int16", "uint8", "int8"]
     kinds = [("float32", "ascending"), ("float32", "all equal"), *((dtype, "random") for dtype in dtypes)]
@@ -136,7 +136,7 @@ def _grid() -> Iterator[Call]:
         yield call("grid", *size, dtype, direction, data=data)
 
 
-def _models() -> Iterator[Call]:
+def _models() -> Iterator[NamedCall]:
     for dtype in ("float32", "bfloat16"):
         yield call("models", 1, 50_257, 50, dtype, "decreasing", origin="sampling one token, GPT-2's vocabulary")
         yield call("models", 16, 128_256, 50, dtype, "decreasing", origin="sampling 16 tokens, Llama 3's vocabulary")
@@ -149,7 +149,7 @@ def _models() -> Iterator[Call]:
     yield call("models", 1, 2**20, 64, "uint8", "decreasing", data="few distinct", origin=many_ties)
 
 
-def _growth() -> Iterator[Call]:
+def _growth() -> Iterator[NamedCall]:
     dtypes = ("float32", "float16", "int32", "int16", "uint8")
     for dtype, exponent in itertools.product(dtypes, range(10, 27)):
         yield call("growth in n", 1, 2**exponent, 64, dtype, "decreasing", origin="how time grows with n")
@@ -157,7 +157,7 @@ def _growth() -> Iterator[Call]:
         yield call("growth in k", 1, 2**20, 2**exponent, dtype, "decreasing", origin="how time grows with k")
 
 
-def _accelerators() -> Iterator[Call]:
+def _accelerators() -> Iterator[NamedCall]:
     sizes = [
         *((64, 2**17, 10), (1024, 2**15, 16), (8192, 256, 8), (1, 50_257, 50), (128, 2**17, 64), (128, 2**20, 64)),
         *((128, 2**20, 2048), (1, 2**24, 64), (1, 2**24, 4096), (1, 2**28, 64), (1, 2**30, 100)),
@@ -174,7 +174,7 @@ def _accelerators() -> Iterator[Call]:
             yield call("accelerators", rows, n, k, dtype, direction, data=data, origin=limited)
 
 
-def stock(call: Call, **options: Any) -> Callable[..., tuple[jax.Array, ...]]:
+def stock(call: NamedCall, **options: Any) -> Callable[..., tuple[jax.Array, ...]]:
     """Return ``lax.top_k``, with these options of its own; the smallest are the largest of the reversed order."""
     k = call.options["k"]
     # The usual reversals: the complement of an integer, the negative of a float.
@@ -194,7 +194,7 @@ OPERATOR = Operator(
     "top_k",
     EXAMPLES,
     dtypes=DTYPES,
-    layouts=layouts,
+    scenarios=scenarios,
     shardings=shardings,
     sharded_dtypes=("float32", "bfloat16", "int32"),
     programs=4,

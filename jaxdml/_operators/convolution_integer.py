@@ -7,7 +7,7 @@ import jax
 
 from jaxdml._arguments import convolutions
 from jaxdml._arguments.call import Call
-from jaxdml._arguments.convolutions import Settled
+from jaxdml._arguments.convolutions import ConvolutionPlan
 from jaxdml._kernels import integer_product
 
 
@@ -81,10 +81,10 @@ def convolution_integer(
     given = convolutions.convolution(call, axis_name, dimension_numbers, options)
     zx = convolutions.one_value(call, "x_zero_point", given.x.dtype, given)
     zw = convolutions.by_channel(call, "w_zero_point", given.w.dtype, given)
-    return _convolve(*convolutions.settled(call, given, implementation, zx, zw))
+    return _convolve(*convolutions.plan(call, given, implementation, zx, zw))
 
 
 @partial(jax.jit, static_argnums=(1,), inline=True)
-def _convolve(operands: tuple[Any, ...], static: Settled) -> jax.Array:
+def _convolve(operands: tuple[Any, ...], static: ConvolutionPlan) -> jax.Array:
     result: jax.Array = convolutions.convolve(operands, static, integer_product.wrapped)
     return result

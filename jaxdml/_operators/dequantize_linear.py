@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from jaxdml._arguments import blocks, quantized
-from jaxdml._arguments.blocks import Settled
+from jaxdml._arguments.blocks import BlockPlan
 from jaxdml._arguments.call import Call
 from jaxdml._kernels.quantization import are_normal, dequantize
 
@@ -59,11 +59,11 @@ def dequantize_linear(
     x = call.array("x")
     call.dtype("x", _INPUTS)
     zero = quantized.optional(call, "zero_point", x.dtype)
-    operands, static = blocks.settle(call, x, blocks.scale_of(call), zero, axis, block_size)
+    operands, static = blocks.plan(call, x, blocks.scale_of(call), zero, axis, block_size)
     known = call.known("scale", np.float32)
     return _dequantize(operands, static, known is not None and bool(are_normal(known)))
 
 
 @partial(jax.jit, static_argnums=(1, 2), inline=True)
-def _dequantize(operands: tuple[jax.Array | None, ...], static: Settled, normal: bool) -> jax.Array:
+def _dequantize(operands: tuple[jax.Array | None, ...], static: BlockPlan, normal: bool) -> jax.Array:
     return blocks.run(partial(dequantize, normal=normal), operands, static)

@@ -7,7 +7,7 @@ import jax
 
 from jaxdml._arguments import products
 from jaxdml._arguments.call import Call
-from jaxdml._arguments.products import Settled
+from jaxdml._arguments.products import ProductPlan
 from jaxdml._kernels import integer_product
 
 
@@ -60,10 +60,10 @@ def matrix_multiply_integer(
     given = products.matrices(call, axis_name)
     za = products.integers(call, "a_zero_point", given.a.dtype, given.along("a"))
     zb = products.integers(call, "b_zero_point", given.b.dtype, given.along("b"))
-    return _multiply(*products.settled(call, given, implementation, za, zb))
+    return _multiply(*products.plan(call, given, implementation, za, zb))
 
 
 @partial(jax.jit, static_argnums=(1,), inline=True)
-def _multiply(operands: tuple[Any, ...], static: Settled) -> jax.Array:
+def _multiply(operands: tuple[Any, ...], static: ProductPlan) -> jax.Array:
     total: jax.Array = products.multiply(operands, static, integer_product.wrapped)
     return total

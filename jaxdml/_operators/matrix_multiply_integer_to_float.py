@@ -10,7 +10,7 @@ from jax import lax
 
 from jaxdml._arguments import products
 from jaxdml._arguments.call import Call, dtype_or_none
-from jaxdml._arguments.products import Settled
+from jaxdml._arguments.products import ProductPlan
 from jaxdml._base.shapes import Shape, broadcasts_to
 from jaxdml._kernels import float_scaling
 from jaxdml._kernels.float_scaling import Scaling
@@ -94,7 +94,7 @@ def matrix_multiply_integer_to_float(
         for name, x in (("a", given.a), ("b", given.b))
     ]
     added = _bias(call, (*given.batch, given.a.shape[-2], given.b.shape[-1]))
-    operands, static = products.settled(call, given, implementation, *zeros, *scales, added)
+    operands, static = products.plan(call, given, implementation, *zeros, *scales, added)
     return _multiply(operands, static, dtype)
 
 
@@ -130,7 +130,7 @@ def _bias(call: Call, shape: Shape) -> jax.Array | None:
 
 
 @partial(jax.jit, static_argnums=(1, 2), inline=True)
-def _multiply(operands: tuple[Any, ...], static: Settled, dtype: np.dtype[Any]) -> jax.Array:
+def _multiply(operands: tuple[Any, ...], static: ProductPlan, dtype: np.dtype[Any]) -> jax.Array:
     def finish(sums: Any, *parameters: Any) -> jax.Array:
         return float_scaling.to_float(sums, Scaling(*parameters), dtype)
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdml._arguments import blocks, quantized
-from jaxdml._arguments.blocks import Settled
+from jaxdml._arguments.blocks import BlockPlan
 from jaxdml._arguments.call import Call, dtype_or_none
 from jaxdml._arithmetic.to_float32 import widened
 from jaxdml._base.dtypes import SCALES
@@ -69,7 +69,7 @@ def quantize_linear(
     call.dtype("x", (*SCALES, "int32"))
     dtype = _output_dtype(call, output_dtype)
     zero = quantized.optional(call, "zero_point", dtype)
-    operands, static = blocks.settle(call, x, blocks.scale_of(call), zero, axis, block_size)
+    operands, static = blocks.plan(call, x, blocks.scale_of(call), zero, axis, block_size)
     known = call.known("scale", np.float32)
     ordinary = known is not None and bool(are_ordinary(known))
     result = _quantize(operands, static, dtype, ordinary)
@@ -93,7 +93,7 @@ def _output_dtype(call: Call, requested: Any) -> np.dtype[Any]:
 
 @partial(jax.jit, static_argnums=(1, 2, 3), inline=True)
 def _quantize(
-    operands: tuple[jax.Array | None, ...], static: Settled, dtype: np.dtype[Any], ordinary: bool
+    operands: tuple[jax.Array | None, ...], static: BlockPlan, dtype: np.dtype[Any], ordinary: bool
 ) -> jax.Array:
     def part(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None) -> jax.Array:
         wide = None if zero_point is None else zero_point.astype(jnp.int32)

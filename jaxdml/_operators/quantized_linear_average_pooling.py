@@ -15,7 +15,7 @@ from jaxdml._kernels import average_pooling, integer_product
 from jaxdml._placement.layout import Layout, on_shards
 
 
-class _Settled(NamedTuple):
+class _PoolingPlan(NamedTuple):
     """Hold what is static of a call."""
 
     windows: Windows
@@ -131,11 +131,11 @@ def quantized_linear_average_pooling(
     operands = (x, x_scale, output_scale, *zero_points, multiplier)
     where = pooling.layout_of(call, operands, of_x, of_result, windows)
     order = tuple(of_x[of_result.index(d)] for d in range(x.ndim))
-    return _pool(operands, _Settled(windows, bool(include_padding), dtype, order, where))
+    return _pool(operands, _PoolingPlan(windows, bool(include_padding), dtype, order, where))
 
 
 @partial(jax.jit, static_argnums=(1,), inline=True)
-def _pool(operands: tuple[Any, ...], static: _Settled) -> jax.Array:
+def _pool(operands: tuple[Any, ...], static: _PoolingPlan) -> jax.Array:
     def pooled(x: Any, x_scale: Any, output_scale: Any, zx: Any, zo: Any, multiplier: Any) -> jax.Array:
         scales = lax.stop_gradient((x_scale, output_scale))
         zx, zo = (None if zero is None else zero.astype(jnp.int32) for zero in (zx, zo))

@@ -10,7 +10,7 @@ from jax import lax
 
 from jaxdml._arguments import convolutions, quantized, rounding
 from jaxdml._arguments.call import Call
-from jaxdml._arguments.convolutions import Settled
+from jaxdml._arguments.convolutions import ConvolutionPlan
 from jaxdml._kernels import requantization
 
 
@@ -123,14 +123,12 @@ def quantized_linear_convolution(
     added = convolutions.by_channel(call, "bias", np.int32, given)
     zo = convolutions.one_value(call, "output_zero_point", dtype, given)
     multiplier = rounding.multiplier(call, scales, convolutions.greatest_sum(call, given))
-    operands, static = convolutions.settled(
-        call, given, implementation, zx, zw, *scales.values(), added, zo, multiplier
-    )
+    operands, static = convolutions.plan(call, given, implementation, zx, zw, *scales.values(), added, zo, multiplier)
     return _convolve(operands, static, dtype)
 
 
 @partial(jax.jit, static_argnums=(1, 2), inline=True)
-def _convolve(operands: tuple[Any, ...], static: Settled, dtype: np.dtype[Any]) -> jax.Array:
+def _convolve(operands: tuple[Any, ...], static: ConvolutionPlan, dtype: np.dtype[Any]) -> jax.Array:
     def rounded(
         sums: Any, x_scale: Any, w_scale: Any, output_scale: Any, bias: Any, zero_point: Any, multiplier: Any
     ) -> jax.Array:

@@ -10,7 +10,7 @@ from jax import lax
 
 from jaxdml._arguments import products, quantized, rounding
 from jaxdml._arguments.call import Call
-from jaxdml._arguments.products import Settled
+from jaxdml._arguments.products import ProductPlan
 from jaxdml._kernels import requantization
 
 
@@ -103,12 +103,12 @@ def quantized_linear_matrix_multiply(
     )
     added = products.integers(call, "bias", np.int32, along["b"])
     multiplier = rounding.multiplier(call, scales, products.greatest_sum(call, given, rounding.magnitude(call, "bias")))
-    operands, static = products.settled(call, given, implementation, za, zb, *scales.values(), added, zo, multiplier)
+    operands, static = products.plan(call, given, implementation, za, zb, *scales.values(), added, zo, multiplier)
     return _multiply(operands, static, dtype)
 
 
 @partial(jax.jit, static_argnums=(1, 2), inline=True)
-def _multiply(operands: tuple[Any, ...], static: Settled, dtype: np.dtype[Any]) -> jax.Array:
+def _multiply(operands: tuple[Any, ...], static: ProductPlan, dtype: np.dtype[Any]) -> jax.Array:
     def rounded(
         sums: Any, a_scale: Any, b_scale: Any, output_scale: Any, bias: Any, zero_point: Any, multiplier: Any
     ) -> jax.Array:

@@ -21,7 +21,7 @@ from jaxdml._selfcheck.planning import CHECKS, EXAMPLES, Check, Race, races
 from jaxdml._selfcheck.sharding import sharded_checks
 
 SHARE = 1.0
-"""The share of each layout's cases that is drawn; compiling takes much longer than running them all."""
+"""The share of each scenario's cases that is drawn; compiling takes much longer than running them all."""
 
 
 _THREADS = 2
@@ -83,8 +83,8 @@ def run(*, thorough: bool = False, seed: int = 0, show: Display | None = None) -
     """Check and time everything, show it, and return it as JSON can hold it.
 
     Args:
-      thorough: run every layout with every dtype, every sharding, and every race. The default runs a few pairs of
-        a layout and a dtype for each operator.
+      thorough: run every scenario with every dtype, every sharding, and every race. The default runs a few pairs of
+        a scenario and a dtype for each operator.
       seed: what all data is drawn from; the same seed gives every device the same data.
       show: where to show it; None chooses.
     """
@@ -106,7 +106,7 @@ def run(*, thorough: bool = False, seed: int = 0, show: Display | None = None) -
     for example in wrong:
         show.line("  {call}\n    {difference}".format(**example))
 
-    checks = [*(job for job in CHECKS if job.layouts(thorough)), *sharded_checks(thorough, jax.local_device_count())]
+    checks = [*(job for job in CHECKS if job.scenarios(thorough)), *sharded_checks(thorough, jax.local_device_count())]
     raced = races(thorough)
     with ThreadPoolExecutor(_THREADS) as pool:
         checked = [pool.submit(check, job, seed, SHARE, thorough) for job in checks]
@@ -162,4 +162,4 @@ def _conclude(report: Mapping[str, Any], rows: Iterable[Row], show: Display) -> 
     verdict = "Everything agrees" if report["agrees"] else "SOMETHING DISAGREES"
     show.line(f"{verdict} with the oracle, bit for bit; {{seconds:.0f}} s.".format(**report))
     if not kind:
-        show.line("--thorough compares every layout of every dtype, and takes some minutes.")
+        show.line("--thorough compares every scenario of every dtype, and takes some minutes.")

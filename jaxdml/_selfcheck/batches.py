@@ -12,7 +12,7 @@ import numpy as np
 import jaxdml
 from jaxdml import reference
 from jaxdml._arithmetic.bits import bits_of
-from jaxdml._cases.records import Answers, Arguments, Array, Layout, Way
+from jaxdml._cases.records import Answers, Arguments, Array, Scenario, Way
 
 
 def answers(result: Any) -> Answers:
@@ -22,16 +22,16 @@ def answers(result: Any) -> Answers:
 
 @dataclass(frozen=True)
 class Batch:
-    """Cases of one layout, drawn and stacked along a leading axis."""
+    """Cases of one scenario, drawn and stacked along a leading axis."""
 
     operator: str
-    layout: Layout
+    scenario: Scenario
     arguments: Arguments
 
     @property
     def called(self) -> str:
         """Say how the operator is called."""
-        return self.layout.way
+        return self.scenario.way
 
     @property
     def first(self) -> Array:
@@ -45,24 +45,24 @@ class Batch:
 
     def program(self, **more: Any) -> Callable[..., Any]:
         """Return a function of the stacked arguments that calls the operator with its options and ``more`` of them."""
-        return _PROGRAMS[self.layout.way](partial(getattr(jaxdml, self.operator), **self.layout.options, **more))
+        return _PROGRAMS[self.scenario.way](partial(getattr(jaxdml, self.operator), **self.scenario.options, **more))
 
     def ours(self) -> Answers:
         """Return the library's answers."""
-        if self.layout.way == "eager":
+        if self.scenario.way == "eager":
             return self._one_by_one(getattr(jaxdml, self.operator))
         return answers(jax.jit(self.program())(*self.arguments))
 
     def oracle(self) -> Answers:
         """Return the oracle's answers."""
         function = getattr(reference, self.operator)
-        if self.layout.way == "all at once":
-            return answers(function(*self.arguments, **self.layout.options))
+        if self.scenario.way == "all at once":
+            return answers(function(*self.arguments, **self.scenario.options))
         return self._one_by_one(function)
 
     def _one_by_one(self, function: Callable[..., Any]) -> Answers:
         cases = map(self.case, range(len(self.first)))
-        results = [answers(function(*case, **self.layout.options)) for case in cases]
+        results = [answers(function(*case, **self.scenario.options)) for case in cases]
         return tuple(np.stack(parts) for parts in zip(*results, strict=True))
 
 

@@ -138,13 +138,13 @@ def check(plan: Check, seed: int, share: float, thorough: bool) -> Row:
     """Compare an operator and dtype with the oracle."""
     digest, failure, shapes, total, outputs = hashlib.sha256(), None, [], 0, 0
     for batch in plan.batches(seed, share, thorough):
-        expected, layout = batch.oracle(), batch.layout
+        expected, scenario = batch.oracle(), batch.scenario
         difference = _judge(batch.ours, expected, digest)
         count = len(batch.first)
         if difference and failure is None:
             number, how = difference
-            case = f'case {number} of {count} of "{layout.trap}", called {batch.called}'
-            failure = _failure(plan.operator, batch.case(number), layout.options, case, how)
+            case = f'case {number} of {count} of "{scenario.trap}", called {batch.called}'
+            failure = _failure(plan.operator, batch.case(number), scenario.options, case, how)
         total += count
         outputs += sum(answer.size for answer in expected)
         shapes.append(batch.first.shape[1:])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jaxdml._cases import OPERATORS
-from jaxdml._cases.records import Call, Layout, Operator
+from jaxdml._cases.records import NamedCall, Operator, Scenario
 from jaxdml._selfcheck.batches import Batch
 
 
@@ -28,12 +28,12 @@ class Check:
         """Say what is being done."""
         return f"{self.operator} {self.dtype}"
 
-    def layouts(self, thorough: bool) -> list[tuple[int, Layout]]:
-        """Return the layouts to run and their numbers: all, or by default those of a few pairs of a dtype and a layout.
+    def scenarios(self, thorough: bool) -> list[tuple[int, Scenario]]:
+        """Return the scenarios to run, numbered: all, or by default those of a few pairs of a dtype and a scenario.
 
-        The pairs are spread evenly over the dtypes and over the layouts.
+        The pairs are spread evenly over the dtypes and over the scenarios.
         """
-        every = list(enumerate(self.record.layouts(self.dtype)))
+        every = list(enumerate(self.record.scenarios(self.dtype)))
         dtypes, count = self.record.dtypes, self.record.programs
         if thorough or count >= len(dtypes) * len(every):
             return every
@@ -41,10 +41,10 @@ class Check:
         return [every[number] for number in sorted({n for d, n in pairs if dtypes[d] == self.dtype})]
 
     def batches(self, seed: int, share: float, thorough: bool) -> Iterator[Batch]:
-        """Draw this share of the cases of every layout to run."""
-        for number, layout in self.layouts(thorough):
-            cases = max(min(layout.cases, _FEWEST), round(share * layout.cases))
-            yield Batch(self.operator, layout, layout.draw(generator(seed, f"{self.label} {number}"), cases))
+        """Draw this share of the cases of every scenario to run."""
+        for number, scenario in self.scenarios(thorough):
+            cases = max(min(scenario.cases, _FEWEST), round(share * scenario.cases))
+            yield Batch(self.operator, scenario, scenario.draw(generator(seed, f"{self.label} {number}"), cases))
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Race:
     """A call to time against stock JAX: one row of the table."""
 
     record: Operator
-    call: Call
+    call: NamedCall
 
     @property
     def operator(self) -> str:
@@ -66,7 +66,7 @@ class Race:
 
 
 _FEWEST = 9
-"""Cases of a layout that there are at least; some layouts set as many traps in turn."""
+"""Cases of a scenario that there are at least; some scenarios set as many traps in turn."""
 
 
 def generator(seed: int, label: str) -> np.random.Generator:

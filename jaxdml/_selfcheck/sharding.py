@@ -39,7 +39,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class ShardedBatch(Batch):
-    """Cases of one layout, to be sharded over several devices."""
+    """Cases of one scenario, to be sharded over several devices."""
 
     sharding: Sharding
     placement: Placement
@@ -47,7 +47,7 @@ class ShardedBatch(Batch):
     @property
     def called(self) -> str:
         """Say how the operator is called."""
-        return f"{self.layout.way}, {self.placement}"
+        return f"{self.scenario.way}, {self.placement}"
 
     def ours(self) -> Answers:
         """Return the library's answers."""
@@ -85,12 +85,12 @@ class ShardedCheck(Check):
         return f"{super().label}, {self.placement}"
 
     def batches(self, seed: int, share: float, thorough: bool) -> Iterator[ShardedBatch]:
-        """Draw all cases of every layout, the same for all meshes and means."""
+        """Draw all cases of every scenario, the same for all meshes and means."""
         del share, thorough
-        for number, layout in enumerate(self.sharding.layouts):
+        for number, scenario in enumerate(self.sharding.scenarios):
             rng = generator(seed, f"{super().label} {self.sharding.dimension} {number}")
-            arguments = layout.draw(rng, layout.cases)
-            yield ShardedBatch(self.operator, layout, arguments, self.sharding, self.placement)
+            arguments = scenario.draw(rng, scenario.cases)
+            yield ShardedBatch(self.operator, scenario, arguments, self.sharding, self.placement)
 
 
 def sharded_checks(thorough: bool, devices: int) -> tuple[ShardedCheck, ...]:

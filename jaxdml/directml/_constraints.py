@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from jaxdml.directml._c import c_field, c_name
+from jaxdml.directml._converting import LARGEST_UINT
 from jaxdml.directml._descs import OperatorDesc
 from jaxdml.directml._enums import FeatureLevel, TensorFlags
 from jaxdml.directml._errors import Violation, Violations
 from jaxdml.directml._fields import counts_of
-from jaxdml.directml._given import LARGEST_UINT
 from jaxdml.directml._tensors import BufferTensorDesc, size_in_bytes
 
 

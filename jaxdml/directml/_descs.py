@@ -11,16 +11,16 @@ from typing import Any, ClassVar
 
 from jaxdml._base.errors import compose
 from jaxdml.directml._c import c_field, c_value
+from jaxdml.directml._converting import FieldConverter
 from jaxdml.directml._enums import FeatureLevel
 from jaxdml.directml._errors import Violations
 from jaxdml.directml._fields import Role, counts_of, kind_of
-from jaxdml.directml._given import Given
 from jaxdml.directml._support import Levels
 from jaxdml.directml._tensors import BufferTensorDesc
 
 
 @dataclass(frozen=True)
-class Operator:
+class OperatorFacts:
     """The facts of an operator.
 
     Attributes:
@@ -51,7 +51,7 @@ class Operator:
 class OperatorDesc:
     """The base of all descriptions of operators: immutable, hashable, and shown by ``repr`` as a C initializer."""
 
-    operator: ClassVar[Operator]
+    operator: ClassVar[OperatorFacts]
     operator_type: ClassVar[enum.IntEnum]
 
     @abstractmethod
@@ -93,7 +93,7 @@ class OperatorDesc:
         if type(self) is OperatorDesc:
             rule = "it describes no operator; use a class that is derived from it."
             raise TypeError(compose("directml.OperatorDesc", rule))
-        given = Given(type(self).__name__)
+        given = FieldConverter(type(self).__name__)
         for one in fields(self):
             if one.init:
                 object.__setattr__(self, one.name, _converted(given, one, getattr(self, one.name)))
@@ -138,14 +138,14 @@ class OperatorDesc:
         return "\n".join([f"DML_{self.operator.name}_OPERATOR_DESC{{", *lines, "}"])
 
 
-_SCALARS: Mapping[Any, Callable[[Given, str, Any], Any]] = {
-    int: Given.unsigned,
-    bool: Given.boolean,
-    tuple[int, ...]: Given.unsigned_tuple,
+_SCALARS: Mapping[Any, Callable[[FieldConverter, str, Any], Any]] = {
+    int: FieldConverter.unsigned,
+    bool: FieldConverter.boolean,
+    tuple[int, ...]: FieldConverter.unsigned_tuple,
 }
 
 
-def _converted(given: Given, one: Field[Any], value: Any) -> Any:
+def _converted(given: FieldConverter, one: Field[Any], value: Any) -> Any:
     """Return what a field is given as the type of the field."""
     name, kind = c_field(one.name), kind_of(one)
     if kind in _SCALARS:
@@ -159,7 +159,7 @@ def _converted(given: Given, one: Field[Any], value: Any) -> Any:
     return None if kind.optional and value is None else _tensor(given, name, value)
 
 
-def _tensor(given: Given, name: str, value: Any) -> BufferTensorDesc:
+def _tensor(given: FieldConverter, name: str, value: Any) -> BufferTensorDesc:
     if not isinstance(value, BufferTensorDesc):
         given.refuse(name, "a BufferTensorDesc", value)
     return value

@@ -8,11 +8,11 @@ from functools import reduce
 from typing import Any, NoReturn
 
 from jaxdml.directml._c import c_field, c_prefix
+from jaxdml.directml._converting import LARGEST_UINT, LARGEST_UINT64
 from jaxdml.directml._descs import OperatorDesc
 from jaxdml.directml._enums import TensorDataType, TensorFlags
 from jaxdml.directml._errors import InvalidDescError, Violation
 from jaxdml.directml._fields import Counts, Role, counts_of, kind_of
-from jaxdml.directml._given import LARGEST_UINT, LARGEST_UINT64
 from jaxdml.directml._tensors import BufferTensorDesc
 
 

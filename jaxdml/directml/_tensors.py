@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from jaxdml.directml._c import c_list, c_name
+from jaxdml.directml._converting import LARGEST_UINT64, FieldConverter
 from jaxdml.directml._enums import TensorDataType, TensorFlags
-from jaxdml.directml._given import LARGEST_UINT64, Given
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,7 +50,7 @@ class BufferTensorDesc:
 
     def __post_init__(self) -> None:
         """Convert every field to its type."""
-        given = Given("BufferTensorDesc")
+        given = FieldConverter("BufferTensorDesc")
         total, alignment = self.total_tensor_size_in_bytes, self.guaranteed_base_offset_alignment
         fields: dict[str, Any] = {
             "data_type": given.enumerated("DataType", TensorDataType, self.data_type),

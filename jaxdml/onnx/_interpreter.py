@@ -18,7 +18,7 @@ from jaxdml.onnx._randomness import Randomness
 from jaxdml.onnx._stored import on_device, unfolded
 from jaxdml.onnx._values import LAZY, Dequantized, Value, alike, channels_first, computed, is_host, known
 from jaxdml.onnx.nodes import groups
-from jaxdml.onnx.nodes._handler import Call, Handler
+from jaxdml.onnx.nodes._handler import Handler, NodeCall
 
 
 @dataclass
@@ -50,7 +50,7 @@ def run(graph: Graph, given: Mapping[str, Value], *, exact: bool, report: Report
         return run(inner, inside, exact=exact, report=report, random=random.in_turn(node, number))
 
     for node in needed(graph):
-        call = Call(node, jnp, exact, partial(body, node), report.note, partial(random.of, node))
+        call = NodeCall(node, jnp, exact, partial(body, node), report.note, partial(random.of, node))
         for name in {name for inner in node.graphs() for name in inner.captured()}:
             computed(values[name])  # Floats that are made within a traced body would not be valid after it.
         operands = [values[name] if name else None for name in node.inputs]
@@ -93,7 +93,7 @@ def _named(node: Node) -> Iterator[None]:
         raise
 
 
-def _compute(handler: Handler, call: Call, operands: list[Value]) -> tuple[Value, ...]:
+def _compute(handler: Handler, call: NodeCall, operands: list[Value]) -> tuple[Value, ...]:
     for position, operand in enumerate(operands):
         if operand is not None and handler.must_be_known(position) and not is_host(operand):
             raise NotImplementedError(_unknown(call.node, position))
@@ -104,7 +104,7 @@ def _compute(handler: Handler, call: Call, operands: list[Value]) -> tuple[Value
     return _ordinarily(handler, call, operands)
 
 
-def _on_integers(handler: Handler, call: Call, operands: list[Value]) -> tuple[Value, ...] | None:
+def _on_integers(handler: Handler, call: NodeCall, operands: list[Value]) -> tuple[Value, ...] | None:
     """Compute a node on what dequantized operands stand for, if it means something there."""
     kind, first = call.node.op_type, operands[0]
     if call.node.domain:
@@ -124,11 +124,11 @@ def _on_integers(handler: Handler, call: Call, operands: list[Value]) -> tuple[V
     return None if result is None else (result,)
 
 
-def _only(handler: Handler, call: Call, operands: list[Value]) -> Value:
+def _only(handler: Handler, call: NodeCall, operands: list[Value]) -> Value:
     return _ordinarily(handler, call, operands)[0]
 
 
-def _ordinarily(handler: Handler, call: Call, operands: list[Value]) -> tuple[Value, ...]:
+def _ordinarily(handler: Handler, call: NodeCall, operands: list[Value]) -> tuple[Value, ...]:
     """Compute a node as it is written."""
     _must_fit_before(handler, call, operands)
     attributes = dict(call.node.attributes)
@@ -155,7 +155,7 @@ def _ordinarily(handler: Handler, call: Call, operands: list[Value]) -> tuple[Va
     return tuple(np.asarray(result) if isinstance(result, np.generic | jax.Array) else result for result in results)
 
 
-def _must_fit_before(handler: Handler, call: Call, operands: list[Value]) -> None:
+def _must_fit_before(handler: Handler, call: NodeCall, operands: list[Value]) -> None:
     """Refuse results for which there is no memory, where JAX computes them at once."""
     by_numpy = handler.host and all(operand is None or is_host(operand) for operand in operands)
     later = any(isinstance(leaf, (jax.core.Tracer, *LAZY)) for leaf in jax.tree.leaves(operands))

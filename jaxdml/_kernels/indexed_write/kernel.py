@@ -63,8 +63,8 @@ def write_slices(
     n = math.prod(leading)
     if t == 0:
         # Every update replaces the whole of x. Give x a leading axis of size 1, and index it with 0.
-        how = Writing(of_slices(1), mode, duplicates)
-        return _write(x[None], jnp.zeros((n, 1), jnp.int32), updates.reshape(n, *x.shape), how)[0]
+        writing = Writing(of_slices(1), mode, duplicates)
+        return _write(x[None], jnp.zeros((n, 1), jnp.int32), updates.reshape(n, *x.shape), writing)[0]
     where = of_slices(t)
     places, mode = _canonical(x, indices.reshape(n, t), where, mode, duplicates, block)
     return _write(x, places, updates.reshape(n, *x.shape[t:]), Writing(where, mode, duplicates))
@@ -154,36 +154,36 @@ def _on_all_devices(indices: jax.Array, *dimensions: int) -> jax.Array:
     return by_partitioning(lambda indices: indices, whole, indices)
 
 
-def _write(x: jax.Array, indices: jax.Array, updates: jax.Array, how: Writing) -> jax.Array:
+def _write(x: jax.Array, indices: jax.Array, updates: jax.Array, writing: Writing) -> jax.Array:
     """Write for indices in canonical form."""
     t = indices.shape[-1]
-    if not how.places.batch and x.ndim > t and math.prod(x.shape[t:]) == 1:
+    if not writing.places.batch and x.ndim > t and math.prod(x.shape[t:]) == 1:
         # A slice of one element is an element.
-        return _write(x.reshape(x.shape[:t]), indices, updates.reshape(-1), how).reshape(x.shape)
+        return _write(x.reshape(x.shape[:t]), indices, updates.reshape(-1), writing).reshape(x.shape)
     write = _write_floats if jnp.issubdtype(x.dtype, jnp.inexact) else _write_once
-    return write(x, indices, updates, how)
+    return write(x, indices, updates, writing)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(3,))
-def _write_floats(x: jax.Array, indices: jax.Array, updates: jax.Array, how: Writing) -> jax.Array:
-    return _write_once(x, indices, updates, how)
+def _write_floats(x: jax.Array, indices: jax.Array, updates: jax.Array, writing: Writing) -> jax.Array:
+    return _write_once(x, indices, updates, writing)
 
 
 @_write_floats.defjvp
 def _write_floats_jvp(
-    how: Writing, primals: tuple[jax.Array, ...], tangents: tuple[jax.Array, ...]
+    writing: Writing, primals: tuple[jax.Array, ...], tangents: tuple[jax.Array, ...]
 ) -> tuple[jax.Array, jax.Array]:
     x, indices, updates = primals
     # The derivative has to know which update wins, and the value has to come from that same update.
-    settled = how
-    if how.duplicates == "unspecified":
-        settled, indices = how._replace(duplicates="last"), _on_all_devices(indices, how.places.numbered)
-    won = _alike(partial(winners, x.shape, how=how), indices)
-    return _write_floats(x, indices, updates, settled), tangent(tangents[0], indices, tangents[2], won, how)
+    settled = writing
+    if writing.duplicates == "unspecified":
+        settled, indices = writing._replace(duplicates="last"), _on_all_devices(indices, writing.places.numbered)
+    won = _alike(partial(winners, x.shape, writing=writing), indices)
+    return _write_floats(x, indices, updates, settled), tangent(tangents[0], indices, tangents[2], won, writing)
 
 
-def _write_once(x: jax.Array, indices: jax.Array, updates: jax.Array, how: Writing) -> jax.Array:
-    return _alike(partial(_write_by_platform, how=how), x, indices, updates)
+def _write_once(x: jax.Array, indices: jax.Array, updates: jax.Array, writing: Writing) -> jax.Array:
+    return _alike(partial(_write_by_platform, writing=writing), x, indices, updates)
 
 
 def _alike(function: Callable[..., Any], *operands: Any) -> Any:
@@ -191,19 +191,19 @@ def _alike(function: Callable[..., Any], *operands: Any) -> Any:
     return by_partitioning(function, lambda devices, *operands: function(*operands), *operands)
 
 
-def _write_by_platform(x: jax.Array, indices: jax.Array, updates: jax.Array, how: Writing) -> jax.Array:
+def _write_by_platform(x: jax.Array, indices: jax.Array, updates: jax.Array, writing: Writing) -> jax.Array:
     """Choose a method and the integers to move."""
 
     def form(word: int, by_position: bool = False, by_sort: bool = False) -> Form:
-        chosen = how._replace(word=word, by_position=by_position, by_sort=by_sort)
+        chosen = writing._replace(word=word, by_position=by_position, by_sort=by_sort)
         return lambda x, indices, updates: write(x, indices, updates, chosen)
 
-    windows = x.shape[indices.shape[-1] :] if not how.places.batch else ()
+    windows = x.shape[indices.shape[-1] :] if not writing.places.batch else ()
     few_bits = _has_few_bits(x.dtype)
     static = is_static(*x.shape, *updates.shape)
     few = static and x.size <= MAX_ELEMENTS_PER_UPDATE * updates.size
-    by_position = how.duplicates == "last" and not windows and few
-    by_sort = how.duplicates == "last" and static and updates.size > 0
+    by_position = writing.duplicates == "last" and not windows and few
+    by_sort = writing.duplicates == "last" and static and updates.size > 0
     if not few_bits and not by_position and not by_sort:
         return form(0)(x, indices, updates)
     as_integer = x.dtype.itemsize if few_bits and jnp.issubdtype(x.dtype, jnp.floating) else 0

@@ -73,36 +73,38 @@ class Writing(NamedTuple):
     """
 
 
-def write(x: jax.Array, indices: jax.Array, updates: jax.Array, how: Writing) -> jax.Array:
+def write(x: jax.Array, indices: jax.Array, updates: jax.Array, writing: Writing) -> jax.Array:
     """Return ``x`` with every update at its place; to differentiate it, use ``tangent``.
 
     Args:
       x: ``[d_1, ..., d_r]``.
-      indices: the results of ``narrow`` and ``wrap``, as ``how.places`` says: ``[n, t]`` with ``t >= 1`` for slices,
-        ``[..., n, ..., 1]`` for elements along an axis.
+      indices: the results of ``narrow`` and ``wrap``, as ``writing.places`` says: ``[n, t]`` with ``t >= 1`` for
+        slices, ``[..., n, ..., 1]`` for elements along an axis.
       updates: ``[n, d_(t+1), ..., d_r]`` for slices, ``[..., n, ...]`` for elements; of the dtype of ``x``.
-      how: the rules, and how elements are moved. Static.
+      writing: the rules, and how elements are moved. Static.
     """
     moved, moved_updates = x, updates
-    if how.word:
-        per_word = how.word // x.dtype.itemsize
-        leading = indices.shape[-1] + len(how.places.batch)
+    if writing.word:
+        per_word = writing.word // x.dtype.itemsize
+        leading = indices.shape[-1] + len(writing.places.batch)
         # An exported program that joins or splits elements of an array of symbolic size fails at the call.
         joins = is_static(*x.shape, *updates.shape) and per_word > 0 and math.prod(x.shape[leading:]) % per_word == 0
         per_word = per_word if joins else 1
         moved, moved_updates = _words(x, leading, per_word), _words(updates, indices.ndim - 1, per_word)
-    if how.by_position:
-        ordinals = _ordinals(x.shape, indices, how)
-        written_there = _numbered(moved_updates, jnp.maximum(ordinals, 1) - 1, how.places)
+    if writing.by_position:
+        ordinals = _ordinals(x.shape, indices, writing)
+        written_there = _numbered(moved_updates, jnp.maximum(ordinals, 1) - 1, writing.places)
         written = jnp.where(_trailing(ordinals > 0, moved.ndim), written_there, moved)
-    elif how.by_sort:
-        written = _scatter(moved, _without_losers(x.shape, indices, how), moved_updates, how._replace(mode="drop"))
+    elif writing.by_sort:
+        written = _scatter(
+            moved, _without_losers(x.shape, indices, writing), moved_updates, writing._replace(mode="drop")
+        )
     else:
-        if how.duplicates == "last":
+        if writing.duplicates == "last":
             # Every update of one element now carries the last one's value, so their order cannot matter.
-            moved_updates = _numbered(moved_updates, _last_writers(x.shape, indices, how), how.places)
-        written = _scatter(moved, indices, moved_updates, how)
-    return lax.bitcast_convert_type(written, x.dtype).reshape(x.shape) if how.word else written
+            moved_updates = _numbered(moved_updates, _last_writers(x.shape, indices, writing), writing.places)
+        written = _scatter(moved, indices, moved_updates, writing)
+    return lax.bitcast_convert_type(written, x.dtype).reshape(x.shape) if writing.word else written
 
 
 def _words(x: jax.Array, leading: int, per_word: int) -> jax.Array:
@@ -130,10 +132,10 @@ def _scatter_numbers(places: Places, rank: int, updates_rank: int) -> lax.Scatte
     )
 
 
-def _scatter(x: jax.Array, indices: jax.Array, updates: jax.Array, how: Writing) -> jax.Array:
-    numbers = _scatter_numbers(how.places, x.ndim, updates.ndim)
-    mode = lax.GatherScatterMode.from_any(how.mode)
-    return lax.scatter(x, indices, updates, numbers, unique_indices=how.duplicates == "unique", mode=mode)
+def _scatter(x: jax.Array, indices: jax.Array, updates: jax.Array, writing: Writing) -> jax.Array:
+    numbers = _scatter_numbers(writing.places, x.ndim, updates.ndim)
+    mode = lax.GatherScatterMode.from_any(writing.mode)
+    return lax.scatter(x, indices, updates, numbers, unique_indices=writing.duplicates == "unique", mode=mode)
 
 
 def _gather(
@@ -157,16 +159,16 @@ def _numbered(updates: jax.Array, numbers: jax.Array, places: Places) -> jax.Arr
     return by_bits(lambda moved: _gather(moved, numbers[..., None], places, (places.numbered,)), updates)
 
 
-def _ordinals(shape: tuple[int, ...], indices: jax.Array, how: Writing) -> jax.Array:
+def _ordinals(shape: tuple[int, ...], indices: jax.Array, writing: Writing) -> jax.Array:
     """Number the updates from 1. Return for every position the number of the last update that writes it, or 0."""
-    places = how.places
+    places = writing.places
     numbers = _numbers(indices, places)
     return lax.scatter_max(
         jnp.zeros([size for d, size in enumerate(shape) if d in places.indexed + places.batch], jnp.uint32),
         indices,
         numbers,
         _scatter_numbers(places, len(places.indexed + places.batch), numbers.ndim),
-        mode=lax.GatherScatterMode.from_any(how.mode),
+        mode=lax.GatherScatterMode.from_any(writing.mode),
     )
 
 
@@ -174,14 +176,14 @@ def _numbers(indices: jax.Array, places: Places) -> jax.Array:
     return 1 + lax.broadcasted_iota(jnp.uint32, indices.shape[:-1], places.numbered)
 
 
-def _without_losers(shape: tuple[int, ...], indices: jax.Array, how: Writing) -> jax.Array:
+def _without_losers(shape: tuple[int, ...], indices: jax.Array, writing: Writing) -> jax.Array:
     """Return the indices, out of range for each update that is not the last one of its position."""
-    axis = how.places.numbered
-    limits = limits_along_last([shape[d] for d in how.places.indexed], indices.ndim, indices.dtype)
-    if how.mode == "clip":
+    axis = writing.places.numbered
+    limits = limits_along_last([shape[d] for d in writing.places.indexed], indices.ndim, indices.dtype)
+    if writing.mode == "clip":
         indices = jnp.clip(indices, 0, limits - 1)
     parts = [indices[..., i] for i in range(indices.shape[-1])]
-    operands = *parts, _numbers(indices, how.places)
+    operands = *parts, _numbers(indices, writing.places)
     *ordered, order = lax.sort(operands, dimension=axis, num_keys=len(operands), is_stable=False)
     n = order.shape[axis]
     same = jnp.stack(
@@ -194,25 +196,27 @@ def _without_losers(shape: tuple[int, ...], indices: jax.Array, how: Writing) ->
     return jnp.where(loses[..., None] > 0, limits, indices)
 
 
-def _at(ordinals: jax.Array, indices: jax.Array, how: Writing) -> jax.Array:
+def _at(ordinals: jax.Array, indices: jax.Array, writing: Writing) -> jax.Array:
     """Read ``ordinals`` at the position that each update writes; return 0 for an update that is dropped."""
-    return _gather(ordinals, indices, how.places, how.places.indexed, "fill" if how.mode == "drop" else how.mode)
+    return _gather(
+        ordinals, indices, writing.places, writing.places.indexed, "fill" if writing.mode == "drop" else writing.mode
+    )
 
 
-def _last_writers(shape: tuple[int, ...], indices: jax.Array, how: Writing) -> jax.Array:
+def _last_writers(shape: tuple[int, ...], indices: jax.Array, writing: Writing) -> jax.Array:
     """Return for each update which update is the last to write its position; for a dropped one, any."""
-    last = _at(_ordinals(shape, indices, how), indices, how)
+    last = _at(_ordinals(shape, indices, writing), indices, writing)
     return jnp.maximum(last, 1) - 1
 
 
-def winners(shape: tuple[int, ...], indices: jax.Array, how: Writing) -> tuple[jax.Array, jax.Array]:
+def winners(shape: tuple[int, ...], indices: jax.Array, writing: Writing) -> tuple[jax.Array, jax.Array]:
     """Return which updates are the last to write their position, and which positions of ``x`` no update writes."""
-    ordinals = _ordinals(shape, indices, how)
-    return _at(ordinals, indices, how) == _numbers(indices, how.places), ordinals == 0
+    ordinals = _ordinals(shape, indices, writing)
+    return _at(ordinals, indices, writing) == _numbers(indices, writing.places), ordinals == 0
 
 
 def tangent(
-    x: jax.Array, indices: jax.Array, updates: jax.Array, won: tuple[jax.Array, jax.Array], how: Writing
+    x: jax.Array, indices: jax.Array, updates: jax.Array, won: tuple[jax.Array, jax.Array], writing: Writing
 ) -> jax.Array:
     """Return the tangent of what ``write`` returns, from the tangents of ``x`` and of ``updates``.
 
@@ -221,17 +225,17 @@ def tangent(
       indices: as for ``write``.
       updates: as for ``write``.
       won: what ``winners`` returns; not used for unique indices.
-      how: as for ``write``.
+      writing: as for ``write``.
     """
-    places = how.places
+    places = writing.places
     if places.batch:
         # Address every dimension: ``checkify`` cannot look at a scatter with batch dimensions.
         dimensions = range(x.ndim)
         iotas = [lax.broadcasted_iota(indices.dtype, updates.shape, d) for d in dimensions]
         indices = jnp.stack([indices[..., 0] if d in places.indexed else iotas[d] for d in dimensions], axis=-1)
-        how = how._replace(places=places._replace(indexed=tuple(dimensions), batch=()))
-    if how.duplicates == "unique":
-        return _scatter(x, indices, updates, how)
+        writing = writing._replace(places=places._replace(indexed=tuple(dimensions), batch=()))
+    if writing.duplicates == "unique":
+        return _scatter(x, indices, updates, writing)
     # Scatter by adding, because JAX transposes lax.scatter only for unique indices. Each element gets one tangent, and
     # all else added to it is -0.0, which changes no number, not even the sign of a zero.
     last, untouched = won
@@ -239,8 +243,8 @@ def tangent(
     kept = jnp.where(_trailing(untouched, x.ndim), x, negative_zero)
     added = jnp.where(_trailing(last, updates.ndim), updates, negative_zero)
     inside = jnp.where(last[..., None], indices, 0)
-    numbers = _scatter_numbers(how.places, x.ndim, updates.ndim)
-    mode = how.mode if how.mode == "clip" else "promise_in_bounds"
+    numbers = _scatter_numbers(writing.places, x.ndim, updates.ndim)
+    mode = writing.mode if writing.mode == "clip" else "promise_in_bounds"
     return lax.scatter_add(kept, inside, added, numbers, mode=lax.GatherScatterMode.from_any(mode))
 
 

@@ -58,7 +58,7 @@ _STEEPEST_OF_TWO, _GREATEST_OF_TWO = 8, 7
 """The greatest ``hi - min(lo, -1)`` for two limbs, and the greatest hi for which they keep the point in the top one."""
 
 
-class Addends(NamedTuple):
+class Limbs(NamedTuple):
     """Hold the limbs of A and B and what follows from them: int32, but for ``two_suffice``.
 
     The first dimension of three of them counts limbs, the lowest first.
@@ -76,7 +76,7 @@ class Addends(NamedTuple):
     """bool: whether the upper two limbs are enough."""
 
 
-def addends(scales: Scales) -> Addends:
+def addends(scales: Scales) -> Limbs:
     """Return the limbs for these scales of a, of b and of the output."""
     a_scale, b_scale, output_scale = jnp.broadcast_arrays(*scales)
     negative, mantissa, exponent = decompose(jnp.stack([a_scale, b_scale]))
@@ -96,7 +96,7 @@ def addends(scales: Scales) -> Addends:
     width = jnp.where(lowest < _LIMB * (_LIMBS - 1), _LIMB, 31)
     place = _POINT + _LIMB * (_LIMBS - 1) - hi[None] - lowest
     half = jnp.where((place > 0) & (place <= width), 1 << jnp.clip(place - 1, 0, 30), 0)
-    return Addends(limbs, half, (1 << jnp.clip(place, 0, width)) - 1, hi, two)
+    return Limbs(limbs, half, (1 << jnp.clip(place, 0, width)) - 1, hi, two)
 
 
 def _limbs(mantissa: jax.Array, mo: jax.Array, down: jax.Array, negative: jax.Array) -> jax.Array:
@@ -131,7 +131,7 @@ def _limbs(mantissa: jax.Array, mo: jax.Array, down: jax.Array, negative: jax.Ar
         return jnp.stack([limb.astype(jnp.int32) * sign for limb in limbs])
 
 
-def rounded_sum(p: jax.Array, q: jax.Array, by: Addends, limbs: int = _LIMBS) -> jax.Array:
+def rounded_sum(p: jax.Array, q: jax.Array, by: Limbs, limbs: int = _LIMBS) -> jax.Array:
     """Return v, rounded with ties to even, as int32; any number beyond 254 where v saturates.
 
     Args:

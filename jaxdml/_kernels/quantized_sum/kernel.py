@@ -11,8 +11,7 @@ from jax import lax
 from jaxdml._arithmetic.residuals import Scales, clamp
 from jaxdml._arithmetic.sizes import at_most
 from jaxdml._kernels.integer_product import as_int8
-from jaxdml._kernels.quantized_sum.fixed_point_sum import Addends as Limbs
-from jaxdml._kernels.quantized_sum.fixed_point_sum import addends, rounded_sum
+from jaxdml._kernels.quantized_sum.fixed_point_sum import Limbs, addends, rounded_sum
 from jaxdml._kernels.requantization import ON_CUDA, Addends, round_sums
 from jaxdml._placement.partitioning import by_partitioning
 from jaxdml._placement.platforms import Kernel, run

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from jaxdml import argmin
 from jaxdml._base.axis_direction import AxisDirection
-from jaxdml.directml._descs import Operator, OperatorDesc
+from jaxdml.directml._descs import OperatorDesc, OperatorFacts
 from jaxdml.directml._errors import Violations
 from jaxdml.directml._fields import Counts, Input, Output
 from jaxdml.directml.structs._extremes import LEVELS, extreme_constraints, options_of
@@ -30,7 +30,7 @@ class ArgminOperatorDesc(OperatorDesc):
       DML_ARGMIN_OPERATOR_DESC.
     """
 
-    operator = Operator("ARGMIN", 137, LEVELS)
+    operator = OperatorFacts("ARGMIN", 137, LEVELS)
 
     input_tensor: Input
     output_tensor: Output

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from jaxdml import convolution_integer
 from jaxdml.directml._checks import alike
-from jaxdml.directml._descs import Operator, OperatorDesc
+from jaxdml.directml._descs import OperatorDesc, OperatorFacts
 from jaxdml.directml._enums import FeatureLevel
 from jaxdml.directml._errors import Violations
 from jaxdml.directml._fields import Counts, Input, OptionalInput, Output
@@ -49,7 +49,7 @@ class ConvolutionIntegerOperatorDesc(OperatorDesc):
       DML_CONVOLUTION_INTEGER_OPERATOR_DESC.
     """
 
-    operator = Operator(
+    operator = OperatorFacts(
         "CONVOLUTION_INTEGER",
         119,
         {FeatureLevel.LEVEL_2_1: _row(FOUR, FOUR), FeatureLevel.LEVEL_4_0: _row(THREE_OR_FOUR, UP_TO_FOUR)},

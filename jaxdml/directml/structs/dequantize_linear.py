@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from jaxdml import dequantize_linear
 from jaxdml.directml._checks import alike
-from jaxdml.directml._descs import Operator, OperatorDesc
+from jaxdml.directml._descs import OperatorDesc, OperatorFacts
 from jaxdml.directml._enums import FeatureLevel
 from jaxdml.directml._errors import Violations
 from jaxdml.directml._fields import Counts, Input, Inputs, OptionalInput, Output
@@ -42,7 +42,7 @@ class ElementWiseDequantizeLinearOperatorDesc(OperatorDesc):
       DML_ELEMENT_WISE_DEQUANTIZE_LINEAR_OPERATOR_DESC.
     """
 
-    operator = Operator(
+    operator = OperatorFacts(
         "ELEMENT_WISE_DEQUANTIZE_LINEAR",
         34,
         {
@@ -93,7 +93,7 @@ class DequantizeOperatorDesc(OperatorDesc):
       DML_DEQUANTIZE_OPERATOR_DESC. Its page leaves most of this open; see docs/departures.md.
     """
 
-    operator = Operator("DEQUANTIZE", 174, {FeatureLevel.LEVEL_6_3: blocked_row(BYTES, FLOATS)})
+    operator = OperatorFacts("DEQUANTIZE", 174, {FeatureLevel.LEVEL_6_3: blocked_row(BYTES, FLOATS)})
 
     input_tensor: Input
     quantization_type: QuantizationType

@@ -5,7 +5,7 @@ from typing import Any
 
 from jaxdml import DynamicQuantization, dynamic_quantize_linear
 from jaxdml.directml._checks import alike, sized
-from jaxdml.directml._descs import Operator, OperatorDesc
+from jaxdml.directml._descs import OperatorDesc, OperatorFacts
 from jaxdml.directml._enums import FeatureLevel
 from jaxdml.directml._errors import Violations
 from jaxdml.directml._fields import Input, Output
@@ -32,7 +32,7 @@ class DynamicQuantizeLinearOperatorDesc(OperatorDesc):
       DML_DYNAMIC_QUANTIZE_LINEAR_OPERATOR_DESC.
     """
 
-    operator = Operator(
+    operator = OperatorFacts(
         "DYNAMIC_QUANTIZE_LINEAR",
         148,
         {

@@ -5,7 +5,7 @@ from typing import Any
 
 from jaxdml import gather
 from jaxdml.directml._checks import in_range, only_ones_before
-from jaxdml.directml._descs import Operator, OperatorDesc
+from jaxdml.directml._descs import OperatorDesc, OperatorFacts
 from jaxdml.directml._enums import FeatureLevel
 from jaxdml.directml._errors import Violations
 from jaxdml.directml._fields import Indices, Input, Output
@@ -35,7 +35,9 @@ class GatherOperatorDesc(OperatorDesc):
       DML_GATHER_OPERATOR_DESC.
     """
 
-    operator = Operator("GATHER", 67, {FeatureLevel.LEVEL_1_0: gather_row(FOUR, FLOATS, UINT32), **LEVELS_FROM_2_1})
+    operator = OperatorFacts(
+        "GATHER", 67, {FeatureLevel.LEVEL_1_0: gather_row(FOUR, FLOATS, UINT32), **LEVELS_FROM_2_1}
+    )
 
     input_tensor: Input
     indices_tensor: Indices

@@ -5,7 +5,7 @@ from typing import Any
 
 from jaxdml import gather_elements
 from jaxdml.directml._checks import in_range, sized, sized_except_along
-from jaxdml.directml._descs import Operator, OperatorDesc
+from jaxdml.directml._descs import OperatorDesc, OperatorFacts
 from jaxdml.directml._errors import Violations
 from jaxdml.directml._fields import Indices, Input, Output
 from jaxdml.directml.structs._gathers import LEVELS_FROM_2_1, gather_constraints
@@ -31,7 +31,7 @@ class GatherElementsOperatorDesc(OperatorDesc):
       DML_GATHER_ELEMENTS_OPERATOR_DESC.
     """
 
-    operator = Operator("GATHER_ELEMENTS", 107, LEVELS_FROM_2_1)
+    operator = OperatorFacts("GATHER_ELEMENTS", 107, LEVELS_FROM_2_1)
 
     input_tensor: Input
     indices_tensor: Indices

@@ -5,7 +5,7 @@ from typing import Any
 
 from jaxdml import gather_nd
 from jaxdml.directml._checks import only_ones_before
-from jaxdml.directml._descs import Operator, OperatorDesc
+from jaxdml.directml._descs import OperatorDesc, OperatorFacts
 from jaxdml.directml._errors import Violation, Violations
 from jaxdml.directml._fields import Indices, Input, Output
 from jaxdml.directml.structs._gathers import LEVELS, LEVELS_FROM_2_1, gather_constraints, output_sizes
@@ -34,7 +34,7 @@ class GatherNdOperatorDesc(OperatorDesc):
       DML_GATHER_ND_OPERATOR_DESC.
     """
 
-    operator = Operator("GATHER_ND", 108, LEVELS_FROM_2_1)
+    operator = OperatorFacts("GATHER_ND", 108, LEVELS_FROM_2_1)
 
     input_tensor: Input
     indices_tensor: Indices
@@ -76,7 +76,7 @@ class GatherNd1OperatorDesc(OperatorDesc):
       DML_GATHER_ND1_OPERATOR_DESC.
     """
 
-    operator = Operator("GATHER_ND1", 140, LEVELS)
+    operator = OperatorFacts("GATHER_ND1", 140, LEVELS)
 
     input_tensor: Input
     indices_tensor: Indices

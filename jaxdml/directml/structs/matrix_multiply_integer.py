@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jaxdml import matrix_multiply_integer
-from jaxdml.directml._descs import Operator, OperatorDesc
+from jaxdml.directml._descs import OperatorDesc, OperatorFacts
 from jaxdml.directml._enums import FeatureLevel
 from jaxdml.directml._errors import Violations
 from jaxdml.directml._fields import Input, OptionalInput, Output
@@ -43,7 +43,7 @@ class MatrixMultiplyIntegerOperatorDesc(OperatorDesc):
       DML_MATRIX_MULTIPLY_INTEGER_OPERATOR_DESC.
     """
 
-    operator = Operator(
+    operator = OperatorFacts(
         "MATRIX_MULTIPLY_INTEGER",
         117,
         {

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from jaxdml import matrix_multiply_integer_to_float
 from jaxdml.directml._checks import alike, sized
-from jaxdml.directml._descs import Operator, OperatorDesc
+from jaxdml.directml._descs import OperatorDesc, OperatorFacts
 from jaxdml.directml._enums import FeatureLevel
 from jaxdml.directml._errors import Violations
 from jaxdml.directml._fields import Input, OptionalInput, Output
@@ -43,7 +43,7 @@ class MatrixMultiplyIntegerToFloatOperatorDesc(OperatorDesc):
       DML_MATRIX_MULTIPLY_INTEGER_TO_FLOAT_OPERATOR_DESC.
     """
 
-    operator = Operator(
+    operator = OperatorFacts(
         "MATRIX_MULTIPLY_INTEGER_TO_FLOAT",
         170,
         {

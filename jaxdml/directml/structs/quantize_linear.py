@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from jaxdml import quantize_linear
 from jaxdml.directml._checks import alike
-from jaxdml.directml._descs import Operator, OperatorDesc
+from jaxdml.directml._descs import OperatorDesc, OperatorFacts
 from jaxdml.directml._enums import FeatureLevel, TensorDataType
 from jaxdml.directml._errors import Violation, Violations
 from jaxdml.directml._fields import Counts, Input, Inputs, OptionalInput, Output
@@ -51,7 +51,7 @@ class ElementWiseQuantizeLinearOperatorDesc(OperatorDesc):
       DML_ELEMENT_WISE_QUANTIZE_LINEAR_OPERATOR_DESC.
     """
 
-    operator = Operator(
+    operator = OperatorFacts(
         "ELEMENT_WISE_QUANTIZE_LINEAR",
         33,
         {
@@ -106,7 +106,7 @@ class QuantizeOperatorDesc(OperatorDesc):
       DML_QUANTIZE_OPERATOR_DESC. Its page leaves most of this open; see docs/departures.md.
     """
 
-    operator = Operator("QUANTIZE", 173, {FeatureLevel.LEVEL_6_3: blocked_row(FLOATS, BYTES)})
+    operator = OperatorFacts("QUANTIZE", 173, {FeatureLevel.LEVEL_6_3: blocked_row(FLOATS, BYTES)})
 
     input_tensor: Input
     quantization_type: QuantizationType

@@ -5,7 +5,7 @@ from typing import Any
 
 from jaxdml import quantized_linear_add
 from jaxdml.directml._checks import alike, sized
-from jaxdml.directml._descs import Operator, OperatorDesc
+from jaxdml.directml._descs import OperatorDesc, OperatorFacts
 from jaxdml.directml._enums import FeatureLevel
 from jaxdml.directml._errors import Violations
 from jaxdml.directml._fields import Input, OptionalInput, Output
@@ -46,7 +46,7 @@ class ElementWiseQuantizedLinearAddOperatorDesc(OperatorDesc):
       DML_ELEMENT_WISE_QUANTIZED_LINEAR_ADD_OPERATOR_DESC.
     """
 
-    operator = Operator("ELEMENT_WISE_QUANTIZED_LINEAR_ADD", 147, {FeatureLevel.LEVEL_4_0: _ROW})
+    operator = OperatorFacts("ELEMENT_WISE_QUANTIZED_LINEAR_ADD", 147, {FeatureLevel.LEVEL_4_0: _ROW})
 
     a_tensor: Input
     a_scale_tensor: Input

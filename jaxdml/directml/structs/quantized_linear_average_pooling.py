@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from jaxdml import quantized_linear_average_pooling
 from jaxdml.directml._checks import alike, sized, varying, without_zeros
-from jaxdml.directml._descs import Operator, OperatorDesc
+from jaxdml.directml._descs import OperatorDesc, OperatorFacts
 from jaxdml.directml._enums import FeatureLevel
 from jaxdml.directml._errors import Violation, Violations
 from jaxdml.directml._fields import Counts, Input, OptionalInput, Output
@@ -51,7 +51,7 @@ class QuantizedLinearAveragePoolingOperatorDesc(OperatorDesc):
       DML_QUANTIZED_LINEAR_AVERAGE_POOLING_OPERATOR_DESC.
     """
 
-    operator = Operator("QUANTIZED_LINEAR_AVERAGE_POOLING", 169, {FeatureLevel.LEVEL_6_2: _ROW})
+    operator = OperatorFacts("QUANTIZED_LINEAR_AVERAGE_POOLING", 169, {FeatureLevel.LEVEL_6_2: _ROW})
 
     input_tensor: Input
     input_scale_tensor: Input

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from jaxdml import quantized_linear_convolution
 from jaxdml.directml._checks import alike
-from jaxdml.directml._descs import Operator, OperatorDesc
+from jaxdml.directml._descs import OperatorDesc, OperatorFacts
 from jaxdml.directml._enums import FeatureLevel
 from jaxdml.directml._errors import Violations
 from jaxdml.directml._fields import Counts, Input, OptionalInput, Output
@@ -56,7 +56,7 @@ class QuantizedLinearConvolutionOperatorDesc(OperatorDesc):
       DML_QUANTIZED_LINEAR_CONVOLUTION_OPERATOR_DESC.
     """
 
-    operator = Operator(
+    operator = OperatorFacts(
         "QUANTIZED_LINEAR_CONVOLUTION",
         120,
         {

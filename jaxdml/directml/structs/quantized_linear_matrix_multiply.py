@@ -5,7 +5,7 @@ from typing import Any
 
 from jaxdml import quantized_linear_matrix_multiply
 from jaxdml.directml._checks import alike
-from jaxdml.directml._descs import Operator, OperatorDesc
+from jaxdml.directml._descs import OperatorDesc, OperatorFacts
 from jaxdml.directml._enums import FeatureLevel
 from jaxdml.directml._errors import Violations
 from jaxdml.directml._fields import Input, OptionalInput, Output
@@ -49,7 +49,7 @@ class QuantizedLinearMatrixMultiplyOperatorDesc(OperatorDesc):
       DML_QUANTIZED_LINEAR_MATRIX_MULTIPLY_OPERATOR_DESC.
     """
 
-    operator = Operator(
+    operator = OperatorFacts(
         "QUANTIZED_LINEAR_MATRIX_MULTIPLY",
         118,
         {FeatureLevel.LEVEL_2_1: _row(FOUR, FOUR), FeatureLevel.LEVEL_4_0: _row(TWO_TO_FOUR, UP_TO_FOUR)},

@@ -5,7 +5,7 @@ from typing import Any
 
 from jaxdml import scatter_elements
 from jaxdml.directml._checks import in_range, sized, sized_except_along
-from jaxdml.directml._descs import Operator, OperatorDesc
+from jaxdml.directml._descs import OperatorDesc, OperatorFacts
 from jaxdml.directml._enums import FeatureLevel
 from jaxdml.directml._errors import Violations
 from jaxdml.directml._fields import Indices, Input, Output
@@ -35,7 +35,7 @@ class ScatterOperatorDesc(OperatorDesc):
       DML_SCATTER_OPERATOR_DESC, also named DML_SCATTER_ELEMENTS_OPERATOR_DESC.
     """
 
-    operator = Operator(
+    operator = OperatorFacts(
         "SCATTER",
         94,
         {FeatureLevel.LEVEL_1_0: scatter_row(FOUR, FLOATS, UINT32), **LEVELS},

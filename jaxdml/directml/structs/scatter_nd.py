@@ -5,7 +5,7 @@ from typing import Any
 
 from jaxdml import scatter_nd
 from jaxdml.directml._checks import only_ones_before, sized
-from jaxdml.directml._descs import Operator, OperatorDesc
+from jaxdml.directml._descs import OperatorDesc, OperatorFacts
 from jaxdml.directml._errors import Violation, Violations
 from jaxdml.directml._fields import Indices, Input, Output
 from jaxdml.directml.structs._scatters import LEVELS, OPTIONS, scatter_constraints
@@ -35,7 +35,7 @@ class ScatterNdOperatorDesc(OperatorDesc):
       DML_SCATTER_ND_OPERATOR_DESC.
     """
 
-    operator = Operator("SCATTER_ND", 109, LEVELS, options=OPTIONS)
+    operator = OperatorFacts("SCATTER_ND", 109, LEVELS, options=OPTIONS)
 
     input_tensor: Input
     indices_tensor: Indices

@@ -7,7 +7,7 @@ from typing import Any
 from jaxdml import TopK, top_k
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml.directml._checks import alike, in_range, sized
-from jaxdml.directml._descs import Operator, OperatorDesc
+from jaxdml.directml._descs import OperatorDesc, OperatorFacts
 from jaxdml.directml._enums import FeatureLevel
 from jaxdml.directml._errors import Violation, Violations
 from jaxdml.directml._fields import Input, Output
@@ -55,7 +55,7 @@ class TopKOperatorDesc(OperatorDesc):
       DML_TOP_K_OPERATOR_DESC.
     """
 
-    operator = Operator("TOP_K", 71, {FeatureLevel.LEVEL_2_0: _row(FOUR, FLOATS, UINT32), **_BOTH}, outputs=TopK)
+    operator = OperatorFacts("TOP_K", 71, {FeatureLevel.LEVEL_2_0: _row(FOUR, FLOATS, UINT32), **_BOTH}, outputs=TopK)
 
     input_tensor: Input
     output_value_tensor: Output
@@ -92,7 +92,7 @@ class TopK1OperatorDesc(OperatorDesc):
       DML_TOP_K1_OPERATOR_DESC.
     """
 
-    operator = Operator("TOP_K1", 112, _BOTH, outputs=TopK)
+    operator = OperatorFacts("TOP_K1", 112, _BOTH, outputs=TopK)
 
     input_tensor: Input
     output_value_tensor: Output

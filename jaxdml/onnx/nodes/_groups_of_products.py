@@ -11,13 +11,13 @@ import jaxdml
 from jaxdml.onnx import _integers
 from jaxdml.onnx._stored import on_device
 from jaxdml.onnx._values import Blocks, Dequantized, Quantization, channels_first, is_host
-from jaxdml.onnx.nodes._handler import Call
+from jaxdml.onnx.nodes._handler import NodeCall
 from jaxdml.onnx.nodes._pending import UNKNOWN, Floats, pending
 from jaxdml.onnx.nodes._windows import windows_of_filters
 
 
 def convolution(
-    call: Call,
+    call: NodeCall,
     x: Any,
     w: Any,
     b: Any = None,
@@ -78,7 +78,7 @@ def _bias(b: Any, x: Dequantized, w: Dequantized) -> Any:
     return channels_first(b.integers)
 
 
-def matrix_multiply(call: Call, a: Any, b: Any, *, floats: Floats) -> Any:
+def matrix_multiply(call: NodeCall, a: Any, b: Any, *, floats: Floats) -> Any:
     """Multiply dequantized matrices, or floats by packed blocks."""
     if isinstance(b, Blocks) and not b.transposed and a.ndim:
         return _with_blocks(call, a, b)
@@ -102,7 +102,7 @@ def matrix_multiply(call: Call, a: Any, b: Any, *, floats: Floats) -> Any:
     return pending(call, a, shape, "quantized_linear_matrix_multiply", quantized, to_floats)
 
 
-def _with_blocks(call: Call, a: Any, b: Blocks) -> jax.Array:
+def _with_blocks(call: NodeCall, a: Any, b: Blocks) -> jax.Array:
     """Multiply floats by a matrix that stays packed."""
     call.note((call.node.name,), f"matrix_multiply_block_quantized, {b.packed.bits} bits")
     return jaxdml.matrix_multiply_block_quantized(on_device(channels_first(a)), b.packed)
@@ -114,7 +114,7 @@ def is_row(bias: Any, columns: int) -> bool:
 
 
 def gemm(
-    call: Call,
+    call: NodeCall,
     a: Any,
     b: Any,
     c: Any = None,

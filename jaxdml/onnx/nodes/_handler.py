@@ -12,7 +12,7 @@ from jaxdml.onnx._graph import Node
 
 
 @dataclass(frozen=True)
-class Call:
+class NodeCall:
     """One node while it is traced: what its function may ask beside its operands.
 
     Attributes:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jaxdml.onnx._values import Pending, Quantization
-from jaxdml.onnx.nodes._handler import Call
+from jaxdml.onnx.nodes._handler import NodeCall
 
 Floats = Callable[[], Any]
 Group = Callable[..., Any]
@@ -13,7 +13,7 @@ UNKNOWN = "a scale or zero point is not known while tracing"
 
 
 def pending(
-    call: Call, x: Any, shape: Any, operator: str, quantized: Callable[[Quantization, Any], Any], floats: Floats
+    call: NodeCall, x: Any, shape: Any, operator: str, quantized: Callable[[Quantization, Any], Any], floats: Floats
 ) -> Pending:
     name = (call.node.name,)
 

@@ -10,7 +10,7 @@ import numpy as np
 from jax import lax
 
 from jaxdml._base.shapes import is_static
-from jaxdml.onnx.nodes._handler import Call
+from jaxdml.onnx.nodes._handler import NodeCall
 
 LARGEST_TABLE = 2**26
 """Elements along one dimension that are numbered; a file that asks for more is refused before memory is taken."""
@@ -19,7 +19,7 @@ MOST_TAPS = 2**14
 """Elements of a window that are taken one by one: the program grows with them."""
 
 
-class Windows(NamedTuple):
+class NodeWindows(NamedTuple):
     """Where windows lie, with one number for each spatial dimension.
 
     With this padding and these strides the usual count of windows, rounded down, is ``counts``.
@@ -130,7 +130,7 @@ def windows(
     pads: Sequence[int] = (),
     auto_pad: str = "NOTSET",
     ceil_mode: int = 0,
-) -> Windows:
+) -> NodeWindows:
     """Return where the windows of a node lie.
 
     Args:
@@ -157,17 +157,17 @@ def windows(
     else:
         edges = [_given(*one, ceil) for one in each]
     starts, ends, overhang, counts = (tuple(part) for part in zip(*edges, strict=True)) if edges else ((),) * 4
-    return Windows(tuple(inputs), tuple(sizes), strides, dilations, starts, ends, overhang, counts)
+    return NodeWindows(tuple(inputs), tuple(sizes), strides, dilations, starts, ends, overhang, counts)
 
 
 def windows_of_filters(
-    call: Call, images: Sequence[int], filters: Sequence[int], kernel_shape: Sequence[int], **given: Any
-) -> Windows:
+    call: NodeCall, images: Sequence[int], filters: Sequence[int], kernel_shape: Sequence[int], **given: Any
+) -> NodeWindows:
     """Return where the windows of a convolution lie: of images and filters with these shapes, as ``windows`` says."""
     return windows(images[2:], kernel_of(call, filters, kernel_shape), **given)
 
 
-def kernel_of(call: Call, filters: Sequence[int], kernel_shape: Sequence[int]) -> tuple[int, ...]:
+def kernel_of(call: NodeCall, filters: Sequence[int], kernel_shape: Sequence[int]) -> tuple[int, ...]:
     """Return the spatial sizes of filters of this shape; refuse an attribute that says otherwise."""
     sizes = tuple(filters[2:])
     if kernel_shape and tuple(kernel_shape) != sizes:
@@ -175,7 +175,7 @@ def kernel_of(call: Call, filters: Sequence[int], kernel_shape: Sequence[int]) -
     return sizes
 
 
-def slices(x: jax.Array, first: int, where: Windows, filling: Any) -> Iterator[tuple[tuple[int, ...], jax.Array]]:
+def slices(x: jax.Array, first: int, where: NodeWindows, filling: Any) -> Iterator[tuple[tuple[int, ...], jax.Array]]:
     """Yield each place in a window, and the elements that all windows have there.
 
     Args:

@@ -7,23 +7,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 
 FLOAT_MAX = float(np.finfo(np.float32).max)
 SELU_ALPHA = 1.67326319217681884765625
 SELU_GAMMA = 1.05070102214813232421875
 
 
-def _celu(call: Call, x: Any, *, alpha: float = 1.0) -> Any:
+def _celu(call: NodeCall, x: Any, *, alpha: float = 1.0) -> Any:
     return jnp.where(x < 0, alpha * jnp.expm1(jnp.minimum(x, 0) / alpha), x)
 
 
-def _clip(call: Call, x: Any, minimum: Any = None, maximum: Any = None) -> Any:
+def _clip(call: NodeCall, x: Any, minimum: Any = None, maximum: Any = None) -> Any:
     x = x if minimum is None else call.xp.maximum(x, minimum)
     return x if maximum is None else call.xp.minimum(x, maximum)
 
 
-def _clip_6(call: Call, x: Any, *, min: float = -FLOAT_MAX, max: float = FLOAT_MAX) -> Any:
+def _clip_6(call: NodeCall, x: Any, *, min: float = -FLOAT_MAX, max: float = FLOAT_MAX) -> Any:
     return _clip(call, x, *np.clip([min, max], *_finite(x.dtype)).astype(x.dtype))
 
 
@@ -33,78 +33,78 @@ def _finite(dtype: Any) -> tuple[float, float]:
     return float(info.min), float(info.max)
 
 
-def _elu(call: Call, x: Any, *, alpha: float = 1.0) -> Any:
+def _elu(call: NodeCall, x: Any, *, alpha: float = 1.0) -> Any:
     # The minimum keeps exp, and so the derivative, finite where it is not chosen.
     return jnp.where(x < 0, alpha * jnp.expm1(jnp.minimum(x, 0)), x)
 
 
-def _erf(call: Call, x: Any) -> Any:
+def _erf(call: NodeCall, x: Any) -> Any:
     return jax.scipy.special.erf(x).astype(x.dtype)
 
 
-def gelu(call: Call, x: Any, *, approximate: str = "none") -> Any:
+def gelu(call: NodeCall, x: Any, *, approximate: str = "none") -> Any:
     """Return x times the probability that a normal random number is less than x."""
     return jax.nn.gelu(x, approximate=approximate == "tanh")
 
 
-def _hard_sigmoid(call: Call, x: Any, *, alpha: float = 0.2, beta: float = 0.5) -> Any:
+def _hard_sigmoid(call: NodeCall, x: Any, *, alpha: float = 0.2, beta: float = 0.5) -> Any:
     return jnp.clip(alpha * x + beta, 0, 1)
 
 
-def _hard_swish(call: Call, x: Any) -> Any:
+def _hard_swish(call: NodeCall, x: Any) -> Any:
     return x * jnp.clip(x * (1 / 6) + 0.5, 0, 1)
 
 
-def _leaky_relu(call: Call, x: Any, *, alpha: float = 0.01) -> Any:
+def _leaky_relu(call: NodeCall, x: Any, *, alpha: float = 0.01) -> Any:
     return jnp.where(x < 0, alpha * x, x)
 
 
-def _mish(call: Call, x: Any) -> Any:
+def _mish(call: NodeCall, x: Any) -> Any:
     return x * jnp.tanh(jax.nn.softplus(x))
 
 
-def _prelu(call: Call, x: Any, slope: Any) -> Any:
+def _prelu(call: NodeCall, x: Any, slope: Any) -> Any:
     return jnp.where(x < 0, slope * x, x)
 
 
-def _relu(call: Call, x: Any) -> Any:
+def _relu(call: NodeCall, x: Any) -> Any:
     return jax.nn.relu(x)  # Its derivative at 0 is 0.
 
 
-def _selu(call: Call, x: Any, *, alpha: float = SELU_ALPHA, gamma: float = SELU_GAMMA) -> Any:
+def _selu(call: NodeCall, x: Any, *, alpha: float = SELU_ALPHA, gamma: float = SELU_GAMMA) -> Any:
     return gamma * _elu(call, x, alpha=alpha)
 
 
-def _shrink(call: Call, x: Any, *, bias: float = 0.0, lambd: float = 0.5) -> Any:
+def _shrink(call: NodeCall, x: Any, *, bias: float = 0.0, lambd: float = 0.5) -> Any:
     return jnp.where(x < -lambd, x + bias, jnp.where(x > lambd, x - bias, 0)).astype(x.dtype)
 
 
-def _sigmoid(call: Call, x: Any) -> Any:
+def _sigmoid(call: NodeCall, x: Any) -> Any:
     return jax.nn.sigmoid(x)
 
 
-def _softplus(call: Call, x: Any) -> Any:
+def _softplus(call: NodeCall, x: Any) -> Any:
     return jax.nn.softplus(x)
 
 
-def _softsign(call: Call, x: Any) -> Any:
+def _softsign(call: NodeCall, x: Any) -> Any:
     return x / (1 + jnp.abs(x))
 
 
-def _swiglu(call: Call, a: Any, b: Any, *, alpha: float = 1.0) -> Any:
+def _swiglu(call: NodeCall, a: Any, b: Any, *, alpha: float = 1.0) -> Any:
     return swish(call, a, alpha=alpha) * b
 
 
-def swish(call: Call, x: Any, *, alpha: float = 1.0) -> Any:
+def swish(call: NodeCall, x: Any, *, alpha: float = 1.0) -> Any:
     """Return x times the logistic function of ``alpha * x``."""
     return x * jax.nn.sigmoid(alpha * x)
 
 
-def _tanh(call: Call, x: Any) -> Any:
+def _tanh(call: NodeCall, x: Any) -> Any:
     return jnp.tanh(x)
 
 
-def _thresholded_relu(call: Call, x: Any, *, alpha: float = 1.0) -> Any:
+def _thresholded_relu(call: NodeCall, x: Any, *, alpha: float = 1.0) -> Any:
     return jnp.where(x > alpha, x, 0)
 
 

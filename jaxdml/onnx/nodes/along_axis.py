@@ -12,11 +12,11 @@ from jax import lax
 from numpy.lib.array_utils import normalize_axis_index
 
 import jaxdml
-from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 
 
 def _extreme(search: Callable[..., Any]) -> Callable[..., Any]:
-    def run(call: Call, x: Any, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Any:
+    def run(call: NodeCall, x: Any, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Any:
         return search(
             x,
             axis=axis,
@@ -39,7 +39,7 @@ def _hardmax(x: Any, axis: tuple[int, ...]) -> Any:
 
 
 def _over_one(function: Callable[..., Any]) -> Callable[..., Any]:
-    def run(call: Call, x: Any, *, axis: int = -1) -> Any:
+    def run(call: NodeCall, x: Any, *, axis: int = -1) -> Any:
         return function(x, axis=(normalize_axis_index(axis, x.ndim),))
 
     return run
@@ -48,14 +48,14 @@ def _over_one(function: Callable[..., Any]) -> Callable[..., Any]:
 def _over_rest(function: Callable[..., Any]) -> Callable[..., Any]:
     """Treat the axis and all that follow as one."""
 
-    def run(call: Call, x: Any, *, axis: int = 1) -> Any:
+    def run(call: NodeCall, x: Any, *, axis: int = 1) -> Any:
         return function(x, axis=tuple(range(normalize_axis_index(axis, x.ndim), x.ndim)))
 
     return run
 
 
 def _cumulative(function: Callable[..., Any], neutral: int) -> Callable[..., Any]:
-    def run(call: Call, x: Any, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Any:
+    def run(call: NodeCall, x: Any, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Any:
         axis = normalize_axis_index(axis.item(), x.ndim)
         if exclusive:
             shift = (-1, 1, 0) if reverse else (1, -1, 0)

@@ -12,7 +12,7 @@ from jaxdml.onnx._graph import Graph
 from jaxdml.onnx._stored import on_device
 from jaxdml.onnx._values import channels_first
 from jaxdml.onnx.nodes._attending import merge_heads, products, rotated, split_heads, weighted
-from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes.along_axis import softmax
 
 PADDED_SINCE = 24
@@ -20,7 +20,7 @@ PADDED_SINCE = 24
 
 
 def attention(
-    call: Call,
+    call: NodeCall,
     Q: Any,
     K: Any,
     V: Any,
@@ -108,7 +108,7 @@ def _dtype(precision: int | None, default: Any) -> Any:
 
 
 def flex_attention(
-    call: Call,
+    call: NodeCall,
     Q: Any,
     K: Any,
     V: Any,
@@ -129,12 +129,12 @@ def flex_attention(
     return weighted(probabilities, V.astype(dtype)).astype(V.dtype)
 
 
-def _changed(call: Call, graph: Graph, values: Any) -> Any:
+def _changed(call: NodeCall, graph: Graph, values: Any) -> Any:
     return on_device(channels_first(call.body(graph, [values])[0]))
 
 
 def rotary_embedding(
-    call: Call,
+    call: NodeCall,
     X: Any,
     cos_cache: Any,
     sin_cache: Any,

@@ -9,14 +9,14 @@ from jax import lax
 
 from jaxdml.onnx._graph import Node
 from jaxdml.onnx.nodes._attending import EXACTLY, merge_heads, split_heads
-from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 
 RULES = {"linear": (False, False), "gated": (True, False), "delta": (False, True), "gated_delta": (True, True)}
 """For each update rule: whether it takes decays, and whether it takes betas."""
 
 
 def linear_attention(
-    call: Call,
+    call: NodeCall,
     query: Any,
     key: Any,
     value: Any,
@@ -70,7 +70,7 @@ def _in_time(array: Any, heads: int) -> Any:
 
 
 def causal_conv_with_state(
-    call: Call,
+    call: NodeCall,
     input: Any,
     weight: Any,
     bias: Any = None,
@@ -105,7 +105,7 @@ def causal_conv_with_state(
 
 
 def _causal_conv_of_microsoft(
-    call: Call,
+    call: NodeCall,
     input: Any,
     weight: Any,
     bias: Any = None,

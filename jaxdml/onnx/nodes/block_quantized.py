@@ -18,7 +18,7 @@ from jaxdml._base.dtypes import SCALES
 from jaxdml.onnx._graph import Node
 from jaxdml.onnx._stored import on_device
 from jaxdml.onnx._values import channels_first
-from jaxdml.onnx.nodes._handler import Call, Handler, Packs, Table
+from jaxdml.onnx.nodes._handler import Handler, NodeCall, Packs, Table
 
 _BLOCK_TYPES: Mapping[int, tuple[Any, Any, int]] = MappingProxyType(
     {2: (jnp.uint2, jnp.int2, 0xAA), 4: (jnp.uint4, jnp.int4, 0x88), 8: (jnp.uint8, jnp.int8, 0x80)}
@@ -76,7 +76,7 @@ def pack_weights(
 
 
 def matmul_nbits(
-    call: Call,
+    call: NodeCall,
     A: Any,
     B: Any,
     scales: Any = None,
@@ -124,7 +124,7 @@ def _as_floats(
 
 
 def gather_block_quantized(
-    call: Call,
+    call: NodeCall,
     data: Any,
     indices: Any,
     scales: Any = None,
@@ -163,7 +163,7 @@ def _or_zero(found: Any, indices: Any, count: int, axis: int) -> jax.Array:
 
 
 def matmul_bnb4(
-    call: Call,
+    call: NodeCall,
     A: Any,
     B: Any,
     absmax: Any,

@@ -12,7 +12,7 @@ import onnx
 from jaxdml.onnx._graph import Node
 from jaxdml.onnx._stored import stored
 from jaxdml.onnx._values import computed, is_host
-from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 
 SATURATING = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
 """Types whose attribute ``saturate`` says what becomes of numbers that they do not hold."""
@@ -21,11 +21,11 @@ NARROW = (*SATURATING, "float8_e8m0fnu", "float4_e2m1fn", "int2", "uint2", "int4
 """Types that are not converted directly, since NumPy and XLA do not know every pair of them."""
 
 
-def _cast(call: Call, x: Any, *, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
+def _cast(call: NodeCall, x: Any, *, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
     return _converted(call.xp, x, _dtype(to), bool(saturate), round_mode)
 
 
-def _cast_like(call: Call, x: Any, like: Any, *, saturate: int = 1, round_mode: str = "up") -> Any:
+def _cast_like(call: NodeCall, x: Any, like: Any, *, saturate: int = 1, round_mode: str = "up") -> Any:
     """Convert; of ``like`` nothing but its type is read, so it does not matter how it is stored."""
     value = computed(x)
     if is_host(value):
@@ -34,7 +34,7 @@ def _cast_like(call: Call, x: Any, like: Any, *, saturate: int = 1, round_mode: 
     return wrap(_converted(jnp, data, like.dtype, bool(saturate), round_mode))
 
 
-def _bit_cast(call: Call, x: Any, *, to: int) -> Any:
+def _bit_cast(call: NodeCall, x: Any, *, to: int) -> Any:
     dtype = _dtype(to)
     if call.xp is jnp and jax.dtypes.canonicalize_dtype(dtype) != dtype:
         raise NotImplementedError(f"BitCast to {dtype} needs jax_enable_x64: without it JAX has no such bits.")

@@ -12,7 +12,7 @@ from jaxdml._base import errors
 from jaxdml.onnx._graph import Graph, Node
 from jaxdml.onnx._stored import on_device
 from jaxdml.onnx._values import Value, channels_first, is_host
-from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 
 FEW = 16
 """A loop of so many steps is written out; values that are known while tracing stay known."""
@@ -24,7 +24,7 @@ ENDLESS = 2**31 - 1
 """From this trip count on only the condition ends a loop."""
 
 
-def if_(call: Call, cond: Value, *, then_branch: Graph, else_branch: Graph) -> tuple[Value, ...]:
+def if_(call: NodeCall, cond: Value, *, then_branch: Graph, else_branch: Graph) -> tuple[Value, ...]:
     """Run one of two graphs."""
     if is_host(cond):
         return tuple(call.body(then_branch if cond.item() else else_branch, []))
@@ -36,7 +36,7 @@ def if_(call: Call, cond: Value, *, then_branch: Graph, else_branch: Graph) -> t
     return tuple(lax.cond(_scalar(cond), *branches))
 
 
-def loop(call: Call, M: Value = None, cond: Value = None, *carried: Value, body: Graph) -> tuple[Value, ...]:
+def loop(call: NodeCall, M: Value = None, cond: Value = None, *carried: Value, body: Graph) -> tuple[Value, ...]:
     """Run a graph again and again: written out, as a scan, or as a while loop without scan outputs."""
     scans = len(body.outputs) - 1 - len(carried)
     count = int(M.item()) if is_host(M) else None
@@ -56,12 +56,12 @@ def loop(call: Call, M: Value = None, cond: Value = None, *carried: Value, body:
     return _while(call, body, M, cond, carried)  # Without scan outputs: their number would have to be known.
 
 
-def _unknown(call: Call) -> NotImplementedError:
+def _unknown(call: NodeCall) -> NotImplementedError:
     rule = f"{call.node}: how often it runs depends on traced values"
     return NotImplementedError(f"{rule}. It must be known while tracing, since shapes depend on it.")
 
 
-def _step(call: Call, body: Graph, number: Any, goes_on: Value, carried: Sequence[Value]) -> list[Value]:
+def _step(call: NodeCall, body: Graph, number: Any, goes_on: Value, carried: Sequence[Value]) -> list[Value]:
     """Run a body once. It may declare its first two inputs with one dimension."""
     first = [
         value.reshape((1,) * len(declared.shape or ()))
@@ -70,7 +70,7 @@ def _step(call: Call, body: Graph, number: Any, goes_on: Value, carried: Sequenc
     return call.body(body, [*first, *carried], number)
 
 
-def _probe(call: Call, body: Graph, carried: Sequence[Value], settled: bool) -> tuple[bool, bool]:
+def _probe(call: NodeCall, body: Graph, carried: Sequence[Value], settled: bool) -> tuple[bool, bool]:
     """Say whether a body's condition is always true, and whether carried values keep their shapes and dtypes.
 
     Both are false for a body that has to know what it gets while it is traced, and can: it is written out.
@@ -96,7 +96,7 @@ def _number(value: int) -> jax.Array:
     return jnp.asarray(value, jax.dtypes.canonicalize_dtype(np.int64))
 
 
-def _never(call: Call, body: Graph, carried: Sequence[Value]) -> tuple[Value, ...]:
+def _never(call: NodeCall, body: Graph, carried: Sequence[Value]) -> tuple[Value, ...]:
     """Return what a loop without a step does: empty scan outputs, in the shape of one step."""
     operands = [value if is_host(value) else each for value, each in zip(carried, _arrays(carried), strict=True)]
 
@@ -106,7 +106,7 @@ def _never(call: Call, body: Graph, carried: Sequence[Value]) -> tuple[Value, ..
     return *operands, *(np.zeros((0, *output.shape), output.dtype) for output in jax.eval_shape(scans))
 
 
-def _written_out(call: Call, body: Graph, M: Value, carried: Sequence[Value]) -> tuple[Value, ...]:
+def _written_out(call: NodeCall, body: Graph, M: Value, carried: Sequence[Value]) -> tuple[Value, ...]:
     number, condition, values = 0, np.asarray(True), list(carried)
     scans: list[list[Value]] = []
     while M is None or number < M.item():
@@ -132,7 +132,7 @@ def _stacked(values: Sequence[Value]) -> Value:
     return jnp.stack(_arrays(values))
 
 
-def _scanned(call: Call, body: Graph, count: int, carried: Sequence[Value]) -> tuple[Value, ...]:
+def _scanned(call: NodeCall, body: Graph, count: int, carried: Sequence[Value]) -> tuple[Value, ...]:
     start = _arrays(carried)
 
     def step(operands: list[Any], number: Any) -> tuple[list[Any], list[Any]]:
@@ -144,7 +144,7 @@ def _scanned(call: Call, body: Graph, count: int, carried: Sequence[Value]) -> t
 
 
 def _while(
-    call: Call, body: Graph, M: Value, cond: Value, carried: Sequence[Value], number: int = 0
+    call: NodeCall, body: Graph, M: Value, cond: Value, carried: Sequence[Value], number: int = 0
 ) -> tuple[Value, ...]:
     start = _arrays(carried)
     most = None if M is None else _scalar(on_device(M))
@@ -165,7 +165,7 @@ def _while(
 
 
 def scan(
-    call: Call,
+    call: NodeCall,
     *operands: Value,
     body: Graph,
     num_scan_inputs: int,

@@ -11,15 +11,15 @@ from jax import lax
 
 from jaxdml.onnx._stored import ChannelsLast, FloatFilters, on_device
 from jaxdml.onnx._values import channels_first, channels_last
-from jaxdml.onnx.nodes._handler import Call, Handler, Table
-from jaxdml.onnx.nodes._windows import Windows, kernel_of, slices, windows, windows_of_filters
+from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
+from jaxdml.onnx.nodes._windows import NodeWindows, kernel_of, slices, windows, windows_of_filters
 from jaxdml.onnx.nodes.resizing_grid import interpolated
 
 _SPATIAL = "0123456789"
 
 
 def conv(
-    call: Call,
+    call: NodeCall,
     X: Any,
     W: Any,
     B: Any = None,
@@ -69,7 +69,7 @@ _FEW_TAPS = 64
 """A CPU convolves each channel by so many slices of an image or fewer."""
 
 
-def sum_of_slices(x: jax.Array, taps: jax.Array, where: Windows) -> jax.Array:
+def sum_of_slices(x: jax.Array, taps: jax.Array, where: NodeWindows) -> jax.Array:
     """Convolve each channel by a filter of its own: add slices times one number for each channel."""
     nothing: Any = np.float32(0)
     return sum((part * tap for (_, part), tap in zip(slices(x, 1, where, nothing), taps, strict=True)), nothing)
@@ -80,7 +80,7 @@ def _with_bias(result: Any, bias: Any) -> Any:
 
 
 def _conv_transpose(
-    call: Call,
+    call: NodeCall,
     X: Any,
     W: Any,
     B: Any = None,
@@ -141,7 +141,7 @@ def _cut(total: int, auto_pad: str) -> tuple[int, int]:
 
 
 def _col2im(
-    call: Call,
+    call: NodeCall,
     data: Any,
     image_shape: np.ndarray,
     block_shape: np.ndarray,
@@ -166,7 +166,7 @@ def _col2im(
 
 
 def _deform_conv(
-    call: Call,
+    call: NodeCall,
     X: Any,
     W: Any,
     offset: Any,

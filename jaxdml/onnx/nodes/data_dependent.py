@@ -4,24 +4,24 @@ from typing import Any
 
 import numpy as np
 
-from jaxdml.onnx.nodes._handler import FIRST, Call, Handler, Table
+from jaxdml.onnx.nodes._handler import FIRST, Handler, NodeCall, Table
 from jaxdml.onnx.nodes._sizes import axis_of, refusal
 from jaxdml.onnx.nodes.indexing import gather
 
 
-def _non_zero(call: Call, x: np.ndarray) -> np.ndarray:
+def _non_zero(call: NodeCall, x: np.ndarray) -> np.ndarray:
     # A scalar has no indices, but is counted.
     return np.array(np.nonzero(np.atleast_1d(x)), np.int64)[: x.ndim]
 
 
-def _compress(call: Call, x: Any, condition: np.ndarray, *, axis: int | None = None) -> Any:
+def _compress(call: NodeCall, x: Any, condition: np.ndarray, *, axis: int | None = None) -> Any:
     x, axis = (x.reshape(-1), 0) if axis is None else (x, axis_of(axis, x.ndim))
     if condition.size > x.shape[axis]:
         raise refusal(f"{condition.size} conditions are given for {x.shape[axis]} elements.")
     return gather(call, x, np.flatnonzero(condition), axis=axis)
 
 
-def _unique(call: Call, x: np.ndarray, *, axis: int | None = None, sorted: int = 1) -> tuple[np.ndarray, ...]:
+def _unique(call: NodeCall, x: np.ndarray, *, axis: int | None = None, sorted: int = 1) -> tuple[np.ndarray, ...]:
     values, first, inverse, counts = np.unique(x, True, True, True, axis=axis)
     inverse = inverse.reshape(-1)
     if not sorted:
@@ -32,7 +32,7 @@ def _unique(call: Call, x: np.ndarray, *, axis: int | None = None, sorted: int =
 
 
 def _non_max_suppression(
-    call: Call,
+    call: NodeCall,
     boxes: np.ndarray,
     scores: np.ndarray,
     max_output_boxes_per_class: np.ndarray | None = None,

@@ -10,50 +10,50 @@ import onnx
 
 from jaxdml.onnx._stored import on_device
 from jaxdml.onnx._values import Dequantized, Value, channels_first, is_host, shape_of
-from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes._sizes import refusal
 
 
 def _normal(
-    call: Call, *, shape: Sequence[int], dtype: int = 1, mean: float = 0.0, scale: float = 1.0, seed: float = 0.0
+    call: NodeCall, *, shape: Sequence[int], dtype: int = 1, mean: float = 0.0, scale: float = 1.0, seed: float = 0.0
 ) -> Any:
     return _normals(call, shape, _type(dtype), mean, scale)
 
 
 def _normal_like(
-    call: Call, input: Value, *, dtype: int | None = None, mean: float = 0.0, scale: float = 1.0, seed: float = 0.0
+    call: NodeCall, input: Value, *, dtype: int | None = None, mean: float = 0.0, scale: float = 1.0, seed: float = 0.0
 ) -> Any:
     return _normals(call, shape_of(input), input.dtype if dtype is None else _type(dtype), mean, scale)
 
 
-def _normals(call: Call, shape: Sequence[Any], dtype: Any, mean: float, scale: float) -> Any:
+def _normals(call: NodeCall, shape: Sequence[Any], dtype: Any, mean: float, scale: float) -> Any:
     dtype = _floating(dtype)
     numbers = jax.random.normal(call.key(), tuple(shape), dtype)
     return numbers * jnp.asarray(scale, dtype) + jnp.asarray(mean, dtype)
 
 
 def _uniform(
-    call: Call, *, shape: Sequence[int], dtype: int = 1, high: float = 1.0, low: float = 0.0, seed: float = 0.0
+    call: NodeCall, *, shape: Sequence[int], dtype: int = 1, high: float = 1.0, low: float = 0.0, seed: float = 0.0
 ) -> Any:
     return _uniforms(call, shape, _type(dtype), low, high)
 
 
 def _uniform_like(
-    call: Call, input: Value, *, dtype: int | None = None, high: float = 1.0, low: float = 0.0, seed: float = 0.0
+    call: NodeCall, input: Value, *, dtype: int | None = None, high: float = 1.0, low: float = 0.0, seed: float = 0.0
 ) -> Any:
     return _uniforms(call, shape_of(input), input.dtype if dtype is None else _type(dtype), low, high)
 
 
-def _uniforms(call: Call, shape: Sequence[Any], dtype: Any, low: float, high: float) -> Any:
+def _uniforms(call: NodeCall, shape: Sequence[Any], dtype: Any, low: float, high: float) -> Any:
     return jax.random.uniform(call.key(), tuple(shape), _floating(dtype), low, high)
 
 
-def _bernoulli(call: Call, input: Value, *, dtype: int | None = None, seed: float = 0.0) -> Any:
+def _bernoulli(call: NodeCall, input: Value, *, dtype: int | None = None, seed: float = 0.0) -> Any:
     p = on_device(channels_first(input))
     return jax.random.bernoulli(call.key(), p).astype(p.dtype if dtype is None else _canonical(_type(dtype)))
 
 
-def _multinomial(call: Call, input: Value, *, dtype: int = 6, sample_size: int = 1, seed: float = 0.0) -> Any:
+def _multinomial(call: NodeCall, input: Value, *, dtype: int = 6, sample_size: int = 1, seed: float = 0.0) -> Any:
     logits = on_device(channels_first(input))
     if logits.ndim != 2:
         raise refusal(f"Multinomial draws for each row of a matrix, and has shape {list(logits.shape)}.")
@@ -61,7 +61,7 @@ def _multinomial(call: Call, input: Value, *, dtype: int = 6, sample_size: int =
     return drawn.T.astype(_canonical(_type(dtype)))
 
 
-def dropout(call: Call, x: Value, ratio: Any = None, training_mode: Any = None, *, seed: float = 0.0) -> Any:
+def dropout(call: NodeCall, x: Value, ratio: Any = None, training_mode: Any = None, *, seed: float = 0.0) -> Any:
     """Return what is kept, scaled so that its mean stays, and which that is; all of it, but in training."""
     part = 0.5 if ratio is None else float(ratio.reshape(()))
     if part and training_mode is not None and training_mode.any():

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml.onnx.nodes._handler import FIRST, Call, Handler, Table
+from jaxdml.onnx.nodes._handler import FIRST, Handler, NodeCall, Table
 from jaxdml.onnx.nodes.drawing import dropout
 
 _everywhere = partial(Handler, host=True, elementwise=True)
@@ -23,7 +23,7 @@ def is_integer(x: Any) -> bool:
 def _unary(name: str) -> Callable[..., Any]:
     """Return the function of this name in NumPy and jax.numpy, of one operand."""
 
-    def run(call: Call, x: Any) -> Any:
+    def run(call: NodeCall, x: Any) -> Any:
         return getattr(call.xp, name)(x)
 
     return run
@@ -32,7 +32,7 @@ def _unary(name: str) -> Callable[..., Any]:
 def _binary(name: str) -> Callable[..., Any]:
     """Return the function of this name in NumPy and jax.numpy, of two operands."""
 
-    def run(call: Call, a: Any, b: Any) -> Any:
+    def run(call: NodeCall, a: Any, b: Any) -> Any:
         return getattr(call.xp, name)(a, b)
 
     return run
@@ -41,13 +41,13 @@ def _binary(name: str) -> Callable[..., Any]:
 def _variadic(name: str) -> Callable[..., Any]:
     """Return what the function of this name in NumPy and jax.numpy makes of one operand after another."""
 
-    def run(call: Call, first: Any, *others: Any) -> Any:
+    def run(call: NodeCall, first: Any, *others: Any) -> Any:
         return reduce(getattr(call.xp, name), others, first)
 
     return run
 
 
-def _mean(call: Call, first: Any, *others: Any) -> Any:
+def _mean(call: NodeCall, first: Any, *others: Any) -> Any:
     return reduce(call.xp.add, others, first) / (1 + len(others))
 
 
@@ -61,11 +61,11 @@ def truncating_divide(xp: ModuleType, a: Any, b: Any) -> Any:
     return quotient + ((quotient * b != a) & ((a < 0) != (b < 0))).astype(a.dtype)
 
 
-def _divide(call: Call, a: Any, b: Any) -> Any:
+def _divide(call: NodeCall, a: Any, b: Any) -> Any:
     return truncating_divide(call.xp, a, b) if is_integer(a) else call.xp.divide(a, b)
 
 
-def _mod(call: Call, a: Any, b: Any, *, fmod: int = 0) -> Any:
+def _mod(call: NodeCall, a: Any, b: Any, *, fmod: int = 0) -> Any:
     if fmod:
         return call.xp.fmod(a, b)
     remainder = call.xp.mod(a, b)
@@ -74,7 +74,7 @@ def _mod(call: Call, a: Any, b: Any, *, fmod: int = 0) -> Any:
     return call.xp.where(remainder == 0, call.xp.copysign(remainder, b), remainder)
 
 
-def _power(call: Call, x: Any, y: Any) -> Any:
+def _power(call: NodeCall, x: Any, y: Any) -> Any:
     """Return powers in the type of ``x``, whatever that of ``y``."""
     if not is_integer(x):
         return call.xp.power(x, y.astype(x.dtype) if is_integer(y) else y).astype(x.dtype)
@@ -92,28 +92,28 @@ def _integer_power(xp: ModuleType, x: Any, y: Any) -> Any:
     return xp.where(small, xp.where(y % 2 == 0, 1, x), xp.where(y < 0, 0, power)).astype(x.dtype)
 
 
-def _shift(call: Call, x: Any, y: Any, *, direction: str) -> Any:
+def _shift(call: NodeCall, x: Any, y: Any, *, direction: str) -> Any:
     return call.xp.left_shift(x, y) if direction == "LEFT" else call.xp.right_shift(x, y)
 
 
-def _is_infinite(call: Call, x: Any, *, detect_negative: int = 1, detect_positive: int = 1) -> Any:
+def _is_infinite(call: NodeCall, x: Any, *, detect_negative: int = 1, detect_positive: int = 1) -> Any:
     wanted = call.xp.where(x < 0, bool(detect_negative), bool(detect_positive))
     return call.xp.isinf(x) & wanted
 
 
-def _where(call: Call, condition: Any, x: Any, y: Any) -> Any:
+def _where(call: NodeCall, condition: Any, x: Any, y: Any) -> Any:
     return call.xp.where(condition, x, y)
 
 
-def _identity(call: Call, x: Any) -> Any:
+def _identity(call: NodeCall, x: Any) -> Any:
     return x
 
 
-def _dropout_7(call: Call, x: Any, *, ratio: float = 0.5) -> Any:
+def _dropout_7(call: NodeCall, x: Any, *, ratio: float = 0.5) -> Any:
     return x, call.xp.ones(x.shape, x.dtype)
 
 
-def _dropout_10(call: Call, x: Any, *, ratio: float = 0.5) -> Any:
+def _dropout_10(call: NodeCall, x: Any, *, ratio: float = 0.5) -> Any:
     return x, call.xp.ones(x.shape, bool)
 
 

@@ -13,7 +13,7 @@ from jax import lax
 
 import jaxdml
 from jaxdml.onnx._graph import Node
-from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes.block_quantized import unpacked
 
 EXACTLY = lax.Precision.HIGHEST
@@ -62,7 +62,7 @@ def _activation(kind: str, alpha: float, beta: float, limit: float | None, fusio
 
 
 def moe(
-    call: Call,
+    call: NodeCall,
     input: Any,
     router_probs: Any,
     fc1_experts_weights: Any,
@@ -89,7 +89,7 @@ def moe(
 
 
 def qmoe(
-    call: Call,
+    call: NodeCall,
     input: Any,
     router_probs: Any,
     fc1_experts_weights: Any,

@@ -10,7 +10,7 @@ from jax import lax
 from jaxdml.onnx._stored import ChannelsLast, on_device, widened
 from jaxdml.onnx._values import channels_first, channels_last
 from jaxdml.onnx.nodes import convolution, linear_algebra, pooling
-from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes.activations import gelu, swish
 from jaxdml.onnx.nodes.normalization import layer_normalization, rms_normalization
 from jaxdml.onnx.nodes.recurrent import ACTIVATIONS
@@ -20,7 +20,7 @@ FUSED = {name.lower(): function for name, (function, _) in ACTIVATIONS.items()} 
 
 
 def _matmul(
-    call: Call,
+    call: NodeCall,
     A: Any,
     B: Any,
     *,
@@ -38,19 +38,19 @@ def _matmul(
     return jnp.asarray(alpha, A.dtype) * jnp.matmul(*operands, precision=lax.Precision.HIGHEST)
 
 
-def _gelu(call: Call, X: Any) -> Any:
+def _gelu(call: NodeCall, X: Any) -> Any:
     return gelu(call, X)  # It has no attribute, unlike ONNX's.
 
 
-def _bias_gelu(call: Call, A: Any, B: Any) -> Any:
+def _bias_gelu(call: NodeCall, A: Any, B: Any) -> Any:
     return gelu(call, A + B)
 
 
-def _fast_gelu(call: Call, X: Any, bias: Any = None) -> Any:
+def _fast_gelu(call: NodeCall, X: Any, bias: Any = None) -> Any:
     return gelu(call, X if bias is None else X + bias, approximate="tanh")
 
 
-def _quick_gelu(call: Call, X: Any, *, alpha: float = 1.702) -> Any:
+def _quick_gelu(call: NodeCall, X: Any, *, alpha: float = 1.702) -> Any:
     return swish(call, X, alpha=alpha)
 
 
@@ -61,7 +61,7 @@ def _sum(input: Any, skip: Any, bias: Any) -> Any:
 
 
 def _skip_layer_normalization(
-    call: Call, input: Any, skip: Any, gamma: Any, beta: Any = None, bias: Any = None, *, epsilon: float = 1e-12
+    call: NodeCall, input: Any, skip: Any, gamma: Any, beta: Any = None, bias: Any = None, *, epsilon: float = 1e-12
 ) -> tuple[Any, ...]:
     """Normalize a sum along its last axis, and round once."""
     total = _sum(input, skip, bias)
@@ -71,7 +71,7 @@ def _skip_layer_normalization(
 
 
 def _skip_simplified(
-    call: Call, input: Any, skip: Any, gamma: Any, bias: Any = None, *, epsilon: float = 1e-12
+    call: NodeCall, input: Any, skip: Any, gamma: Any, bias: Any = None, *, epsilon: float = 1e-12
 ) -> tuple[Any, ...]:
     total = _sum(input, skip, bias)
     result, inverse = rms_normalization(call, total, widened(gamma), epsilon=epsilon)
@@ -79,7 +79,7 @@ def _skip_simplified(
 
 
 def _simplified(
-    call: Call, X: Any, scale: Any, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+    call: NodeCall, X: Any, scale: Any, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
 ) -> tuple[Any, ...]:
     """Divide by the root of the mean square, and round once, to the type of the scale."""
     result, inverse = rms_normalization(call, widened(X), widened(scale), axis=axis, epsilon=epsilon)
@@ -92,7 +92,7 @@ def _fused(name: str, parameters: Sequence[float]) -> Callable[[Any], Any]:
 
 
 def _conv(
-    call: Call,
+    call: NodeCall,
     X: Any,
     W: Any,
     B: Any = None,
@@ -117,7 +117,7 @@ def _conv(
 
 
 def _gemm(
-    call: Call,
+    call: NodeCall,
     A: Any,
     B: Any,
     C: Any = None,
@@ -137,7 +137,7 @@ def _gemm(
 
 
 def _nhwc_max_pool(
-    call: Call,
+    call: NodeCall,
     x: Any,
     *,
     auto_pad: str = "NOTSET",

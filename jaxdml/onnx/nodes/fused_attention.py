@@ -11,7 +11,7 @@ from jax import lax
 import jaxdml
 from jaxdml.onnx._graph import Node
 from jaxdml.onnx.nodes._attending import merge_heads, products, rotated, split_heads, weighted
-from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes.along_axis import softmax
 from jaxdml.onnx.nodes.normalization import layer_normalization
 
@@ -72,7 +72,7 @@ def with_past(past: Any, k: Any, v: Any) -> tuple[Any, Any]:
 
 
 def attention_layer(
-    call: Call,
+    call: NodeCall,
     input: Any,
     weights: Any,
     bias: Any = None,
@@ -104,7 +104,7 @@ def attention_layer(
 
 
 def multi_head_attention(
-    call: Call,
+    call: NodeCall,
     query: Any,
     key: Any = None,
     value: Any = None,
@@ -147,7 +147,7 @@ def _side_by_side(query: Any, key: Any, value: Any) -> Parts:
 
 
 def rotary_embedding(
-    call: Call,
+    call: NodeCall,
     input: Any,
     position_ids: Any,
     cos_cache: Any,
@@ -172,7 +172,7 @@ def rotary_embedding(
 
 
 def embed(
-    call: Call,
+    call: NodeCall,
     words: Any,
     positions: Any,
     segments: Any,
@@ -188,7 +188,7 @@ def embed(
 
 
 def embed_layer_normalization(
-    call: Call,
+    call: NodeCall,
     input_ids: Any,
     segment_ids: Any,
     word_embedding: Any,

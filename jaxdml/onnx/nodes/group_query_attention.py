@@ -15,7 +15,7 @@ from jax import lax
 import jaxdml
 from jaxdml.onnx._graph import Node
 from jaxdml.onnx.nodes._attending import capped, merge_heads, probabilities, products, rotated, split_heads, weighted
-from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes.indexing import tensor_scatter
 
 
@@ -45,7 +45,7 @@ class _Cache(NamedTuple):
 
 
 def group_query_attention(
-    call: Call,
+    call: NodeCall,
     query: Any,
     key: Any,
     value: Any,

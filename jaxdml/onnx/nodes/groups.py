@@ -30,13 +30,13 @@ from jaxdml.onnx._values import (
     shape_of,
 )
 from jaxdml.onnx.nodes._groups_of_products import convolution, gemm, matrix_multiply
-from jaxdml.onnx.nodes._handler import Call, Handler
+from jaxdml.onnx.nodes._handler import Handler, NodeCall
 from jaxdml.onnx.nodes._pending import Floats, Group, pending
 from jaxdml.onnx.nodes._real_functions import REAL
 from jaxdml.onnx.nodes._windows import windows
 
 
-def _after_pending(call: Call, x: Pending, bounds: tuple[Fraction | None, Fraction | None], floats: Floats) -> Any:
+def _after_pending(call: NodeCall, x: Pending, bounds: tuple[Fraction | None, Fraction | None], floats: Floats) -> Any:
     """Clamp what is pending: rounding keeps the order, so the rounded bounds clamp the rounded result."""
 
     def quantized(out: Quantization, dtype: Any) -> Any:
@@ -76,7 +76,7 @@ def _bound(value: Any) -> Any:
 
 
 def clip(
-    call: Call, x: Any, low: Any = None, high: Any = None, *, floats: Floats, min: Any = None, max: Any = None
+    call: NodeCall, x: Any, low: Any = None, high: Any = None, *, floats: Floats, min: Any = None, max: Any = None
 ) -> Any:
     """Clip, by inputs or by attributes."""
     given = [np.asarray(value, np.float32) if value is not None else None for value in (min, max)]
@@ -88,12 +88,12 @@ def clip(
     return _clamped(call, x, (bounds[0], bounds[1]), floats)
 
 
-def relu(call: Call, x: Any, *, floats: Floats) -> Any:
+def relu(call: NodeCall, x: Any, *, floats: Floats) -> Any:
     """Replace negative numbers by 0."""
     return _clamped(call, x, (Fraction(0), None), floats)
 
 
-def _clamped(call: Call, x: Any, bounds: tuple[Fraction | None, Fraction | None], floats: Floats) -> Any:
+def _clamped(call: NodeCall, x: Any, bounds: tuple[Fraction | None, Fraction | None], floats: Floats) -> Any:
     if isinstance(x, Pending):
         return _after_pending(call, x, bounds, floats)
 
@@ -105,7 +105,7 @@ def _clamped(call: Call, x: Any, bounds: tuple[Fraction | None, Fraction | None]
     return _by_table(call, x, real, floats)
 
 
-def _by_table(call: Call, x: Any, real: _tables.Real, floats: Floats) -> Any:
+def _by_table(call: NodeCall, x: Any, real: _tables.Real, floats: Floats) -> Any:
     if not _integers.is_simple(x):
         return None
     return pending(call, x, x.shape, "a table", lambda out, dtype: _integers.mapped(x, out, dtype, real), floats)
@@ -114,20 +114,20 @@ def _by_table(call: Call, x: Any, real: _tables.Real, floats: Floats) -> Any:
 def _unary(make: Callable[..., _tables.Real]) -> Group:
     """Return the group of a function of one operand; ``make`` takes its attributes and returns the real function."""
 
-    def group(call: Call, x: Any, *, floats: Floats, **attributes: Any) -> Any:
+    def group(call: NodeCall, x: Any, *, floats: Floats, **attributes: Any) -> Any:
         return _by_table(call, x, make(**attributes), floats)
 
     return group
 
 
-def add(call: Call, a: Any, b: Any, *, floats: Floats) -> Any:
+def add(call: NodeCall, a: Any, b: Any, *, floats: Floats) -> Any:
     """Add two dequantized arrays, or a bias to a product of integers."""
     if isinstance(a, IntegerProduct) or isinstance(b, IntegerProduct):
         return _biased(call, a, b)
     return _binary(call, a, b, "quantized_linear_add", _integers.add, floats)
 
 
-def subtract(call: Call, a: Any, b: Any, *, floats: Floats) -> Any:
+def subtract(call: NodeCall, a: Any, b: Any, *, floats: Floats) -> Any:
     """Subtract: add with the opposite scale."""
     return _binary(call, a, b, "quantized_linear_add", _difference, floats)
 
@@ -137,21 +137,21 @@ def _difference(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -
     return _integers.add(a, replace(b, quantization=negative), out, dtype)
 
 
-def multiply(call: Call, a: Any, b: Any, *, floats: Floats) -> Any:
+def multiply(call: NodeCall, a: Any, b: Any, *, floats: Floats) -> Any:
     """Multiply two dequantized arrays, or scale a product of integers."""
     if isinstance(a, IntegerProduct) or isinstance(b, IntegerProduct):
         return _scaled(call, a, b)
     return _binary(call, a, b, "an integer product, requantized", _integers.multiply, floats)
 
 
-def _binary(call: Call, a: Any, b: Any, operator: str, run: Callable[..., Any], floats: Floats) -> Any:
+def _binary(call: NodeCall, a: Any, b: Any, operator: str, run: Callable[..., Any], floats: Floats) -> Any:
     if not (_integers.is_simple(a) and _integers.is_simple(b)):
         return "its operands are not both dequantized with one scale"
     shape = jnp.broadcast_shapes(shape_of(a), shape_of(b))
     return pending(call, a, shape, operator, lambda out, dtype: run(a, b, out, dtype), floats)
 
 
-def _scaled(call: Call, a: Any, b: Any) -> Any:
+def _scaled(call: NodeCall, a: Any, b: Any) -> Any:
     product, scale = (a, b) if isinstance(a, IntegerProduct) else (b, a)
     if isinstance(scale, IntegerProduct) or product.scale is not None or product.dtype != np.float32:
         return None
@@ -165,7 +165,7 @@ def _is_by_column(value: Any, product: IntegerProduct) -> bool:
     return value.ndim == 0 or (value.ndim == 1 and value.shape[0] in (1, product.shape[-1]))
 
 
-def _biased(call: Call, a: Any, b: Any) -> Any:
+def _biased(call: NodeCall, a: Any, b: Any) -> Any:
     product, bias = (a, b) if isinstance(a, IntegerProduct) else (b, a)
     if isinstance(bias, IntegerProduct) or product.scale is None or not _is_by_column(bias, product):
         return None
@@ -173,7 +173,7 @@ def _biased(call: Call, a: Any, b: Any) -> Any:
     return product.scaled(product.scale, on_device(channels_first(bias)))
 
 
-def cast(call: Call, x: Any, *, floats: Floats, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
+def cast(call: NodeCall, x: Any, *, floats: Floats, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
     """Cast the int32 result of a product to float32, which it is scaled in."""
     if isinstance(x, IntegerProduct) and to == 1 and x.dtype == np.int32:
         return replace(x, dtype=np.dtype(np.float32), nodes=(*x.nodes, call.node.name), _results=[])
@@ -181,7 +181,7 @@ def cast(call: Call, x: Any, *, floats: Floats, to: int, saturate: int = 1, roun
 
 
 def average_pool(
-    call: Call, x: Any, *, floats: Floats, kernel_shape: Any, count_include_pad: int = 0, **places: Any
+    call: NodeCall, x: Any, *, floats: Floats, kernel_shape: Any, count_include_pad: int = 0, **places: Any
 ) -> Any:
     """Average the windows of a dequantized array."""
     if not (_integers.is_simple(x) and 3 <= x.ndim <= 5):
@@ -200,13 +200,13 @@ def average_pool(
     )
 
 
-def global_average_pool(call: Call, x: Any, *, floats: Floats) -> Any:
+def global_average_pool(call: NodeCall, x: Any, *, floats: Floats) -> Any:
     """Average all spatial dimensions of a dequantized array."""
     return _spatial_mean(call, x, floats, keepdims=True)
 
 
 def reduce_mean(
-    call: Call, x: Any, axes: Any = None, *, floats: Floats, keepdims: int = 1, noop_with_empty_axes: int = 0
+    call: NodeCall, x: Any, axes: Any = None, *, floats: Floats, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Any:
     """Average all spatial dimensions, which is how PyTorch's exporter writes a global average."""
     if axes is None or {int(axis) % x.ndim for axis in axes} != set(range(2, x.ndim)):
@@ -214,7 +214,7 @@ def reduce_mean(
     return _spatial_mean(call, x, floats, keepdims=bool(keepdims))
 
 
-def _spatial_mean(call: Call, x: Any, floats: Floats, *, keepdims: bool) -> Any:
+def _spatial_mean(call: NodeCall, x: Any, floats: Floats, *, keepdims: bool) -> Any:
     if not (_integers.is_simple(x) and 3 <= x.ndim <= 5):
         return None
 
@@ -226,7 +226,7 @@ def _spatial_mean(call: Call, x: Any, floats: Floats, *, keepdims: bool) -> Any:
     return pending(call, x, shape, "quantized_linear_average_pooling", averaged, floats)
 
 
-def concatenate(call: Call, *operands: Any, floats: Floats, axis: int) -> Any:
+def concatenate(call: NodeCall, *operands: Any, floats: Floats, axis: int) -> Any:
     """Join dequantized arrays."""
     if not all(map(_integers.is_simple, operands)):
         return "its operands are not all dequantized with one scale"
@@ -236,7 +236,7 @@ def concatenate(call: Call, *operands: Any, floats: Floats, axis: int) -> Any:
     return pending(call, operands[0], shape, "tables, joined", joined, floats)
 
 
-def softmax(call: Call, x: Any, *, floats: Floats, axis: int | None = None) -> Any:
+def softmax(call: NodeCall, x: Any, *, floats: Floats, axis: int | None = None) -> Any:
     """Normalize exponentials of a dequantized array."""
     if not _integers.is_simple(x):
         return None
@@ -251,7 +251,7 @@ def softmax(call: Call, x: Any, *, floats: Floats, axis: int | None = None) -> A
     return pending(call, x, x.shape, "exponentials from a table", normalized, floats)
 
 
-def transpose(call: Call, x: Any, *, floats: Floats, perm: tuple[int, ...] | None = None) -> Any:
+def transpose(call: NodeCall, x: Any, *, floats: Floats, perm: tuple[int, ...] | None = None) -> Any:
     """Transpose a matrix that stays packed."""
     if not isinstance(x, Blocks):
         return None

@@ -7,13 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxdml
-from jaxdml.onnx.nodes._handler import FIRST, Call, Handler, Table
+from jaxdml.onnx.nodes._handler import FIRST, Handler, NodeCall, Table
 from jaxdml.onnx.nodes._sizes import axis_of, namespace, numbers, placed, refusal
 
 _REDUCTIONS = ("add", "mul", "max", "min")
 
 
-def gather(call: Call, x: Any, indices: Any, *, axis: int = 0) -> Any:
+def gather(call: NodeCall, x: Any, indices: Any, *, axis: int = 0) -> Any:
     """Read slices along one axis. An index out of range is an error where it is known, else the nearest is read."""
     axis = axis_of(axis, x.ndim)
     xp = namespace(call.xp, (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]), x.dtype)
@@ -22,15 +22,17 @@ def gather(call: Call, x: Any, indices: Any, *, axis: int = 0) -> Any:
     return jaxdml.gather(placed(xp, x), indices, axis=axis)
 
 
-def _gather_elements(call: Call, x: Any, indices: Any, *, axis: int = 0) -> Any:
+def _gather_elements(call: NodeCall, x: Any, indices: Any, *, axis: int = 0) -> Any:
     return jaxdml.gather_elements(x, indices, axis=axis)
 
 
-def _gather_nd(call: Call, x: Any, indices: Any, *, batch_dims: int = 0) -> Any:
+def _gather_nd(call: NodeCall, x: Any, indices: Any, *, batch_dims: int = 0) -> Any:
     return jaxdml.gather_nd(x, indices, batch_dims=batch_dims)
 
 
-def _scatter_elements(call: Call, x: Any, indices: Any, updates: Any, *, axis: int = 0, reduction: str = "none") -> Any:
+def _scatter_elements(
+    call: NodeCall, x: Any, indices: Any, updates: Any, *, axis: int = 0, reduction: str = "none"
+) -> Any:
     if reduction == "none":
         return jaxdml.scatter_elements(x, indices, updates, axis=axis, duplicates="last")
     axis = axis_of(axis, x.ndim)
@@ -45,7 +47,7 @@ def _scatter_elements(call: Call, x: Any, indices: Any, updates: Any, *, axis: i
     return written if written.shape == x.shape else x.at[block].set(written)
 
 
-def _scatter_nd(call: Call, x: Any, indices: Any, updates: Any, *, reduction: str = "none") -> Any:
+def _scatter_nd(call: NodeCall, x: Any, indices: Any, updates: Any, *, reduction: str = "none") -> Any:
     if reduction == "none":
         return jaxdml.scatter_nd(x, indices, updates, duplicates="last")
     return _reduced(x, tuple(jnp.moveaxis(indices, -1, 0)), updates, reduction)
@@ -58,7 +60,7 @@ def _reduced(x: Any, places: Any, updates: Any, reduction: str) -> Any:
 
 
 def _tensor_scatter(
-    call: Call, cache: Any, update: Any, starts: Any = None, *, axis: int = -2, mode: str = "linear"
+    call: NodeCall, cache: Any, update: Any, starts: Any = None, *, axis: int = -2, mode: str = "linear"
 ) -> Any:
     axis = axis_of(axis, cache.ndim)
     if axis == 0 or mode not in ("linear", "circular"):
@@ -80,7 +82,9 @@ def tensor_scatter(cache: Any, update: Any, starts: Any, *, axis: int, circular:
     return jax.vmap(of_one)(cache, places, update)
 
 
-def _top_k(call: Call, x: Any, k: np.ndarray, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[Any, Any]:
+def _top_k(
+    call: NodeCall, x: Any, k: np.ndarray, *, axis: int = -1, largest: int = 1, sorted: int = 1
+) -> tuple[Any, Any]:
     (count,) = numbers(k)
     dtype = jax.dtypes.canonicalize_dtype(np.int64)
     if count == 0:
@@ -96,7 +100,7 @@ def _top_k(call: Call, x: Any, k: np.ndarray, *, axis: int = -1, largest: int = 
     return jaxdml.gather_elements(x, indices, axis=axis, mode="promise_in_bounds"), indices
 
 
-def _top_k_1(call: Call, x: Any, *, k: int, axis: int = -1) -> tuple[Any, Any]:
+def _top_k_1(call: NodeCall, x: Any, *, k: int, axis: int = -1) -> tuple[Any, Any]:
     return _top_k(call, x, np.asarray(k), axis=axis)
 
 

@@ -6,17 +6,17 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxdml.onnx._stored import widened
-from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 
 HIGHEST = lax.Precision.HIGHEST
 
 
-def _matmul(call: Call, a: Any, b: Any) -> Any:
+def _matmul(call: NodeCall, a: Any, b: Any) -> Any:
     return jnp.matmul(a, b, precision=HIGHEST)
 
 
 def _gemm(
-    call: Call,
+    call: NodeCall,
     a: Any,
     b: Any,
     c: Any = None,
@@ -37,11 +37,11 @@ def _times(x: Any, factor: float) -> Any:
     return x if factor == 1 else (x * factor).astype(x.dtype)
 
 
-def _einsum(call: Call, *operands: Any, equation: str) -> Any:
+def _einsum(call: NodeCall, *operands: Any, equation: str) -> Any:
     return jnp.einsum(equation, *operands, precision=HIGHEST)
 
 
-def _det(call: Call, x: Any) -> Any:
+def _det(call: NodeCall, x: Any) -> Any:
     # The factors of a matrix are not computed in fewer than 32 bits.
     return jnp.linalg.det(widened(x)).astype(x.dtype)
 

@@ -17,7 +17,7 @@ from jaxdml.onnx._errors import unsupported
 from jaxdml.onnx._stored import ChannelsLast, on_device
 from jaxdml.onnx._values import Dequantized, Quantization, alike, channels_first, right_matrix
 from jaxdml.onnx.nodes import _groups_of_products, _real_functions, quantizing
-from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes._windows import windows
 
 _FLOAT = np.dtype(np.float32)
@@ -38,31 +38,31 @@ def _matrix(integers: Any, scale: Any, zero_point: Any, axis: int) -> Dequantize
     return Dequantized(integers, quantizing.quantization(*parts, axis, 0, integers.ndim), _FLOAT)
 
 
-def add(call: Call, A: Any, sa: Any, za: Any, B: Any, sb: Any, zb: Any, sc: Any, zc: Any = None) -> Any:
+def add(call: NodeCall, A: Any, sa: Any, za: Any, B: Any, sb: Any, zb: Any, sc: Any, zc: Any = None) -> Any:
     """Add."""
     return _integers.add(_value(A, sa, za), _value(B, sb, zb), _one(sc, zc), A.dtype)
 
 
-def multiply(call: Call, A: Any, sa: Any, za: Any, B: Any, sb: Any, zb: Any, sc: Any, zc: Any = None) -> Any:
+def multiply(call: NodeCall, A: Any, sa: Any, za: Any, B: Any, sb: Any, zb: Any, sc: Any, zc: Any = None) -> Any:
     """Multiply."""
     return _integers.multiply(_value(A, sa, za), _value(B, sb, zb), _one(sc, zc), A.dtype)
 
 
-def concatenate(call: Call, y_scale: Any, y_zero_point: Any, *operands: Any, axis: int) -> Any:
+def concatenate(call: NodeCall, y_scale: Any, y_zero_point: Any, *operands: Any, axis: int) -> Any:
     """Requantize arrays and join them."""
     values = [_value(*operands[first : first + 3]) for first in range(0, len(operands), 3)]
     out = _one(y_scale, y_zero_point)
     return _known(call, _integers.concatenate(values, axis, out, out.zero_point.dtype))
 
 
-def _known(call: Call, result: Any) -> Any:
+def _known(call: NodeCall, result: Any) -> Any:
     if result is None:
         raise unsupported(f"{call.node} has a scale or zero point that is not known while tracing.")
     return result
 
 
 def average_pool(
-    call: Call,
+    call: NodeCall,
     X: Any,
     sx: Any,
     zx: Any,
@@ -96,7 +96,7 @@ def average_pool(
 
 
 def global_average_pool(
-    call: Call, X: Any, sx: Any, zx: Any, sy: Any, zy: Any = None, *, channels_last: int = 0
+    call: NodeCall, X: Any, sx: Any, zx: Any, sy: Any, zy: Any = None, *, channels_last: int = 0
 ) -> Any:
     """Average all spatial dimensions."""
     value, given = _images(_value(X, sx, zx), channels_last)
@@ -112,7 +112,7 @@ def _images(value: Dequantized, last: int) -> tuple[Dequantized, Any]:
 
 
 def convolution(
-    call: Call,
+    call: NodeCall,
     x: Any,
     x_scale: Any,
     x_zero_point: Any,
@@ -139,7 +139,7 @@ def convolution(
 
 
 def gemm(
-    call: Call,
+    call: NodeCall,
     A: Any,
     a_scale: Any,
     a_zero_point: Any,
@@ -177,7 +177,7 @@ def gemm(
     return jaxdml.dequantize_linear(sums, scale, axis=1 if scale.ndim else None)
 
 
-def softmax(call: Call, X: Any, sx: Any, zx: Any, sy: Any, zy: Any, *, opset: int, axis: int = -1) -> Any:
+def softmax(call: NodeCall, X: Any, sx: Any, zx: Any, sy: Any, zy: Any, *, opset: int, axis: int = -1) -> Any:
     """Normalize exponentials."""
     axes = tuple(range(axis % X.ndim, X.ndim)) if opset < 13 else (axis,)
     return _known(call, _integers.softmax(_value(X, sx, zx), axes, _one(sy, zy), X.dtype))
@@ -186,25 +186,25 @@ def softmax(call: Call, X: Any, sx: Any, zx: Any, sy: Any, zy: Any, *, opset: in
 def _table(kind: str) -> Any:
     """Return the handler of a function of one operand."""
 
-    def unary(call: Call, X: Any, sx: Any, zx: Any, sy: Any, zy: Any = None, **attributes: Any) -> Any:
+    def unary(call: NodeCall, X: Any, sx: Any, zx: Any, sy: Any, zy: Any = None, **attributes: Any) -> Any:
         real = _real_functions.REAL[kind](**attributes)
         return _known(call, _integers.mapped(_value(X, sx, zx), _one(sy, zy), X.dtype, real))
 
     return unary
 
 
-def leaky_relu(call: Call, X: Any, sx: Any, zx: Any, sy: Any, zy: Any = None, *, alpha: float = 0.01) -> Any:
+def leaky_relu(call: NodeCall, X: Any, sx: Any, zx: Any, sy: Any, zy: Any = None, *, alpha: float = 0.01) -> Any:
     """Scale negative numbers."""
     return _table("LeakyRelu")(call, X, sx, zx, sy, zy, alpha=alpha)
 
 
-def sigmoid(call: Call, X: Any, sx: Any, zx: Any, sy: Any, zy: Any = None) -> Any:
+def sigmoid(call: NodeCall, X: Any, sx: Any, zx: Any, sy: Any, zy: Any = None) -> Any:
     """Apply the logistic function."""
     return _table("Sigmoid")(call, X, sx, zx, sy, zy)
 
 
 def where(
-    call: Call, condition: Any, X: Any, sx: Any, zx: Any, Y: Any, sy: Any, zy: Any, z_scale: Any, z_zero_point: Any
+    call: NodeCall, condition: Any, X: Any, sx: Any, zx: Any, Y: Any, sy: Any, zy: Any, z_scale: Any, z_zero_point: Any
 ) -> Any:
     """Choose between two arrays, each requantized."""
     out = _one(z_scale, z_zero_point)
@@ -214,7 +214,7 @@ def where(
 
 
 def dynamic_quantize_matrix_multiply(
-    call: Call, A: Any, B: Any, b_scale: Any, b_zero_point: Any = None, bias: Any = None
+    call: NodeCall, A: Any, B: Any, b_scale: Any, b_zero_point: Any = None, bias: Any = None
 ) -> Any:
     """Quantize A with a range that covers it, and multiply to float32."""
     a = jaxdml.dynamic_quantize_linear(on_device(channels_first(A)))
@@ -223,7 +223,7 @@ def dynamic_quantize_matrix_multiply(
 
 
 def matrix_multiply_integer_to_float(
-    call: Call,
+    call: NodeCall,
     A: Any,
     B: Any,
     a_scale: Any,

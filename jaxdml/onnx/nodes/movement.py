@@ -7,47 +7,47 @@ from typing import Any
 import numpy as np
 
 from jaxdml._base.shapes import broadcast, is_static
-from jaxdml.onnx.nodes._handler import EVERY, FIRST, Call, Handler, Table
+from jaxdml.onnx.nodes._handler import EVERY, FIRST, Handler, NodeCall, Table
 from jaxdml.onnx.nodes._sizes import axis_of, namespace, numbers, placed, refusal
 
 _FAR = 2**31 - 1
 """What files write for "to the edge", or more."""
 
 
-def _reshape(call: Call, x: Any, shape: np.ndarray, *, allowzero: int = 0) -> Any:
+def _reshape(call: NodeCall, x: Any, shape: np.ndarray, *, allowzero: int = 0) -> Any:
     sizes = numbers(shape)
     if allowzero and 0 in sizes and -1 in sizes:
         raise refusal(f"shape {list(sizes)} has both 0 and -1, and allowzero is 1.")
     return x.reshape([x.shape[d] if size == 0 and not allowzero else size for d, size in enumerate(sizes)])
 
 
-def _flatten(call: Call, x: Any, *, axis: int = 1) -> Any:
+def _flatten(call: NodeCall, x: Any, *, axis: int = 1) -> Any:
     if axis != x.ndim:
         axis = axis_of(axis, x.ndim)
     return x.reshape((math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
 
 
-def _squeeze(call: Call, x: Any, axes: np.ndarray | None = None) -> Any:
+def _squeeze(call: NodeCall, x: Any, axes: np.ndarray | None = None) -> Any:
     return call.xp.squeeze(x, None if axes is None or axes.size == 0 else numbers(axes))
 
 
-def _squeeze_1(call: Call, x: Any, *, axes: tuple[int, ...] | None = None) -> Any:
+def _squeeze_1(call: NodeCall, x: Any, *, axes: tuple[int, ...] | None = None) -> Any:
     return call.xp.squeeze(x, axes or None)
 
 
-def _unsqueeze(call: Call, x: Any, axes: np.ndarray) -> Any:
+def _unsqueeze(call: NodeCall, x: Any, axes: np.ndarray) -> Any:
     return call.xp.expand_dims(x, numbers(axes))
 
 
-def _unsqueeze_1(call: Call, x: Any, *, axes: tuple[int, ...]) -> Any:
+def _unsqueeze_1(call: NodeCall, x: Any, *, axes: tuple[int, ...]) -> Any:
     return call.xp.expand_dims(x, axes)
 
 
-def _transpose(call: Call, x: Any, *, perm: tuple[int, ...] | None = None) -> Any:
+def _transpose(call: NodeCall, x: Any, *, perm: tuple[int, ...] | None = None) -> Any:
     return call.xp.transpose(x, perm)
 
 
-def _expand(call: Call, x: Any, shape: np.ndarray) -> Any:
+def _expand(call: NodeCall, x: Any, shape: np.ndarray) -> Any:
     sizes = broadcast(x.shape, numbers(shape))
     if sizes is None or any(is_static(size) and size < 0 for size in sizes):
         raise refusal(f"shapes {list(x.shape)} and {list(numbers(shape))} do not broadcast.")
@@ -55,7 +55,7 @@ def _expand(call: Call, x: Any, shape: np.ndarray) -> Any:
     return xp.broadcast_to(placed(xp, x), sizes)
 
 
-def _tile(call: Call, x: Any, repeats: np.ndarray) -> Any:
+def _tile(call: NodeCall, x: Any, repeats: np.ndarray) -> Any:
     times = numbers(repeats)
     if len(times) != x.ndim:
         raise refusal(f"{len(times)} repeats are given for rank {x.ndim}.")
@@ -63,7 +63,7 @@ def _tile(call: Call, x: Any, repeats: np.ndarray) -> Any:
     return xp.tile(placed(xp, x), times)
 
 
-def _concat(call: Call, first: Any, *others: Any, axis: int) -> Any:
+def _concat(call: NodeCall, first: Any, *others: Any, axis: int) -> Any:
     operands = [first, *others]
     shape = list(first.shape)
     axis = axis_of(axis, len(shape))
@@ -73,7 +73,7 @@ def _concat(call: Call, first: Any, *others: Any, axis: int) -> Any:
 
 
 def _split(
-    call: Call, x: Any, sizes: np.ndarray | None = None, *, axis: int = 0, num_outputs: int | None = None
+    call: NodeCall, x: Any, sizes: np.ndarray | None = None, *, axis: int = 0, num_outputs: int | None = None
 ) -> tuple[Any, ...]:
     axis = axis_of(axis, x.ndim)
     size, count = x.shape[axis], len(call.outputs)
@@ -89,12 +89,12 @@ def _split(
     return tuple(call.xp.split(x, np.cumsum(parts[:-1], dtype=int), axis))
 
 
-def _split_2(call: Call, x: Any, *, axis: int = 0, split: tuple[int, ...] | None = None) -> tuple[Any, ...]:
+def _split_2(call: NodeCall, x: Any, *, axis: int = 0, split: tuple[int, ...] | None = None) -> tuple[Any, ...]:
     return _split(call, x, None if split is None else np.asarray(split), axis=axis)
 
 
 def _slice(
-    call: Call,
+    call: NodeCall,
     x: Any,
     starts: np.ndarray,
     ends: np.ndarray,
@@ -127,13 +127,19 @@ def _is_far(place: Any, direction: int) -> bool:
 
 
 def _slice_1(
-    call: Call, x: Any, *, starts: tuple[int, ...], ends: tuple[int, ...], axes: tuple[int, ...] | None = None
+    call: NodeCall, x: Any, *, starts: tuple[int, ...], ends: tuple[int, ...], axes: tuple[int, ...] | None = None
 ) -> Any:
     return _slice(call, x, np.asarray(starts), np.asarray(ends), None if axes is None else np.asarray(axes))
 
 
 def _pad(
-    call: Call, x: Any, pads: np.ndarray, value: Any = None, axes: np.ndarray | None = None, *, mode: str = "constant"
+    call: NodeCall,
+    x: Any,
+    pads: np.ndarray,
+    value: Any = None,
+    axes: np.ndarray | None = None,
+    *,
+    mode: str = "constant",
 ) -> Any:
     if mode not in ("constant", "reflect", "edge", "wrap"):
         raise refusal(f"the mode of a Pad is {mode!r}.")
@@ -155,11 +161,11 @@ def _pad(
     return xp.pad(x, grown, constant_values=placed(xp, value))[kept]
 
 
-def _pad_2(call: Call, x: Any, *, pads: tuple[int, ...], mode: str = "constant", value: float = 0.0) -> Any:
+def _pad_2(call: NodeCall, x: Any, *, pads: tuple[int, ...], mode: str = "constant", value: float = 0.0) -> Any:
     return _pad(call, x, np.asarray(pads), np.asarray(value, x.dtype), mode=mode)
 
 
-def _depth_to_space(call: Call, x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
+def _depth_to_space(call: NodeCall, x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
     n, channels, height, width = x.shape
     blocks, depth = (blocksize, blocksize), channels // blocksize**2
     if _in_rows(mode):
@@ -171,7 +177,7 @@ def _depth_to_space(call: Call, x: Any, *, blocksize: int, mode: str = "DCR") ->
     return x.reshape((n, depth, height * blocksize, width * blocksize))
 
 
-def _space_to_depth(call: Call, x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
+def _space_to_depth(call: NodeCall, x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
     n, channels, height, width = x.shape
     height, width = height // blocksize, width // blocksize
     order = (0, 3, 5, 1, 2, 4) if _in_rows(mode) else (0, 1, 3, 5, 2, 4)
@@ -186,7 +192,7 @@ def _in_rows(mode: str) -> bool:
     return mode == "DCR"
 
 
-def _reverse_sequence(call: Call, x: Any, lengths: Any, *, batch_axis: int = 1, time_axis: int = 0) -> Any:
+def _reverse_sequence(call: NodeCall, x: Any, lengths: Any, *, batch_axis: int = 1, time_axis: int = 0) -> Any:
     xp = call.xp
     over = [1] * x.ndim
     over[batch_axis] = x.shape[batch_axis]

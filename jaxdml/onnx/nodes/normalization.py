@@ -11,7 +11,7 @@ from jax import lax
 from jaxdml.onnx._errors import unsupported
 from jaxdml.onnx._stored import ChannelsLast, on_device, widened
 from jaxdml.onnx._values import Value, channels_first, channels_last, computed
-from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes._sizes import axis_of
 
 
@@ -26,7 +26,7 @@ def _moments(x: jax.Array, axes: Sequence[int]) -> tuple[jax.Array, jax.Array]:
 
 
 def _batch_normalization(
-    call: Call,
+    call: NodeCall,
     X: Value,
     scale: Value,
     B: Value,
@@ -43,7 +43,7 @@ def _batch_normalization(
 
 
 def _batch_normalization_14(
-    call: Call,
+    call: NodeCall,
     X: Value,
     scale: Value,
     B: Value,
@@ -78,7 +78,9 @@ def _normalized_batch(X: Value, scale: Value, B: Value, mean: jax.Array, var: ja
     return (widened(x) * factor.reshape(rank) + shift.reshape(rank)).astype(x.dtype)
 
 
-def _instance_normalization(call: Call, input: Value, scale: Value, B: Value, *, epsilon: float = 1e-5) -> ChannelsLast:
+def _instance_normalization(
+    call: NodeCall, input: Value, scale: Value, B: Value, *, epsilon: float = 1e-5
+) -> ChannelsLast:
     x = channels_last(input)
     wide = widened(x)
     mean, variance = _moments(wide, range(1, x.ndim - 1))
@@ -95,7 +97,7 @@ def _in_groups(X: Value, num_groups: int, epsilon: float) -> jax.Array:
 
 
 def _group_normalization_18(
-    call: Call, X: Value, scale: Value, bias: Value, *, num_groups: int, epsilon: float = 1e-5
+    call: NodeCall, X: Value, scale: Value, bias: Value, *, num_groups: int, epsilon: float = 1e-5
 ) -> ChannelsLast:
     normal = _in_groups(X, num_groups, epsilon)
     result = normal * _parameter(scale)[:, None] + _parameter(bias)[:, None]
@@ -103,7 +105,7 @@ def _group_normalization_18(
 
 
 def _group_normalization_21(
-    call: Call, X: Value, scale: Value, bias: Value, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = 1
+    call: NodeCall, X: Value, scale: Value, bias: Value, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = 1
 ) -> ChannelsLast:
     normal = _in_groups(X, num_groups, epsilon)
     result = normal.reshape(*normal.shape[:-2], -1) * _parameter(scale) + _parameter(bias)
@@ -111,7 +113,7 @@ def _group_normalization_21(
 
 
 def layer_normalization(
-    call: Call, X: Any, Scale: Any, B: Any = None, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+    call: NodeCall, X: Any, Scale: Any, B: Any = None, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
 ) -> tuple[Any, ...]:
     """Normalize all that follows an axis; return the mean and the inverse deviation, too."""
     wide = widened(X)
@@ -124,7 +126,7 @@ def layer_normalization(
 
 
 def rms_normalization(
-    call: Call, X: Any, scale: Any, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+    call: NodeCall, X: Any, scale: Any, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
 ) -> tuple[Any, ...]:
     """Divide all that follows an axis by the root of its mean square; return the inverse of the root, too."""
     wide = widened(X)
@@ -132,7 +134,7 @@ def rms_normalization(
     return (wide * inverse).astype(X.dtype) * scale, inverse
 
 
-def _mean_variance_1(call: Call, x: Any, *, across_channels: int = 0, normalize_variance: int = 1) -> Any:
+def _mean_variance_1(call: NodeCall, x: Any, *, across_channels: int = 0, normalize_variance: int = 1) -> Any:
     """Normalize as onnxruntime does where the version is older than ONNX's own: over batches, too."""
     axes = [axis for axis in range(x.ndim) if across_channels or axis != 1]
     if normalize_variance:
@@ -141,13 +143,13 @@ def _mean_variance_1(call: Call, x: Any, *, across_channels: int = 0, normalize_
     return (wide - wide.mean(axes, keepdims=True)).astype(x.dtype)
 
 
-def _mean_variance_9(call: Call, X: Any, *, axes: Sequence[int] = (0, 2, 3)) -> Any:
+def _mean_variance_9(call: NodeCall, X: Any, *, axes: Sequence[int] = (0, 2, 3)) -> Any:
     wide = widened(X)
     mean, variance = _moments(wide, [axis_of(axis, X.ndim) for axis in axes])
     return ((wide - mean) / (jnp.sqrt(variance) + 1e-9)).astype(X.dtype)
 
 
-def _lp_normalization(call: Call, input: Any, *, axis: int = -1, p: int = 2) -> Any:
+def _lp_normalization(call: NodeCall, input: Any, *, axis: int = -1, p: int = 2) -> Any:
     wide = widened(input)
     total = (jnp.abs(wide) if p == 1 else jnp.square(wide)).sum(axis, keepdims=True)
     # What has the norm 0 stays 0, with a finite derivative.
@@ -155,7 +157,7 @@ def _lp_normalization(call: Call, input: Any, *, axis: int = -1, p: int = 2) -> 
     return (wide / (total if p == 1 else jnp.sqrt(total))).astype(input.dtype)
 
 
-def _lrn(call: Call, X: Value, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Value:
+def _lrn(call: NodeCall, X: Value, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Value:
     x = channels_last(X)
     wide = widened(x)
     before = (size - 1) // 2

@@ -11,8 +11,8 @@ from jax import lax
 from jaxdml.onnx._stored import ChannelsLast, on_device, widened
 from jaxdml.onnx._values import Value, channels_first, channels_last
 from jaxdml.onnx.nodes import pooling_regions
-from jaxdml.onnx.nodes._handler import FIRST, Call, Handler, Table
-from jaxdml.onnx.nodes._windows import Windows, slices, windows
+from jaxdml.onnx.nodes._handler import FIRST, Handler, NodeCall, Table
+from jaxdml.onnx.nodes._windows import NodeWindows, slices, windows
 
 _FEW_TAPS = 16
 """Of so many elements a window is read by slices."""
@@ -24,7 +24,7 @@ def _least(dtype: Any) -> np.ndarray:
 
 
 def _max_pool(
-    call: Call,
+    call: NodeCall,
     X: Value,
     *,
     kernel_shape: Sequence[int],
@@ -58,7 +58,7 @@ def _max_pool(
     return ChannelsLast(result)
 
 
-def _reduced(x: jax.Array, where: Windows, reduce: Callable[..., Any], neutral: np.ndarray) -> jax.Array:
+def _reduced(x: jax.Array, where: NodeWindows, reduce: Callable[..., Any], neutral: np.ndarray) -> jax.Array:
     """Reduce the windows of an array with channels last.
 
     They get no more of it than they read: where elements are left over, XLA's CPU backend up to 0.10.1 computes windows
@@ -76,7 +76,7 @@ def _reduced(x: jax.Array, where: Windows, reduce: Callable[..., Any], neutral: 
     )
 
 
-def _max_with_indices(x: jax.Array, where: Windows, storage_order: int) -> tuple[jax.Array, jax.Array]:
+def _max_with_indices(x: jax.Array, where: NodeWindows, storage_order: int) -> tuple[jax.Array, jax.Array]:
     """Return the largest elements, and which elements of the whole input they are; the first of equal ones."""
     places = np.arange(np.prod(where.inputs)).reshape(where.inputs, order="F" if storage_order else "C")
     inside, at = where.inside(), list(where.elements())
@@ -104,7 +104,7 @@ def _outer(masks: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _average_pool(
-    call: Call,
+    call: NodeCall,
     X: Value,
     *,
     kernel_shape: Sequence[int],
@@ -135,7 +135,7 @@ def _average_pool(
 
 
 def _lp_pool(
-    call: Call,
+    call: NodeCall,
     X: Value,
     *,
     kernel_shape: Sequence[int],
@@ -168,17 +168,17 @@ def _root(x: jax.Array, p: int) -> jax.Array:
     return {1: lambda: x, 2: lambda: jnp.sqrt(x)}.get(p, lambda: x ** (1 / p))()
 
 
-def _over_space(reduce: Callable[[jax.Array, tuple[int, ...]], jax.Array]) -> Callable[[Call, Value], ChannelsLast]:
+def _over_space(reduce: Callable[[jax.Array, tuple[int, ...]], jax.Array]) -> Callable[[NodeCall, Value], ChannelsLast]:
     """Return a function that reduces each channel to one element."""
 
-    def run(call: Call, X: Value) -> ChannelsLast:
+    def run(call: NodeCall, X: Value) -> ChannelsLast:
         x = channels_last(X)
         return ChannelsLast(reduce(widened(x), tuple(range(1, x.ndim - 1))).astype(x.dtype))
 
     return run
 
 
-def _global_lp_pool(call: Call, X: Value, *, p: int = 2) -> ChannelsLast:
+def _global_lp_pool(call: NodeCall, X: Value, *, p: int = 2) -> ChannelsLast:
     def reduce(x: jax.Array, axes: tuple[int, ...]) -> jax.Array:
         return _root(_power(x, p).sum(axes, keepdims=True), p)
 
@@ -186,7 +186,7 @@ def _global_lp_pool(call: Call, X: Value, *, p: int = 2) -> ChannelsLast:
 
 
 def _max_unpool(
-    call: Call,
+    call: NodeCall,
     X: Any,
     indices: Any,
     output_shape: np.ndarray | None = None,

@@ -9,13 +9,13 @@ import numpy as np
 from jax import lax
 
 from jaxdml.onnx._stored import widened
-from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 
 _REGIONS_AT_ONCE = 16
 """Of so many regions the image is copied at a time."""
 
 
-def _max_roi_pool(call: Call, X: Any, rois: Any, *, pooled_shape: Sequence[int], spatial_scale: float = 1.0) -> Any:
+def _max_roi_pool(call: NodeCall, X: Any, rois: Any, *, pooled_shape: Sequence[int], spatial_scale: float = 1.0) -> Any:
     def one(roi: jax.Array) -> jax.Array:
         image = X[roi[0].astype(np.int32)]
         for d, count in enumerate(pooled_shape):
@@ -39,7 +39,7 @@ def _roi_align(half_pixel: bool) -> Callable[..., Any]:
     """Return the operator, whose places are half a pixel less by default or not."""
 
     def run(
-        call: Call,
+        call: NodeCall,
         X: Any,
         rois: Any,
         batch_indices: Any,

@@ -12,13 +12,13 @@ import jaxdml
 from jaxdml.onnx._stored import on_device
 from jaxdml.onnx._values import channels_first
 from jaxdml.onnx.nodes._attending import split_heads
-from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes.fused_attention import attend, embed, refuses_attention, seen, with_past
 from jaxdml.onnx.nodes.microsoft import matrix_multiply_integer_to_float
 
 
 def quantized_attention(
-    call: Call,
+    call: NodeCall,
     input: Any,
     weight: Any,
     bias: Any,
@@ -48,7 +48,7 @@ def quantized_attention(
 
 
 def quantized_embedding(
-    call: Call,
+    call: NodeCall,
     input_ids: Any,
     segment_ids: Any,
     word_embedding: Any,

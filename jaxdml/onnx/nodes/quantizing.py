@@ -23,7 +23,7 @@ from jaxdml.onnx._values import (
     computed,
     right_matrix,
 )
-from jaxdml.onnx.nodes._handler import Call, Handler, Packs, Table
+from jaxdml.onnx.nodes._handler import Handler, NodeCall, Packs, Table
 from jaxdml.onnx.nodes._windows import windows_of_filters
 
 _NARROW = {"int4": np.int8, "uint4": np.uint8, "int2": np.int8, "uint2": np.uint8}
@@ -57,7 +57,7 @@ def _scalar(value: Any) -> Any:
 
 
 def dequantize_linear(
-    call: Call,
+    call: NodeCall,
     x: Any,
     x_scale: Any,
     x_zero_point: Any = None,
@@ -98,7 +98,7 @@ def pack_matrix(
 
 
 def quantize_linear(
-    call: Call,
+    call: NodeCall,
     x: Any,
     y_scale: Any,
     y_zero_point: Any = None,
@@ -140,7 +140,7 @@ def none_or_array(value: Any) -> Any:
     return None if value is None else channels_first(value)
 
 
-def _rounded_once(call: Call, x: Any, out: Quantization, dtype: Any) -> Any:
+def _rounded_once(call: NodeCall, x: Any, out: Quantization, dtype: Any) -> Any:
     """Return the integers that a value means, or None where it is floats."""
     if isinstance(x, Dequantized) and _integers.is_simple(x):
         return _integers.mapped(x, out, dtype)
@@ -153,7 +153,7 @@ def _rounded_once(call: Call, x: Any, out: Quantization, dtype: Any) -> Any:
     return result
 
 
-def dynamic_quantize_linear(call: Call, x: Any) -> tuple[Any, ...]:
+def dynamic_quantize_linear(call: NodeCall, x: Any) -> tuple[Any, ...]:
     """Quantize with a range that covers the values."""
     data, wrap = stored(computed(x))
     result = jaxdml.dynamic_quantize_linear(data)
@@ -172,7 +172,7 @@ def _matrices(a: Any, b: Any) -> tuple[Any, Any, tuple[int, ...] | None]:
     return rows, right.reshape(-1, 1) if isinstance(right, jax.Array) and right.ndim < 2 else right, shape
 
 
-def matrix_multiply_integer(call: Call, a: Any, b: Any, a_zero_point: Any = None, b_zero_point: Any = None) -> Any:
+def matrix_multiply_integer(call: NodeCall, a: Any, b: Any, a_zero_point: Any = None, b_zero_point: Any = None) -> Any:
     """Multiply matrices of integers."""
     left, right, given = _matrices(a, b)
     za, zb = none_or_array(a_zero_point), none_or_array(b_zero_point)
@@ -189,7 +189,7 @@ def matrix_multiply_integer(call: Call, a: Any, b: Any, a_zero_point: Any = None
 
 
 def convolution_integer(
-    call: Call,
+    call: NodeCall,
     x: Any,
     w: Any,
     x_zero_point: Any = None,
@@ -220,7 +220,7 @@ def convolution_integer(
 
 
 def quantized_linear_matrix_multiply(
-    call: Call,
+    call: NodeCall,
     a: Any,
     a_scale: Any,
     a_zero_point: Any,
@@ -242,7 +242,7 @@ def quantized_linear_matrix_multiply(
 
 
 def quantized_linear_convolution(
-    call: Call,
+    call: NodeCall,
     x: Any,
     x_scale: Any,
     x_zero_point: Any,

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 
 Activation = Callable[[Any], Any]
 
@@ -54,7 +54,7 @@ Step = Callable[[Weights, tuple[Activation, ...], Any, tuple[Any, ...]], tuple[A
 
 
 def lstm(
-    call: Call,
+    call: NodeCall,
     X: Any,
     W: Any,
     R: Any,
@@ -99,7 +99,7 @@ def _lstm_step(
 
 
 def gru(
-    call: Call,
+    call: NodeCall,
     X: Any,
     W: Any,
     R: Any,
@@ -137,7 +137,7 @@ def _gru_step(
 
 
 def rnn(
-    call: Call,
+    call: NodeCall,
     X: Any,
     W: Any,
     R: Any,

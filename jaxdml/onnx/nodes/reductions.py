@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml.onnx.nodes._handler import FIRST, Call, Handler, Table
+from jaxdml.onnx.nodes._handler import FIRST, Handler, NodeCall, Table
 from jaxdml.onnx.nodes._sizes import axis_of
 from jaxdml.onnx.nodes.elementwise import is_integer, truncating_divide
 
@@ -76,14 +76,14 @@ def _placed(axes: Iterable[int], x: Any) -> tuple[int, ...]:
 
 
 def _axes_attribute(reduction: Reduction) -> Callable[..., Any]:
-    def run(call: Call, x: Any, *, axes: tuple[int, ...] = (), keepdims: int = 1) -> Any:
+    def run(call: NodeCall, x: Any, *, axes: tuple[int, ...] = (), keepdims: int = 1) -> Any:
         return reduction(call.xp, x, axis=_placed(axes, x) or None, keepdims=bool(keepdims))
 
     return run
 
 
 def _axes_input(reduction: Reduction) -> Callable[..., Any]:
-    def run(call: Call, x: Any, axes: Any = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Any:
+    def run(call: NodeCall, x: Any, axes: Any = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Any:
         axis = () if axes is None else _placed(axes.tolist(), x)
         return reduction(call.xp, x, axis=axis if axis or noop_with_empty_axes else None, keepdims=bool(keepdims))
 

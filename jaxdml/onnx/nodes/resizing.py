@@ -10,7 +10,7 @@ import numpy as np
 from jaxdml.onnx._stored import stored, stored_axis, widened
 from jaxdml.onnx._values import Value, computed
 from jaxdml.onnx.nodes import resizing_grid
-from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes._interpolation import Sampling, originals, taps
 
 _FEW_TAPS = 8
@@ -21,7 +21,7 @@ _ROUNDING = 2.0**-10
 
 
 def _resize(
-    call: Call,
+    call: NodeCall,
     X: Value,
     roi: np.ndarray | None = None,
     scales: np.ndarray | None = None,
@@ -127,7 +127,7 @@ def _taken(x: jax.Array, axis: int, index: np.ndarray) -> jax.Array:
     return jnp.take(x, index, axis, mode="clip")
 
 
-def _resize_10(call: Call, X: Value, scales: np.ndarray, *, mode: str = "nearest") -> Value:
+def _resize_10(call: NodeCall, X: Value, scales: np.ndarray, *, mode: str = "nearest") -> Value:
     mode = {"bilinear": "linear"}.get(mode, mode)
     # Where a dimension shrinks, onnxruntime and the models made for it round up.
     samplings = [
@@ -138,7 +138,7 @@ def _resize_10(call: Call, X: Value, scales: np.ndarray, *, mode: str = "nearest
     return _resized(X, samplings, (mode, "simple", -0.75, False, False), 0.0)
 
 
-def _upsample_7(call: Call, X: Value, *, scales: Sequence[float], mode: str = "nearest") -> Value:
+def _upsample_7(call: NodeCall, X: Value, *, scales: Sequence[float], mode: str = "nearest") -> Value:
     return _resize_10(call, X, np.asarray(scales, np.float32), mode=mode)
 
 

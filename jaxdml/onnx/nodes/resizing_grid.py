@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdml.onnx._stored import widened
-from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes._interpolation import keys
 
 _CUBIC = -0.75
@@ -18,7 +18,7 @@ _CUBIC = -0.75
 
 
 def _grid_sample_20(
-    call: Call, X: Any, grid: Any, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros"
+    call: NodeCall, X: Any, grid: Any, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros"
 ) -> Any:
     lengths = X.shape[2:]
     wide = widened(grid)
@@ -98,7 +98,7 @@ def _kept(place: jax.Array, length: int, edge: tuple[float, float], padding_mode
 
 
 def _grid_sample_16(
-    call: Call, X: Any, grid: Any, *, align_corners: int = 0, mode: str = "bilinear", padding_mode: str = "zeros"
+    call: NodeCall, X: Any, grid: Any, *, align_corners: int = 0, mode: str = "bilinear", padding_mode: str = "zeros"
 ) -> Any:
     names = {"bilinear": "linear", "bicubic": "cubic"}
     return _grid_sample_20(

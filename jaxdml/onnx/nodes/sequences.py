@@ -9,43 +9,43 @@ import numpy as np
 from jaxdml.onnx._graph import Graph
 from jaxdml.onnx._stored import on_device
 from jaxdml.onnx._values import Value, channels_first, is_host, shape_of
-from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes._sizes import axis_of, numbers, refusal
 
 MOST = 1024
 """Elements that a tensor is split into at most: each is an operation of the program."""
 
 
-def _construct(call: Call, *inputs: Value) -> list[Value]:
+def _construct(call: NodeCall, *inputs: Value) -> list[Value]:
     return [channels_first(value) for value in inputs]
 
 
-def _empty(call: Call, *, dtype: int = 1) -> list[Value]:
+def _empty(call: NodeCall, *, dtype: int = 1) -> list[Value]:
     return []
 
 
-def _insert(call: Call, sequence: Value, tensor: Value, position: Any = None) -> list[Value]:
+def _insert(call: NodeCall, sequence: Value, tensor: Value, position: Any = None) -> list[Value]:
     elements = _elements(sequence)
     place = len(elements) if position is None else _place(position, len(elements), len(elements))
     return [*elements[:place], channels_first(tensor), *elements[place:]]
 
 
-def _erase(call: Call, sequence: Value, position: Any = None) -> list[Value]:
+def _erase(call: NodeCall, sequence: Value, position: Any = None) -> list[Value]:
     elements = _elements(sequence)
     place = _place(np.asarray(-1) if position is None else position, len(elements), len(elements) - 1)
     return [*elements[:place], *elements[place + 1 :]]
 
 
-def _at(call: Call, sequence: Value, position: Any) -> Value:
+def _at(call: NodeCall, sequence: Value, position: Any) -> Value:
     elements = _elements(sequence)
     return elements[_place(position, len(elements), len(elements) - 1)]
 
 
-def _length(call: Call, sequence: Value) -> np.ndarray:
+def _length(call: NodeCall, sequence: Value) -> np.ndarray:
     return np.asarray(len(_elements(sequence)), np.int64)
 
 
-def _concatenate(call: Call, sequence: Value, *, axis: int, new_axis: int = 0) -> Value:
+def _concatenate(call: NodeCall, sequence: Value, *, axis: int, new_axis: int = 0) -> Value:
     elements = _elements(sequence)
     if not elements:
         raise refusal("an empty sequence has no dtype and no shape, and cannot be concatenated.")
@@ -56,7 +56,7 @@ def _concatenate(call: Call, sequence: Value, *, axis: int, new_axis: int = 0) -
     return join(arrays, axis)
 
 
-def _split(call: Call, input: Value, split: Any = None, *, axis: int = 0, keepdims: int = 1) -> list[Value]:
+def _split(call: NodeCall, input: Value, split: Any = None, *, axis: int = 0, keepdims: int = 1) -> list[Value]:
     x = channels_first(input)
     axis = axis_of(axis, x.ndim)
     size = x.shape[axis]
@@ -82,7 +82,7 @@ def _must_be_few(count: int) -> None:
         raise NotImplementedError(f"a sequence of {count} tensors is asked for; up to {MOST} are supported.")
 
 
-def _map(call: Call, sequence: Value, *others: Value, body: Graph) -> tuple[list[Value], ...]:
+def _map(call: NodeCall, sequence: Value, *others: Value, body: Graph) -> tuple[list[Value], ...]:
     """Run a graph for each element, with those of other sequences at its place, and with tensors as they are."""
     elements = _elements(sequence)
     if any(len(other) != len(elements) for other in others if isinstance(other, list)):
@@ -94,17 +94,17 @@ def _map(call: Call, sequence: Value, *others: Value, body: Graph) -> tuple[list
     return tuple([channels_first(turn[place]) for turn in turns] for place in range(len(body.outputs)))
 
 
-def _optional(call: Call, input: Value = None, *, type: Any = None) -> Value:
+def _optional(call: NodeCall, input: Value = None, *, type: Any = None) -> Value:
     return input
 
 
-def _get(call: Call, input: Value) -> Value:
+def _get(call: NodeCall, input: Value) -> Value:
     if input is None:
         raise refusal("the optional has no element.")
     return input
 
 
-def _has(call: Call, input: Value = None) -> np.ndarray:
+def _has(call: NodeCall, input: Value = None) -> np.ndarray:
     return np.asarray(input is not None)
 
 

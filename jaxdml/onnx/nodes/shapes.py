@@ -8,27 +8,27 @@ from onnx.helper import tensor_dtype_to_np_dtype
 
 from jaxdml._base.shapes import is_static
 from jaxdml.onnx._values import known
-from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes._sizes import axis_of, namespace, numbers, placed, refusal
 
 
-def _shape(call: Call, x: Any, *, start: int = 0, end: int | None = None) -> np.ndarray:
+def _shape(call: NodeCall, x: Any, *, start: int = 0, end: int | None = None) -> np.ndarray:
     sizes = tuple(x.shape)[start:end]
     return known(np.fromiter(sizes, object, len(sizes)))
 
 
-def _size(call: Call, x: Any) -> np.ndarray:
+def _size(call: NodeCall, x: Any) -> np.ndarray:
     return known(math.prod(x.shape))
 
 
-def _constant_of_shape(call: Call, shape: np.ndarray, *, value: np.ndarray | None = None) -> Any:
+def _constant_of_shape(call: NodeCall, shape: np.ndarray, *, value: np.ndarray | None = None) -> Any:
     sizes = numbers(shape)
     element = np.zeros((), np.float32) if value is None else value.reshape(())
     xp = namespace(call.xp, sizes, element.dtype)
     return xp.full(sizes, placed(xp, element))
 
 
-def _range(call: Call, start: np.ndarray, limit: np.ndarray, delta: np.ndarray, *, stash_type: int = 1) -> Any:
+def _range(call: NodeCall, start: np.ndarray, limit: np.ndarray, delta: np.ndarray, *, stash_type: int = 1) -> Any:
     (first,), (end,), (step,) = map(numbers, (start, limit, delta))
     if step == 0:
         raise refusal("the delta of a Range is 0.")
@@ -45,7 +45,7 @@ def _range(call: Call, start: np.ndarray, limit: np.ndarray, delta: np.ndarray, 
     return elements.astype(placed(xp, np.zeros((), np.int64 if dtype.hasobject else dtype)).dtype)
 
 
-def _eye_like(call: Call, x: Any, *, dtype: int | None = None, k: int = 0) -> Any:
+def _eye_like(call: NodeCall, x: Any, *, dtype: int | None = None, k: int = 0) -> Any:
     rows, columns = x.shape
     one = np.ones((), x.dtype if dtype is None else tensor_dtype_to_np_dtype(dtype))
     xp = namespace(np, x.shape, one.dtype)
@@ -53,14 +53,14 @@ def _eye_like(call: Call, x: Any, *, dtype: int | None = None, k: int = 0) -> An
     return xp.where(xp.arange(columns) - xp.arange(rows)[:, None] == k, one, xp.zeros_like(one))
 
 
-def _trilu(call: Call, x: Any, k: Any = None, *, upper: int = 1) -> Any:
+def _trilu(call: NodeCall, x: Any, k: Any = None, *, upper: int = 1) -> Any:
     xp = call.xp
     offset = xp.arange(x.shape[-1]) - xp.arange(x.shape[-2])[:, None]
     k = 0 if k is None else k.reshape(())
     return xp.where(offset >= k if upper else offset <= k, x, xp.zeros((), x.dtype))
 
 
-def _one_hot(call: Call, indices: Any, depth: np.ndarray, values: Any, *, axis: int = -1) -> Any:
+def _one_hot(call: NodeCall, indices: Any, depth: np.ndarray, values: Any, *, axis: int = -1) -> Any:
     (size,) = numbers(depth)
     size = int(size) if isinstance(size, float) else size
     axis = axis_of(axis, indices.ndim + 1)

@@ -8,7 +8,7 @@ import onnx
 from jax import lax
 
 from jaxdml.onnx._stored import widened
-from jaxdml.onnx.nodes._handler import Call, Handler, Table
+from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 
 
 def _transformed(x: Any, length: int, axis: int, inverse: int, onesided: int) -> Any:
@@ -36,7 +36,7 @@ def _parts(values: Any, dtype: Any) -> Any:
 
 
 def _dft_17(
-    call: Call, input: Any, dft_length: Any = None, *, axis: int = 1, inverse: int = 0, onesided: int = 0
+    call: NodeCall, input: Any, dft_length: Any = None, *, axis: int = 1, inverse: int = 0, onesided: int = 0
 ) -> Any:
     axis %= input.ndim
     whole = input.shape[axis]
@@ -46,14 +46,14 @@ def _dft_17(
 
 
 def _dft_20(
-    call: Call, input: Any, dft_length: Any = None, axis: Any = None, *, inverse: int = 0, onesided: int = 0
+    call: NodeCall, input: Any, dft_length: Any = None, axis: Any = None, *, inverse: int = 0, onesided: int = 0
 ) -> Any:
     place = -2 if axis is None else int(axis)
     return _dft_17(call, input, dft_length, axis=place, inverse=inverse, onesided=onesided)
 
 
 def _stft(
-    call: Call, signal: Any, frame_step: Any, window: Any = None, frame_length: Any = None, *, onesided: int = 1
+    call: NodeCall, signal: Any, frame_step: Any, window: Any = None, frame_length: Any = None, *, onesided: int = 1
 ) -> Any:
     whole = signal.shape[1] if window is None else window.shape[0]
     length = whole if frame_length is None else int(frame_length)
@@ -66,7 +66,7 @@ def _stft(
 
 
 def _mel_weight_matrix(
-    call: Call,
+    call: NodeCall,
     num_mel_bins: Any,
     dft_length: Any,
     sample_rate: Any,

@@ -12,7 +12,7 @@ from jaxdml.directml._errors import InvalidDescError, Violation
 LARGEST_UINT, LARGEST_UINT64 = 2**32 - 1, 2**64 - 1
 
 
-class Given:
+class FieldConverter:
     """The values of one struct's fields. A wrong type raises at once; ``check`` raises for all wrong values together.
 
     Every method takes the name of the field, as C has it, and the value, and returns the converted value.
