@@ -109,7 +109,7 @@ def _reading_slices(rows: int, width: int, count: int, dtype: str = "float32") -
     return Cell("gather_nd", name, jaxdml.gather_nd, lambda x, i: x.at[i[:, 0]].get(mode="clip"), arguments, unread)
 
 
-def _writing(shape: tuple[int, ...], count: int, duplicates: str, dtype: str = "float32") -> Cell:
+def _writing(shape: tuple[int, ...], count: int, duplicates: Any, dtype: str = "float32") -> Cell:
     arguments = [(shape, dtype), ((count, 1), "int32"), ((count, *shape[1:]), dtype)]
     name = f"{dtype} {'x'.join(map(str, shape))} <- {count} {duplicates}"
     ours = partial(jaxdml.scatter_nd, duplicates=duplicates)

@@ -39,7 +39,8 @@ _ROWS: tuple[tuple[tuple[int, ...], int], ...] = (
 
 def _selections() -> Iterator[Call]:
     for (shape, k), dtype, direction in itertools.product(_ROWS, _DTYPES, ("decreasing", "increasing")):
-        select = partial(jaxdml.top_k, k=k, direction=direction)
+        options: dict[str, Any] = {"direction": direction}
+        select = partial(jaxdml.top_k, k=k, **options)
         yield f"top_k {shape} k{k} {dtype} {direction}", select, (Shape(shape, dtype),)
     for shape, axis in (((300, 6), 0), ((2, 300, 5), 1), ((2, 3, 4, 5), 2)):
         yield f"top_k {shape} axis {axis}", partial(jaxdml.top_k, k=3, axis=axis), (Shape(shape, "float32"),)
@@ -80,7 +81,7 @@ _ELEMENTS = ("float32", (2048, 512), (256, 512), 0), ("float16", (64, 5, 8), (64
 def _scatters() -> Iterator[Call]:
     modes, rules = ("drop", "clip", "promise_in_bounds"), ("unspecified", "last", "unique")
     for mode, duplicates, index_dtype in itertools.product(modes, rules, ("int32", "uint32", "int8")):
-        options = {"mode": mode, "duplicates": duplicates}
+        options: dict[str, Any] = {"mode": mode, "duplicates": duplicates}
         for dtype, shape, index_shape in _SLICES:
             arguments = Shape(shape, dtype), Shape(index_shape, index_dtype)
             updates = Shape((*index_shape[:-1], *shape[index_shape[-1] :]), dtype)

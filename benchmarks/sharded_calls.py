@@ -69,7 +69,7 @@ def scatter_nd(
     *over: Any,
     depth: int = 1,
     updates_over: Any = None,
-    duplicates: str = "unspecified",
+    duplicates: Any = "unspecified",
     axes: Axes = ONE,
 ) -> Sharded:
     """Return a write of ``count`` slices, each at ``depth`` indices, into a float32 array."""
@@ -104,7 +104,7 @@ def scatter_elements(
     *over: Any,
     axis: int = 0,
     gathers: bool = False,
-    duplicates: str = "unspecified",
+    duplicates: Any = "unspecified",
 ) -> Sharded:
     """Return a write of elements along ``axis`` of a float32 matrix, its indices and updates sharded as the matrix.
 

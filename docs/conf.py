@@ -47,7 +47,8 @@ nb_output_stderr = "warn"  # A Python warning in an example becomes a warning of
 nb_merge_streams = True
 nb_render_markdown_format = "myst"  # Tables that an example makes are tables on the page.
 
-autodoc_typehints = "none"  # The docstrings say more than the hints can: shapes, units, dtypes.
+autodoc_typehints = "signature"
+autodoc_type_aliases = {name: name for name in ("ArrayLike", "DTypeLike", "jax.Array")}  # Not the unions that they are.
 maximum_signature_line_length = 80
 add_module_names = False
 napoleon_google_docstring = True
@@ -59,6 +60,16 @@ def _mend_docstring(app, what, name, obj, options, lines):
     """Link the pages that a docstring names by path, and name public types as a user imports them."""
     linked = (re.sub(r"\bdocs/([\w/-]+)\.md\b", r":doc:`/\1`", line) for line in lines)
     lines[:] = [line.replace("jax.jaxlib._jax.", "jax.") for line in linked]
+
+
+def _mend_signature(app, what, name, obj, options, signature, return_annotation):
+    """Name types as a user imports them, and aliases and members of enumerations by their names."""
+
+    def mended(text):
+        text = re.sub(r"TypeAliasForwardRef\('([\w.]+)'\)|<([\w.]+): \d+>", r"\1\2", text or "")
+        return re.sub(r"~?\bjaxdml\.(?:\w+\.)*(?=[A-Z])", "", text) or None
+
+    return mended(signature), mended(return_annotation)
 
 
 def _require_every_public_name(app, env):
@@ -87,7 +98,7 @@ def _reject_faults_of_rendered_pages(app, exception):
 
 def _faults(page):
     """Yield what is wrong with the text of a rendered page."""
-    yield from (f"private type {name}" for name in re.findall(r"\bjax\.jaxlib\.[\w.]+", page))
+    yield from (f"private type {name}" for name in re.findall(r"\bjax\.jaxlib\.[\w.]+|TypeAliasForwardRef", page))
     # Markdown takes the two stars of 2**31 for bold face if another power follows.
     yield from (f"bold between digits: {found}" for found in re.findall(r"\d<strong>[^<]*</strong>", page))
     yield from (f"no text for {image}" for image in re.findall(r"<img(?![^>]*alt=\"[^\"]+\")[^>]*>", page))
@@ -100,5 +111,6 @@ def _faults(page):
 
 def setup(app):
     app.connect("autodoc-process-docstring", _mend_docstring)
+    app.connect("autodoc-process-signature", _mend_signature)
     app.connect("env-updated", _require_every_public_name)
     app.connect("build-finished", _reject_faults_of_rendered_pages, priority=900)  # After the theme has written all.

@@ -59,6 +59,15 @@ def test_the_oracle_has_the_same_signature_less_the_implementation(name):
     assert all(kinds[p] == parameter.kind for p, parameter in oracle.items())
 
 
+@pytest.mark.parametrize("name", [name for name in jaxdml.__all__ if inspect.isfunction(getattr(jaxdml, name))])
+def test_parameters_have_types_that_say_something(name):
+    signature = inspect.signature(getattr(jaxdml, name))
+    types = {parameter.name: parameter.annotation for parameter in signature.parameters.values()}
+    types["return"] = signature.return_annotation
+    # As they are written: what they are once evaluated takes lines.
+    assert all(isinstance(given, str) and given and "Any" not in given for given in types.values()), types
+
+
 @pytest.mark.parametrize("name", OPERATORS)
 def test_options_are_keyword_only(name):
     parameters = inspect.signature(getattr(jaxdml, name)).parameters.values()

@@ -1,16 +1,18 @@
 """Multiply floats by a packed matrix of few bits."""
 
+from __future__ import annotations
+
 from functools import partial
-from typing import Any
 
 import jax
+from jax.typing import ArrayLike
 
 from jaxdml._arguments.call import Call
 from jaxdml._base.dtypes import SCALES
 from jaxdml._kernels.block_product import PackedBlocks, multiply
 
 
-def matrix_multiply_block_quantized(a: Any, b: PackedBlocks) -> jax.Array:
+def matrix_multiply_block_quantized(a: ArrayLike, b: PackedBlocks) -> jax.Array:
     """Multiply floats by a matrix of 2, 4 or 8 bits, of which each block of a column has a scale.
 
     ``a @ dequantize_linear(b, scale, zero_point, axis=0, block_size=...)``, added up in float32 and rounded once. The

@@ -1,11 +1,14 @@
 """Prepare the right matrix of products once."""
 
+from __future__ import annotations
+
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from jaxdml._arguments import quantized
 from jaxdml._arguments.call import Call
@@ -13,7 +16,7 @@ from jaxdml._kernels.integer_product import PackedMatrix, pack, storage, stored_
 from jaxdml._placement.platforms import is_on_cpu
 
 
-def prepack(b: Any, *, transposed: bool = False) -> PackedMatrix:
+def prepack(b: ArrayLike, *, transposed: bool = False) -> PackedMatrix:
     """Prepare a right matrix for many products: store it as they read it, and sum its columns.
 
     A product that takes the result returns the same bits as with ``b``. It is faster, because it neither transposes

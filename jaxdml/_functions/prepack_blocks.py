@@ -1,9 +1,11 @@
 """Pack a matrix of few bits with a scale for each block."""
 
+from __future__ import annotations
+
 from functools import partial
-from typing import Any
 
 import jax
+from jax.typing import ArrayLike
 
 from jaxdml._arguments.call import Call
 from jaxdml._base.dtypes import SCALES
@@ -11,7 +13,9 @@ from jaxdml._kernels.block_product import BITS, PackedBlocks, pack
 from jaxdml._placement.platforms import is_on_cpu
 
 
-def prepack_blocks(b: Any, scale: Any, zero_point: Any = None, *, block_size: int) -> PackedBlocks:
+def prepack_blocks(
+    b: ArrayLike, scale: ArrayLike, zero_point: ArrayLike | None = None, *, block_size: int
+) -> PackedBlocks:
     """Pack a matrix of 2, 4 or 8 bits, of which each block of a column has a scale, for products with floats.
 
     The result stands for ``dequantize_linear(b, scale, zero_point, axis=-2, block_size=block_size)``, and takes the

@@ -1,16 +1,19 @@
 """Prepare the filters of convolutions once."""
 
+from __future__ import annotations
+
 from functools import partial
 from typing import Any
 
 import jax
+from jax.typing import ArrayLike
 
 from jaxdml._arguments import dimensions, quantized
 from jaxdml._arguments.call import Call
 from jaxdml._kernels.integer_convolution import PackedFilters, pack
 
 
-def prepack_filters(w: Any, *, dimension_numbers: Any = None) -> PackedFilters:
+def prepack_filters(w: ArrayLike, *, dimension_numbers: str | None = None) -> PackedFilters:
     """Prepare filters for many convolutions: store them as these read them, and sum them.
 
     A convolution that takes the result returns the same bits as with ``w``. It is faster, because it neither transposes
@@ -49,7 +52,7 @@ def prepack_filters(w: Any, *, dimension_numbers: Any = None) -> PackedFilters:
         rule = f"w must have at least three dimensions; got {w.ndim}."
         call.fail(TypeError, rule, "Give w as [M, C / group_count, *spatial].", "w")
     call.static("dimension_numbers", dimension_numbers)
-    given = dimension_numbers
+    given: Any = dimension_numbers
     if isinstance(given, str):
         alike = given.replace("O", "N").replace("I", "C")
         given = alike, given, alike

@@ -1,5 +1,7 @@
 """Round int32 sums of products to 8 bits."""
 
+from __future__ import annotations
+
 from functools import partial
 from typing import Any
 
@@ -7,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.typing import ArrayLike, DTypeLike
 
 from jaxdml._arguments import quantized, rounding
 from jaxdml._arguments.call import Call
@@ -17,13 +20,13 @@ from jaxdml._placement.materialized import materialized
 
 
 def requantize(
-    x: Any,
-    a_scale: Any,
-    b_scale: Any,
-    output_scale: Any,
-    output_zero_point: Any = None,
+    x: ArrayLike,
+    a_scale: ArrayLike,
+    b_scale: ArrayLike,
+    output_scale: ArrayLike,
+    output_zero_point: ArrayLike | None = None,
     *,
-    output_dtype: Any = None,
+    output_dtype: DTypeLike | None = None,
 ) -> jax.Array:
     """Scale int32 sums of products to 8 bits, rounding once and correctly.
 

@@ -1,21 +1,22 @@
 """Check and run DML_OPERATOR_ARGMIN."""
 
-from typing import Any
+from __future__ import annotations
 
 import jax
+from jax.typing import ArrayLike, DTypeLike
 
 from jaxdml._arguments.call import Call
 from jaxdml._arguments.extremes import search
 
 
 def argmin(
-    x: Any,
+    x: ArrayLike,
     *,
-    axis: Any = -1,
+    axis: int | tuple[int, ...] = -1,
     keepdims: bool = False,
     select_last_index: bool = False,
-    index_dtype: Any = None,
-    axis_name: Any = None,
+    index_dtype: DTypeLike | None = None,
+    axis_name: str | tuple[str | tuple[str, ...] | None, ...] | None = None,
     implementation: str | None = None,
 ) -> jax.Array:
     """Return the index of the least element along an axis, or along several.

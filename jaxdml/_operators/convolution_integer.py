@@ -1,29 +1,35 @@
 """Check and run DML_OPERATOR_CONVOLUTION_INTEGER."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import jax
+from jax import lax
+from jax.typing import ArrayLike
 
 from jaxdml._arguments import convolutions
 from jaxdml._arguments.call import Call
 from jaxdml._arguments.convolutions import ConvolutionPlan
 from jaxdml._kernels import integer_product
+from jaxdml._kernels.integer_convolution import PackedFilters
 
 
 def convolution_integer(
-    x: Any,
-    x_zero_point: Any,
-    w: Any,
-    w_zero_point: Any,
+    x: ArrayLike,
+    x_zero_point: ArrayLike | None,
+    w: ArrayLike | PackedFilters,
+    w_zero_point: ArrayLike | None,
     *,
-    strides: Any = 1,
-    dilations: Any = 1,
-    start_padding: Any = 0,
-    end_padding: Any = 0,
+    strides: int | Sequence[int] = 1,
+    dilations: int | Sequence[int] = 1,
+    start_padding: int | Sequence[int] = 0,
+    end_padding: int | Sequence[int] = 0,
     group_count: int = 1,
-    dimension_numbers: Any = None,
-    axis_name: Any = None,
+    dimension_numbers: tuple[str, str, str] | lax.ConvDimensionNumbers | None = None,
+    axis_name: str | tuple[str, ...] | None = None,
     implementation: str | None = None,
 ) -> jax.Array:
     """Convolve 8-bit integers with zero points, summed in int32.

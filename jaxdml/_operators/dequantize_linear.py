@@ -1,10 +1,12 @@
 """Check and run DML_OPERATOR_ELEMENT_WISE_DEQUANTIZE_LINEAR and DML_OPERATOR_DEQUANTIZE."""
 
+from __future__ import annotations
+
 from functools import partial
-from typing import Any
 
 import jax
 import numpy as np
+from jax.typing import ArrayLike
 
 from jaxdml._arguments import blocks, quantized
 from jaxdml._arguments.blocks import BlockPlan
@@ -15,7 +17,12 @@ _INPUTS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
 
 
 def dequantize_linear(
-    x: Any, scale: Any, zero_point: Any = None, *, axis: Any = None, block_size: Any = None
+    x: ArrayLike,
+    scale: ArrayLike,
+    zero_point: ArrayLike | None = None,
+    *,
+    axis: int | tuple[int, ...] | None = None,
+    block_size: int | tuple[int, ...] | None = None,
 ) -> jax.Array:
     """Subtract a zero point and multiply by a scale.
 

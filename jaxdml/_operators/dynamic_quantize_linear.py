@@ -1,12 +1,15 @@
 """Check and run DML_OPERATOR_DYNAMIC_QUANTIZE_LINEAR."""
 
+from __future__ import annotations
+
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import export
+from jax.typing import ArrayLike
 
 from jaxdml._arguments.call import Call
 from jaxdml._arithmetic.bits import with_flipped_sign
@@ -34,7 +37,9 @@ class DynamicQuantization(NamedTuple):
 export.register_namedtuple_serialization(DynamicQuantization, serialized_name="jaxdml.DynamicQuantization")
 
 
-def dynamic_quantize_linear(x: Any, *, output_dtype: str = "uint8", axis_name: Any = None) -> DynamicQuantization:
+def dynamic_quantize_linear(
+    x: ArrayLike, *, output_dtype: Literal["uint8", "int8"] = "uint8", axis_name: str | tuple[str, ...] | None = None
+) -> DynamicQuantization:
     """Quantize to 8 bits with a scale and a zero point that cover the range of the values.
 
     With ``low = min(0, min(x))`` and ``high = max(0, max(x))``, the scale is ``fl(fl(high - low) / 255)``, or 1 if that

@@ -1,15 +1,25 @@
 """Check and run DML_OPERATOR_GATHER_ELEMENTS."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import Literal
 
 import jax
+import numpy as np
+from jax.typing import ArrayLike
 
 from jaxdml._arguments import gathering, indexing
 from jaxdml._arithmetic.exact_gather import along
 
 
 def gather_elements(
-    x: Any, indices: Any, *, axis: int = 0, mode: str = "clip", fill_value: Any = None, axis_name: Any = None
+    x: ArrayLike,
+    indices: ArrayLike,
+    *,
+    axis: int = 0,
+    mode: Literal["clip", "fill", "promise_in_bounds"] = "clip",
+    fill_value: complex | np.number | None = None,
+    axis_name: str | tuple[str, ...] | None = None,
 ) -> jax.Array:
     """Read single elements of ``x``, each at an index of one axis, and at its own position along the others.
 

@@ -1,23 +1,27 @@
 """Check and run DML_OPERATOR_MATRIX_MULTIPLY_INTEGER."""
 
+from __future__ import annotations
+
 from functools import partial
 from typing import Any
 
 import jax
+from jax.typing import ArrayLike
 
 from jaxdml._arguments import products
 from jaxdml._arguments.call import Call
 from jaxdml._arguments.products import ProductPlan
 from jaxdml._kernels import integer_product
+from jaxdml._kernels.integer_product import PackedMatrix
 
 
 def matrix_multiply_integer(
-    a: Any,
-    a_zero_point: Any,
-    b: Any,
-    b_zero_point: Any,
+    a: ArrayLike,
+    a_zero_point: ArrayLike | None,
+    b: ArrayLike | PackedMatrix,
+    b_zero_point: ArrayLike | None,
     *,
-    axis_name: Any = None,
+    axis_name: str | tuple[str, ...] | None = None,
     implementation: str | None = None,
 ) -> jax.Array:
     """Multiply two matrices of 8-bit integers with zero points, summed in int32.

@@ -1,5 +1,7 @@
 """Check and run DML_OPERATOR_MATRIX_MULTIPLY_INTEGER_TO_FLOAT."""
 
+from __future__ import annotations
+
 from functools import partial
 from typing import Any
 
@@ -7,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.typing import ArrayLike, DTypeLike
 
 from jaxdml._arguments import products
 from jaxdml._arguments.call import Call, dtype_or_none
@@ -14,21 +17,22 @@ from jaxdml._arguments.products import ProductPlan
 from jaxdml._base.shapes import Shape, broadcasts_to
 from jaxdml._kernels import float_scaling
 from jaxdml._kernels.float_scaling import Scaling
+from jaxdml._kernels.integer_product import PackedMatrix
 
 _DTYPES = "float32", "float16", "bfloat16"
 
 
 def matrix_multiply_integer_to_float(
-    a: Any,
-    a_scale: Any,
-    a_zero_point: Any,
-    b: Any,
-    b_scale: Any,
-    b_zero_point: Any,
-    bias: Any = None,
+    a: ArrayLike,
+    a_scale: ArrayLike,
+    a_zero_point: ArrayLike | None,
+    b: ArrayLike | PackedMatrix,
+    b_scale: ArrayLike,
+    b_zero_point: ArrayLike | None,
+    bias: ArrayLike | None = None,
     *,
-    output_dtype: Any = "float32",
-    axis_name: Any = None,
+    output_dtype: DTypeLike = "float32",
+    axis_name: str | tuple[str, ...] | None = None,
     implementation: str | None = None,
 ) -> jax.Array:
     """Multiply two quantized matrices, and return real numbers as floats.

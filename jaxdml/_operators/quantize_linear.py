@@ -1,11 +1,14 @@
 """Check and run DML_OPERATOR_ELEMENT_WISE_QUANTIZE_LINEAR and DML_OPERATOR_QUANTIZE."""
 
+from __future__ import annotations
+
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike, DTypeLike
 
 from jaxdml._arguments import blocks, quantized
 from jaxdml._arguments.blocks import BlockPlan
@@ -19,13 +22,13 @@ _OUTPUTS = ("int8", "uint8", "int16", "uint16")
 
 
 def quantize_linear(
-    x: Any,
-    scale: Any,
-    zero_point: Any = None,
+    x: ArrayLike,
+    scale: ArrayLike,
+    zero_point: ArrayLike | None = None,
     *,
-    axis: Any = None,
-    block_size: Any = None,
-    output_dtype: Any = None,
+    axis: int | tuple[int, ...] | None = None,
+    block_size: int | tuple[int, ...] | None = None,
+    output_dtype: DTypeLike | None = None,
 ) -> jax.Array:
     """Divide by a scale, round to integers, add a zero point and clamp.
 

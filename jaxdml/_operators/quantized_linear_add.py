@@ -1,5 +1,7 @@
 """Check and run DML_OPERATOR_ELEMENT_WISE_QUANTIZED_LINEAR_ADD."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -7,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax import lax
+from jax.typing import ArrayLike, DTypeLike
 
 from jaxdml._arguments import quantized
 from jaxdml._arguments.call import Call
@@ -17,16 +20,16 @@ from jaxdml._placement.layout import Layout, layout, on_shards
 
 
 def quantized_linear_add(
-    a: Any,
-    a_scale: Any,
-    a_zero_point: Any,
-    b: Any,
-    b_scale: Any,
-    b_zero_point: Any,
-    output_scale: Any,
-    output_zero_point: Any = None,
+    a: ArrayLike,
+    a_scale: ArrayLike,
+    a_zero_point: ArrayLike | None,
+    b: ArrayLike,
+    b_scale: ArrayLike,
+    b_zero_point: ArrayLike | None,
+    output_scale: ArrayLike,
+    output_zero_point: ArrayLike | None = None,
     *,
-    output_dtype: Any = None,
+    output_dtype: DTypeLike | None = None,
 ) -> jax.Array:
     """Add two quantized arrays and quantize the sum, rounding once and correctly.
 

@@ -1,5 +1,8 @@
 """Check and run DML_OPERATOR_QUANTIZED_LINEAR_AVERAGE_POOLING."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -7,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.typing import ArrayLike, DTypeLike
 
 from jaxdml._arguments import pooling, quantized, rounding
 from jaxdml._arguments.call import Call
@@ -27,20 +31,20 @@ class _PoolingPlan(NamedTuple):
 
 
 def quantized_linear_average_pooling(
-    x: Any,
-    x_scale: Any,
-    x_zero_point: Any,
-    output_scale: Any,
-    output_zero_point: Any = None,
+    x: ArrayLike,
+    x_scale: ArrayLike,
+    x_zero_point: ArrayLike | None,
+    output_scale: ArrayLike,
+    output_zero_point: ArrayLike | None = None,
     *,
-    window: Any,
-    strides: Any = 1,
-    dilations: Any = 1,
-    start_padding: Any = 0,
-    end_padding: Any = 0,
-    include_padding: Any = False,
-    dimension_numbers: Any = None,
-    output_dtype: Any = None,
+    window: int | Sequence[int],
+    strides: int | Sequence[int] = 1,
+    dilations: int | Sequence[int] = 1,
+    start_padding: int | Sequence[int] = 0,
+    end_padding: int | Sequence[int] = 0,
+    include_padding: bool = False,
+    dimension_numbers: str | tuple[str, str] | None = None,
+    output_dtype: DTypeLike | None = None,
 ) -> jax.Array:
     """Average the windows of a quantized array and quantize the means, rounding once and correctly.
 
@@ -112,13 +116,14 @@ def quantized_linear_average_pooling(
         "end_padding": end_padding,
     }
     windows = pooling.windows(call, x, of_x[2:], options)
-    call.static("include_padding", include_padding)
-    if not isinstance(include_padding, bool | np.bool_):
+    counted: Any = include_padding
+    call.static("include_padding", counted)
+    if not isinstance(counted, bool | np.bool_):
         rule = f"include_padding must be True or False; got {include_padding!r}."
         call.fail(TypeError, rule, "Pass include_padding=True to count the padding.", "x")
     dtype = quantized.output_dtype(call, output_dtype, x.dtype)
     channels = tuple(size if d == of_x[1] else 1 for d, size in enumerate(x.shape))
-    x_scale, output_scale = (
+    scales = tuple(
         pooling.by_channel(call, f"{name}_scale", np.dtype(np.float32), channels) for name in ("x", "output")
     )
     zero_points = (
@@ -126,9 +131,9 @@ def quantized_linear_average_pooling(
     )
     greatest = integer_product.greatest_sum(windows.taps, (x.dtype, call.known("x_zero_point", x.dtype)))
     count = average_pooling.counts(windows, x.shape, bool(include_padding))
-    factors = {"x_scale": x_scale, "1": None, "output_scale": output_scale}
+    factors = {"x_scale": scales[0], "1": None, "output_scale": scales[1]}
     multiplier = rounding.multiplier(call, factors, greatest, count)
-    operands = (x, x_scale, output_scale, *zero_points, multiplier)
+    operands = (x, *scales, *zero_points, multiplier)
     where = pooling.layout_of(call, operands, of_x, of_result, windows)
     order = tuple(of_x[of_result.index(d)] for d in range(x.ndim))
     return _pool(operands, _PoolingPlan(windows, bool(include_padding), dtype, order, where))

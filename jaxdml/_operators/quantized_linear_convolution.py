@@ -1,5 +1,8 @@
 """Check and run DML_OPERATOR_QUANTIZED_LINEAR_CONVOLUTION."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -7,32 +10,34 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.typing import ArrayLike, DTypeLike
 
 from jaxdml._arguments import convolutions, quantized, rounding
 from jaxdml._arguments.call import Call
 from jaxdml._arguments.convolutions import ConvolutionPlan
 from jaxdml._kernels import requantization
+from jaxdml._kernels.integer_convolution import PackedFilters
 
 
 def quantized_linear_convolution(
-    x: Any,
-    x_scale: Any,
-    x_zero_point: Any,
-    w: Any,
-    w_scale: Any,
-    w_zero_point: Any,
-    bias: Any,
-    output_scale: Any,
-    output_zero_point: Any = None,
+    x: ArrayLike,
+    x_scale: ArrayLike,
+    x_zero_point: ArrayLike | None,
+    w: ArrayLike | PackedFilters,
+    w_scale: ArrayLike,
+    w_zero_point: ArrayLike | None,
+    bias: ArrayLike | None,
+    output_scale: ArrayLike,
+    output_zero_point: ArrayLike | None = None,
     *,
-    strides: Any = 1,
-    dilations: Any = 1,
-    start_padding: Any = 0,
-    end_padding: Any = 0,
+    strides: int | Sequence[int] = 1,
+    dilations: int | Sequence[int] = 1,
+    start_padding: int | Sequence[int] = 0,
+    end_padding: int | Sequence[int] = 0,
     group_count: int = 1,
-    dimension_numbers: Any = None,
-    output_dtype: Any = None,
-    axis_name: Any = None,
+    dimension_numbers: tuple[str, str, str] | lax.ConvDimensionNumbers | None = None,
+    output_dtype: DTypeLike | None = None,
+    axis_name: str | tuple[str, ...] | None = None,
     implementation: str | None = None,
 ) -> jax.Array:
     """Convolve quantized arrays and quantize the result, rounding once and correctly.

@@ -1,5 +1,7 @@
 """Check and run DML_OPERATOR_QUANTIZED_LINEAR_MATRIX_MULTIPLY."""
 
+from __future__ import annotations
+
 from functools import partial
 from typing import Any
 
@@ -7,26 +9,28 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.typing import ArrayLike, DTypeLike
 
 from jaxdml._arguments import products, quantized, rounding
 from jaxdml._arguments.call import Call
 from jaxdml._arguments.products import ProductPlan
 from jaxdml._kernels import requantization
+from jaxdml._kernels.integer_product import PackedMatrix
 
 
 def quantized_linear_matrix_multiply(
-    a: Any,
-    a_scale: Any,
-    a_zero_point: Any,
-    b: Any,
-    b_scale: Any,
-    b_zero_point: Any,
-    output_scale: Any,
-    output_zero_point: Any = None,
+    a: ArrayLike,
+    a_scale: ArrayLike,
+    a_zero_point: ArrayLike | None,
+    b: ArrayLike | PackedMatrix,
+    b_scale: ArrayLike,
+    b_zero_point: ArrayLike | None,
+    output_scale: ArrayLike,
+    output_zero_point: ArrayLike | None = None,
     *,
-    bias: Any = None,
-    output_dtype: Any = None,
-    axis_name: Any = None,
+    bias: ArrayLike | None = None,
+    output_dtype: DTypeLike | None = None,
+    axis_name: str | tuple[str, ...] | None = None,
     implementation: str | None = None,
 ) -> jax.Array:
     """Multiply two quantized matrices and quantize the product, rounding once and correctly.

@@ -1,9 +1,12 @@
 """Check and run DML_OPERATOR_SCATTER_ELEMENTS, whose older name is DML_OPERATOR_SCATTER."""
 
+from __future__ import annotations
+
 from functools import partial
-from typing import Any
+from typing import Literal
 
 import jax
+from jax.typing import ArrayLike
 
 from jaxdml._arguments import indexing
 from jaxdml._arguments.call import Call
@@ -14,13 +17,13 @@ from jaxdml._placement.layout import Layout, layout, on_shards
 
 
 def scatter_elements(
-    x: Any,
-    indices: Any,
-    updates: Any,
+    x: ArrayLike,
+    indices: ArrayLike,
+    updates: ArrayLike,
     *,
     axis: int = 0,
-    mode: str = "drop",
-    duplicates: str = "unspecified",
+    mode: Literal["drop", "clip", "promise_in_bounds"] = "drop",
+    duplicates: Literal["unspecified", "last", "unique"] = "unspecified",
     implementation: str | None = None,
 ) -> jax.Array:
     """Write single elements into a copy of ``x``, each at an indexed position along one axis.

@@ -1,9 +1,12 @@
 """Check and run DML_OPERATOR_SCATTER_ND."""
 
+from __future__ import annotations
+
 from functools import partial
-from typing import Any
+from typing import Literal
 
 import jax
+from jax.typing import ArrayLike
 
 from jaxdml._arguments import indexing
 from jaxdml._arguments.call import Call
@@ -13,13 +16,13 @@ from jaxdml._placement.layout import Layout, axis_size, layout, on_shards
 
 
 def scatter_nd(
-    x: Any,
-    indices: Any,
-    updates: Any,
+    x: ArrayLike,
+    indices: ArrayLike,
+    updates: ArrayLike,
     *,
-    mode: str = "drop",
-    duplicates: str = "unspecified",
-    axis_name: Any = None,
+    mode: Literal["drop", "clip", "promise_in_bounds"] = "drop",
+    duplicates: Literal["unspecified", "last", "unique"] = "unspecified",
+    axis_name: str | tuple[str, ...] | None = None,
     implementation: str | None = None,
 ) -> jax.Array:
     """Write slices into a copy of ``x``: ``output[indices[i..., :]] = updates[i..., ...]``.

@@ -1,13 +1,16 @@
 """Check and run DML_OPERATOR_TOP_K1."""
 
+from __future__ import annotations
+
 import math
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import export
+from jax.typing import ArrayLike, DTypeLike
 
 from jaxdml._arguments.call import Call
 from jaxdml._arguments.indexing import index_dtype_for
@@ -39,13 +42,13 @@ export.register_namedtuple_serialization(TopK, serialized_name="jaxdml.TopK")
 
 
 def top_k(
-    x: Any,
+    x: ArrayLike,
     k: int,
     *,
     axis: int = -1,
-    direction: AxisDirection | str = "decreasing",
-    index_dtype: Any = None,
-    axis_name: Any = None,
+    direction: AxisDirection | Literal["decreasing", "increasing"] = "decreasing",
+    index_dtype: DTypeLike | None = None,
+    axis_name: str | tuple[str, ...] | None = None,
     implementation: str | None = None,
 ) -> TopK:
     """Take the ``k`` largest, or smallest, elements of every sequence along one axis, in order.

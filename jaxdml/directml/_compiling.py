@@ -1,13 +1,16 @@
 """Turn a description into a function on arrays."""
 
+from __future__ import annotations
+
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NoReturn
 
 import jax
 from jax import export
+from jax.typing import ArrayLike
 
 from jaxdml._base.errors import compose
 from jaxdml.directml._arrays import InputField, input_fields, output_arrays
@@ -53,7 +56,7 @@ class CompiledOperator:
     def _input_fields(self) -> tuple[InputField, ...]:
         return input_fields(self.desc)
 
-    def __call__(self, *inputs: Any) -> Any:
+    def __call__(self, *inputs: ArrayLike | Sequence[ArrayLike | None] | None) -> Any:
         """Compute the outputs.
 
         Args:
@@ -72,7 +75,7 @@ class CompiledOperator:
         """
         return InitializedOperator(self, {})(*inputs)
 
-    def initialize(self, /, **tensors: Any) -> "InitializedOperator":
+    def initialize(self, /, **tensors: ArrayLike | Sequence[ArrayLike | None]) -> InitializedOperator:
         """Bind the inputs that are OWNED_BY_DML, and return the function of the other inputs.
 
         A weight is prepared here once: the right matrix of a product is packed as by ``jaxdml.prepack``. The
@@ -122,7 +125,7 @@ class InitializedOperator:
     operator: CompiledOperator
     bound: dict[str, Any]
 
-    def __call__(self, *inputs: Any) -> Any:
+    def __call__(self, *inputs: ArrayLike | Sequence[ArrayLike | None] | None) -> Any:
         """Compute the outputs.
 
         Args:

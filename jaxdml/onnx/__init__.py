@@ -3,9 +3,12 @@
 This needs the package onnx: ``pip install "jaxdml[onnx]"``.
 """
 
+from __future__ import annotations
+
+import os
 from collections import Counter
 from dataclasses import replace
-from typing import Any
+from typing import Literal
 
 import onnx
 
@@ -20,7 +23,9 @@ from jaxdml.onnx._parameters import parameters
 __all__ = ["Decoder", "DecoderState", "Model", "UnsupportedModelError", "decoder", "load"]
 
 
-def load(model: Any, *, numerics: str = "exact") -> Model:
+def load(
+    model: str | os.PathLike[str] | bytes | onnx.ModelProto, *, numerics: Literal["exact", "literal"] = "exact"
+) -> Model:
     """Read an ONNX model.
 
     Nothing of the model runs here, and no file outside its folder, or outside its place in a hub's cache, is read.

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -178,7 +179,7 @@ def _on(device: jax.Device, model: Model, by_name: Mapping[str, np.ndarray]) -> 
 
     def run() -> Arrays:
         with jax.default_device(device):
-            given = {"key": jax.random.key(0), **by_name}  # An input may have this name.
+            given: dict[str, Any] = {"key": jax.random.key(0), **by_name}  # An input may have this name.
             return [np.asarray(output) for output in there(**given)]
 
     return run

@@ -1,6 +1,8 @@
 """Decode with a language model: caches of a fixed length, and the masks and positions that its file expects."""
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -8,6 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from jaxdml._base import errors
 from jaxdml.onnx._graph import Node, TensorType
@@ -28,8 +31,8 @@ class DecoderState(NamedTuple):
       lengths: how many tokens each row of the batch has seen, int32 ``[batch]``.
     """
 
-    cache: Mapping[str, Any]
-    lengths: Any
+    cache: Mapping[str, jax.Array]
+    lengths: jax.Array | np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +64,13 @@ class Decoder:
         given = self._inputs(state, jnp.zeros((batch, step), jnp.int32), jnp.full(batch, step, jnp.int32))
         return self.model.report(*given)
 
-    def apply(self, params: Any, state: DecoderState, tokens: Any, counts: Any = None) -> tuple[Any, DecoderState]:
+    def apply(
+        self,
+        params: Mapping[str, Any],
+        state: DecoderState,
+        tokens: jax.Array | np.ndarray,
+        counts: ArrayLike | Sequence[int] | None = None,
+    ) -> tuple[jax.Array, DecoderState]:
         """Read tokens: a pure function for jit, scan, export and sharded caches.
 
         Args:
@@ -105,7 +114,9 @@ class Decoder:
             return present
         return tensor_scatter(cache, present[:, :, -step:], before, axis=2)
 
-    def __call__(self, state: DecoderState, tokens: Any, counts: Any = None) -> tuple[jax.Array, DecoderState]:
+    def __call__(
+        self, state: DecoderState, tokens: jax.Array | np.ndarray, counts: ArrayLike | Sequence[int] | None = None
+    ) -> tuple[jax.Array, DecoderState]:
         """Read tokens, compiled: one program for single tokens, and one for each length that prompts are padded to.
 
         The caches are updated in place: ``state`` cannot be used again.

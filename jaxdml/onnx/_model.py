@@ -1,5 +1,7 @@
 """A model that JAX can trace."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -7,6 +9,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.typing import ArrayLike
 
 from jaxdml._base import errors
 from jaxdml._base.display import lined_up
@@ -79,7 +82,9 @@ class Model:
         """Names of the inputs that must be known while tracing, because shapes depend on their values."""
         return must_be_known(self.graph) & {value.name for value in (*self.inputs, *self.optional_inputs)}
 
-    def apply(self, params: Mapping[str, Any], *inputs: Any, key: Any = None) -> tuple[Any, ...]:
+    def apply(
+        self, params: Mapping[str, Any], *inputs: ArrayLike | Sequence[Any] | None, key: jax.Array | None = None
+    ) -> tuple[Any, ...]:
         """Compute the outputs: a pure function for jit, vmap, grad, export and shard_map.
 
         Args:
@@ -114,7 +119,12 @@ class Model:
             results = run(self.graph, values, exact=self.numerics == "exact", report=report or Report(), random=random)
             return tuple(_array(result) for result in results)
 
-    def __call__(self, *inputs: Any, key: Any = None, **by_name: Any) -> tuple[Any, ...]:
+    def __call__(
+        self,
+        *inputs: ArrayLike | Sequence[Any] | None,
+        key: ArrayLike | Sequence[Any] | None = None,
+        **by_name: ArrayLike | Sequence[Any] | None,
+    ) -> tuple[Any, ...]:
         """Compute the outputs, compiled once for each combination of shapes.
 
         Where a shape depends on a value, it runs as several programs, and waits for that value between them.
@@ -151,7 +161,7 @@ class Model:
         return constant_inputs(self.graph)
 
     @cached_property
-    def _parts(self) -> tuple[tuple[Stage, "Model"], ...] | None:
+    def _parts(self) -> tuple[tuple[Stage, Model], ...] | None:
         """The stages of a call, each with the model that computes it; None where all is one program."""
         traced = {value.name for value in self.inputs} - self._constant_inputs | set(self.params)
         found = stages(self.graph, traced)
@@ -183,7 +193,7 @@ class Model:
 
         return compiled
 
-    def report(self, *inputs: Any) -> str:
+    def report(self, *inputs: ArrayLike | Sequence[Any] | None) -> str:
         """Say which operators the nodes became, and which stayed float and why.
 
         Args:

@@ -1,5 +1,7 @@
 """Define ``argmax``."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Define ``argmin``."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Define ``convolution_integer``, and the exact sums of both convolutions."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Define ``dynamic_quantize_linear``."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Define ``argmax`` and ``argmin``."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from typing import Any

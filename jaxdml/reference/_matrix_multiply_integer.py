@@ -1,5 +1,7 @@
 """Define ``matrix_multiply_integer``."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Align scales and zero points with the elements that they belong to."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

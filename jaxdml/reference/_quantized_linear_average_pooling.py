@@ -1,5 +1,7 @@
 """Define ``quantized_linear_average_pooling``."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any

@@ -1,5 +1,7 @@
 """Define ``quantized_linear_convolution``."""
 
+from __future__ import annotations
+
 from fractions import Fraction
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Define ``scatter_nd``."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

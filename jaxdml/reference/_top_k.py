@@ -1,5 +1,7 @@
 """Define ``top_k``."""
 
+from __future__ import annotations
+
 import math
 from typing import Any
 

@@ -61,6 +61,7 @@ class DynamicQuantizeLinearOperatorDesc(OperatorDesc):
 
     def call(self, x: Any) -> DynamicQuantization:
         """Quantize; the scale and the zero point have the rank of the input."""
-        output, scale, zero_point = dynamic_quantize_linear(x, output_dtype=self.output_tensor.data_type.dtype.name)
+        output_dtype: Any = self.output_tensor.data_type.dtype.name
+        output, scale, zero_point = dynamic_quantize_linear(x, output_dtype=output_dtype)
         one = (1,) * x.ndim
         return DynamicQuantization(output, scale.reshape(one), zero_point.reshape(one))

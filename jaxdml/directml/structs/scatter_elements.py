@@ -56,7 +56,7 @@ class ScatterOperatorDesc(OperatorDesc):
         yield from sized_except_along(self, "axis", "input_tensor", "indices_tensor")
         yield from sized(self, "updates_tensor", "those of IndicesTensor", self.indices_tensor.sizes)
 
-    def call(self, x: Any, indices: Any, updates: Any, *, duplicates: str) -> Any:
+    def call(self, x: Any, indices: Any, updates: Any, *, duplicates: Any) -> Any:
         """Scatter the updates."""
         return scatter_elements(x, indices, updates, axis=self.axis, duplicates=duplicates)
 

@@ -70,7 +70,7 @@ class ScatterNdOperatorDesc(OperatorDesc):
         why = "the leading sizes of IndicesTensor and the trailing ones of InputTensor"
         yield from sized(self, "updates_tensor", why, filled)
 
-    def call(self, x: Any, indices: Any, updates: Any, *, duplicates: str) -> Any:
+    def call(self, x: Any, indices: Any, updates: Any, *, duplicates: Any) -> Any:
         """Scatter the updates, without the leading dimensions of size 1."""
         sizes = x.shape[-self.input_dimension_count :]
         tuples = indices.shape[-self.indices_dimension_count :]

@@ -90,7 +90,7 @@ def _top_k(
     if count == 0:
         none = jax.lax.slice_in_dim(x, 0, 0, axis=axis)
         return none, jnp.zeros(none.shape, dtype)
-    direction = "decreasing" if largest else "increasing"
+    direction: Any = "decreasing" if largest else "increasing"
     if not jnp.issubdtype(x.dtype, jnp.floating):
         values, indices = jaxdml.top_k(x, count, axis=axis, direction=direction, index_dtype=dtype)
         return values, indices

@@ -92,9 +92,8 @@ def pack_matrix(
         return None
     if output_dtype or (zero_point is not None and (zero_point.shape != blocks or zero_point.dtype != x.dtype)):
         return None
-    arrays = [x, scale, zero_point]
-    matrix, scales, zeros = (None if a is None else jnp.asarray(a.T if axis % 2 else a) for a in arrays)
-    return jaxdml.prepack_blocks(matrix, scales, zeros, block_size=block_size)
+    arrays: list[Any] = [None if a is None else jnp.asarray(a.T if axis % 2 else a) for a in (x, scale, zero_point)]
+    return jaxdml.prepack_blocks(*arrays, block_size=block_size)
 
 
 def quantize_linear(
