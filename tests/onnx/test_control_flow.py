@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxdml.onnx import UnsupportedModelError, load
+from jaxdml.onnx import UnsupportedModelError, _interpreter, load
 from jaxdml.onnx._graph import Graph, Node, TensorType
 from jaxdml.onnx._interpreter import Report, run
 from jaxdml.onnx._randomness import randomness
@@ -243,3 +243,50 @@ def test_what_cannot_be_expanded_is_refused():
     }""")
     with pytest.raises(UnsupportedModelError, match="onnx cannot expand SoftmaxCrossEntropyLoss"):
         load(proto)
+
+
+def nested(depth, inner, outer):
+    """Return a model: ``inner``, within ``outer`` again and again; both read ``a`` and make ``r``."""
+    node = inner
+    for _ in range(depth):
+        node = outer.replace("INNER", node)
+    return parsed(
+        f"""g (float[3] x, int64 m, bool c) => (r) {{
+            least = Constant<value_float=-3.0>()
+            go = Constant<value_int=1>()
+            yes = Cast<to=9>(go)
+            many = Constant<value_int={FEW + 1}>()
+            a = Identity(x)
+            {node}
+        }}"""
+    )
+
+
+BODY = "<body = b (int64 i, bool g, float[3] a) => (bool on, float[3] r) { INNER "
+NESTS = {
+    "given": f"r = Loop(m, yes, a) {BODY} on = Identity(g) }}>",
+    "scanned": f"r = Loop(many, yes, a) {BODY} on = Identity(g) }}>",
+    "until": f"r = Loop(, yes, a) {BODY} s = ReduceSum<keepdims=0>(r) on = Greater(s, least) }}>",
+    "branches": "r = If(c) <then_branch = t () => (float[3] r) { INNER }, else_branch = e () => (float[3] r) { r = Neg(a) }>",
+    "scans": "r, = Scan<num_scan_inputs = 1, body = b (float[3] a, float u) => (float[3] r, float v) { INNER v = Neg(u) }>(a, a)",
+}
+
+
+@pytest.mark.parametrize("kind", NESTS)
+def test_graphs_within_graphs_are_traced_a_number_of_times_that_grows_with_their_depth(kind, monkeypatch):
+    computed = []
+    once = _interpreter._compute
+    monkeypatch.setattr(_interpreter, "_compute", lambda *operands: computed.append(0) or once(*operands))
+    counts = []
+    for depth in (2, 4, 8):
+        model = load(nested(depth, "r = Add(a, x)", NESTS[kind]))
+        computed.clear()
+        jax.make_jaxpr(lambda *inputs: model.apply(model.params, *inputs))(X, np.int64(2), np.array(True))  # noqa: B023
+        counts.append(len(computed))
+    assert counts[2] - counts[1] == 2 * (counts[1] - counts[0])
+
+
+@pytest.mark.parametrize("kind", ["given", "until", "branches"])
+@pytest.mark.parametrize("condition", [True, False])
+def test_graphs_within_graphs_compute_what_onnxruntime_does(kind, condition):
+    as_onnxruntime(nested(3, "r = Add(a, x)", NESTS[kind]), X, np.int64(2), np.array(condition))

@@ -1,12 +1,13 @@
 """If, Loop and Scan."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.extend.core import jaxpr_as_fun
 
 from jaxdml._base import errors
 from jaxdml.onnx._graph import Graph, Node
@@ -28,8 +29,10 @@ def if_(call: NodeCall, cond: Value, *, then_branch: Graph, else_branch: Graph) 
     """Run one of two graphs."""
     if is_host(cond):
         return tuple(call.body(then_branch if cond.item() else else_branch, []))
-    branches = [lambda graph=graph: _arrays(call.body(graph, [])) for graph in (then_branch, else_branch)]
-    shapes = [jax.eval_shape(branch) for branch in branches]
+    branches, shapes = zip(
+        *(_traced(lambda graph=graph: _arrays(call.body(graph, []))) for graph in (then_branch, else_branch)),
+        strict=True,
+    )
     if _kinds(shapes[0]) != _kinds(shapes[1]):
         rule = f"{call.node}: its branches return {_listed(shapes[0])} and {_listed(shapes[1])}"
         raise NotImplementedError(f"{rule}; they must be alike where the condition is traced.")
@@ -48,12 +51,14 @@ def loop(call: NodeCall, M: Value = None, cond: Value = None, *carried: Value, b
     settled = is_host(cond) and (M is None or count is not None)
     if settled and count is not None and count <= FEW:
         return _written_out(call, body, M, carried)
-    steady, alike = _probe(call, body, carried, settled)
-    if settled and steady and alike and count is not None:
-        return _scanned(call, body, count, carried)
-    if settled and (steady or scans or not alike):
+    turn = _probe(call, body, carried, settled)
+    if turn is None or (settled and not turn.alike):
         return _written_out(call, body, M, carried)
-    return _while(call, body, M, cond, carried)  # Without scan outputs: their number would have to be known.
+    if settled and turn.steady and count is not None:
+        return _scanned(turn, count, carried)
+    if settled and (turn.steady or scans):
+        return _written_out(call, body, M, carried)
+    return _while(call, turn, M, cond, carried)  # Without scan outputs: their number would have to be known.
 
 
 def _unknown(call: NodeCall) -> NotImplementedError:
@@ -70,26 +75,54 @@ def _step(call: NodeCall, body: Graph, number: Any, goes_on: Value, carried: Seq
     return call.body(body, [*first, *carried], number)
 
 
-def _probe(call: NodeCall, body: Graph, carried: Sequence[Value], settled: bool) -> tuple[bool, bool]:
-    """Say whether a body's condition is always true, and whether carried values keep their shapes and dtypes.
+class _Turn(NamedTuple):
+    """A body, traced for one turn. It runs only where the condition is true.
 
-    Both are false for a body that has to know what it gets while it is traced, and can: it is written out.
+    Attributes:
+      run: ``run(number, carried)`` returns the condition and the results.
+      steady: whether the condition is known to be always true.
+      alike: whether carried values keep their shapes and dtypes.
+      results: shapes and dtypes of what is carried out.
+    """
+
+    run: Callable[[Any, list[Any]], list[Any]]
+    steady: bool
+    alike: bool
+    results: list[Any]
+
+
+def _probe(call: NodeCall, body: Graph, carried: Sequence[Value], settled: bool) -> _Turn | None:
+    """Trace a body, once: bodies within it would else be traced twice as often with each depth.
+
+    It is None for a body that has to know what it gets while it is traced, and can: it is written out.
     """
     known = []
 
     def step(number: Any, operands: list[Any]) -> list[Any]:
         condition, *results = _step(call, body, number, np.asarray(True), operands)
         known.append(is_host(condition) and bool(condition.item()))
-        return _arrays(results[: len(carried)])
+        return _arrays([condition, *results])
 
     start = _arrays(carried)
     try:
-        results = jax.eval_shape(step, _number(0), start)
+        run, (_, *results) = _traced(step, _number(0), start)
     except NotImplementedError:
         if not settled:
             raise
-        return False, False
-    return known[0], _kinds(start) == _kinds(results)
+        return None
+    results = results[: len(start)]
+    return _Turn(run, known[0], _kinds(start) == _kinds(results), results)
+
+
+def _traced(function: Callable[..., Any], *operands: Any) -> tuple[Callable[..., Any], Any]:
+    """Return a function that does not trace this one again, and the shapes of its results."""
+    program, shapes = jax.make_jaxpr(function, return_shape=True)(*operands)
+    structure = jax.tree.structure(shapes)
+
+    def run(*operands: Any) -> Any:
+        return jax.tree.unflatten(structure, jaxpr_as_fun(program)(*jax.tree.leaves(operands)))
+
+    return run, shapes
 
 
 def _number(value: int) -> jax.Array:
@@ -113,7 +146,9 @@ def _written_out(call: NodeCall, body: Graph, M: Value, carried: Sequence[Value]
         if not is_host(condition) and any(scans):
             raise _unknown(call)
         if not is_host(condition):
-            return _while(call, body, M, condition, values, number)
+            turn = _probe(call, body, values, settled=False)
+            assert turn is not None  # It would be known.
+            return _while(call, turn, M, condition, values, number)
         if not condition.item():
             break
         if number == MANY:
@@ -132,11 +167,11 @@ def _stacked(values: Sequence[Value]) -> Value:
     return jnp.stack(_arrays(values))
 
 
-def _scanned(call: NodeCall, body: Graph, count: int, carried: Sequence[Value]) -> tuple[Value, ...]:
+def _scanned(turn: _Turn, count: int, carried: Sequence[Value]) -> tuple[Value, ...]:
     start = _arrays(carried)
 
     def step(operands: list[Any], number: Any) -> tuple[list[Any], list[Any]]:
-        results = _arrays(_step(call, body, number, np.asarray(True), operands)[1:])
+        _, *results = turn.run(number, operands)
         return _like(results[: len(start)], start), results[len(start) :]
 
     last, scans = lax.scan(step, start, jnp.arange(count, dtype=_number(0).dtype))
@@ -144,9 +179,12 @@ def _scanned(call: NodeCall, body: Graph, count: int, carried: Sequence[Value]) 
 
 
 def _while(
-    call: NodeCall, body: Graph, M: Value, cond: Value, carried: Sequence[Value], number: int = 0
+    call: NodeCall, turn: _Turn, M: Value, cond: Value, carried: Sequence[Value], number: int = 0
 ) -> tuple[Value, ...]:
     start = _arrays(carried)
+    if not turn.alike:
+        rule = f"{call.node} carries {_listed(start)} in and {_listed(turn.results)} out"
+        raise NotImplementedError(f"{rule}; they must be alike where the condition is traced.")
     most = None if M is None else _scalar(on_device(M))
 
     def goes_on(state: tuple[Any, Any, list[Any]]) -> Any:
@@ -154,11 +192,8 @@ def _while(
         return condition if most is None else condition & (number < most)
 
     def step(state: tuple[Any, Any, list[Any]]) -> tuple[Any, Any, list[Any]]:
-        number, condition, operands = state
-        condition, *results = _arrays(_step(call, body, number, condition, operands))
-        if _kinds(results) != _kinds(start):
-            rule = f"{call.node} carries {_listed(start)} in and {_listed(results)} out"
-            raise NotImplementedError(f"{rule}; they must be alike where the condition is traced.")
+        number, _, operands = state
+        condition, *results = turn.run(number, operands)
         return number + 1, _scalar(condition), _like(results, start)
 
     return tuple(lax.while_loop(goes_on, step, (_number(number), _scalar(on_device(cond)), start))[2])
