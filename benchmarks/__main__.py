@@ -14,16 +14,18 @@ class Command(NamedTuple):
 
 
 COMMANDS: Mapping[str, Command] = {
-    "measure": Command("run", "the operators against their peers on this device (also without a word)"),
+    "measure": Command(
+        "run", "operators and whole models against their peers, on one device or several (also without a word)"
+    ),
     "compare": Command("compare", "two reports: then and now, or two devices"),
     "page": Command("document", "write the pages of docs/ and the README's table from benchmarks/results/"),
-    "models": Command("language_models", "decoding of language models with random weights"),
-    "scaling": Command("scaling", "sharded operators on several devices"),
+    "models": Command("language_models", "tokens of large language models, in a loop inside of one program"),
     "traffic": Command("traffic", "what sharded calls send between devices"),
     "estimates": Command("estimates", "what the compilers of accelerators that are not here say"),
     "programs": Command("programs", "the programs of two versions of jaxdml"),
-    "constants": Command("constants", "a constant of a lowering at several values"),
-    "thresholds": Command("thresholds", "methods of top_k side by side"),
+    "constants": Command(
+        "constants", "a constant of a lowering at several values, or the methods that it decides between"
+    ),
     "weights": Command("weights", "products with weights that are prepared once"),
 }
 
@@ -33,7 +35,8 @@ def main(arguments: list[str]) -> None:
     if arguments[:1] in (["-h"], ["--help"]):
         lines = [f"  {name:<12}{command.purpose}" for name, command in COMMANDS.items()]
         print("usage: python -m benchmarks [command] [options]\n\ncommands:", *lines, sep="\n")
-        print("\n'python -m benchmarks measure --help' says its options, and so for the others.")
+        print("\n'python -m benchmarks measure --help' says its options, and so for the others. All but page write a")
+        print("report of JSON lines, whose first one says the device, the versions and the commit.")
         return
     name = arguments[0] if arguments and arguments[0] in COMMANDS else "measure"
     rest = arguments[1:] if arguments[:1] == [name] else arguments

@@ -12,6 +12,10 @@ _CLOSE = 2.0**-22
 """How far a float32 that was rounded once less may be from the oracle's, relative to the greatest of them."""
 
 
+_NEAR = {"float32": 1e-4, "bfloat16": 2.0**-4, "int8": 2.0**-3}
+"""How far the answers of a whole model may be from those in float32, as a part of these, by what it computes with."""
+
+
 @dataclass(frozen=True)
 class Verdict:
     """How an answer compares with the oracle's.
@@ -39,6 +43,8 @@ class Judge:
 
     def judge(self, answers: tuple[Array, ...], promises: str) -> Verdict:
         """Compare what a peer gave with what the oracle says."""
+        if promises in _NEAR:
+            return self._near(answers[0], promises)
         repeated = 0
         if promises == "values":
             # Ties may come in any order, so any distinct indices will do that lead to the right values.
@@ -58,6 +64,16 @@ class Judge:
             np.max(np.abs(given - expected)) <= _CLOSE * np.max(np.abs(expected)) for given, expected in pairs
         )
         return Verdict(compared, different, different == 0 or near, promises)
+
+    def _near(self, given: Array, promises: str) -> Verdict:
+        """Compare floats as a whole: those that are further away than is allowed of all are different."""
+        expected = self._expected[0]
+        if given.shape != expected.shape:
+            return Verdict(expected.size, expected.size, False, promises)
+        away = given.astype(np.float64) - expected
+        most = _NEAR[promises] * np.sqrt(np.mean(np.square(expected, dtype=np.float64)))
+        different = int(np.count_nonzero(~(np.abs(away) <= most)))
+        return Verdict(expected.size, different, bool(np.sqrt(np.mean(away**2)) <= most), promises)
 
 
 def digest(answers: tuple[Array, ...]) -> str:

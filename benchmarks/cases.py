@@ -1,5 +1,6 @@
-"""What is measured: the named calls of all operators in ``jaxdml/_cases``."""
+"""What is measured: the named calls of all operators in ``jaxdml/_cases``, and whole models."""
 
+from benchmarks import whole_models
 from jaxdml._cases import OPERATORS as _RECORDS
 from jaxdml._cases.records import Array
 from jaxdml._cases.records import NamedCall as Case
@@ -8,9 +9,16 @@ Arguments = tuple[Array, ...]
 
 OPERATORS = tuple(record.name for record in _RECORDS)
 
-GROUPS = ("grid", "models", "growth in n", "growth in k", "accelerators")
+MODELS = tuple(whole_models.NETWORKS)
 
-CASES = tuple(sorted((call for record in _RECORDS for call in record.calls), key=lambda call: GROUPS.index(call.group)))
+GROUPS = (whole_models.GROUP, "grid", "models", "growth in n", "growth in k", "accelerators")
+
+CASES = tuple(
+    sorted(
+        (*(call for record in _RECORDS for call in record.calls), *whole_models.CASES),
+        key=lambda call: GROUPS.index(call.group),
+    )
+)
 """All calls, by group and operator."""
 
 STOCK = {record.name: record.stock for record in _RECORDS}
@@ -19,4 +27,4 @@ STOCK = {record.name: record.stock for record in _RECORDS}
 SMALL = tuple(record.small for record in _RECORDS)
 """For each operator a small call, of which most is overhead."""
 
-__all__ = ["CASES", "GROUPS", "OPERATORS", "SMALL", "STOCK", "Arguments", "Array", "Case"]
+__all__ = ["CASES", "GROUPS", "MODELS", "OPERATORS", "SMALL", "STOCK", "Arguments", "Array", "Case"]

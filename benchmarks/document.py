@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import headline, plots
+from benchmarks import headline, plots, sharded, whole_models
 from benchmarks.display import microseconds
 from benchmarks.peers import OURS
 from benchmarks.report import (
@@ -36,9 +36,18 @@ HEADLINE = RESULTS / "headline.png"
 
 Case = Mapping[str, Any]
 
+_BY_PEER = {
+    "models": "Sizes of real models",
+    whole_models.GROUP: "Whole models",
+    sharded.SHARDED: "Sharded calls",
+    sharded.GROWTH: "Work that grows with the devices",
+}
+"""Groups whose table has a column for each peer, with their headings."""
+
 _PICTURES = {
     "who-is-fastest": "For each operator, how many times as fast as the fastest other library each case is.",
     "roofline": "For each operator, the part of the roofline that each case reaches.",
+    "growth-in-devices": "The time of work that grows with the devices, for each operator, with quartiles.",
     "growth-in-n": "The time of top_k by the length of its row, for each dtype and library, with quartiles.",
     "growth-in-k": "The time of top_k by k, for each dtype and library, with quartiles.",
 }
@@ -92,8 +101,17 @@ With `--out benchmarks/results/NAME`, `python -m benchmarks page` writes the pag
   prepacked" got what `jaxdml.prepack` returns. It does not count as another library.
 - "lax unstable" is `lax.top_k(..., is_stable=False)`, which newer versions of JAX have. It, PyTorch and NumPy may
   return ties in any order, so only their values are compared.
-- "torch.compile" runs in its mode `max-autotune`. On a GPU, PyTorch transposes the right matrix before `_int_mm`, as
-  jaxdml does, because that is faster. Where `duplicates` is `last`, PyTorch is told to be deterministic.
+- **Whole models** have random weights. onnxruntime's quantizer makes the integers of MobileNetV2, ResNet-50 and
+  BERT-base (QOperator, uint8 activations, int8 weights for each channel); the language model has weights of 8 bits in
+  blocks of 32, and reads one token. `jaxdml` runs the integers, "jaxdml float32" and "jaxdml bfloat16" the model that
+  they were made of, all through `jaxdml.onnx`. Before anything is timed, each answer is compared as a whole with the
+  floats of onnxruntime (`answers._NEAR`). There "torch.compile" is PyTorch's program of the float32 model, in its
+  default mode.
+- `--devices N` measures calls with one dimension sharded over N devices: `jaxdml` on `Explicit` axes, "jaxdml auto
+  axes", "jaxdml one device" on one of them, and stock JAX on `Auto` axes. The roofline is that of a device's share.
+  The profiler's times are those of the first device; its collectives include waiting for the others.
+- In other cases "torch.compile" runs in its mode `max-autotune`. On a GPU, PyTorch transposes the right matrix before
+  `_int_mm`, as jaxdml does, because that is faster. Where `duplicates` is `last`, PyTorch is told to be deterministic.
 """
 
 _NOTHING = "There are no results yet."
@@ -138,13 +156,14 @@ def _device(folder: Path, report: Case) -> Iterator[str]:
     for name, said in _PICTURES.items():
         if (folder / f"{name}.png").exists():
             yield f"![{said}](../../benchmarks/results/{folder.name}/{name}.png)"
-    if models := [case for case in cases if case["group"] == "models"]:
-        yield "## Sizes of real models"
-        yield _models(models)
+    for group, heading in _BY_PEER.items():
+        if found := [case for case in cases if case["group"] == group]:
+            yield f"## {heading}"
+            yield _by_peer(found)
     if grid := [case for case in cases if case["group"] in GRIDS]:
         yield "## Sizes crossed with dtypes"
         yield _grid(grid)
-    if seen := [case for case in models if case["contenders"][OURS].get("kernels")]:
+    if seen := [case for case in cases if case["group"] in _BY_PEER and case["contenders"][OURS].get("kernels")]:
         yield "## Where the time goes"
         yield _kernels(seen)
     if "overheads" in report:
@@ -196,15 +215,18 @@ def _mean(found: Sequence[float]) -> str:
     return f"{geometric_mean(found):.2f} (least {min(found):.2f})" if found else "-"
 
 
-def _models(cases: Sequence[Case]) -> str:
+def _by_peer(cases: Sequence[Case]) -> str:
+    """Tell the time of every peer; in milliseconds where all of ours take one or more."""
+    mine = [medians(case)[OURS] for case in cases if OURS in medians(case)]
+    unit, divisor = ("ms", 1e3) if mine and min(mine) >= 1e3 else ("µs", 1)
     peers = [peer for peer in cases[0]["contenders"] if any(peer in medians(case) for case in cases)]
     rows = []
     for case in cases:
         taken, against, reached = medians(case), ratio(case), fraction(case)
-        times = (microseconds(taken[peer]) if peer in taken else "-" for peer in peers)
+        times = (microseconds(taken[peer] / divisor) if peer in taken else "-" for peer in peers)
         last = "-" if against is None else f"{against:.2f}", "-" if reached is None else f"{reached:.0%}"
         rows.append((f"`{case['name']}`: {case['origin']}", *times, *last))
-    return "Medians in µs.\n\n" + _table(("case", *peers, "best other / ours", "of the roofline"), rows)
+    return f"Medians in {unit}.\n\n" + _table(("case", *peers, "best other / ours", "of the roofline"), rows)
 
 
 def _grid(cases: Sequence[Case]) -> str:

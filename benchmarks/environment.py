@@ -44,6 +44,19 @@ def dispatch(asynchronous: bool) -> None:
     jax.config.update("jax_cpu_enable_async_dispatch", asynchronous)
 
 
+class TooFewError(ValueError):
+    """There are fewer devices than are asked for."""
+
+
+def need(devices: int) -> None:
+    """Ask for so many devices, before the first computation: a CPU makes virtual ones."""
+    if devices > 1:
+        with contextlib.suppress(RuntimeError):  # JAX has been used: it has those that it has.
+            jax.config.update("jax_num_cpu_devices", devices)
+        if (there := len(jax.devices())) < devices:
+            raise TooFewError(f"JAX sees {there} device{'s' * (there > 1)}, not {devices}.")
+
+
 def busy() -> tuple[float, float] | None:
     """Return the CPU seconds of the whole machine and of this process so far; None where they cannot be read."""
     try:

@@ -1,12 +1,12 @@
-"""Ask compilers what programs of accelerators would cost, ours and stock JAX's: ``python -m benchmarks.estimates``.
+"""Ask compilers what programs of accelerators would cost, ours and stock JAX's: ``python -m benchmarks estimates``.
 
 Every cell is compiled for one device of a TPU v5e and of a v6e where libtpu is installed, and for an NVIDIA H200 where
 jax-cuda12-pjrt is; that needs no such device. Nothing runs. The compiler's account of bytes adds up what the operations
 of a program read and write. It is the better figure. Its time takes element-wise work as free, and is missing where an
-operation is one that it cannot estimate. ``results/estimates.json`` holds::
+operation is one that it cannot estimate. ``results/estimates.jsonl`` holds::
 
-    environment   device, host, platform, threads, versions, flags, date, commit
-    rows          a list, for each cell
+    environment   of the host
+    row           one for each cell
       operator, cell                what is called, and with what
       least                         the bytes of all inputs and outputs; of a read at indices, of what is read
       compiled                      for each target, for "jaxdml" and for "stock"
@@ -20,7 +20,6 @@ Each row is written when it is there. ``--resume`` keeps those that the file has
 
 import argparse
 import fnmatch
-import json
 import math
 import sys
 import time
@@ -39,9 +38,9 @@ from rich import box
 from rich.table import Table
 
 import jaxdml
-from benchmarks import compiling, display, environment, estimates_table
+from benchmarks import compiling, display, estimates_table
 from benchmarks.estimates_table import FILE, ratios
-from jaxdml import _commands
+from benchmarks.rows import Rows, read
 
 SIDES = "jaxdml", "stock"
 TARGETS = {"v5e": "tpu", "v6e": "tpu", "h200": "cuda"}
@@ -388,7 +387,7 @@ def show(found: Sequence[Mapping[str, Any]], target: str) -> None:
 
 def main(arguments: Sequence[str] | None = None, cells: Sequence[Cell] = CELLS) -> int:
     """Compile, show and save; the exit status tells whether all of ours compiled."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.estimates", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks estimates", description=__doc__)
     parser.add_argument("--cells", nargs="+", default=["*"], metavar="PATTERN", help="by name, as top_k*")
     parser.add_argument("--targets", nargs="+", choices=TARGETS, help="by default all whose compiler is here")
     parser.add_argument("--resume", action="store_true", help="keep the rows that the file has")
@@ -396,16 +395,14 @@ def main(arguments: Sequence[str] | None = None, cells: Sequence[Cell] = CELLS) 
     options = parser.parse_args(arguments)
     targets = options.targets or [target for target, platform in TARGETS.items() if compiling.has(platform)]
     devices = {target: compiling.device_of(target) for target in targets}
-    kept = json.loads(options.out.read_text(encoding="utf-8"))["rows"] if options.resume else []
+    kept = read(options.out)["rows"] if options.resume else []
     done = {(one["operator"], one["cell"]): one for one in kept if set(targets) <= set(one["compiled"])}
     chosen = [cell for cell in cells if any(fnmatch.fnmatch(cell.title, pattern) for pattern in options.cells)]
-    found: list[Mapping[str, Any]] = []
-    report = {"environment": environment.describe(), "rows": found}
-    for cell in display.follow(chosen):
-        found.append(done.get((cell.operator, cell.name)) or row(cell, devices))
-        with _commands.whole_file(options.out) as file:
-            json.dump(report, file, indent=1)
-            file.write("\n")
+    there = [done[key] for cell in chosen if (key := (cell.operator, cell.name)) in done]
+    report = Rows(options.out, "estimates", kept=there)
+    for cell in display.follow([cell for cell in chosen if (cell.operator, cell.name) not in done]):
+        report.add(row(cell, devices))
+    found = report.rows
     for target in targets:
         show(found, target)
     return int(any(one["compiled"][target]["jaxdml"]["raises"] for one in found for target in targets))

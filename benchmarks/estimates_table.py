@@ -1,15 +1,16 @@
-"""Write what compilers say of programs for accelerators, from ``results/estimates.json``, as Markdown for a page.
+"""Write what compilers say of programs for accelerators, from ``results/estimates.jsonl``, as Markdown for a page.
 
 ``python -m benchmarks.estimates_table`` prints it. A page takes it from ``markdown()`` when it is built.
 """
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-FILE = Path(__file__).parent / "results" / "estimates.json"
+from benchmarks.rows import read
+
+FILE = Path(__file__).parent / "results" / "estimates.jsonl"
 
 _VERSIONS = "jax", "jaxlib", "libtpu"
 
@@ -31,7 +32,7 @@ def mean(numbers: Sequence[float]) -> float:
 
 def markdown(file: Path = FILE) -> str:
     """Return a line that names the versions, a line of means for each target, and a table for each operator."""
-    report = json.loads(file.read_text(encoding="utf-8"))
+    report = read(file)
     where, rows = report["environment"], report["rows"]
     versions = ", ".join(f"{name} {where['versions'][name]}" for name in _VERSIONS if name in where["versions"])
     targets = list(rows[0]["compiled"])

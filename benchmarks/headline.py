@@ -1,6 +1,5 @@
 """Say in one table how many times as fast as stock JAX jaxdml is: the table of README.md, from the kept reports."""
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
@@ -9,6 +8,7 @@ from typing import Any
 
 from benchmarks import estimates_table
 from benchmarks.report import geometric_mean, in_tables, known, over_stock, read, stock_is_wrong
+from benchmarks.rows import read as read_rows
 
 DEVICES = {"CPU": "amd-epyc", "GPU": "nvidia-h200"}
 """The folders of the reports."""
@@ -49,7 +49,7 @@ def by_operator(cases: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
 
 def _bytes(results: Path) -> dict[str, list[float]]:
     """Return how many times as many bytes stock JAX's programs for a TPU move, by operator."""
-    rows = json.loads((results / estimates_table.FILE.name).read_text(encoding="utf-8"))["rows"]
+    rows = read_rows(results / estimates_table.FILE.name)["rows"]
     operators = dict.fromkeys(row["operator"] for row in rows)
     found = {name: estimates_table.ratios([row for row in rows if row["operator"] == name], _TPU) for name in operators}
     return {name: [1 / value for value in values] for name, values in found.items()}

@@ -1,6 +1,6 @@
 """Make a language model with random weights, as onnxruntime-genai's builder lays it out, and time its decoding.
 
-``python -m benchmarks.language_models`` times single tokens against torch with the same network in bfloat16.
+``python -m benchmarks models`` times single tokens against torch with the same network in bfloat16.
 """
 
 import argparse
@@ -9,6 +9,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -246,46 +247,29 @@ def _head_size(proto: onnx.ModelProto) -> int:
 def _torch(sizes: Sizes, batch: int, prompt: int, tokens: int) -> dict[str, Any]:
     """Decode with the same network in bfloat16, compiled by torch, whose caches have a fixed length."""
     import torch
-    import torch.nn.functional as f
+
+    from benchmarks.peers._torch_networks import step
 
     device, kind = "cuda" if torch.cuda.is_available() else "cpu", torch.bfloat16
-    head, groups = sizes.head, sizes.groups
-    shapes = {
-        "qkv": (sizes.hidden + 2 * groups * head, sizes.hidden),
-        "out": (sizes.hidden, sizes.hidden),
+    of_layer = {
+        "qkv": (sizes.hidden + 2 * sizes.groups * sizes.head, sizes.hidden),
+        "output": (sizes.hidden, sizes.hidden),
         "gate": (sizes.intermediate, sizes.hidden),
         "up": (sizes.intermediate, sizes.hidden),
         "down": (sizes.hidden, sizes.intermediate),
+        "norm": (sizes.hidden,),
+        "second_norm": (sizes.hidden,),
     }
-    draw = lambda *shape: torch.randn(*shape, device=device, dtype=kind) * shape[-1] ** -0.5  # noqa: E731
-    layers = [{name: draw(*shape) for name, shape in shapes.items()} for _ in range(sizes.layers)]
-    table, weight = draw(sizes.vocabulary, sizes.hidden), torch.ones(sizes.hidden, device=device, dtype=kind)
-    length = prompt + tokens
-    caches = [[torch.zeros(batch, groups, length, head, device=device, dtype=kind) for _ in range(2)] for _ in layers]
-    angles = torch.arange(length, device=device)[:, None] / 10000 ** (torch.arange(0, head, 2, device=device) / head)
-    cos, sin = angles.cos().to(kind), angles.sin().to(kind)
-    places = torch.arange(length, device=device)
-
-    def turned(x: Any, at: Any) -> Any:
-        first, second = x.chunk(2, -1)
-        return torch.cat((first * cos[at] - second * sin[at], second * cos[at] + first * sin[at]), -1)
-
-    def step(token: Any, at: Any) -> Any:
-        x = table[token]
-        seen = (places <= at)[None, None, None]
-        for layer, (keys, values) in zip(layers, caches, strict=True):
-            normal = f.rms_norm(x, (sizes.hidden,), weight)
-            qkv = (normal @ layer["qkv"].T).view(batch, 1, -1, head).transpose(1, 2)
-            q, k, v = qkv.split((sizes.heads, groups, groups), 1)
-            keys.index_copy_(2, at, turned(k, at))
-            values.index_copy_(2, at, v)
-            y = f.scaled_dot_product_attention(turned(q, at), keys, values, attn_mask=seen, enable_gqa=True)
-            x = x + y.transpose(1, 2).reshape(batch, 1, -1) @ layer["out"].T
-            normal = f.rms_norm(x, (sizes.hidden,), weight)
-            x = x + (f.silu(normal @ layer["gate"].T) * (normal @ layer["up"].T)) @ layer["down"].T
-        return (f.rms_norm(x, (sizes.hidden,), weight) @ table.T).argmax(-1)
-
-    compiled = torch.compile(step)
+    shapes = {f"{name}_{layer}": shape for layer in range(sizes.layers) for name, shape in of_layer.items()}
+    shapes |= {"tokens": (sizes.vocabulary, sizes.hidden), "last_norm": (sizes.hidden,)}
+    weights = {
+        name: torch.randn(*shape, device=device, dtype=kind) * shape[-1] ** -0.5
+        if len(shape) > 1
+        else torch.ones(shape, device=device, dtype=kind)
+        for name, shape in shapes.items()
+    }
+    run = step(weights, sizes.heads, sizes.groups, batch, prompt + tokens)
+    compiled = torch.compile(lambda token, at: run(token, at).argmax(-1))
     token, at = torch.ones(batch, 1, dtype=torch.int64, device=device), torch.full((1,), prompt, device=device)
 
     def advance() -> None:
@@ -304,13 +288,13 @@ def _torch(sizes: Sizes, batch: int, prompt: int, tokens: int) -> dict[str, Any]
     def decode() -> None:
         at.fill_(prompt)
         for _ in range(tokens):
-            run()
+            once()
         token.cpu()
 
     with torch.no_grad():
         for _ in range(3):
             advance()
-        run = replay()
+        once = replay()
         return {"s_per_token": _median(decode, 5) / tokens}
 
 
@@ -326,8 +310,10 @@ def _median(run: Callable[[], Any], times: int = 5) -> float:
 
 
 def main() -> None:
-    """Time one library in this process, and print a line of JSON."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.language_models", description=__doc__)
+    """Time one library in this process, and add a line to the report."""
+    from benchmarks.rows import Rows, default, read
+
+    parser = argparse.ArgumentParser(prog="python -m benchmarks models", description=__doc__)
     parser.add_argument("library", choices=["jaxdml", "onnxruntime", "torch"], help="onnxruntime runs on CPUs")
     parser.add_argument("--model", choices=list(MODELS), default="350M")
     parser.add_argument("--bits", type=int, choices=[4, 8, 16], default=4, help="of jaxdml's and onnxruntime's weights")
@@ -336,6 +322,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--prompt", type=int, default=64)
     parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--out", type=Path, metavar="FILE", default=default("models"), help="(default: %(default)s)")
     options = parser.parse_args()
     sizes = MODELS[options.model]
     work = options.batch, options.prompt, options.tokens
@@ -344,7 +331,11 @@ def main() -> None:
     else:
         proto = language_model(sizes, dtype=options.dtype, bits=options.bits, level=options.level)
         result = {"jaxdml": _ours, "onnxruntime": _onnxruntime}[options.library](proto, *work)
-    print(json.dumps(vars(options) | result))
+    out = vars(options).pop("out")
+    kept = read(out)["rows"] if out.exists() else []
+    report = Rows(out, "models", kept=kept)
+    report.add(vars(options) | result)
+    print(json.dumps(report.rows[-1]))
 
 
 if __name__ == "__main__":

@@ -92,8 +92,11 @@ def measure(
     ready: dict[str, Contender] = {}
     digest = None
     begins(None)
-    draws = [case.draw(np.random.default_rng(seed + number)) for number in range(case.draws)]
-    judge = answers.Judge(case, draws[0])
+    try:
+        draws = [case.draw(np.random.default_rng(seed + number)) for number in range(case.draws)]
+        judge = answers.Judge(case, draws[0])
+    except Exception as error:  # The host may lack the memory, or what makes a whole model.
+        return lost(peers, _reason(error))
     for peer in peers:
         if peer in broken:
             results[peer]["absent"] = f"{FAILED} {broken[peer]}"
@@ -113,7 +116,8 @@ def measure(
         results[peer] |= {"verdict": asdict(verdict), "compile_s": contender.compile_s}
         if verdict.accepted:
             ready[peer] = contender
-            digest = answers.digest(given) if peer == OURS else digest
+            # What is only near has other bits on each device.
+            digest = answers.digest(given) if peer == OURS and contender.promises == "exact" else digest
     begins(None)
     plan: dict[str, Any] = {"rounds": rounds, "budget_s": budget_s, "spread": spread, "by": by}
     for peer, found in _timed(ready, plan).items():
@@ -124,8 +128,8 @@ def measure(
 
 
 def lost(peers: Sequence[str], reason: str) -> dict[str, Any]:
-    """Return the same of a case that ended a process before any peer was prepared, or when all were timed."""
-    contenders = {peer: nothing | {"absent": f"{FAILED} {reason}"} for peer, nothing in _nothing(peers).items()}
+    """Return the same of a case that broke before any peer was prepared, or ended a process when all were timed."""
+    contenders = {peer: nothing | {"absent": reason} for peer, nothing in _nothing(peers).items()}
     return {"digest": None, "busy_elsewhere": None, "seconds": 0.0, "contenders": contenders}
 
 
@@ -150,4 +154,6 @@ def _timed(ready: Mapping[str, Contender], plan: Mapping[str, Any]) -> dict[str,
 
 
 def _reason(error: Exception) -> str:
+    if isinstance(error, ModuleNotFoundError):
+        return f"{error.name} is not installed"
     return f"{FAILED} {type(error).__name__}: {str(error).partition(chr(10))[0]}"

@@ -3,16 +3,16 @@
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
-from benchmarks.cases import GROUPS, Case
+from benchmarks.cases import Case
 
-_FIRST = ("models", "grid", "accelerators", "growth in n", "growth in k")
+_FIRST = ("models", "whole models", "grid", "accelerators", "growth in n", "growth in k")
 """Groups, from what people ask for to what explains it."""
 
 
 def in_order(cases: Sequence[Case]) -> list[Case]:
     """Return the cases group by group; within a group the operators take turns, each with its cases far apart."""
-    order = sorted(GROUPS, key=lambda group: _FIRST.index(group) if group in _FIRST else len(_FIRST))
-    return [case for group in order for case in _in_turn(case for case in cases if case.group == group)]
+    groups = dict.fromkeys((*_FIRST, *(case.group for case in cases)))
+    return [case for group in groups for case in _in_turn(case for case in cases if case.group == group)]
 
 
 def _in_turn(cases: Iterable[Case]) -> Iterator[Case]:

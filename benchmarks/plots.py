@@ -8,6 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from benchmarks import whole_models
 from benchmarks.drawing import MIDDLE, WIDTH, save
 from benchmarks.peers import OURS
 from benchmarks.report import (
@@ -22,10 +23,13 @@ from benchmarks.report import (
     ratio,
     title,
 )
+from benchmarks.sharded import GROWTH
 
 _COLOURS = {
     "jaxdml": "#D55E00",
     "jaxdml prepacked": "#D55E00",
+    "jaxdml auto axes": "#E69F00",
+    "jaxdml one device": "#8C510A",
     "lax": "#0072B2",
     "lax unstable": "#56B4E9",
     "onnxruntime": "#009E73",
@@ -33,7 +37,9 @@ _COLOURS = {
     "torch": "#CC79A7",
     "torch prepacked": "#CC79A7",
     "torch quantized": "#CC79A7",
+    "onnxruntime float32": "#006644",
     "torch.compile": "#AA4499",
+    "torch.compile bfloat16": "#661177",
     "cupy": "#B8AC00",
     "numpy": "#999999",
 }
@@ -42,6 +48,8 @@ _COLOURS = {
 _MARKERS = {
     "jaxdml": "o",
     "jaxdml prepacked": "X",
+    "jaxdml auto axes": "X",
+    "jaxdml one device": "h",
     "lax": "s",
     "lax unstable": "p",
     "onnxruntime": "^",
@@ -66,8 +74,9 @@ def draw(report: Mapping[str, Any], folder: Path) -> list[Path]:
         group.replace(" ", "-"): _growth(cases, group) for group, cases in groups.items() if group.startswith("growth")
     }
     plain = [case for name in TABLES for case in groups.get(name, [])]
-    if any(ratio(case) is not None for case in plain):
-        figures["who-is-fastest"] = _who_is_fastest(plain)
+    raced = [*plain, *groups.get(whole_models.GROUP, [])]
+    if any(ratio(case) is not None for case in raced):
+        figures["who-is-fastest"] = _who_is_fastest(raced)
     if any(fraction(case) is not None for case in plain):
         figures["roofline"] = _roofline(plain)
     paths = []
@@ -167,17 +176,18 @@ def draw_changes(changes: Sequence[Any], path: Path) -> Path:
 
 
 def _growth(cases: Cases, group: str) -> Figure:
-    """Draw time against n or k, one panel a dtype."""
+    """Draw time against n, k or the number of devices: a panel for each dtype, or operator."""
+    what = group.rpartition(" ")[2]
     cases = sorted(cases, key=lambda case: case["at"])
-    dtypes = sorted({case["dtype"] for case in cases})
-    columns = min(2, len(dtypes))
-    rows = -(-len(dtypes) // columns)
+    names = sorted({_panel(case) for case in cases})
+    columns = min(2, len(names))
+    rows = -(-len(names) // columns)
     figure = Figure(figsize=(WIDTH, 2.1 * rows + 1.2), layout="constrained")
     panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-    for panel, dtype in zip(panels.flat, dtypes, strict=False):
+    for panel, name in zip(panels.flat, names, strict=False):
         series: dict[str, list[tuple[float, ...]]] = {}
         for case in cases:
-            if case["dtype"] == dtype:
+            if _panel(case) == name:
                 series.setdefault("roofline", []).append((case["at"], *[case["floor_us"]] * 3))
                 for peer, median in medians(case).items():
                     timing = case["contenders"][peer]["timing"]
@@ -192,20 +202,30 @@ def _growth(cases: Cases, group: str) -> Figure:
             panel.fill_between(at, low, high, color=style["color"], alpha=0.2, linewidth=0)
         panel.set_xscale("log", base=2)
         panel.set_yscale("log")
-        panel.set_title(dtype, fontsize=10)
+        panel.set_title(name, fontsize=8)
         panel.grid(alpha=0.3)
-    for panel in panels.flat[len(dtypes) :]:
+    for panel in panels.flat[len(names) :]:
         panel.set_axis_off()
     for column in range(columns):
-        lowest = panels.flat[max(i for i in range(len(dtypes)) if i % columns == column)]
+        lowest = panels.flat[max(i for i in range(len(names)) if i % columns == column)]
         lowest.tick_params(labelbottom=True)
-        lowest.set_xlabel(f"{group[-1]} (elements)")
+        lowest.set_xlabel(what if what == "devices" else f"{what} (elements)")
     for row in panels:
         row[0].set_ylabel("time of a call (µs)")
-    others = "k = 64" if group.endswith("n") else "n = 2²⁰"
-    figure.suptitle(f"top_k of one row, {others}: {group}")
+    figure.suptitle(_GROWTH[what])
     _legend(figure, list(panels.flat))
     return figure
+
+
+_GROWTH = {
+    "n": "top_k of one row, k = 64: growth in n",
+    "k": "top_k of one row, n = 2²⁰: growth in k",
+    "devices": "Work that grows with the devices",
+}
+
+
+def _panel(case: Mapping[str, Any]) -> str:
+    return str(case["operator" if case["group"] == GROWTH else "dtype"])
 
 
 def _legend(figure: Figure, panels: Sequence[Axes]) -> None:

@@ -1,4 +1,4 @@
-"""Compare the programs of two versions of jaxdml: ``python -m benchmarks.programs NEW --against OLD``, two directories.
+"""Compare the programs of two versions of jaxdml: ``python -m benchmarks programs NEW --against OLD``, two directories.
 
 Each call of a fixed list is lowered for every platform, which needs no device of that platform, and its StableHLO is
 written to the directory. The list holds sizes on both sides of every threshold of the lowerings, so a change that is
@@ -8,7 +8,6 @@ meant to move code and nothing else leaves every text as it was.
 import argparse
 import hashlib
 import itertools
-import json
 import re
 import sys
 from collections import Counter
@@ -22,8 +21,11 @@ from jax import ShapeDtypeStruct as Shape
 
 import jaxdml
 from benchmarks import display
+from benchmarks.rows import Rows, read
 
 PLATFORMS = "cpu", "cuda", "tpu"
+
+_INDEX = "index.jsonl"
 
 Call = tuple[str, Callable[..., Any], tuple[Shape | None, ...]]
 
@@ -167,7 +169,7 @@ def write(folder: Path, chosen: Sequence[Call]) -> Mapping[str, str]:
             text = traced.lower(lowering_platforms=(platform,)).as_text()
             files[f"{name} | {platform}"] = file = f"{hashlib.sha256(text.encode()).hexdigest():.24}.mlir"
             (folder / file).write_text(text, encoding="utf-8")
-    (folder / "index.json").write_text(json.dumps(files, indent=0), encoding="utf-8")
+    Rows(folder / _INDEX, "programs", kept=[{"program": name, "file": file} for name, file in files.items()])
     return files
 
 
@@ -182,7 +184,7 @@ def _without_numbers(text: str) -> str:
 
 def compare(folder: Path, other: Path) -> Counter[str]:
     """Count the programs that are the same text, the same but for the numbers of platforms, and different."""
-    here, there = (json.loads((one / "index.json").read_text(encoding="utf-8")) for one in (folder, other))
+    here, there = ({row["program"]: row["file"] for row in read(one / _INDEX)["rows"]} for one in (folder, other))
     found: Counter[str] = Counter()
     for name in sorted(here.keys() | there.keys()):
         if name not in here or name not in there:
@@ -204,7 +206,7 @@ def compare(folder: Path, other: Path) -> Counter[str]:
 
 def main(arguments: Sequence[str] | None = None, chosen: Sequence[Call] | None = None) -> int:
     """Write the programs, and compare them with those in another directory."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.programs", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks programs", description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--against", type=Path, help="a directory that another version wrote")
     options = parser.parse_args(arguments)

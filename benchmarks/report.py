@@ -4,6 +4,7 @@
 
     environment   format, device, host, platform, clock, threads, processor's frequency, versions, flags, date, commit,
                   asynchronous_dispatch: whether JAX handed programs for the CPU to another thread,
+                  devices: how many were used,
                   plan: how long each contender was measured, and peers: which were asked for
     roofline      copy_gb_per_s: by the bytes of the working set; int8_gop_per_s; empty_us: a call that does nothing
     case          one for each visit to a case: visits are in processes of their own, and reading takes them together
@@ -81,8 +82,10 @@ def _without_names(contender: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def title(environment: Mapping[str, Any]) -> str:
-    """Name the device, and how JAX dispatched if that was asynchronous."""
-    return f"{environment['device']}{', with asynchronous dispatch' if environment['asynchronous_dispatch'] else ''}"
+    """Name the device, how many there were, and how JAX dispatched if that was asynchronous."""
+    devices = f"{count} x " if (count := environment.get("devices", 1)) > 1 else ""
+    dispatch = ", with asynchronous dispatch" if environment["asynchronous_dispatch"] else ""
+    return f"{devices}{environment['device']}{dispatch}"
 
 
 def medians(case: Mapping[str, Any]) -> dict[str, float]:

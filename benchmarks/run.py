@@ -1,4 +1,4 @@
-"""Measure jaxdml's operators against their peers on the device that JAX finds.
+"""Measure jaxdml's operators, and whole models, against their peers on the device that JAX finds.
 
 Every result is on disk as soon as it is measured. The same command again goes on where the last one stopped.
 """
@@ -13,14 +13,29 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks import compare, display, environment, measuring, overheads, plots, report, roofline, watching
-from benchmarks.cases import CASES, GROUPS, OPERATORS, Case
+from benchmarks import (
+    compare,
+    display,
+    environment,
+    measuring,
+    overheads,
+    plots,
+    report,
+    roofline,
+    sharded,
+    watching,
+    whole_models,
+)
+from benchmarks.cases import CASES, GROUPS, MODELS, OPERATORS, Case
 from benchmarks.peers import OURS, PEERS
 from benchmarks.plan import in_order
 
-_SAME = "device", "clock", "commit", "versions", "flags", "asynchronous_dispatch", "plan", "peers"
+_SAME = "device", "devices", "clock", "commit", "versions", "flags", "asynchronous_dispatch", "plan", "peers"
 """What must be as it was for a run to go on."""
 
+
+_ALWAYS = ["grid", "models", whole_models.GROUP]
+"""The groups that are measured where none is asked for."""
 
 _TOLD, _INTERRUPTED = 2, 130
 """The status of a run that said why it cannot be, and of one that was interrupted."""
@@ -37,10 +52,13 @@ def main(arguments: Sequence[str] | None = None, cases: Sequence[Case] | None = 
     options = parser.parse_args(arguments)
     options.given = list(sys.argv[1:] if arguments is None else arguments)
     options.here = cases is not None
-    if unknown := set(options.operators) - set(OPERATORS):
-        parser.error(f"no operator {', '.join(sorted(unknown))}; there are {', '.join(OPERATORS)}")
-    known = CASES if cases is None else cases
-    chosen = in_order([case for case in known if _asked_for(case, options.operators, options.cases)])
+    if unknown := set(options.operators) - {*OPERATORS, *MODELS}:
+        parser.error(f"no operator {', '.join(sorted(unknown))}; there are {', '.join((*OPERATORS, *MODELS))}")
+    if options.devices < 1:
+        parser.error("--devices is a number of devices, from 1 on")
+    known = _known(options.devices) if cases is None else cases
+    patterns = options.cases or (_ALWAYS if options.devices == 1 else ["*"])
+    chosen = in_order([case for case in known if _asked_for(case, options.operators, patterns)])
     if not chosen:
         parser.error("no case matches; --list shows them all")
     if options.list:
@@ -48,9 +66,10 @@ def main(arguments: Sequence[str] | None = None, cases: Sequence[Case] | None = 
             display.console.print(f"{case.group}: {case.name} ({case.origin})", markup=False, soft_wrap=True)
         return 0
     try:
+        environment.need(options.devices)
         against = report.read(options.against) if options.against else None
         return _run(options, chosen, against)
-    except (report.UnreadableError, _OtherError, OSError) as error:
+    except (report.UnreadableError, environment.TooFewError, _OtherError, OSError) as error:
         display.console.print(f"python -m benchmarks: {error}", markup=False, soft_wrap=True)
         return _TOLD
     except KeyboardInterrupt:
@@ -95,6 +114,7 @@ def _visit(options: argparse.Namespace, chosen: Sequence[Case], end: float | Non
     environment.dispatch(options.async_dispatch)
     plan = {"rounds": options.rounds, "budget_s": options.budget, "spread": options.spread}
     found = environment.describe() | {"format": report.FORMAT, "asynchronous_dispatch": options.async_dispatch}
+    found |= {"devices": options.devices} | ({"commit": options.commit} if options.commit else {})
     found |= {"clock": measuring.CLOCKS[options.clock or measuring.clock()], "plan": plan, "peers": options.peers}
     versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
     display.console.print(f"{found['device']}; commit {found['commit']}; {versions}", markup=False, soft_wrap=True)
@@ -117,7 +137,7 @@ def _visit(options: argparse.Namespace, chosen: Sequence[Case], end: float | Non
         key = [case.group, case.name]
         broken = {peer: reason for *which, peer, reason in written["broken"] if which == key}
         if None in broken:
-            taken = measuring.lost(options.peers, broken[None])
+            taken = measuring.lost(options.peers, f"{measuring.FAILED} {broken[None]}")
         else:
             taken = measuring.measure(case, options.peers, **plan, by=options.clock, begins=begins, broken=broken)
         entry = report.entry(case, taken, roof)
@@ -153,6 +173,10 @@ def _conclude(options: argparse.Namespace, chosen: Sequence[Case], against: Mapp
     return int(wrong or slower > 0)
 
 
+def _known(devices: int) -> Sequence[Case]:
+    return CASES if devices == 1 else sharded.cases(devices)
+
+
 class _OtherError(ValueError):
     """The report that is there is of something else."""
 
@@ -162,8 +186,9 @@ def _journal(folder: Path, found: Mapping[str, Any]) -> tuple[report.Journal, di
     if (folder / report.FILE).exists() and (folder / report.FILE).stat().st_size:
         journal, written = report.Journal(folder), report.read(folder)
         now = report.rounded({key: found[key] for key in _SAME})
-        if other := [key for key in _SAME if written["environment"].get(key) != now[key]]:
-            what = ", ".join(f"{key} {written['environment'].get(key)}, not {now[key]}" for key in other)
+        then = {"devices": 1} | written["environment"]
+        if other := [key for key in _SAME if then.get(key) != now[key]]:
+            what = ", ".join(f"{key} {then.get(key)}, not {now[key]}" for key in other)
             raise _OtherError(f"the report in {folder} has {what}. Choose another --out, or remove it.")
         if "roofline" in written:
             return journal, written
@@ -183,15 +208,23 @@ def _asked_for(case: Case, operators: Sequence[str], patterns: Sequence[str]) ->
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks measure", description=__doc__)
-    parser.add_argument("operators", nargs="*", metavar="operator", help=f"of {', '.join(OPERATORS)} (default: all)")
+    parser.add_argument(
+        "operators", nargs="*", metavar="operator", help=f"of {', '.join((*OPERATORS, *MODELS))} (default: all)"
+    )
     parser.add_argument("--peers", nargs="+", choices=list(PEERS), default=list(PEERS), help="(default: all)")
-    groups = ", ".join(GROUPS)
+    groups = ", ".join((*GROUPS, sharded.SHARDED, sharded.GROWTH))
     parser.add_argument(
         "--cases",
         nargs="+",
-        default=["grid", "models"],
         metavar="PATTERN",
-        help=f"names of cases or groups, * stands for anything (groups: {groups}; default: grid models)",
+        help=f"names of cases or groups, * stands for anything (groups: {groups}; default: {', '.join(_ALWAYS)})",
+    )
+    parser.add_argument(
+        "--devices",
+        type=int,
+        default=1,
+        metavar="N",
+        help="measure sharded calls on N devices, and work that grows with them; a CPU makes virtual ones (default: 1)",
     )
     parser.add_argument("--list", action="store_true", help="show what would be measured, and measure nothing")
     parser.add_argument(
@@ -223,6 +256,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--visit", type=int, default=0, help=argparse.SUPPRESS)  # What a visit is told.
     parser.add_argument("--end", type=float, help=argparse.SUPPRESS)
+    parser.add_argument("--commit", metavar="NAME", help="of a copy without its history (default: git's)")
     parser.add_argument("--overheads", action="store_true", help="also measure tracing, compiling and eager calls")
     compare.add_options(parser)
     parser.add_argument("--against", type=Path, metavar="REPORT", help="compare with an earlier report")

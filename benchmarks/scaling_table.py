@@ -1,14 +1,15 @@
-"""Write the times of sharded operators, from ``results/scaling-h200-x2.json``, as Markdown for a page."""
+"""Write the times of sharded operators, from ``results/scaling-h200-x2.jsonl``, as Markdown for a page."""
 
-import json
 from pathlib import Path
 
-FILE = Path(__file__).parent / "results" / "scaling-h200-x2.json"
+from benchmarks.rows import read
+
+FILE = Path(__file__).parent / "results" / "scaling-h200-x2.jsonl"
 
 
 def markdown(file: Path = FILE) -> str:
     """Return a line that names the versions, and a table of the calls."""
-    report = json.loads(file.read_text(encoding="utf-8"))
+    report = read(file)
     where = report["environment"]
     lines = [
         f"Measured on {where['date']} with jax {where['versions']['jax']}.\n",

@@ -1,11 +1,10 @@
-"""List what sharded calls send between devices: ``python -m benchmarks.traffic``, ours and those of stock JAX.
+"""List what sharded calls send between devices: ``python -m benchmarks traffic``, ours and those of stock JAX.
 
 Every call is compiled for eight virtual CPU devices, and for a TPU v5e 2x4 where libtpu is installed; that needs no
-TPU. What a program sends is read from its HLO. ``results/traffic.json`` holds::
+TPU. What a program sends is read from its HLO. ``results/traffic.jsonl`` holds::
 
-    environment   device, host, platform, threads, versions, flags, date, commit
-    topology      the TPU compiled for
-    rows          a list, for each call and each way to write it (Auto axes, Explicit axes, axis_name)
+    environment   of the host; topology: the TPU compiled for
+    row           one for each call and each way to write it (Auto axes, Explicit axes, axis_name)
       operator, sharding, way       what is sharded, in words
       axes, arguments, specs        of the mesh; dtypes and shapes; a PartitionSpec for each
       bound                         rule, elements, collectives: what it may send; collectives null where XLA chooses
@@ -22,7 +21,6 @@ TPU. What a program sends is read from its HLO. ``results/traffic.json`` holds::
 
 import argparse
 import fnmatch
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -32,11 +30,11 @@ import jax
 from rich import box
 from rich.table import Table
 
-from benchmarks import compiling, display, environment
+from benchmarks import compiling, display
+from benchmarks.rows import Rows
 from benchmarks.sharded_calls import CALLS
 from benchmarks.shardings import DEVICES, Sharded
 from benchmarks.traffic_table import FILE, SIDES, sent
-from jaxdml import _commands
 
 
 def rows(call: Sharded, devices: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -89,7 +87,7 @@ def _microseconds(value: float | None) -> str:
 
 def main(arguments: Sequence[str] | None = None, calls: Sequence[Sharded] = CALLS) -> int:
     """Compile, show and save; the exit status tells whether every bound is kept."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.traffic", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks traffic", description=__doc__)
     parser.add_argument("--calls", nargs="+", default=["*"], metavar="PATTERN", help="by name, as top_k*")
     parser.add_argument("--platforms", nargs="+", choices=compiling.PLATFORMS, help="by default all that are here")
     parser.add_argument("--out", type=Path, default=FILE, metavar="FILE")
@@ -97,15 +95,15 @@ def main(arguments: Sequence[str] | None = None, calls: Sequence[Sharded] = CALL
     chosen = [call for call in calls if any(fnmatch.fnmatch(call.name, pattern) for pattern in options.calls)]
     platforms = options.platforms or [platform for platform in compiling.PLATFORMS if compiling.has(platform)]
     devices = {platform: compiling.devices_of(platform) for platform in platforms}
-    found = [row for call in display.follow(chosen) for row in rows(call, devices)]
+    report = Rows(options.out, "traffic", topology=compiling.TPU)
+    for call in display.follow(chosen):
+        for row in rows(call, devices):
+            report.add(row)
+    found = report.rows
     for platform in platforms:
         show(found, platform)
     broken = [row for row in found if not keeps(row)]
     display.console.print(f"{len(found) - len(broken)} of {len(found)} rows keep their bound.")
-    report = {"environment": environment.describe(), "topology": compiling.TPU, "rows": found}
-    with _commands.whole_file(options.out) as file:
-        json.dump(report, file, indent=1)
-        file.write("\n")
     return int(bool(broken))
 
 

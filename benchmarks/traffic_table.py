@@ -1,14 +1,15 @@
-"""Write what sharded calls send, from ``results/traffic.json``, as Markdown for a page of the documentation.
+"""Write what sharded calls send, from ``results/traffic.jsonl``, as Markdown for a page of the documentation.
 
 ``python -m benchmarks.traffic_table`` prints it. A page takes it from ``markdown()`` when it is built.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-FILE = Path(__file__).parent / "results" / "traffic.json"
+from benchmarks.rows import read
+
+FILE = Path(__file__).parent / "results" / "traffic.jsonl"
 SIDES = "jaxdml", "stock"
 
 _VERSIONS = "jax", "jaxlib", "libtpu"
@@ -16,10 +17,10 @@ _VERSIONS = "jax", "jaxlib", "libtpu"
 
 def markdown(file: Path = FILE, operators: Sequence[str] = ()) -> str:
     """Return a line that names the versions, and a table for each operator, or for the given ones."""
-    report = json.loads(file.read_text(encoding="utf-8"))
+    report = read(file)
     where = report["environment"]
     versions = ", ".join(f"{name} {where['versions'][name]}" for name in _VERSIONS if name in where["versions"])
-    parts = [f"Read from HLO on {where['date']} at commit {where['commit']}; {versions}. TPU: {report['topology']}."]
+    parts = [f"Read from HLO on {where['date']} at commit {where['commit']}; {versions}. TPU: {where['topology']}."]
     for operator in operators or dict.fromkeys(row["operator"] for row in report["rows"]):
         rows = [row for row in report["rows"] if row["operator"] == operator]
         parts += [f"**`{operator}`**", _table(rows)]

@@ -1,4 +1,4 @@
-"""Time products with weights that are prepared once, on an accelerator: ``python -m benchmarks.weights OUT.json``.
+"""Time products with weights that are prepared once, on an accelerator: ``python -m benchmarks weights``.
 
 Every product has int8 weights without a zero point, one zero point and one scale for each row of ``a``, and one scale
 for each column. Times are those of the device, after a flush of its cache, as in ``python -m benchmarks``.
@@ -6,7 +6,6 @@ for each column. Times are those of the device, after a flush of its cache, as i
 
 import argparse
 import itertools
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -21,6 +20,7 @@ from jax import lax
 import jaxdml
 from benchmarks import device_timing, environment
 from benchmarks.display import console
+from benchmarks.rows import Rows, default
 
 ROWS = 1, 8, 16, 32, 128, 512, 2048, 8192
 WEIGHTS = (4096, 4096), (8192, 28672), (28672, 8192), (8192, 8192)
@@ -38,25 +38,23 @@ Run = Callable[[], Any]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Time the products that the command line asks for, and return 1 if a packed one differs from one that is not."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.weights", description=__doc__)
-    parser.add_argument("out", type=Path)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks weights", description=__doc__)
+    parser.add_argument("--out", type=Path, metavar="FILE", default=default("weights"), help="(default: %(default)s)")
     parser.add_argument("--peers", nargs="+", choices=PEERS, default=PEERS, help="(default: all)")
     parser.add_argument("--rows", nargs="+", type=int, default=ROWS, help="sizes of M")
     parser.add_argument("--dtypes", nargs="+", choices=("int8", "uint8"), default=("int8", "uint8"), help="of a")
     parser.add_argument("--rounds", type=int, default=7, help="samples of each product (default: 7)")
     options = parser.parse_args(arguments)
-    rows: list[dict[str, Any]] = []
+    report = Rows(options.out, "weights")
     cells = list(itertools.product(WEIGHTS, options.dtypes, options.rows))
     for (k, n), dtype, m in cells:
         runs = _runs(m, k, n, dtype, options.peers)
         same = not {OURS, UNPACKED} <= runs.keys() or bool((runs[OURS]() == runs[UNPACKED]()).all())
         timings = device_timing.interleaved(runs, rounds=options.rounds, budget_s=1.0)
         times = {peer: round(timing.median_us, 2) for peer, timing in timings.items()}
-        rows.append({"m": m, "k": k, "n": n, "dtype": dtype, "same_bits": same, "us": times})
-        console.print_json(data=rows[-1], indent=None)
-        report = {"environment": environment.describe(), "rows": rows}
-        options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    return int(not all(row["same_bits"] for row in rows))
+        report.add({"m": m, "k": k, "n": n, "dtype": dtype, "same_bits": same, "us": times})
+        console.print_json(data=report.rows[-1], indent=None)
+    return int(not all(row["same_bits"] for row in report.rows))
 
 
 def _runs(m: int, k: int, n: int, dtype: str, peers: Sequence[str]) -> Mapping[str, Run]:

@@ -1,9 +1,10 @@
-"""Write the times of products with prepared weights, from ``results/weights-h200.json``, as Markdown for a page."""
+"""Write the times of products with prepared weights, from ``results/weights-h200.jsonl``, as Markdown for a page."""
 
-import json
 from pathlib import Path
 
-FILE = Path(__file__).parent / "results" / "weights-h200.json"
+from benchmarks.rows import read
+
+FILE = Path(__file__).parent / "results" / "weights-h200.jsonl"
 
 _COLUMNS = {
     "read": "reading the weights",
@@ -17,7 +18,7 @@ _COLUMNS = {
 
 def markdown(file: Path = FILE) -> str:
     """Return a line that names the device and the versions, and a table of the products."""
-    report = json.loads(file.read_text(encoding="utf-8"))
+    report = read(file)
     where = report["environment"]
     versions = ", ".join(f"{name} {where['versions'][name]}" for name in ("jax", "torch"))
     lines = [

@@ -1,5 +1,6 @@
 """The harness checks before it times, drops nobody silently, and its page holds what was measured."""
 
+import dataclasses
 import importlib.util
 import itertools
 import math
@@ -14,9 +15,26 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("rich")
 
 from benchmarks import __main__ as family
-from benchmarks import chained_timing, compare, constants, document, measuring, peers, report, run, timing, watching
+from benchmarks import (
+    chained_timing,
+    compare,
+    constants,
+    document,
+    measuring,
+    networks,
+    peers,
+    plots,
+    report,
+    rows,
+    run,
+    sharded,
+    timing,
+    watching,
+    whole_models,
+)
 from benchmarks.answers import Judge, digest
-from benchmarks.cases import CASES, OPERATORS, SMALL
+from benchmarks.cases import CASES, MODELS, OPERATORS, SMALL
+from benchmarks.language_models import Sizes
 from benchmarks.peers import Absent, Contender, prepare
 from benchmarks.peers.with_jax import Program
 from benchmarks.plan import in_order
@@ -24,6 +42,8 @@ from benchmarks.roofline import Roofline
 from benchmarks.timing import Timing
 from jaxdml import reference
 from jaxdml._cases import (
+    _extremes,
+    _gathering,
     convolution_integer,
     matrix_multiply_integer,
     matrix_multiply_integer_to_float,
@@ -155,9 +175,9 @@ def test_a_peer_that_cannot_says_why():
 
 
 def test_every_operator_has_cases_peers_and_an_oracle():
-    assert {case.operator for case in CASES} == set(OPERATORS) == set(peers.EXPECTED)
-    for peer in ("jaxdml", "lax"):
-        assert set(peers.PEERS[peer]) == set(OPERATORS)
+    assert {case.operator for case in CASES} == {*OPERATORS, *MODELS} == set(peers.EXPECTED)
+    for peer, subjects in (("jaxdml", {*OPERATORS, *MODELS}), ("lax", set(OPERATORS))):
+        assert set(peers.PEERS[peer]) == subjects
 
 
 @pytest.mark.parametrize("case", SMALL, ids=lambda case: case.operator)
@@ -333,7 +353,7 @@ def test_the_pages_hold_what_the_results_say(a_run, tmp_path):
         (integer_product, "MAX_ROWS_UNTRANSPOSED", "", lambda: integer_product.MAX_ROWS_UNTRANSPOSED),
     ],
 )
-def test_a_constant_has_its_value_while_the_case_compiles(monkeypatch, capsys, module, name, record, read):
+def test_a_constant_has_its_value_while_the_case_compiles(monkeypatch, tmp_path, capsys, module, name, record, read):
     usual, seen = read(), []
 
     def program(case):
@@ -341,8 +361,12 @@ def test_a_constant_has_its_value_while_the_case_compiles(monkeypatch, capsys, m
 
     monkeypatch.setattr(constants.with_jax, "ours", program)
     monkeypatch.setitem(constants.CONSTANTS, name, constants.Constant(module, name, (3, 50), TINY[:1], record))
-    assert constants.main([name]) == 0
+    assert constants.main([name, "--out", str(tmp_path / "rows.jsonl")]) == 0
     assert seen == [3, 50]
+    found = rows.read(tmp_path / "rows.jsonl")
+    assert [row["case"] for row in found["rows"]] == [TINY[0].name]
+    assert set(found["rows"][0]["us"]) == {"3", "50"}
+    assert found["environment"]["constant"] == name
     assert usual == read()
     assert TINY[0].name in capsys.readouterr().out
 
@@ -351,6 +375,33 @@ def test_every_constant_to_vary_is_there():
     for constant in constants.CONSTANTS.values():
         holder = getattr(constant.module, constant.record) if constant.record else constant.module
         assert isinstance(getattr(holder, constant.name.lower() if constant.record else constant.name), int)
+
+
+def test_methods_are_timed_side_by_side(tmp_path, capsys):
+    sizes = ["--rows", "2", "--n", "64", "--k", "3", "100", "--dtypes", "int16"]
+    assert constants.main(["MANY_ROWS", *sizes, "--out", str(tmp_path / "rows.jsonl")]) == 0
+    (row,) = rows.read(tmp_path / "rows.jsonl")["rows"]
+    assert set(row["us"]) <= set(constants.SWEEPS["MANY_ROWS"].methods)
+    assert "repeated_maxima" in row["us"]
+    assert "repeated_maxima" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["", "no JSON\n", "[1]\n", '{"environment":{}}\n{"case":1}\n'])
+def test_what_is_no_report_of_rows_is_said_to_be_none(text, tmp_path):
+    (tmp_path / "rows.jsonl").write_text(text)
+    with pytest.raises(report.UnreadableError, match="no report"):
+        rows.read(tmp_path / "rows.jsonl")
+
+
+def test_a_row_that_was_not_finished_is_left_out(tmp_path):
+    written = rows.Rows(tmp_path / "new" / "rows.jsonl", "a test", said="more")
+    written.add({"number": 1, "nothing": None})
+    with (tmp_path / "new" / "rows.jsonl").open("a") as file:
+        file.write('{"row":{"num')
+    found = rows.read(tmp_path / "new" / "rows.jsonl")
+    assert found["rows"] == [{"number": 1, "nothing": None}]
+    assert {"device", "commit", "versions", "command", "said"} <= found["environment"].keys()
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["rows.jsonl"]
 
 
 QUICKLY = ["--cases", "*", "--peers", *HERE, "--out"]
@@ -415,7 +466,9 @@ def test_what_says_most_comes_first():
     order = in_order(CASES)
     assert sorted(order, key=CASES.index) == list(CASES)
     groups = [case.group for case in order]
-    assert groups == sorted(groups, key=["models", "grid", "accelerators", "growth in n", "growth in k"].index)
+    assert groups == sorted(
+        groups, key=["models", "whole models", "grid", "accelerators", "growth in n", "growth in k"].index
+    )
     with_models = {case.operator for case in CASES if case.group == "models"}
     assert {case.operator for case in order[: len(with_models)]} == with_models
 
@@ -507,9 +560,12 @@ def test_a_chain_is_timed_by_what_it_takes_longer(monkeypatch):
 
 
 def board_writer(folder, *what):
-    """Return the command of a process that is at case 3 and peer 1, and then does something."""
-    begin = f"from benchmarks.watching import Board; from pathlib import Path; Board(Path({str(folder)!r})).write(3, 1)"
-    return [sys.executable, "-c", ";".join([begin, *what])]
+    """Return the command of a process that is at case 3 and peer 1, and then does something.
+
+    It writes to the board by itself: to import what JAX needs takes long on a machine that is at work.
+    """
+    begin = f"import struct; open({str(folder / watching._FILE)!r}, 'r+b').write(struct.pack('3q', 3, 1, 2))"
+    return [sys.executable, "-S", "-c", ";".join([begin, *what])]
 
 
 @pytest.mark.parametrize(
@@ -518,7 +574,7 @@ def board_writer(folder, *what):
         ("pass", 60, None),
         ("raise SystemExit(2)", 60, "its process ended with status 2"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", 60, "its process was ended by SIGSEGV"),
-        ("import time; time.sleep(600)", 2, "no answer in 2 s"),
+        ("import time; time.sleep(600)", 5, "no answer in 5 s"),
     ],
 )
 def test_a_process_that_hangs_or_breaks_is_noticed(tmp_path, what, limit_s, wrong):
@@ -645,3 +701,173 @@ def test_each_word_of_the_command_names_a_module(capsys):
         assert importlib.util.find_spec(f"benchmarks.{command.module}")
     family.main(["--help"])
     assert all(word in capsys.readouterr().out for word in ("compare",))
+
+
+SMALL_IMAGES = networks.Image(32, 10, ((1, 8, 1, 1), (2, 8, 1, 1), (2, 12, 1, 2)))
+SMALL_NETWORKS = {
+    "mobilenet_v2": (lambda: networks.mobilenet_v2(SMALL_IMAGES), (3, 32, 32), 0),
+    "resnet_50": (lambda: networks.resnet_50(networks.Image(32, 10, ((4, 32, 1, 1), (4, 64, 1, 2)))), (3, 32, 32), 0),
+    "bert_base": (lambda: networks.bert_base(networks.Text(1, 16, 2, 32, 50, 8)), (8,), 50),
+    "language_model": (lambda: networks.language_model_of_bytes(Sizes()), (whole_models.PROMPT + 1,), 256),
+}
+
+
+@pytest.fixture
+def small_networks(monkeypatch):
+    """Make a small network wherever a whole one is asked for."""
+    monkeypatch.setattr(networks, "NETWORKS", {name: made for name, (made, _, _) in SMALL_NETWORKS.items()})
+    networks.made.cache_clear()
+    yield {
+        name: whole_models.call(name, 2, whole_models.Network("a test", shape, words, 10, 100, 1000))
+        for name, (_, shape, words) in SMALL_NETWORKS.items()
+    }
+    networks.made.cache_clear()
+
+
+@pytest.mark.parametrize("name", list(SMALL_NETWORKS))
+def test_whole_models_are_near_their_floats(small_networks, name):
+    case = small_networks[name]
+    draws = [case.draw(np.random.default_rng(0))]
+    judge = Judge(case, draws[0])
+    for peer in ("jaxdml", "jaxdml float32", "jaxdml bfloat16", "onnxruntime", "onnxruntime float32"):
+        contender = prepare(peer, case, draws)
+        contender.run()
+        given = contender.answers(contender.run())
+        assert judge.judge(given, contender.promises).accepted, peer
+        assert not judge.judge((given[0] * np.float32(1.2),), contender.promises).accepted, peer
+        assert not judge.judge((given[0][:1],), contender.promises).accepted, peer
+    assert not judge.judge((given[0] * np.float32("nan"),), "int8").accepted
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_a_whole_model_is_a_case_like_others(small_networks, tmp_path, capsys):
+    case = small_networks["mobilenet_v2"]
+    among = ["--peers", "jaxdml", "onnxruntime", "lax", "--out", str(tmp_path)]
+    assert run.main(["mobilenet_v2", *among], cases=(case, *TINY)) == 0
+    (found,) = report.read(tmp_path)["cases"]
+    assert found["contenders"]["jaxdml"]["timing"]
+    assert found["contenders"]["lax"]["absent"] == "no way of its own"
+    # What is only near has no digest that another device would give.
+    assert found["digest"] is None
+    assert "mobilenet_v2 batch 2" in capsys.readouterr().out
+    shutil.copytree(tmp_path, tmp_path / "results" / "here")
+    assert "## Whole models" in document.pages(tmp_path / "results")["benchmarks/here.md"]
+
+
+@pytest.mark.parametrize("name", ["mobilenet_v2", "resnet_50"])
+def test_what_is_known_of_a_network_is_so(name):
+    made, known = networks.NETWORKS[name](), whole_models.NETWORKS[name]
+    assert networks.multiplications(made) == known.multiplications
+    assert sum(math.prod(each.dims) for each in made.graph.initializer) == known.weights
+
+
+def test_what_is_known_of_transformers_follows_from_their_sizes():
+    small = networks.Text(2, 16, 2, 32, 50, 8)
+    encoder = small.layers * (4 * small.hidden**2 + 2 * small.hidden * small.wide)
+    attention = small.layers * 2 * small.length * small.hidden
+    assert networks.multiplications(networks.bert_base(small)) == small.length * (encoder + attention)
+    assert whole_models.NETWORKS["language_model"].weights == networks.SMALL_DECODER.weights
+    assert whole_models.NETWORKS["bert_base"].shape == (networks.ENCODER.length,)
+
+
+def test_what_a_case_lacks_is_said(monkeypatch):
+    def draw(random):
+        raise ModuleNotFoundError("No module named 'onnx'", name="onnx")
+
+    def huge(random):
+        raise MemoryError("too much")
+
+    for way, reason in ((draw, "onnx is not installed"), (huge, "failed: MemoryError: too much")):
+        found = measuring.measure(dataclasses.replace(TINY[0], draw=way), ["jaxdml"], rounds=1, budget_s=0.1)
+        assert found["contenders"]["jaxdml"]["absent"] == reason
+
+
+OF_TWO = tuple(
+    sharded.over(case, dimension, 2)
+    for case, dimension in (
+        (top_k("sharded", 2, 64, 3, "float32", "decreasing"), "axis"),
+        (top_k("growth in devices", 2, 64, 3, "float32", "decreasing"), "rows"),
+        (_extremes.call("argmax", "sharded", (2, 64), "float32"), "axis"),
+        (_gathering.call("gather", "sharded", (8, 3), (5,), "float32"), "rows"),
+        (scatter_nd.call("sharded", (8, 2), 3, "float32", memory="copied"), "rows"),
+        (multiply("sharded", (), 4, 8, 6, "int8", "int8"), "rows"),
+        (multiply("sharded", (), 4, 8, 6, "int8", "int8"), "columns"),
+        (multiply("growth in devices", (), 4, 8, 6, "int8", "int8"), "K"),
+        (quantized_convolution.call("sharded", Layer("a test", 4, 6, 8, 3), 2, "uint8", "int8"), "batch"),
+    )
+)
+needs_two = pytest.mark.skipif(jax.device_count() < 2, reason="needs two devices")
+
+
+@needs_two
+def test_sharded_cases_are_measured_and_shown(tmp_path, capsys):
+    arguments = [
+        "--devices",
+        "2",
+        "--commit",
+        "abc",
+        "--peers",
+        "jaxdml",
+        "jaxdml auto axes",
+        "jaxdml one device",
+        "lax",
+        "numpy",
+    ]
+    assert run.main([*arguments, "--out", str(tmp_path / "here")], cases=OF_TWO) == 0
+    found = report.read(tmp_path / "here")
+    assert (found["environment"]["devices"], found["environment"]["commit"]) == (2, "abc")
+    assert len(found["cases"]) == len(OF_TWO)
+    for case in found["cases"]:
+        assert case["name"].endswith(" over 2")
+        for peer in ("jaxdml", "jaxdml auto axes", "jaxdml one device", "lax"):
+            verdict = case["contenders"][peer]["verdict"]
+            assert verdict["accepted"], (peer, case["name"])
+        assert case["contenders"]["numpy"]["absent"] == "no way of its own"
+        assert case["digest"]
+    assert (tmp_path / "here" / "growth-in-devices.png").exists()
+    page = document.pages(tmp_path)["benchmarks/here.md"]
+    assert "# 2 x " in page
+    assert "## Sharded calls" in page
+    assert "## Work that grows with the devices" in page
+    # A report of another number of devices is another report.
+    assert run.main([*QUICKLY, str(tmp_path / "here")], cases=TINY) == 2
+    assert "devices 2, not 1" in capsys.readouterr().out
+
+
+@needs_two
+def test_sharded_arguments_are_sharded():
+    for case in OF_TWO:
+        contender = prepare("jaxdml", case, [case.draw(np.random.default_rng(0))])
+        (first, *_) = jax.tree.leaves(contender.run())
+        assert len(first.sharding.device_set) == 2, case.name
+
+
+def test_every_sharded_case_says_how_it_is_sharded():
+    found = sharded.cases(4)
+    assert {sharded.specs(case)[1] for case in found} == {1, 2, 4}
+    assert {case.at for case in found if case.group == sharded.GROWTH} == {1, 2, 4}
+    assert {tuple(case.options["sharding"].split(" over ")) for case in found if case.group == sharded.SHARDED} == {
+        (dimension, "4") for _, dimension in sharded.SPECS
+    }
+    assert len({case.name for case in found}) == len(found)
+    assert set(plots._COLOURS) <= set(plots._MARKERS) | {"onnxruntime float32", "torch.compile bfloat16"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--devices", "4096"], "not 4096"),
+        (["--devices", "0"], "from 1 on"),
+        (["nothing_like_this"], "no operator nothing_like_this"),
+        (["--cases", "nothing like this"], "no case matches"),
+    ],
+)
+def test_what_cannot_be_measured_is_said_in_a_line(tmp_path, capsys, arguments, said):
+    try:
+        status = run.main([*arguments, "--out", str(tmp_path / "new")])
+    except SystemExit as ended:
+        status = ended.code
+    assert status == 2
+    output = capsys.readouterr()
+    assert said in output.out + output.err
+    assert not (tmp_path / "new").exists()

@@ -1,12 +1,11 @@
 """What compilers are asked: every operator, by calls that trace, and what is kept of the answers."""
 
-import json
-
 import jax
 import pytest
 
 import jaxdml
 from benchmarks import compiling, estimates, estimates_table
+from benchmarks.rows import read
 from tests.kit import OPERATORS
 
 
@@ -39,12 +38,12 @@ def test_both_sides_return_the_same_shapes(cell):
 
 def test_answers_are_kept_and_taken_up_again(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(compiling, "device_of", lambda target: jax.devices()[0])
-    file = tmp_path / "estimates.json"
+    file = tmp_path / "estimates.jsonl"
     given = ["--targets", "v5e", "--out", str(file)]
     assert estimates.main(given, SMALL[:1]) == 0
-    first = json.loads(file.read_text())["rows"]
+    first = read(file)["rows"]
     assert estimates.main([*given, "--resume"], SMALL) == 0
-    rows = json.loads(file.read_text())["rows"]
+    rows = read(file)["rows"]
     assert rows[:1] == first
     assert [row["operator"] for row in rows] == ["quantized_linear_add", "quantized_linear_matrix_multiply"]
     assert rows[0]["least"] == 3 * 4 * 64
@@ -61,7 +60,7 @@ def test_what_does_not_compile_is_told_and_fails(monkeypatch, tmp_path, capsys):
 
     monkeypatch.setattr(compiling, "device_of", lambda target: jax.devices()[0])
     cell = estimates.Cell("top_k", "broken", broken, jax.lax.neg, [((2,), "float32")])
-    file = tmp_path / "estimates.json"
+    file = tmp_path / "estimates.jsonl"
     assert estimates.main(["--targets", "v5e", "--out", str(file)], [*SMALL[:1], cell]) == 1
     assert "no such program" in capsys.readouterr().out
     assert "raises" in estimates_table.markdown(file)

@@ -92,13 +92,16 @@ def figures_kept():
         collect(kept)
         if file.name.startswith("self-check"):
             found.add(sum(row["outputs"] for row in kept["rows"]))
+    for file in RESULTS.glob("*.jsonl"):
+        collect([json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()])
     for file in RESULTS.glob("*/report.jsonl"):
         compared = Counter()
         for line in file.read_text(encoding="utf-8").splitlines():
             if case := json.loads(line).get("case"):
-                number, different, *_ = case["contenders"]["jaxdml"]["verdict"]
-                assert different == 0, case["name"]
-                compared[case["operator"]] += number
+                number, different, _, promises = case["contenders"]["jaxdml"]["verdict"]
+                if promises == "exact":  # Of a whole model floats are compared.
+                    assert different == 0, case["name"]
+                    compared[case["operator"]] += number
         found |= {*compared.values(), compared.total()}
     return found
 

@@ -1,6 +1,5 @@
 """What sharded calls send between devices keeps the bounds. It is read from the HLO, so the reading is tested too."""
 
-import json
 import math
 
 import jax
@@ -186,13 +185,14 @@ def test_what_is_no_hlo_is_refused():
 def test_the_tool_saves_what_it_shows(tmp_path, capsys):
     pytest.importorskip("rich")
     from benchmarks import traffic, traffic_table
+    from benchmarks.rows import read
 
-    file = tmp_path / "traffic.json"
+    file = tmp_path / "traffic.jsonl"
     assert traffic.main(["--calls", "scatter_nd: slices", "--platforms", "cpu", "--out", str(file)], SMALL) == 0
     shown = capsys.readouterr().out
     assert "nothing" in shown
     assert "2 of 2 rows keep their bound" in shown
-    written = json.loads(file.read_text())
+    written = read(file)
     assert written["environment"]["versions"]["jax"] == jax.__version__
     assert [(row["sharding"], row["way"]) for row in written["rows"]] == [("slices", "Auto"), ("slices", "Explicit")]
     for row in written["rows"]:
@@ -211,7 +211,7 @@ def test_a_row_that_raises_or_breaks_its_bound_is_told(monkeypatch, tmp_path, ca
     broken = compiling.summary([Collective("all-gather", 64, 256)], NOTHING) | {"raises": None}
     answers = [broken, {"raises": "TypeError: no"}] * 2
     monkeypatch.setattr(compiling, "compiled", lambda *_, **__: answers.pop(0))
-    chosen = ["--calls", "*slices", "--platforms", "cpu", "--out", str(tmp_path / "traffic.json")]
+    chosen = ["--calls", "*slices", "--platforms", "cpu", "--out", str(tmp_path / "traffic.jsonl")]
     assert traffic.main(chosen, SMALL) == 1
     shown = capsys.readouterr().out
     assert "1 all-gather: 64" in shown

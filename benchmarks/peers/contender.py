@@ -20,7 +20,8 @@ class Contender:
       run: makes one call and returns what it gave, when that is complete.
       answers: brings what ``run`` gave to NumPy.
       promises: ``"exact"``: every bit of the oracle's answer; ``"values"``: ties in any order; ``"within one"``:
-        rounding may be off by one; ``"close"``: floats, of which a rounding before the last may be left out.
+        rounding may be off by one; ``"close"``: floats, of which a rounding before the last may be left out;
+        ``"float32"``, ``"bfloat16"``, ``"int8"``: what a whole model computes with, and how near it has to be.
       compile_s: seconds from the Python function to the program that runs, None where nothing is compiled.
       chain: makes calls that wait for one another in one program, where there is no profiler; None for what is not JAX.
     """

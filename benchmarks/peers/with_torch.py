@@ -40,14 +40,14 @@ def _array(tensor: Any) -> np.ndarray[Any, Any]:
     return tensor.cpu().numpy()
 
 
-def contender(start: Callable[[], Any], promises: str, compiled: bool) -> Contender:
+def contender(start: Callable[[], Any], promises: str, compiled: bool, mode: str = "max-autotune") -> Contender:
     """Make a contender of a function that returns one tensor or a tuple of them."""
     import torch
 
     compile_s = None
     if compiled:
         torch._dynamo.reset()  # After a number of programs from one place it compiles no more.
-        start = torch.compile(start, mode="max-autotune", dynamic=False)
+        start = torch.compile(start, mode=mode, dynamic=False)
         begin = time.perf_counter()
         start()
         compile_s = time.perf_counter() - begin

@@ -14,7 +14,7 @@ Way = Literal["all at once", "one after another", "vmap", "eager"]
 SHARDS = 16
 """How many shards there are at most. The size of every dimension that a ``Sharding`` names is a multiple of this."""
 
-_OF_THE_DATA = frozenset({"memory", "scales"})
+_OF_THE_DATA = frozenset({"memory", "scales", "sharding"})
 """Options of a ``NamedCall`` that describe how it is measured or drawn; the operator has no such parameter."""
 
 

@@ -19,7 +19,7 @@ from jaxdml._kernels.integer_product import PerPart, Raw, RawProduct, Zero, as_i
 
 FEW_IMAGES = 8
 """The compiler splits fewer images than these into parts, and then stores what each step of the rounding returns. So
-they are convolved one by one, with their rows in the place of images. ``python -m benchmarks.estimates`` shows it."""
+they are convolved one by one, with their rows in the place of images. ``python -m benchmarks estimates`` shows it."""
 
 
 def convolve(windows: Windows, x: jax.Array, zx: Zero, w: Filters, zw: Zero) -> Raw:

@@ -24,7 +24,7 @@ from jaxdml._placement.platforms import cpu_features
 MAX_ROWS_RIGHT_OF_INT8, MAX_ROWS_RIGHT_OF_UINT8 = 32, 128
 """Up to so many rows of ``a`` are the right operand of a product with a packed matrix that is stored as int8
 or as uint8. With more, transposing the product costs more than reading the matrix once saves. ``python -m
-benchmarks.constants`` times the first on a CPU with AMX, and the second on one with AVX-512 VNNI alone."""
+benchmarks constants`` times the first on a CPU with AMX, and the second on one with AVX-512 VNNI alone."""
 
 
 def storage(on_cpu: bool) -> Any:

@@ -19,11 +19,11 @@ from jaxdml._kernels.integer_product.tensor_core_dot import (
 from jaxdml._kernels.integer_product.unmerged_dot import deep_dot, sum_of_segments, unmerged_dot
 
 MAX_ROWS_UNTRANSPOSED = 64
-"""Transposing the right matrix pays with more rows than this; ``python -m benchmarks.constants`` times it."""
+"""Transposing the right matrix pays with more rows than this; ``python -m benchmarks constants`` times it."""
 
 LONGEST_SINGLE_ROW, MIN_ROWS_IF_LONGER = 2**14, 8
 """XLA's GPU backend computes the product of a single row as a reduction. With a larger K than this, a product of so
-many rows is faster; ``python -m benchmarks.weights`` times M = 1."""
+many rows is faster; ``python -m benchmarks weights`` times M = 1."""
 
 
 def on_gpus(

@@ -25,7 +25,7 @@ MIN_LENGTH, MIN_CHUNKS_PER_K = 2**13, 4
 
 MAX_K_OF_COLUMNS, MIN_LENGTH_PER_K = 32, 16
 """Up to this k, and from this length per k on, what is left is pruned once more, by columns. Each column that stays is
-compared with all columns, so the work grows with k; ``python -m benchmarks.estimates`` shows what it saves."""
+compared with all columns, so the work grows with k; ``python -m benchmarks estimates`` shows what it saves."""
 
 MIN_LENGTH_OF_COLUMNS = 2**11
 """The shortest sequence to prune by columns."""

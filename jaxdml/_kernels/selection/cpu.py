@@ -1,4 +1,4 @@
-"""Select on CPUs. ``python -m benchmarks.thresholds`` times the methods on both sides of each constant."""
+"""Select on CPUs. ``python -m benchmarks constants`` times the methods on both sides of each constant."""
 
 import math
 from typing import NamedTuple

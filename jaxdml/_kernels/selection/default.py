@@ -37,7 +37,7 @@ PRUNING = Pruning(min_length=2**10, min_length_per_k=16)
 PARTITIONED_PRUNING = Pruning(min_length=2**13, min_length_per_k=16)
 """The sizes from which pruning pays on a TPU where XLA partitions the program.
 
-``python -m benchmarks.traffic --platforms tpu`` shows what the TPU's compiler estimates, with any value here. At 2,048
+``python -m benchmarks traffic --platforms tpu`` shows what the TPU's compiler estimates, with any value here. At 2,048
 and 4,096 elements it gives a sort of all of them at most a quarter of the time of pruning, which reads single elements.
 It counts a sort as one pass over memory, so sequences for which it gains less are pruned.
 """

@@ -1,6 +1,6 @@
 """Select on GPUs, in few rounds, each so short that launching its kernels takes most of its time.
 
-``python -m benchmarks.constants`` times the constants at several values.
+``python -m benchmarks constants`` times the constants at several values.
 """
 
 import math
