@@ -1,13 +1,13 @@
 """How the peers convolve integers."""
 
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from benchmarks.cases import Arguments, Case
-from benchmarks.peers import _convolving, with_jax, with_onnxruntime, with_torch
-from benchmarks.peers.contender import Contender, Peers, each
+from benchmarks.peers import _convolving, with_onnxruntime, with_torch
+from benchmarks.peers.contender import Contender, Peers
+from benchmarks.peers.usual import usual
 from benchmarks.peers.with_jax import Program
 from jaxdml import reference
 from jaxdml._cases.convolution_integer import stock
@@ -39,13 +39,7 @@ def _torch(case: Case, arguments: Arguments, compiled: bool = False) -> Contende
     return with_torch.contender(start, "within one", compiled)
 
 
-PEERS: Peers = {
-    "lax": with_jax.ready(_lax),
-    "onnxruntime": each(partial(_onnxruntime, prepacked=False)),
-    "onnxruntime prepacked": each(partial(_onnxruntime, prepacked=True)),
-    "torch": each(_torch),
-    "torch.compile": each(with_torch.compiled(_torch)),
-}
+PEERS: Peers = usual(_lax, _onnxruntime, _torch, prepacks=True)
 
 
 def expected(case: Case, arguments: Arguments) -> tuple[Any, Arguments]:

@@ -8,7 +8,8 @@ import numpy as np
 from benchmarks.cases import Arguments, Case
 from benchmarks.peers import _quantizing, with_jax, with_numpy, with_torch
 from benchmarks.peers._quantizing import by_row
-from benchmarks.peers.contender import Contender, Peers, each
+from benchmarks.peers.contender import Contender, Peers
+from benchmarks.peers.usual import usual
 from jaxdml import reference
 
 
@@ -34,13 +35,9 @@ def _numpy(case: Case, arguments: Arguments) -> Contender:
     return with_numpy.contender(run, "exact")
 
 
-PEERS: Peers = {
-    "lax": with_jax.ready(with_jax.stock),
-    "onnxruntime": each(_quantizing.onnxruntime("DequantizeLinear", lambda arguments: arguments[1].dtype)),
-    "torch": each(_torch),
-    "torch.compile": each(with_torch.compiled(_torch)),
-    "numpy": each(_numpy),
-}
+PEERS: Peers = usual(
+    with_jax.stock, _quantizing.onnxruntime("DequantizeLinear", lambda arguments: arguments[1].dtype), _torch, _numpy
+)
 
 expected = partial(_quantizing.expected, reference.dequantize_linear)
 """Ask the oracle of ``dequantize_linear`` about some rows."""

@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.cases import Arguments, Case
-from benchmarks.peers import with_jax, with_numpy, with_onnxruntime, with_torch
-from benchmarks.peers.contender import Contender, Peers, each
+from benchmarks.peers import with_numpy, with_onnxruntime, with_torch
+from benchmarks.peers.contender import Contender, Peers
+from benchmarks.peers.usual import usual
 from benchmarks.peers.with_jax import Program
 from jaxdml import reference
 from jaxdml._cases.dynamic_quantize_linear import stock
@@ -52,13 +53,7 @@ def _numpy(case: Case, arguments: Arguments) -> Contender:
     return with_numpy.contender(lambda: _quantized(arguments[0]), "exact")
 
 
-PEERS: Peers = {
-    "lax": with_jax.ready(_lax),
-    "onnxruntime": each(_onnxruntime),
-    "torch": each(_torch),
-    "torch.compile": each(with_torch.compiled(_torch)),
-    "numpy": each(_numpy),
-}
+PEERS: Peers = usual(_lax, _onnxruntime, _torch, _numpy)
 
 
 def expected(case: Case, arguments: Arguments) -> tuple[Any, Arguments]:

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.cases import Arguments, Case
-from benchmarks.peers import _quantizing, with_jax, with_numpy, with_torch
+from benchmarks.peers import _quantizing, with_numpy, with_torch
 from benchmarks.peers._quantizing import by_row
-from benchmarks.peers.contender import Contender, Peers, each
+from benchmarks.peers.contender import Contender, Peers
+from benchmarks.peers.usual import usual
 from benchmarks.peers.with_jax import Program
 from jaxdml import reference
 from jaxdml._cases.quantize_linear import stock
@@ -49,13 +50,9 @@ def _numpy(case: Case, arguments: Arguments) -> Contender:
     return with_numpy.contender(run, "exact")
 
 
-PEERS: Peers = {
-    "lax": with_jax.ready(_lax),
-    "onnxruntime": each(_quantizing.onnxruntime("QuantizeLinear", lambda arguments: arguments[2].dtype)),
-    "torch": each(_torch),
-    "torch.compile": each(with_torch.compiled(_torch)),
-    "numpy": each(_numpy),
-}
+PEERS: Peers = usual(
+    _lax, _quantizing.onnxruntime("QuantizeLinear", lambda arguments: arguments[2].dtype), _torch, _numpy
+)
 
 expected = partial(_quantizing.expected, reference.quantize_linear)
 """Ask the oracle about some rows."""

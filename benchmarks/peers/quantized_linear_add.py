@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.cases import Arguments, Case
-from benchmarks.peers import with_jax, with_numpy, with_onnxruntime, with_torch
-from benchmarks.peers.contender import Absent, Contender, Peers, each
+from benchmarks.peers import with_numpy, with_onnxruntime, with_torch
+from benchmarks.peers.contender import Absent, Contender, Peers
+from benchmarks.peers.usual import usual
 from benchmarks.peers.with_jax import Program
 from jaxdml import reference
 from jaxdml._cases.quantized_linear_add import stock
@@ -75,14 +76,7 @@ def _numpy(case: Case, arguments: Arguments) -> Contender:
     return with_numpy.contender(run, "within one")
 
 
-PEERS: Peers = {
-    "lax": with_jax.ready(_lax),
-    "onnxruntime": each(_onnxruntime),
-    "torch": each(_torch),
-    "torch quantized": each(_torch_quantized),
-    "torch.compile": each(with_torch.compiled(_torch)),
-    "numpy": each(_numpy),
-}
+PEERS: Peers = usual(_lax, _onnxruntime, _torch, _numpy, torch_quantized=_torch_quantized)
 
 
 def expected(case: Case, arguments: Arguments) -> tuple[Any, Arguments]:

@@ -1,13 +1,13 @@
 """How the peers convolve quantized arrays."""
 
 import warnings
-from functools import partial
 from typing import Any
 
 from benchmarks import environment
 from benchmarks.cases import Arguments, Case
-from benchmarks.peers import _convolving, with_jax, with_onnxruntime, with_torch
-from benchmarks.peers.contender import Absent, Contender, Peers, each
+from benchmarks.peers import _convolving, with_onnxruntime, with_torch
+from benchmarks.peers.contender import Absent, Contender, Peers
+from benchmarks.peers.usual import usual
 from benchmarks.peers.with_jax import Program
 from jaxdml import reference
 from jaxdml._cases.quantized_linear_convolution import stock
@@ -67,14 +67,7 @@ def _torch_prepacked(case: Case, arguments: Arguments) -> Contender:
     return Contender(start, lambda result: (result.int_repr().numpy(),), contender.promises)
 
 
-PEERS: Peers = {
-    "lax": with_jax.ready(_lax),
-    "onnxruntime": each(partial(_onnxruntime, prepacked=False)),
-    "onnxruntime prepacked": each(partial(_onnxruntime, prepacked=True)),
-    "torch": each(_torch),
-    "torch prepacked": each(_torch_prepacked),
-    "torch.compile": each(with_torch.compiled(_torch)),
-}
+PEERS: Peers = usual(_lax, _onnxruntime, _torch, prepacks=True, torch_prepacked=_torch_prepacked)
 
 
 def expected(case: Case, arguments: Arguments) -> tuple[Any, Arguments]:

@@ -9,8 +9,9 @@ import numpy as np
 
 from benchmarks import environment
 from benchmarks.cases import Arguments, Case
-from benchmarks.peers import _products, with_jax, with_numpy, with_onnxruntime, with_torch
-from benchmarks.peers.contender import Absent, Contender, Peers, each
+from benchmarks.peers import _products, with_numpy, with_onnxruntime, with_torch
+from benchmarks.peers.contender import Absent, Contender, Peers
+from benchmarks.peers.usual import usual
 from benchmarks.peers.with_jax import Program
 from jaxdml import reference
 from jaxdml._cases.quantized_linear_matrix_multiply import stock
@@ -100,13 +101,7 @@ def _numpy(case: Case, arguments: Arguments) -> Contender:
 
 PEERS: Peers = {
     "jaxdml prepacked": partial(_products.prepacked, 3),
-    "lax": with_jax.ready(_lax),
-    "onnxruntime": each(partial(_onnxruntime, prepacked=False)),
-    "onnxruntime prepacked": each(partial(_onnxruntime, prepacked=True)),
-    "torch": each(_torch),
-    "torch prepacked": each(_torch_prepacked),
-    "torch.compile": each(with_torch.compiled(_torch)),
-    "numpy": each(_numpy),
+    **usual(_lax, _onnxruntime, _torch, _numpy, prepacks=True, torch_prepacked=_torch_prepacked),
 }
 
 

@@ -4,8 +4,9 @@ from typing import Any
 
 from benchmarks import environment
 from benchmarks.cases import Arguments, Case
-from benchmarks.peers import _scattering, with_jax, with_torch
-from benchmarks.peers.contender import Absent, Contender, Peers, each
+from benchmarks.peers import _scattering
+from benchmarks.peers.contender import Absent, Contender, Peers
+from benchmarks.peers.usual import usual
 from jaxdml import reference
 
 _LOOPS = 2**20
@@ -32,14 +33,13 @@ def _cupy(case: Case, arguments: Arguments) -> Contender:
 
 _torch = _scattering.torch(lambda x, rows, _, updates: x.index_copy_(0, rows, updates))
 
-PEERS: Peers = {
-    "lax": with_jax.ready(_scattering.lax),
-    "onnxruntime": each(_scattering.onnxruntime("ScatterND")),
-    "torch": each(_torch),
-    "torch.compile": each(with_torch.compiled(_torch)),
-    "cupy": each(_cupy),
-    "numpy": each(_scattering.numpy(lambda arguments: arguments[1][:, 0])),
-}
+PEERS: Peers = usual(
+    _scattering.lax,
+    _scattering.onnxruntime("ScatterND"),
+    _torch,
+    _scattering.numpy(lambda arguments: arguments[1][:, 0]),
+    cupy=_cupy,
+)
 
 
 def expected(case: Case, arguments: Arguments) -> tuple[Any, Arguments]:

@@ -88,7 +88,7 @@ def _torch(kind: str, case: Case, arguments: Arguments) -> Contender:
 
     run = _torch_networks.network(networks.made(case.operator, "float32"), kind)
     (x,) = with_torch.tensors(tuple(map(partial(_of_kind, kind=kind), arguments)))
-    return with_torch.contender(partial(run, x), kind, compiled=True, mode="default")
+    return with_torch.contender(lambda: run(x), kind, compiled=True, mode="default")
 
 
 def _torch_decoder(kind: str, case: Case, arguments: Arguments) -> Contender:
@@ -97,7 +97,8 @@ def _torch_decoder(kind: str, case: Case, arguments: Arguments) -> Contender:
 
     (tokens,) = with_torch.tensors(arguments)
     step = _torch_networks.decoder(networks.made(case.operator, "float32"), kind, tokens[:, :PROMPT], LONGEST)
-    return with_torch.contender(partial(step, tokens[:, PROMPT:]), kind, compiled=True, mode="default")
+    last = tokens[:, PROMPT:]
+    return with_torch.contender(lambda: step(last), kind, compiled=True, mode="default")
 
 
 def _all(network: Any, decoder: Any, kind: str) -> Mapping[str, Prepare]:
