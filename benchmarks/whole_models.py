@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxdml._cases.records import Call
+from jaxdml._cases.records import NamedCall
 
 GROUP = "whole models"
 BATCHES = 1, 8, 32
@@ -47,9 +47,9 @@ NETWORKS = {
 }
 
 
-def call(name: str, batch: int, network: Network) -> Call:
+def call(name: str, batch: int, network: Network) -> NamedCall:
     """Return a case. ``dtype`` is that of the weights; what peers compute with is in their names."""
-    return Call(
+    return NamedCall(
         operator=name,
         group=GROUP,
         size=f"batch {batch}",
