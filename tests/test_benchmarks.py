@@ -42,9 +42,9 @@ from benchmarks.roofline import Roofline
 from benchmarks.timing import Timing
 from jaxdml import reference
 from jaxdml._cases import (
-    _extremes,
-    _gathering,
+    argmax,
     convolution_integer,
+    gather,
     matrix_multiply_integer,
     matrix_multiply_integer_to_float,
     scatter_elements,
@@ -787,8 +787,8 @@ OF_TWO = tuple(
     for case, dimension in (
         (top_k("sharded", 2, 64, 3, "float32", "decreasing"), "axis"),
         (top_k("growth in devices", 2, 64, 3, "float32", "decreasing"), "rows"),
-        (_extremes.call("argmax", "sharded", (2, 64), "float32"), "axis"),
-        (_gathering.call("gather", "sharded", (8, 3), (5,), "float32"), "rows"),
+        (argmax.call("sharded", (2, 64), "float32"), "axis"),
+        (gather.call("sharded", (8, 3), (5,), "float32"), "rows"),
         (scatter_nd.call("sharded", (8, 2), 3, "float32", memory="copied"), "rows"),
         (multiply("sharded", (), 4, 8, 6, "int8", "int8"), "rows"),
         (multiply("sharded", (), 4, 8, 6, "int8", "int8"), "columns"),
