@@ -184,9 +184,26 @@ def test_bad_calls_are_refused(error, rule, call):
     assert len(text.splitlines()) == 3
 
 
-@pytest.mark.parametrize("count", [1, 4])
+@pytest.mark.parametrize("count", [1, 8, 9])
 def test_no_float_of_the_matrix_is_written_for_few_rows_on_cuda(count):
     b, _ = packed("int4", 64, 8, 32, by_columns=False)
     call = jax.jit(partial(jaxdml.matrix_multiply_block_quantized))
     text = call.trace(rows(count, 64), b).lower(lowering_platforms=("cuda",)).as_text()
-    assert ("dot_general" in text) == (count > 3)
+    assert ("dot_general" in text) == (count > 8)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
+@pytest.mark.parametrize("count", [1, 3])
+def test_sums_of_narrow_floats_are_rounded_once(dtype, count):
+    b, floats = packed("uint4", 96, 8, 32, by_columns=False, zero=True)
+    a = jnp.asarray(rows(count, 96)).astype(dtype)
+    wanted = np.asarray(a, np.float64) @ floats
+    found = np.asarray(kernel.by_sums(a, b), np.float64)
+    np.testing.assert_allclose(found, wanted, rtol=float(jnp.finfo(dtype).eps) / 2, atol=1e-4)
+
+
+def test_products_with_the_same_rows_are_not_merged_on_cuda():
+    b, _ = packed("int4", 64, 8, 32, by_columns=False)
+    call = jax.jit(lambda a, *matrices: [jaxdml.matrix_multiply_block_quantized(a, b) for b in matrices])
+    text = call.trace(rows(9, 64), b, b).lower(lowering_platforms=("cuda",)).as_text()
+    assert text.count("optimization_barrier") == text.count("dot_general") > 0

@@ -12,9 +12,9 @@ from jaxdml._kernels.block_product.packed_blocks import PackedBlocks
 from jaxdml._placement.partitioning import by_partitioning
 from jaxdml._placement.platforms import Kernel, run
 
-_FEW_ROWS = 3
+_FEW_ROWS = 8
 """Up to so many rows, adding up products takes less time than writing the floats and reading them: on an H100 and on an
-AMD EPYC."""
+AMD EPYC. ``benchmarks/results/block-products.json`` has the times."""
 
 
 @jax.custom_jvp
@@ -36,7 +36,7 @@ def _(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[jax.Array, j
 def _single(a: jax.Array, b: PackedBlocks) -> jax.Array:
     few = 0 < math.prod(a.shape[:-1]) <= _FEW_ROWS
     on_cpu = by_sums if b.by_columns and few else partial(by_floats, dtype=jnp.float32)
-    on_cuda = by_sums if few and not b.by_columns else None
+    on_cuda = by_sums if few and not b.by_columns else partial(by_floats, alone=True)
     product: jax.Array = run(Kernel(by_floats, on_cpu, cuda=on_cuda), a, b)
     return product
 
@@ -48,31 +48,47 @@ def _partitioned(devices: int, a: jax.Array, b: PackedBlocks) -> jax.Array:
 
 def by_sums(a: jax.Array, b: PackedBlocks) -> jax.Array:
     """Multiply the elements by each row of ``a``, and add up: no float of the matrix is written."""
-    by_word = _in_words(a.astype(jnp.float32), b)
+    by_word = _in_words(a.astype(jnp.float32) if b.by_columns else a, b)
     rows = by_word.reshape(-1, *by_word.shape[-3:])
-    result = jnp.stack([_sums_of_columns(row, b) if b.by_columns else _sums_of_rows(row, b) for row in rows])
+    result = jnp.stack([_sums_of_columns(row, b) for row in rows] if b.by_columns else _sums_of_rows(rows, b))
     return result.astype(a.dtype).reshape(*a.shape[:-1], b.shape[-1])
 
 
-def _sums_of_rows(row: jax.Array, b: PackedBlocks) -> jax.Array:
-    products = [part * row[None, ..., i] for i, part in enumerate(b.differences())]
-    return jnp.sum(sum(products[1:], products[0]) * b.along_words(b.scale), (-1, -2))
+def _sums_of_rows(rows: jax.Array, b: PackedBlocks) -> list[jax.Array]:
+    # The first elements of all words, then the second ones: neighbouring threads of a GPU read what is side by side.
+    fields = jnp.moveaxis(rows, -1, 1)
+    if len(rows) > 1 or rows.dtype.itemsize > 2:
+        fields = lax.optimization_barrier(fields)  # type: ignore[no-untyped-call]
+    differences, scale = b.differences(), b.along_words(b.scale)
+
+    def summed(row: jax.Array) -> jax.Array:
+        products = [part * row[None, i] for i, part in enumerate(differences)]
+        return jnp.sum(sum(products[1:], products[0]) * scale, (-1, -2))
+
+    return [summed(row) for row in fields.astype(jnp.float32)]
 
 
 def _sums_of_columns(row: jax.Array, b: PackedBlocks) -> jax.Array:
-    """Add up within blocks first: what stands for 0, and the scale, are then applied once for each block."""
+    """Add up words first: what stands for 0, and the scale, are then applied once for each."""
     products = [part * row[..., i, None] for i, part in enumerate(b.fields())]
-    sums = jnp.sum(sum(products[1:], products[0]), 1) - b.zero * jnp.sum(row, (1, 2))[:, None]
-    return jnp.sum(sums * b.scale.astype(jnp.float32), 0)
+    scale, total = b.along_words(b.scale), jnp.sum(row, 2)[..., None]
+    # XLA for CPUs hands the sum to its fast kernel if the last operation before it is an addition, not a product.
+    sums = sum(products[1:], products[0]) * scale + scale * (-b.along_words(b.zero) * total)
+    return jnp.sum(sums, (0, 1))
 
 
-def by_floats(a: jax.Array, b: PackedBlocks, dtype: Any = None) -> jax.Array:
-    """Multiply by the matrix as floats of a dtype; None for that of ``a``."""
+def by_floats(a: jax.Array, b: PackedBlocks, dtype: Any = None, *, alone: bool = False) -> jax.Array:
+    """Multiply by the matrix as floats of a dtype; None for that of ``a``.
+
+    XLA merges products with the same ``a`` unless each is ``alone``. For CUDA it then copies the floats once more.
+    """
     wanted = dtype or a.dtype
     shape = (-1, b.shape[-1]) if b.by_columns else (b.shape[-1], -1)
     # In the order in which they come out of words; the few rows of ``a`` are brought to it.
     matrix = jnp.concatenate([part.astype(wanted).reshape(shape) for part in b.floats()], 0 if b.by_columns else 1)
     rows = jnp.moveaxis(_in_words(a.astype(wanted), b), -1, -3).reshape(*a.shape[:-1], matrix.size // b.shape[-1])
+    if alone:
+        rows, matrix = lax.optimization_barrier((rows, matrix))  # type: ignore[no-untyped-call]
     return _dot(rows, matrix, (rows.ndim - 1,), (0 if b.by_columns else 1,)).astype(a.dtype)
 
 

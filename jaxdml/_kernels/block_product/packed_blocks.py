@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import export
+from jax import export, lax
 from jax.sharding import PartitionSpec
 
 BITS = MappingProxyType({"int2": 2, "uint2": 2, "int4": 4, "uint4": 4, "int8": 8, "uint8": 8})
@@ -112,7 +112,15 @@ class PackedBlocks:
     def differences(self) -> list[jax.Array]:
         """Return the elements less what stands for 0, in the order of ``fields``."""
         zero = self.along_words(self.zero)
-        return [field - zero for field in self.fields()]
+        if self.words.dtype != np.uint16:
+            return [field - zero for field in self.fields()]
+        # Bits below an exponent are a float that is larger by a power of two: no integer is converted.
+        words, differences = self.words.astype(jnp.uint32), []
+        for shift in range(0, 16, self.bits):
+            larger = np.uint32(127 + 23 - shift) << 23
+            bits = words & np.uint32((2**self.bits - 1) << shift) | larger
+            differences.append(lax.bitcast_convert_type(bits, jnp.float32) - (2.0 ** (23 - shift) + zero))
+        return differences
 
     def floats(self) -> list[jax.Array]:
         """Return the floats that the elements stand for, in float32, in the order of ``fields``."""
