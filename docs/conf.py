@@ -5,6 +5,7 @@ import os
 import re
 import tomllib
 from pathlib import Path
+from urllib.parse import unquote
 
 from sphinx.errors import ExtensionError
 
@@ -81,7 +82,7 @@ def _require_every_public_name(app, env):
 
 
 def _reject_faults_of_rendered_pages(app, exception):
-    """Fail where a page shows the private name of a type, bold digits, or lines wider than a page."""
+    """Fail where a page shows the private name of a type, bold digits, a dead link, or lines wider than a page."""
     if exception is not None or app.builder.format != "html":
         return
     faults = [
@@ -89,8 +90,23 @@ def _reject_faults_of_rendered_pages(app, exception):
         for page in sorted(Path(app.outdir).rglob("*.html"))
         for fault in _faults(page.read_text(encoding="utf-8"))
     ]
+    faults += _broken_links(Path(app.outdir).resolve())
     if faults:
         raise ExtensionError("\n".join(faults))
+
+
+def _broken_links(folder):
+    """Yield the links between pages, and to files and places in them, that lead nowhere."""
+    pages = {page: page.read_text(encoding="utf-8") for page in sorted(folder.rglob("*.html"))}
+    places = {page: set(re.findall(r"\b(?:id|name)=\"([^\"]+)\"", text)) for page, text in pages.items()}
+    for page, text in pages.items():
+        for link in sorted(set(re.findall(r"\b(?:href|src)=\"([^\"]+)\"", text))):
+            path, _, place = unquote(html.unescape(link)).partition("#")
+            target = (page.parent / path.partition("?")[0]).resolve() if path else page
+            if re.match(r"\w+:", path) or (target in pages and (not place or place in places[target])):
+                continue
+            if place or not target.is_file():
+                yield f"{page.relative_to(folder)}: {link} leads nowhere"
 
 
 def _faults(page):

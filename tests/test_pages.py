@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit import OPERATORS
+
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 WRITTEN = [ROOT / "docs" / "benchmarks.md", *(ROOT / "docs" / "benchmarks").iterdir()]
@@ -135,3 +137,19 @@ def test_a_plot_has_no_background_of_its_own(picture):
     pixels = pytest.importorskip("matplotlib.image").imread(picture)
     assert pixels.shape[-1] == 4
     assert (pixels[[0, 0, -1, -1], [0, -1, 0, -1], 3] == 0).all()
+
+
+OPERATOR_PAGES = [page for page in PAGES if page.parent.name == "operators" and "DirectML's struct" in page.read_text()]
+
+
+@pytest.mark.parametrize("page", OPERATOR_PAGES, ids=named)
+def test_an_operators_page_begins_with_an_example_and_ends_with_the_struct(page):
+    text = page.read_text(encoding="utf-8")
+    places = [text.index(part) for part in ("{code-cell}", "\n## API", "\n## What others do", "\n## DirectML's struct")]
+    assert places == sorted(places)
+    assert "\n## " not in text[places[-1] + 1 :]
+    assert "{seealso}" in text[places[-2] : places[-1]]
+
+
+def test_every_operator_has_such_a_page():
+    assert {page.stem for page in OPERATOR_PAGES} == set(OPERATORS)
