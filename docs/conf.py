@@ -10,6 +10,7 @@ from urllib.parse import unquote
 from sphinx.errors import ExtensionError
 
 import jaxdml
+import jaxdml.onnx
 from jaxdml import directml, reference
 
 # The examples are for any machine, and the pages that speak of other platforms lower for them by name.
@@ -75,7 +76,9 @@ def _mend_signature(app, what, name, obj, options, signature, return_annotation)
 def _require_every_public_name(app, env):
     """Fail where a public name has no autodoc entry on any page."""
     documented = env.get_domain("py").objects
-    public = {f"{module.__name__}.{name}" for module in (jaxdml, reference, directml) for name in module.__all__}
+    public = {
+        f"{module.__name__}.{name}" for module in (jaxdml, reference, directml, jaxdml.onnx) for name in module.__all__
+    }
     missing = sorted(public - set(documented) - {"jaxdml.reference", "jaxdml.directml"})
     if missing:
         raise ExtensionError(f"public names without a page: {', '.join(missing)}")
