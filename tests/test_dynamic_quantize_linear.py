@@ -12,7 +12,7 @@ import jaxdml
 from jaxdml import reference
 from jaxdml._cases._quantizing import dtype_of
 from jaxdml._cases.dynamic_quantize_linear import _MAKERS
-from tests.kit import assert_same_bits, meshes, quick
+from tests.kit import as_shipped, assert_same_bits, meshes, quick
 
 quantize = jax.jit(jaxdml.dynamic_quantize_linear, static_argnames="output_dtype")
 
@@ -74,6 +74,36 @@ def test_the_output_is_that_of_quantize_linear():
     assert_same_bits(output, jaxdml.quantize_linear(x, scale, zero_point))
     error = jaxdml.dequantize_linear(output, scale, zero_point) - x
     assert np.abs(error).max() <= scale / 2 * (1 + 1e-6)
+
+
+@as_shipped
+@pytest.mark.parametrize("shape", [(4, 16), (3, 80, 90)])
+def test_a_chain_on_a_cpu_is_compiled_link_by_link(shape):
+    """Without a branch each link would compute anew all that comes before, and compiling would take the square."""
+
+    def length(links):
+        def chain(x):
+            for _ in range(links):
+                output, scale, zero_point = jaxdml.dynamic_quantize_linear(x)
+                x = jaxdml.dequantize_linear(output, scale, zero_point)
+            return x
+
+        return jax.jit(chain).lower(np.ones(shape, np.float32)).compile().as_text().count("\n")
+
+    lengths = [length(links) for links in (2, 4, 6)]
+    first, second = np.diff(lengths)
+    assert second < 1.2 * first
+
+
+@quick
+def test_a_range_of_each_shard():
+    x = np.float32([[51, -255], [3, np.inf], [0, 0], [1, 2]])
+    mesh = jax.make_mesh((1,), ("x",))
+    mapped = jax.shard_map(
+        lambda x: jaxdml.dynamic_quantize_linear(x).output, mesh=mesh, in_specs=P("x"), out_specs=P("x")
+    )
+    x = jax.device_put(x, jax.NamedSharding(mesh, P("x")))
+    assert_same_bits(jax.jit(mapped)(x), reference.dynamic_quantize_linear(np.asarray(x))[0])
 
 
 @meshes.needs_devices

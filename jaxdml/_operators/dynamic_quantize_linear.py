@@ -15,9 +15,8 @@ from jaxdml._arguments.call import Call
 from jaxdml._arithmetic.bits import with_flipped_sign
 from jaxdml._arithmetic.to_float32 import widened
 from jaxdml._base.dtypes import QUANTIZED, SCALES
-from jaxdml._kernels.quantization import quantize, scale_and_zero_point
+from jaxdml._kernels.quantization import quantize_by_range, scale_and_zero_point
 from jaxdml._placement.layout import Layout, Names, layout, on_shards
-from jaxdml._placement.materialized import materialized
 
 
 class DynamicQuantization(NamedTuple):
@@ -93,10 +92,9 @@ def _quantize(
     scale, zero_point = on_shards(lambda x: scale_and_zero_point(widened(x), over), of_range, x)
 
     def part(x: jax.Array, scale: jax.Array, zero_point: jax.Array) -> jax.Array:
-        return quantize(x, scale, zero_point.astype(jnp.int32), np.dtype("uint8"))
+        return quantize_by_range(x, scale, zero_point.astype(jnp.int32), np.dtype("uint8"))
 
     output = on_shards(part, of_output, x, scale, zero_point)
     if output_dtype == "int8":
         output, zero_point = (with_flipped_sign(of, output_dtype) for of in (output, zero_point))
-    # An image is likely to be read by windows, each of which would quantize it again.
-    return DynamicQuantization(materialized(output) if x.ndim > 2 else output, scale, zero_point)
+    return DynamicQuantization(output, scale, zero_point)

@@ -7,6 +7,7 @@ import pytest
 from ml_dtypes import bfloat16
 from onnx import helper
 
+import jaxdml.onnx
 from jaxdml.onnx import UnsupportedModelError
 from tests.kit import assert_same_bits, quick
 from tests.onnx import microsoft, oracle
@@ -226,6 +227,18 @@ def test_chains_of_a_dynamic_model_are_one_operator_each():
     for got in (groups.run(), groups.run("literal", compiled=False)):
         for name in groups.outputs:
             assert_same_bits(got[name], want[name])
+
+
+def test_dynamic_nodes_of_one_shape_share_a_function():
+    text = """<ir_version: 8, opset_import: ["": 17]> g (float[2, 4] x) => (float[2, 4] y) {
+        a, b, c = DynamicQuantizeLinear(x)
+        d = DequantizeLinear(a, b, c)
+        e, f, g = DynamicQuantizeLinear(d)
+        y = DequantizeLinear(e, f, g) }"""
+    model = jaxdml.onnx.load(onnx.parser.parse_model(text))
+    lowered = jax.jit(model.apply).lower(model.params, np.ones((2, 4), np.float32)).as_text()
+    assert lowered.count("func.func private @dynamic_quantize_linear") == 1
+    assert lowered.count("call @dynamic_quantize_linear") == 2
 
 
 def test_products_that_are_used_otherwise_are_arrays():

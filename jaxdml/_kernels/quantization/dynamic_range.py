@@ -15,10 +15,18 @@ from jaxdml._arithmetic.float_parts import (
     float_of_bits,
     int_bits,
 )
+from jaxdml._kernels.quantization.float64_quotient import exact, quantize_by_any
 from jaxdml._kernels.quantization.quantizing import quantize
+from jaxdml._placement.partitioning import by_partitioning
+from jaxdml._placement.platforms import Kernel, run
 
 _STEPS = 255
 """How many steps an 8-bit range has."""
+
+_LEAST_NORMAL = 2.0**-126
+
+_ONE = 127 << MANTISSA_BITS
+"""The bits of 1."""
 
 
 def extremes(x: jax.Array) -> jax.Array:
@@ -48,10 +56,50 @@ def scale_and_zero_point(extremes: jax.Array) -> tuple[jax.Array, jax.Array]:
     Args:
       extremes: what ``extremes`` returns.
     """
+    kernel = Kernel(_in_integers, cpu=_in_a_branch)
+    return by_partitioning(
+        lambda extremes: run(kernel, extremes), lambda devices, extremes: _in_integers(extremes), extremes
+    )
+
+
+def _in_integers(extremes: jax.Array) -> tuple[jax.Array, jax.Array]:
     greatest, least_negated = float_of_bits(extremes)
     width = ieee.total(greatest, least_negated)
     scale = jnp.where(jnp.max(extremes) == 0, jnp.float32(1), _of_steps(width))
     return scale, quantize(least_negated, scale, None, np.dtype("uint8"))
+
+
+def _in_a_branch(extremes: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Compute them where there is a range; else XLA would do so in each loop that reads one of them."""
+    return lax.cond(jnp.max(extremes) == 0, _of_nothing, _in_float64, extremes)
+
+
+def _of_nothing(extremes: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return 1 and 0, as a type that varies over the same mesh axes as what the other branch returns."""
+    zero = extremes[0]
+    return float_of_bits(zero + _ONE), zero.astype(jnp.uint8)
+
+
+def _in_float64(extremes: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return the scale and the zero point of a range that is not 0, on a CPU.
+
+    float64 holds a float32 quotient or sum so precisely that rounding it once more to float32 changes nothing, for it
+    has more than twice the bits and two. Subnormals are counted in units of ``2**-149``. A sum of them is exact. A
+    quotient of one by 255 is no closer to the middle of two units than 1 / 510.
+    """
+    with jax.enable_x64(True):
+        greatest, least_negated = exact(float_of_bits(extremes))
+        width = greatest + least_negated
+        quotient = jnp.where(width < _LEAST_NORMAL, width, _rounded(width)) / _STEPS
+        units = lax.round(quotient * 2.0**149, lax.RoundingMethod.TO_NEAREST_EVEN).astype(jnp.int32)
+        bits = jnp.where(quotient < _LEAST_NORMAL, units, int_bits(quotient.astype(jnp.float32)))
+    scale = float_of_bits(bits)
+    return scale, quantize_by_any(float_of_bits(extremes[1]), scale, jnp.int32(0), np.dtype("uint8"))
+
+
+def _rounded(x: jax.Array) -> jax.Array:
+    """Round float64 that are not negative to float32; XLA would drop a conversion that is followed by another one."""
+    return float_of_bits(int_bits(x.astype(jnp.float32)) & MAGNITUDE).astype(jnp.float64)
 
 
 def _of_steps(width: jax.Array) -> jax.Array:

@@ -8,6 +8,8 @@ by less than ``2**-50`` together.
 
 Some devices flush subnormals. A subnormal ``x`` over an ordinary scale rounds to 0, flushed or not. The reciprocal of
 one is a sum of two float32 numbers; if the second one is flushed, ``2**-62`` of the reciprocal is lost.
+
+``quantize_by_any`` takes any scale: there subnormals are read as integers, and the reciprocal stays float64.
 """
 
 from typing import Any
@@ -17,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxdml._arithmetic.float_parts import LEAST_NORMAL, MAGNITUDE, int_bits
 from jaxdml._kernels.requantization import sum_when_used
 
 _LEAST, _GREATEST = 2.0**-124, 2.0**64
@@ -33,15 +36,34 @@ def are_ordinary(scale: Any) -> Any:
 
 def quantize(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None, dtype: np.dtype[np.integer]) -> jax.Array:
     """Return what ``quantizing.quantize`` does for ordinary scales, on a CPU."""
-    limits = np.iinfo(dtype)
     zero = jnp.int32(0) if zero_point is None else zero_point
-    low, high = ((np.int32(limit) - zero).astype(jnp.float32) for limit in (limits.min, limits.max))
     with jax.enable_x64(True):
         by = _reciprocal(scale)
         # Without the barrier XLA might take the conversion to float32 and back for nothing.
         upper = lax.optimization_barrier(by.astype(jnp.float32))  # type: ignore[no-untyped-call]
         lower = (by - upper.astype(jnp.float64)).astype(jnp.float32)
-        quotient = _quotient(x, sum_when_used(upper, lower))
+        quotient = _quotient(x.astype(jnp.float64), sum_when_used(upper, lower))
+    return _to_integers(quotient, zero, dtype)
+
+
+def quantize_by_any(x: jax.Array, scale: jax.Array, zero_point: jax.Array, dtype: np.dtype[np.integer]) -> jax.Array:
+    """Return what ``quantize`` does, for any one scale that is not negative; subnormal ``x`` count, too."""
+    with jax.enable_x64(True):
+        quotient = _quotient(exact(x), 1 / exact(scale))
+    return _to_integers(quotient, zero_point, dtype)
+
+
+def exact(x: jax.Array) -> jax.Array:
+    """Return float32 as float64. A CPU would read subnormals as zeros: they are integers times ``2**-149``."""
+    bits = int_bits(x)
+    magnitude = bits & MAGNITUDE
+    units = jnp.where(bits < 0, -magnitude, magnitude)
+    return jnp.where(magnitude < LEAST_NORMAL, units.astype(jnp.float64) * 2.0**-149, x.astype(jnp.float64))
+
+
+def _to_integers(quotient: jax.Array, zero: jax.Array, dtype: np.dtype[np.integer]) -> jax.Array:
+    limits = np.iinfo(dtype)
+    low, high = ((np.int32(limit) - zero).astype(jnp.float32) for limit in (limits.min, limits.max))
     quotient = jnp.where(quotient < high, quotient, high)
     quotient = jnp.where(quotient > low, quotient, low)
     rounded = lax.bitcast_convert_type(quotient + _TO_INTEGER, jnp.int32)
@@ -57,7 +79,7 @@ def quantize_by_conversion(
     """
     limits = np.iinfo(dtype)
     with jax.enable_x64(True):
-        quotient = _quotient(x, _reciprocal(scale))
+        quotient = _quotient(x.astype(jnp.float64), _reciprocal(scale))
     rounded = lax.round(quotient, lax.RoundingMethod.TO_NEAREST_EVEN).astype(jnp.int32)
     # More than the range of 16 bits with any zero point, and less than int32 holds.
     rounded = lax.clamp(np.int32(-(2**20)), rounded, np.int32(2**20))
@@ -70,6 +92,6 @@ def _reciprocal(scale: jax.Array) -> jax.Array:
 
 
 def _quotient(x: jax.Array, by: jax.Array) -> jax.Array:
-    """Return float32 ``x * by``, 0 for NaN."""
-    quotient = (x.astype(jnp.float64) * by).astype(jnp.float32)
+    """Return ``x * by`` as float32, 0 for NaN."""
+    quotient = (x * by).astype(jnp.float32)
     return jnp.where(quotient == quotient, quotient, 0)  # noqa: PLR0124

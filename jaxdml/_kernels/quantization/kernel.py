@@ -1,6 +1,7 @@
 """Quantize floats; choose the algorithm by platform, size and scales."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
@@ -46,6 +47,33 @@ def quantize(
     def on_cpu(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None) -> jax.Array:
         return lax.cond(float64_quotient.are_ordinary(scale), in_float64, by_residual, x, scale, zero_point)
 
+    kernel = Kernel(by_residual, cpu=on_cpu)
+    return by_partitioning(
+        lambda *operands: run(kernel, *operands), lambda devices, *operands: by_residual(*operands), *operands
+    )
+
+
+def quantize_by_range(x: jax.Array, scale: jax.Array, zero_point: jax.Array, dtype: np.dtype[np.integer]) -> jax.Array:
+    """Return what ``quantize`` does for the scale and the zero point of a range, stored on a CPU.
+
+    There XLA makes one loop of what computes an array and what reads it. Without a branch each reader would quantize
+    anew, and in a chain of layers compute all that comes before.
+    """
+
+    def by_residual(x: jax.Array, scale: jax.Array, zero_point: jax.Array) -> jax.Array:
+        return quantizing.quantize(widened(x), scale, zero_point, dtype)
+
+    def in_float64(x: jax.Array, scale: jax.Array, zero_point: jax.Array) -> jax.Array:
+        return float64_quotient.quantize_by_any(widened(x), scale, zero_point, dtype)
+
+    def of_infinite_range(x: jax.Array, scale: jax.Array, zero_point: jax.Array) -> jax.Array:
+        zero_point = zero_point.astype(dtype)
+        return jnp.where(x == x, zero_point, zero_point)  # noqa: PLR0124  # It varies over the mesh axes of x.
+
+    def on_cpu(x: jax.Array, scale: jax.Array, zero_point: jax.Array) -> jax.Array:
+        return lax.cond(scale < np.inf, in_float64, of_infinite_range, x, scale, zero_point)
+
+    operands = lax.stop_gradient(x), lax.stop_gradient(scale), zero_point
     kernel = Kernel(by_residual, cpu=on_cpu)
     return by_partitioning(
         lambda *operands: run(kernel, *operands), lambda devices, *operands: by_residual(*operands), *operands

@@ -152,10 +152,14 @@ def _rounded_once(call: NodeCall, x: Any, out: Quantization, dtype: Any) -> Any:
     return result
 
 
+_dynamic_quantize_linear = jax.jit(jaxdml.dynamic_quantize_linear)
+"""Not inlined: all nodes of one shape share a function of the program."""
+
+
 def dynamic_quantize_linear(call: NodeCall, x: Any) -> tuple[Any, ...]:
     """Quantize with a range that covers the values."""
     data, wrap = stored(computed(x))
-    result = jaxdml.dynamic_quantize_linear(data)
+    result = _dynamic_quantize_linear(data)
     return wrap(result.output), result.scale, result.zero_point
 
 
