@@ -26,6 +26,8 @@ class Change(NamedTuple):
     now_us: float
     low: float
     high: float
+    quiet: bool = True
+    """Whether no other process worked during either measurement, or none that is known of."""
 
     @property
     def ratio(self) -> float:
@@ -52,7 +54,8 @@ def _change(old: Mapping[str, Any], new: Mapping[str, Any], peer: str) -> Iterat
             math.exp(math.log(second["median_us"] / first["median_us"]) + sign * _error(first, second))
             for sign in (-1, 1)
         )
-        yield Change(new["name"], first["median_us"], second["median_us"], low, high)
+        calm = report.quiet(old) and report.quiet(new)
+        yield Change(new["name"], first["median_us"], second["median_us"], low, high, calm)
 
 
 def _error(first: Mapping[str, float], second: Mapping[str, float]) -> float:
@@ -82,8 +85,13 @@ def show(then: Mapping[str, Any], now: Mapping[str, Any], slower: float, folder:
         said = "slower" if each.slower_than(slower) else "faster" if each.high < 1 / (1 + slower) else ""
         table.add_row(each.name, *times, f"{each.ratio:.3f}", f"{each.low:.3f} and {each.high:.3f}", said)
     display.console.print(table)
-    mean, low, high = together(found)
-    display.console.print(f"Together {len(found)} cases: {mean:.3f}, between {low:.3f} and {high:.3f}.")
+    # What else a machine does slows all calls alike: such cases say nothing together.
+    calm = [change for change in found if change.quiet]
+    if calm:
+        mean, low, high = together(calm)
+        display.console.print(f"Together {len(calm)} cases: {mean:.3f}, between {low:.3f} and {high:.3f}.")
+    if disturbed := len(found) - len(calm):
+        display.console.print(f"Other processes worked during {disturbed} of {len(found)} cases, then or now.")
     others = [change for peer in ("lax", "numpy", "onnxruntime", "torch") for change in changes(then, now, peer)]
     if others:
         display.console.print(f"Other libraries, which did not change: {together(others)[0]:.3f}.")
@@ -93,7 +101,7 @@ def show(then: Mapping[str, Any], now: Mapping[str, Any], slower: float, folder:
         draw_changes(found, folder / "against.png")
     count = sum(each.slower_than(slower) for each in found)
     display.console.print(f"{count} of {len(found)} cases are slower by more than {slower:.0%}.")
-    return count + int(low > 1 + slower)
+    return count + int(bool(calm) and low > 1 + slower)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

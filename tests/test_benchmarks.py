@@ -502,10 +502,15 @@ def test_a_slowdown_is_found_and_noise_is_none(capsys):
     assert compare.show(then, reported(110.0, 10.0, 1000.0, width=0.1), 0.05) == 0
     # All together are one that no single case shows.
     many = [100.0 + number for number in range(40)]
-    slower = [us * 1.1 for us in many]
-    assert compare.show(reported(*many, width=0.1), reported(*slower, width=0.1), 0.05) == 1
+    slower = reported(*(us * 1.1 for us in many), width=0.1)
+    assert compare.show(reported(*many, width=0.1), slower, 0.05) == 1
+    # If something else slowed them all, they say nothing.
+    for case in slower["cases"]:
+        case["busy_elsewhere"] = 1.0
+    assert compare.show(reported(*many, width=0.1), slower, 0.05) == 0
     shown = capsys.readouterr().out
     assert "1 of 3 cases are slower by more than 5%" in shown
+    assert "Other processes worked during 40 of 40 cases" in shown
     assert "1.100" in shown
 
 

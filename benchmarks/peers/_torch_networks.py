@@ -19,6 +19,8 @@ def network(model: Any, kind: str) -> Callable[[Any], Any]:
     import torch
     from onnx import helper, numpy_helper
 
+    # In convolutions PyTorch takes float32 for less than that by default.
+    torch.backends.cudnn.allow_tf32 = False
     torch.set_float32_matmul_precision("highest")
     weights = tensors(model, kind)
     # Shapes and limits are known when the program is made.
