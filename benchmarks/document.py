@@ -128,7 +128,8 @@ def pages(results: Path = RESULTS) -> dict[str, str]:
 def _devices(reports: Mapping[str, Case]) -> Iterator[str]:
     rows = []
     for name, report in reports.items():
-        where, cases = report["environment"], in_tables(report["cases"])
+        # A report of several devices has no such cases.
+        where, cases = report["environment"], in_tables(report["cases"]) or report["cases"]
         stock, best = (_mean(known(value, cases)) for value in (over_stock, ratio))
         measured = f"[{title(where)}](benchmarks/{name}.md)"
         rows.append((measured, where["versions"]["jax"], where["date"], str(len(cases)), stock, best))
