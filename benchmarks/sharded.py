@@ -40,6 +40,7 @@ def over(case: NamedCall, dimension: str, devices: int) -> NamedCall:
         options={**case.options, "sharding": f"{dimension} over {devices}"},
         bytes=case.bytes // devices,
         operations=case.operations // devices,
+        origin="weak scaling" if case.group == GROWTH else "layers of large models, on several devices",
         at=devices if case.group == GROWTH else None,
         draws=1,
     )
