@@ -26,6 +26,7 @@ COMMANDS: Mapping[str, Command] = {
     "constants": Command(
         "constants", "a constant of a lowering at several values, or the methods that it decides between"
     ),
+    "zoo": Command("zoo", "files of today's exporters and quantizers against onnxruntime"),
     "weights": Command("weights", "products with weights that are prepared once"),
 }
 

@@ -1,4 +1,5 @@
-"""Broken models: small ones with bytes, fields, names or nodes changed. ``python -m tests.onnx.mutations 10000``.
+"""Broken models: small ones with bytes, fields, names or nodes changed. ``python -m tests.onnx.mutations 10000``;
+with a first number and kinds after it, ``10000 0 language blocks``.
 
 What may become of a broken model: it runs, since a change need not break it; ``load`` refuses it with an
 ``UnsupportedModelError``; or tracing it raises an ``ALLOWED`` error with a text. Anything else is a bug, and so is more
@@ -151,6 +152,53 @@ TEXTS = {
             g = Cast<to = 1>(m)
             n = com.microsoft.QGemm(q, v, a, k, s, z, "", s, z)
             f = Mul(g, v) }""",
+    "sequences": """<ir_version: 8, opset_import: ["": 17]>
+        g (float[4, 6] x, int64 i) => (float[4, 6] y, float[2, 6] z, int64 n, bool has, float[2, 6] w)
+        <int64[2] parts = {1, 3}, int64 at = {-1}, int64 first = {0}> {
+            s = SplitToSequence<axis = 0>(x, parts)
+            a = SequenceAt(s, at)
+            t = SequenceInsert(s, a, first)
+            u = SequenceErase(t, at)
+            y = ConcatFromSequence<axis = 0>(s)
+            n = SequenceLength(u)
+            z = ConcatFromSequence<axis = 0>(u)
+            o = Optional(z)
+            has = OptionalHasElement(o)
+            e = OptionalGetElement(o)
+            p, q = Split<axis = 1>(e)
+            l = SequenceConstruct(p, q)
+            w = ConcatFromSequence<axis = 1>(l) }""",
+    "drawn": """<ir_version: 8, opset_import: ["": 17]> g (float[2, 3] x) => (float[2, 3] y, int32[2, 5] c)
+        <float ratio = {0.5}, bool yes = {1}> {
+            d, m = Dropout<seed = 3>(x, ratio, yes)
+            s = Sigmoid(d)
+            b = Bernoulli(s)
+            u = RandomUniform<shape = [2, 3], low = -1.0, high = 1.0>()
+            n = RandomNormalLike<dtype = 1>(b)
+            v = RandomUniformLike(x)
+            w = RandomNormal<shape = [3]>()
+            c = Multinomial<sample_size = 5, dtype = 6>(x)
+            y = Sum(b, u, n, v, w) }""",
+    "blocks": """<ir_version: 10, opset_import: ["": 21]> g (float[2, 32] x) => (float[2, 8] y, uint8[2, 8] z)
+        <int4[32, 8] w, float[2, 8] s, int4[2, 8] o, float[2, 2] k, uint8[2, 2] j, float t = {0.5}, uint8 p = {3}> {
+            d = DequantizeLinear<axis = 0, block_size = 16>(w, s, o)
+            m = MatMul(x, d)
+            q = QuantizeLinear<block_size = 4, axis = 1>(m, k, j)
+            r = DequantizeLinear<block_size = 4, axis = 1>(q, k, j)
+            y = Add(r, m)
+            z = QuantizeLinear(y, t, p) }""",
+    "attention": """<ir_version: 8, opset_import: ["": 17, "com.microsoft": 1]>
+        g (int32[2, 3] i, int32[2, 3] mask) => (float[2, 3, 16] y, float[2, 3, 16] z, float[2, 3, 16] w)
+        <float[9, 16] words, float[4, 16] places, float[2, 16] kinds, float[16] g1, float[16] b1, float[16, 48] qkv,
+         float[48] bias, float[8, 4] cos, float[8, 4] sin, int64[1] zero = {0}> {
+            e, h = com.microsoft.EmbedLayerNormalization<epsilon = 1e-5>(i, i, words, places, kinds, g1, b1, mask)
+            a = com.microsoft.Attention<num_heads = 2>(e, qkv, bias, h)
+            s, n, v, t = com.microsoft.SkipLayerNormalization(a, e, g1, b1)
+            r = com.microsoft.RotaryEmbedding<num_heads = 2>(s, zero, cos, sin)
+            y = com.microsoft.MultiHeadAttention<num_heads = 2, unidirectional = 1>(r, s, e)
+            f = com.microsoft.BiasGelu(y, g1)
+            z = SimplifiedLayerNormalization(f, g1)
+            w = com.microsoft.QuickGelu(t) }""",
     "found": """<ir_version: 8, opset_import: ["": 17]> g (float[6, 4] x, float[6] s) => (float[n, 4] y, float[6] r)
         <float[1] w, float o = {0.5}, int64[1] k = {3}, int64[1] d = {0}, int64[2] e = {0, 1}, int64[1] l = {2}> {
             m = Mul(s, w)
@@ -182,7 +230,8 @@ def _filled(model):
     for value in list(model.graph.value_info):
         if value.name not in known:
             shape = [size.dim_value for size in value.type.tensor_type.shape.dim]
-            tensor = onnx.numpy_helper.from_array(rng.normal(size=shape).astype(np.float32), value.name)
+            dtype = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+            tensor = onnx.numpy_helper.from_array(rng.normal(size=shape).astype(dtype), value.name)
             model.graph.initializer.append(tensor)
             model.graph.value_info.remove(value)
     return model
@@ -337,7 +386,8 @@ def outcome(data):
 
             def apply(params, given):
                 rest = iter(given)
-                return model.apply(params, *(known[i] if i in known else next(rest) for i in range(len(inputs))))
+                inside = (known[i] if i in known else next(rest) for i in range(len(inputs)))
+                return model.apply(params, *inside, key=jax.random.key(0))
 
             jax.eval_shape(apply, dict(model.params), traced)
         except ALLOWED as error:
@@ -364,10 +414,10 @@ def _with_little_memory():
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
 
 
-def main(count, first=0):
-    """Try some mutations of each kind, print what became of them, and return how many are bugs."""
+def main(count, first=0, *kinds):
+    """Try some mutations of each kind, or of some, print what became of them, and return how many are bugs."""
     _with_little_memory()
-    originals = models()
+    originals = {name: data for name, data in models().items() if name in (kinds or models())}
     for name, data in originals.items():
         print(f"{name}: {outcome(data)}")
     found, bugs, slow = Counter(), Counter(), []
@@ -391,4 +441,4 @@ def main(count, first=0):
 
 
 if __name__ == "__main__":
-    sys.exit(1 if main(*map(int, sys.argv[1:] or ["200"])) else 0)
+    sys.exit(1 if main(*map(int, sys.argv[1:3] or ["200"]), *sys.argv[3:]) else 0)
