@@ -23,7 +23,8 @@ def packed_together(graph: Graph) -> tuple[Graph, dict[str, Any]]:
     def rewritten(node: Node) -> Node:
         packs = nodes.runner(node).packs
         names = () if packs is None else _initializers(node, packs, read_as)
-        if packs is None or not names:
+        # All attributes of these operators are integers; others are an error when the node is computed.
+        if packs is None or not names or not all(isinstance(value, int) for value in node.attributes.values()):
             return node
         origins = tuple(read_as[name].origin if name else "" for name in names)
         if origins not in made:

@@ -227,11 +227,27 @@ def test_other_layouts_are_refused(rule, attributes):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"block_size": 0}, {"K": WIDTH + 1}, {"K": WIDTH - SIZE}, {"K": 0}, {"block_size": 24}, {"block_size": -16}],
+    [
+        {"K": (WIDTH,)},
+        {"block_size": 0},
+        {"K": WIDTH + 1},
+        {"K": WIDTH - SIZE},
+        {"K": 0},
+        {"block_size": 24},
+        {"block_size": -16},
+    ],
 )
 def test_weights_that_do_not_fit_are_no_error_before_they_are_read(wrong):
     operands = matrix(4)
     sizes = {"K": WIDTH, "N": COUNT, "block_size": SIZE} | wrong
+    proto, _ = one_node("MatMulNBits", {"A": rows(2, WIDTH), **operands}, "y", domain="com.microsoft", **sizes)
+    model = load(with_initializers(proto, {name: x for name, x in operands.items() if x is not None}))
+    assert set(model.params) == {"B", "scales"}
+
+
+def test_blocks_of_a_huge_size_take_no_memory():
+    operands = matrix(4) | {"scales": scales(COUNT, 1)}
+    sizes = {"K": WIDTH, "N": COUNT, "block_size": 2**62}
     proto, _ = one_node("MatMulNBits", {"A": rows(2, WIDTH), **operands}, "y", domain="com.microsoft", **sizes)
     model = load(with_initializers(proto, {name: x for name, x in operands.items() if x is not None}))
     assert set(model.params) == {"B", "scales"}
