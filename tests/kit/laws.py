@@ -28,6 +28,7 @@ def assert_same_trees(got, want) -> None:
     """Require equal trees of arrays, bit for bit. What is wanted must have an element, or nothing is compared."""
     leaves = jax.tree.leaves(want)
     assert sum(np.size(leaf) for leaf in leaves), "nothing is compared: what is wanted has no elements"
-    assert jax.tree.structure(got) == jax.tree.structure(want)
+    trees = jax.tree.structure(got), jax.tree.structure(want)
+    assert trees[0] == trees[1], f"the trees differ, and a NamedTuple is no tuple: {trees[0]}, wanted {trees[1]}"
     for one, other in zip(jax.tree.leaves(got), leaves, strict=True):
         assert_same_bits(one, other)
