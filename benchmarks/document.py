@@ -128,8 +128,7 @@ def pages(results: Path = RESULTS) -> dict[str, str]:
 def _devices(reports: Mapping[str, Case]) -> Iterator[str]:
     rows = []
     for name, report in reports.items():
-        # A report of several devices has no such cases.
-        where, cases = report["environment"], in_tables(report["cases"]) or report["cases"]
+        where, cases = report["environment"], _told(report["cases"])
         stock, best = (_mean(known(value, cases)) for value in (over_stock, ratio))
         measured = f"[{title(where)}](benchmarks/{name}.md)"
         rows.append((measured, where["versions"]["jax"], where["date"], str(len(cases)), stock, best))
@@ -137,6 +136,11 @@ def _devices(reports: Mapping[str, Case]) -> Iterator[str]:
     yield _table(header, rows)
     yield "Ratios of times, geometric means: 2 means that jaxdml takes half the time."
     yield "```{toctree}\n:hidden:\n\n" + "\n".join(f"benchmarks/{name}" for name in reports) + "\n```"
+
+
+def _told(cases: Sequence[Case]) -> Sequence[Case]:
+    """Return the cases that tables show by operator: all where a report has only others, as one of several devices."""
+    return in_tables(cases) or cases
 
 
 def _device(folder: Path, report: Case) -> Iterator[str]:
@@ -153,7 +157,7 @@ def _device(folder: Path, report: Case) -> Iterator[str]:
         facts.append(f"A program that adds 1 to a number: {microseconds(empty)} µs.")
     facts.append(f"Timed by {where['clock']}.")
     yield "\n".join(f"- {fact}" for fact in [*facts, *_trust(cases)])
-    yield _operators(in_tables(cases))
+    yield _operators(_told(cases))
     for name, said in _PICTURES.items():
         if (folder / f"{name}.png").exists():
             yield f"![{said}](../../benchmarks/results/{folder.name}/{name}.png)"

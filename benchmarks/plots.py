@@ -201,6 +201,8 @@ def _growth(cases: Cases, group: str) -> Figure:
             panel.plot(at, middle, label=peer, zorder=3 if peer == OURS else 2, **style)
             panel.fill_between(at, low, high, color=style["color"], alpha=0.2, linewidth=0)
         panel.set_xscale("log", base=2)
+        if what == "devices":
+            panel.xaxis.set_major_formatter("{x:g}")
         panel.set_yscale("log")
         panel.set_title(name, fontsize=8)
         panel.grid(alpha=0.3)

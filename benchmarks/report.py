@@ -83,9 +83,10 @@ def _without_names(contender: Mapping[str, Any]) -> dict[str, Any]:
 
 def title(environment: Mapping[str, Any]) -> str:
     """Name the device, how many there were, and how JAX dispatched if that was asynchronous."""
-    devices = f"{count} x " if (count := environment.get("devices", 1)) > 1 else ""
-    dispatch = ", with asynchronous dispatch" if environment["asynchronous_dispatch"] else ""
-    return f"{devices}{environment['device']}{dispatch}"
+    name, devices = environment["device"], environment.get("devices", 1)
+    if devices > 1:
+        name = f"{name}, as {devices} devices" if environment["platform"] == "cpu" else f"{devices} x {name}"
+    return f"{name}, with asynchronous dispatch" if environment["asynchronous_dispatch"] else name
 
 
 def medians(case: Mapping[str, Any]) -> dict[str, float]:

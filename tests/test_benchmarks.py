@@ -831,7 +831,8 @@ def test_sharded_cases_are_measured_and_shown(tmp_path, capsys):
         assert case["digest"]
     assert (tmp_path / "here" / "growth-in-devices.png").exists()
     page = document.pages(tmp_path)["benchmarks/here.md"]
-    assert "# 2 x " in page
+    assert ", as 2 devices\n" in page
+    assert report.title(found["environment"] | {"platform": "gpu", "device": "a GPU"}) == "2 x a GPU"
     assert "## Sharded calls" in page
     assert "## Work that grows with the devices" in page
     # A report of another number of devices is another report.
