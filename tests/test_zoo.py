@@ -72,6 +72,11 @@ def test_a_run_goes_on_where_it_stopped(tmp_path, capsys):
 def test_files_are_counted_by_form():
     names = {"a.int8": "agrees", "b.int8": "wrong", "genai.llama.cpu": "agrees", "c.int8": "not made"}
     rows = {name: {"verdict": verdict} for name, verdict in names.items()}
+    rows["b.int8"]["why"] = "0.5 of the span"
+    told = zoo.summary(rows)
+    assert (told["architectures"], told["families"]) == (2, 1)
+    assert told["counts"] == {"genai.cpu": {"agrees": 1}, "int8": {"agrees": 1, "wrong": 1}}
+    assert told["others"] == {"b.int8": "0.5 of the span"}
     assert zoo.table(rows).splitlines()[2:] == [
         "| genai.cpu | 1 | 1 | - | - |",
         "| int8 | 2 | 1 | 1 | 1 |",

@@ -17,6 +17,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--again", action="store_true", help="judge what is not 'agrees' or 'steps' once more")
     parser.add_argument("--table", action="store_true", help="print the table of what is there, and stop")
     parser.add_argument("--no-making", action="store_true", help="judge the files that are there")
+    parser.add_argument("--summary", type=Path, help="write versions, counts and what does not agree to this file")
     parser.add_argument("--quick", action="store_true", help="compile without LLVM's optimizations, in less time")
     options = parser.parse_args(arguments)
     if options.quick:
@@ -66,6 +68,8 @@ def main(arguments: list[str]) -> int:
         _each_in_a_process(work.judge, _to_judge(options.out, options.only, options.again), results)
     rows = latest(results)
     print(table(rows))
+    if options.summary:
+        options.summary.write_text(json.dumps(summary(rows), indent=1) + "\n", encoding="utf-8")
     return int(any(row["verdict"] in ("wrong", "raises") for row in rows.values()))
 
 
@@ -148,6 +152,20 @@ def counts(rows: dict[str, dict[str, Any]]) -> dict[str, Counter[str]]:
     for name, row in rows.items():
         found[form_of(name)][row["verdict"]] += 1
     return dict(found)
+
+
+def summary(rows: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the versions of the packages, how many verdicts each form has, and why the others are none that agree."""
+    absent = missing()
+    judged = {name: row for name, row in rows.items() if row["verdict"] != "not made"}
+    kinds = [name.split(".")[:2] for name in judged]
+    return {
+        "versions": {package: metadata.version(package) for package in (*NEEDED, "jax") if package not in absent},
+        "architectures": len({first for first, _ in kinds if first != GENAI}),
+        "families": len({second for first, second in kinds if first == GENAI}),
+        "counts": {form: dict(found) for form, found in sorted(counts(judged).items())},
+        "others": {name: row["why"][:300] for name, row in sorted(judged.items()) if row["verdict"] != "agrees"},
+    }
 
 
 def table(rows: dict[str, dict[str, Any]]) -> str:

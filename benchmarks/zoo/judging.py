@@ -167,7 +167,8 @@ def _difference(found: Any, expected: Any) -> float:
     if not np.array_equal(np.where(finite, 0, left), np.where(finite, 0, right), equal_nan=True):
         return float("inf")
     left, right = left[finite], right[finite]
-    span = float(np.ptp(right)) or float(np.abs(right).max()) or 1.0
+    span = float(np.ptp(right)) or float(np.abs(right).max())
+    span = max(span, float(np.finfo(expected.dtype).smallest_normal))  # What is below is steps of subnormals.
     return float(np.abs(left - right).max() / span) if np.isfinite(left).all() else float("inf")
 
 

@@ -63,7 +63,8 @@ def _read_as(graph: Graph) -> Mapping[str, _Read]:
 def _initializers(node: Node, packs: Packs, read_as: Mapping[str, _Read]) -> tuple[str, ...]:
     """Return what a node reads at the positions, "" for what is left out; nothing if not all are initializers."""
     names = tuple(node.inputs[position] if position < len(node.inputs) else "" for position in packs.positions)
-    return names if names[0] and all(not name or name in read_as for name in names) else ()
+    # The first two are integers and scales, which no sound node leaves out.
+    return names if all(names[:2]) and all(not name or name in read_as for name in names) else ()
 
 
 def _name(origins: tuple[str, ...]) -> str:

@@ -245,6 +245,23 @@ def test_weights_that_do_not_fit_are_no_error_before_they_are_read(wrong):
     assert set(model.params) == {"B", "scales"}
 
 
+def test_a_node_without_scales_is_no_error_before_it_is_computed():
+    operands = {"B": matrix(4)["B"], "scales": None}
+    sizes = {"K": WIDTH, "N": COUNT, "block_size": SIZE}
+    proto, _ = one_node("MatMulNBits", {"A": rows(2, WIDTH), **operands}, "y", domain="com.microsoft", **sizes)
+    model = load(with_initializers(proto, {"B": operands["B"]}))
+    with pytest.raises(ValueError, match="MatMulNBits"):
+        model(rows(2, WIDTH))
+
+
+def test_floats_are_no_packed_elements():
+    operands = matrix(4) | {"B": rows(COUNT, WIDTH)}
+    sizes = {"K": WIDTH, "N": COUNT, "block_size": SIZE}
+    proto, _ = one_node("MatMulNBits", {"A": rows(2, WIDTH), **operands}, "y", domain="com.microsoft", **sizes)
+    model = load(with_initializers(proto, {name: x for name, x in operands.items() if x is not None}))
+    assert set(model.params) == {"B", "scales"}
+
+
 def test_blocks_of_a_huge_size_take_no_memory():
     operands = matrix(4) | {"scales": scales(COUNT, 1)}
     sizes = {"K": WIDTH, "N": COUNT, "block_size": 2**62}

@@ -88,7 +88,7 @@ def pack_matrix(
     """Pack a matrix of fewer than 8 bits with a scale for each block, which are along its rows or its columns."""
     blocks = tuple(-(-size // (block_size or 1)) if d == axis % 2 else size for d, size in enumerate(x.shape))
     words = str(x.dtype) in _NARROW and block_size > 0 and block_size % (32 // jnp.iinfo(x.dtype).bits) == 0
-    if scale is None or not words or x.ndim != 2 or 0 in x.shape:
+    if not words or x.ndim != 2 or 0 in x.shape:
         return None
     # Whole blocks are packed: huge ones would take more memory than the file.
     if scale.shape != blocks or str(scale.dtype) not in SCALES or block_size > 2 * x.shape[axis % 2]:
