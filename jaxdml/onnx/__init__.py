@@ -14,13 +14,14 @@ import onnx
 
 from jaxdml._base import errors
 from jaxdml.onnx import _files, nodes
+from jaxdml.onnx._bounded import Padded
 from jaxdml.onnx._decoder import Decoder, DecoderState, decoder
 from jaxdml.onnx._errors import UnsupportedModelError, listed, unsupported
 from jaxdml.onnx._graph import Graph, Node
 from jaxdml.onnx._model import NUMERICS, Model
 from jaxdml.onnx._parameters import parameters
 
-__all__ = ["Decoder", "DecoderState", "Model", "UnsupportedModelError", "decoder", "load"]
+__all__ = ["Decoder", "DecoderState", "Model", "Padded", "UnsupportedModelError", "decoder", "load"]
 
 
 def load(

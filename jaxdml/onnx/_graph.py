@@ -80,6 +80,7 @@ class Graph:
       constants: initializers, by name.
       nodes: in an order in which each reads only what stands before it.
       optional: initializers that a caller may override.
+      symbols: sizes that are declared for values that nodes make, by name; of a model's graph only.
       remarks: what the file leaves open and how it is read, as sentences; of a model's graph only.
     """
 
@@ -89,6 +90,7 @@ class Graph:
     nodes: tuple[Node, ...]
     optional: tuple[TensorType, ...] = ()
     remarks: tuple[str, ...] = ()
+    symbols: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
     def walk(self) -> Iterator[Node]:
         """Yield every node, those of inner graphs after the node that holds them."""

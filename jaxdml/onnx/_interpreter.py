@@ -12,12 +12,13 @@ import numpy as np
 
 from jaxdml._base import errors
 from jaxdml.onnx import nodes
+from jaxdml.onnx._bounded import NONE, Bounds
 from jaxdml.onnx._graph import Graph, Node, reads
 from jaxdml.onnx._memory import TooLargeError, must_fit
 from jaxdml.onnx._randomness import Randomness
 from jaxdml.onnx._stored import on_device, unfolded
 from jaxdml.onnx._values import LAZY, Dequantized, Value, alike, channels_first, computed, is_host, known
-from jaxdml.onnx.nodes import groups
+from jaxdml.onnx.nodes import bounded, groups
 from jaxdml.onnx.nodes._handler import Handler, NodeCall
 
 
@@ -32,7 +33,15 @@ class Report:
         self.notes.update(dict.fromkeys(names, what))
 
 
-def run(graph: Graph, given: Mapping[str, Value], *, exact: bool, report: Report, random: Randomness) -> list[Value]:
+def run(
+    graph: Graph,
+    given: Mapping[str, Value],
+    *,
+    exact: bool,
+    report: Report,
+    random: Randomness,
+    bounds: Bounds = NONE,
+) -> list[Value]:
     """Compute a graph's outputs.
 
     Args:
@@ -41,16 +50,17 @@ def run(graph: Graph, given: Mapping[str, Value], *, exact: bool, report: Report
       exact: whether quantize-dequantize groups run as integer operators.
       report: where to note what became of nodes.
       random: what the keys of nodes follow from.
+      bounds: of lengths that depend on values.
     """
     values: dict[str, Value] = {**graph.constants, **given}
 
     def body(node: Node, inner: Graph, operands: list[Value], number: Any = None) -> list[Value]:
         names = [value.name for value in inner.inputs]
         inside = values | dict(zip(names, operands, strict=True))
-        return run(inner, inside, exact=exact, report=report, random=random.in_turn(node, number))
+        return run(inner, inside, exact=exact, report=report, random=random.in_turn(node, number), bounds=bounds)
 
     for node in needed(graph):
-        call = NodeCall(node, jnp, exact, partial(body, node), report.note, partial(random.of, node))
+        call = NodeCall(node, jnp, exact, partial(body, node), report.note, partial(random.of, node), bounds)
         for name in {name for inner in node.graphs() for name in inner.captured()}:
             computed(values[name])  # Floats that are made within a traced body would not be valid after it.
         operands = [values[name] if name else None for name in node.inputs]
@@ -94,9 +104,15 @@ def _named(node: Node) -> Iterator[None]:
 
 
 def _compute(handler: Handler, call: NodeCall, operands: list[Value]) -> tuple[Value, ...]:
+    if bounded.concerns(handler, call, operands):
+        return bounded.computed(handler, call, operands, lambda *given: _of_fixed_sizes(handler, call, list(given)))
+    return _of_fixed_sizes(handler, call, operands)
+
+
+def _of_fixed_sizes(handler: Handler, call: NodeCall, operands: list[Value]) -> tuple[Value, ...]:
     for position, operand in enumerate(operands):
         if operand is not None and handler.must_be_known(position) and not is_host(operand):
-            raise NotImplementedError(_unknown(call.node, position))
+            raise bounded.unknown(call.node, position, operand)
     if call.exact and any(isinstance(operand, LAZY) for operand in operands):
         result = _on_integers(handler, call, operands)
         if result is not None:
@@ -205,13 +221,3 @@ def _as_arrays(handler: Handler, operands: list[Value]) -> list[Value]:
 
 def _tuple(results: Any) -> tuple[Value, ...]:
     return results if type(results) is tuple else (results,)
-
-
-def _unknown(node: Node, position: int) -> str:
-    rule = f"input {position} of {node} is '{node.inputs[position]}', which depends on values that are traced."
-    return errors.compose(
-        "onnx.Model",
-        rule,
-        "It must be known while tracing, since shapes depend on it.",
-        "Call the model itself instead of jax.jit(model.apply), or make this input an initializer.",
-    )

@@ -9,10 +9,12 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.experimental import checkify
 from jax.typing import ArrayLike
 
 from jaxdml._base import errors
 from jaxdml._base.display import lined_up
+from jaxdml.onnx._bounded import Bounded, Padded, must_be_bounds, padded
 from jaxdml.onnx._graph import Graph, TensorType
 from jaxdml.onnx._interpreter import Report, needed, run
 from jaxdml.onnx._parameters import Parameter, constant_inputs, must_be_known
@@ -83,7 +85,11 @@ class Model:
         return must_be_known(self.graph) & {value.name for value in (*self.inputs, *self.optional_inputs)}
 
     def apply(
-        self, params: Mapping[str, Any], *inputs: ArrayLike | Sequence[Any] | None, key: jax.Array | None = None
+        self,
+        params: Mapping[str, Any],
+        *inputs: ArrayLike | Sequence[Any] | None,
+        key: jax.Array | None = None,
+        bounds: Mapping[str, int] | None = None,
     ) -> tuple[Any, ...]:
         """Compute the outputs: a pure function for jit, vmap, grad, export and shard_map.
 
@@ -94,14 +100,20 @@ class Model:
           key: of ``jax.random``, for operators that are random, such as Dropout in training. It is folded with the
             place of each node, and with the number of each turn of a loop, so all draw other numbers. The nodes'
             attribute ``seed`` is ignored.
+          bounds: how long what depends on values may become, such as ``{"NonZero_5": 100}``: by name of the node that
+            finds it, of its output, or of a dimension that the model declares. Static.
 
         Returns:
-          A tuple of one array for each of ``self.outputs``, or a list of arrays, or None.
+          A tuple of one array for each of ``self.outputs``, or a list of arrays, or None. Where an output's shape
+          depends on values, it is ``Padded(array, lengths)``: its elements, followed by zeros up to the bound, and the
+          size of each of its dimensions. More than a bound is dropped; ``jax.experimental.checkify`` with
+          ``user_checks`` reports it.
 
         Raises:
           TypeError: an input has another dtype, or their number differs; the key is none.
           ValueError: an input has another shape; a node is random, and there is no key.
           NotImplementedError: a shape depends on a traced value.
+          UnsupportedModelError: a bound is missing, or a node has an operand of such a length and cannot mask it.
           OverflowError: a constant of 64 bits does not fit in JAX's 32.
 
         Where the model is malformed in a way that ``load`` does not see, such as shapes that do not fit, it is a
@@ -109,20 +121,28 @@ class Model:
         """
         arrays = checked(self.inputs, inputs)
         given = dict(params) | {value.name: array for value, array in zip(self.inputs, arrays, strict=True)}
-        return self.compute(given, key)
+        return self.compute(given, key, bounds=bounds)
 
-    def compute(self, given: Mapping[str, Any], key: Any = None, report: Report | None = None) -> tuple[Any, ...]:
+    def compute(
+        self,
+        given: Mapping[str, Any],
+        key: Any = None,
+        report: Report | None = None,
+        bounds: Mapping[str, int] | None = None,
+    ) -> tuple[Any, ...]:
         """Compute the outputs from values by name, without checks."""
-        random = randomness(self.graph, key)
+        random, exact = randomness(self.graph, key), self.numerics == "exact"
+        found = must_be_bounds(self.graph, bounds)
         with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
             values = without_uniform_constants(given)
-            results = run(self.graph, values, exact=self.numerics == "exact", report=report or Report(), random=random)
+            results = run(self.graph, values, exact=exact, report=report or Report(), random=random, bounds=found)
             return tuple(_array(result) for result in results)
 
     def __call__(
         self,
         *inputs: ArrayLike | Sequence[Any] | None,
         key: ArrayLike | Sequence[Any] | None = None,
+        bounds: Mapping[str, int] | None = None,
         **by_name: ArrayLike | Sequence[Any] | None,
     ) -> tuple[Any, ...]:
         """Compute the outputs, compiled once for each combination of shapes.
@@ -132,6 +152,8 @@ class Model:
         Args:
           inputs: arrays in the order of ``self.inputs``.
           key: as for ``apply``. Where an input of the model has this name, it is that input, and ``apply`` takes keys.
+          bounds: as for ``apply``: what depends on values has a bound, and all is one program. The outputs have their
+            true shapes. Where an input of the model has this name, it is that input.
           by_name: further inputs by name, among them any of ``self.optional_inputs``.
 
         Returns:
@@ -139,10 +161,14 @@ class Model:
 
         Raises:
           TypeError: an input is missing, unknown, given twice or of another dtype.
-          ValueError: an input has another shape; a node is random, and there is no key.
+          ValueError: an input has another shape; a node is random, and there is no key; there is more than a bound
+            says, or, with bounds, an index is out of range.
         """
-        if key is not None and any(value.name == "key" for value in (*self.inputs, *self.optional_inputs)):
+        names = {value.name for value in (*self.inputs, *self.optional_inputs)}
+        if key is not None and "key" in names:
             by_name, key = by_name | {"key": key}, None
+        if bounds is not None and "bounds" in names:
+            by_name, bounds = by_name | {"bounds": bounds}, None
         must_be_key(key)
         wanted = (*self.inputs, *(value for value in self.optional_inputs if value.name in by_name))
         arrays = checked(wanted, in_order(self.inputs, wanted, inputs, by_name))
@@ -152,6 +178,8 @@ class Model:
                 known[value.name] = _Known(np.asarray(array))
             else:
                 traced[value.name] = array
+        if bounds is not None:
+            return self._within_bounds(tuple(known.items()), traced, key, bounds)
         if self._parts is None:
             return self._compiled(tuple(known.items()), dict(self.params), traced, key)
         return self._in_stages(tuple(known.items()), traced, key)
@@ -184,6 +212,29 @@ class Model:
                 results = part._compiled(known, {}, given, own)
             values = values | dict(zip((output.name for output in stage.graph.outputs), results, strict=True))
         return tuple(values[output.name] for output in self.outputs)
+
+    def _within_bounds(
+        self, known: tuple[tuple[str, _Known], ...], traced: dict[str, Any], key: Any, bounds: Mapping[str, int]
+    ) -> tuple[Any, ...]:
+        """Compute all in one program, and cut what it returns to its true shape."""
+        must_be_bounds(self.graph, bounds)
+        error, results = self._checked(known, tuple(sorted(bounds.items())), dict(self.params), traced, key)
+        if error.get():
+            rule, *details = error.get().split("\n")
+            raise ValueError(errors.compose("onnx.Model", f"{rule.removesuffix(' (`check` failed)')}.", *details[:0]))
+        return tuple(map(_cut, results))
+
+    @cached_property
+    def _checked(self) -> Any:
+        def checked(known: Any, bounds: Any, params: Any, traced: Any, key: Any) -> Any:
+            given = params | traced | {name: held.array for name, held in known}
+            return self.compute(given, key, bounds=dict(bounds))
+
+        @partial(jax.jit, static_argnums=(0, 1))
+        def compiled(known: Any, bounds: Any, *operands: Any) -> Any:
+            return checkify.checkify(partial(checked, known, bounds), errors=checkify.user_checks)(*operands)
+
+        return compiled
 
     @cached_property
     def _compiled(self) -> Any:
@@ -237,7 +288,17 @@ class Model:
 def _array(result: Any) -> Any:
     if isinstance(result, list):
         return [_array(each) for each in result]
+    if isinstance(result, Bounded):
+        return padded(on_device(channels_first(result.value)), result.sizes)
     return None if result is None else on_device(channels_first(result))
+
+
+def _cut(result: Any) -> Any:
+    """Return an output in its true shape."""
+    if not isinstance(result, Padded):
+        return result
+    sizes = tuple(map(int, np.asarray(result.lengths)))
+    return jax.device_put(np.asarray(result.array)[tuple(map(slice, sizes))])
 
 
 def _declared(value: TensorType) -> Any:

@@ -87,9 +87,13 @@ class Reader:
             parts.constants[names[name]] = self._tensor(tensor, f"initializer '{name}'")
         self._nodes(proto.node, scope, parts)
         outputs = tuple(replace(type_of(value), name=self._names.made(value.name, scope)) for value in proto.output)
-        return Graph(
-            tuple(inputs), outputs, parts.constants, tuple(parts.nodes), tuple(optional) if overridable else ()
-        )
+        symbols = {
+            names[value.name]: tuple(size.dim_param or None for size in value.type.tensor_type.shape.dim)
+            for value in (*proto.value_info, *proto.output)
+            if value.name in names
+        }
+        may_be_given = tuple(optional) if overridable else ()
+        return Graph(tuple(inputs), outputs, parts.constants, tuple(parts.nodes), may_be_given, symbols=symbols)
 
     def _nodes(self, protos: Sequence[onnx.NodeProto], scope: Scope, parts: Parts) -> None:
         own = scope.names.maps[0] if isinstance(scope.names, ChainMap) else scope.names

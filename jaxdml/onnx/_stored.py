@@ -9,6 +9,7 @@ import numpy as np
 from jax import export, lax
 
 import jaxdml
+from jaxdml.onnx._lengths import as_traced, has_lengths
 
 
 class ChannelsLast(NamedTuple):
@@ -147,7 +148,7 @@ def _unfolded_constant(leaf: Any) -> Any:
 def as_jax(value: np.ndarray) -> jax.Array:
     """Return a NumPy array as a JAX array; refuse 64-bit integers that JAX's 32 bits do not hold."""
     if value.dtype == object:
-        return jnp.asarray(value.tolist())
+        return as_traced(value) if has_lengths(value) else jnp.asarray(value.tolist())
     wanted = jax.dtypes.canonicalize_dtype(value.dtype)
     if wanted != value.dtype and np.issubdtype(wanted, np.integer) and value.size:
         limits = np.iinfo(wanted)

@@ -9,6 +9,7 @@ A value is one of
 - ``Dequantized``: integers with a scale and a zero point. The floats are made only where a node wants floats;
 - ``Blocks``: a packed matrix of few bits. The floats are made only where no product reads it;
 - ``IntegerProduct``: the int32 result of MatMulInteger, and what it is scaled by;
+- ``Bounded``: another value, of which only the first elements along some dimensions count;
 - ``Pending``: real numbers that are known as a function of integers. ``QuantizeLinear`` rounds them once; any other
   node gets float32.
 """
@@ -22,6 +23,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxdml
+from jaxdml.onnx._bounded import Bounded, on_inner
+from jaxdml.onnx._lengths import LengthError
 from jaxdml.onnx._stored import ChannelsLast, in_onnx_order, on_device, stored, stored_axis
 
 
@@ -233,11 +236,15 @@ def known(value: Any) -> np.ndarray:
 
 def computed(value: Value) -> Value:
     """Return a NumPy array, a JAX array or ChannelsLast: what is pending or dequantized, as floats."""
+    if isinstance(value, Bounded):
+        return on_inner(value, computed)
     return value.floats() if isinstance(value, LAZY) else value
 
 
 def channels_first(value: Value) -> Value:
     """Return a value as an array with ONNX's order of dimensions."""
+    if isinstance(value, Bounded):
+        raise LengthError(f"an array of sizes {list(value.sizes)}")
     return in_onnx_order(computed(value))
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from jaxdml.onnx._bounded import Bounds
 from jaxdml.onnx._graph import Node
 
 
@@ -23,6 +24,7 @@ class NodeCall:
         of the turn of a loop, which random numbers follow; it is left out where there is one turn only.
       note: tells the report what became of nodes: ``note(names, what)``.
       key: returns the node's key of ``jax.random``, or raises an error if the call gives none.
+      bounds: of lengths that depend on values.
     """
 
     node: Node
@@ -31,6 +33,7 @@ class NodeCall:
     body: Callable[..., list[Any]]
     note: Callable[[tuple[str, ...], str], None]
     key: Callable[[], Any]
+    bounds: Bounds
 
     @property
     def outputs(self) -> tuple[bool, ...]:
@@ -123,6 +126,14 @@ class Handler:
         kinds = inspect.Parameter
         named = {k: p for k, p in self._parameters.items() if p.kind is kinds.KEYWORD_ONLY}
         return {name: p.default is kinds.empty for name, p in named.items()}
+
+    def takes(self, name: str) -> bool:
+        """Whether it has an attribute."""
+        return name in self.attributes
+
+    def default(self, name: str) -> Any:
+        """Return what an attribute is where the node has none."""
+        return self._parameters[name].default
 
     def must_be_known(self, position: int) -> bool:
         """Whether the input at this position must be known while tracing."""

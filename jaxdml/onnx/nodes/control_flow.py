@@ -30,7 +30,7 @@ def if_(call: NodeCall, cond: Value, *, then_branch: Graph, else_branch: Graph) 
     if is_host(cond):
         return tuple(call.body(then_branch if cond.item() else else_branch, []))
     branches, shapes = zip(
-        *(_traced(lambda graph=graph: _arrays(call.body(graph, []))) for graph in (then_branch, else_branch)),
+        *(traced(lambda graph=graph: _arrays(call.body(graph, []))) for graph in (then_branch, else_branch)),
         strict=True,
     )
     if _kinds(shapes[0]) != _kinds(shapes[1]):
@@ -105,7 +105,7 @@ def _probe(call: NodeCall, body: Graph, carried: Sequence[Value], settled: bool)
 
     start = _arrays(carried)
     try:
-        run, (_, *results) = _traced(step, _number(0), start)
+        run, (_, *results) = traced(step, _number(0), start)
     except NotImplementedError:
         if not settled:
             raise
@@ -114,7 +114,7 @@ def _probe(call: NodeCall, body: Graph, carried: Sequence[Value], settled: bool)
     return _Turn(run, known[0], _kinds(start) == _kinds(results), results)
 
 
-def _traced(function: Callable[..., Any], *operands: Any) -> tuple[Callable[..., Any], Any]:
+def traced(function: Callable[..., Any], *operands: Any) -> tuple[Callable[..., Any], Any]:
     """Return a function that does not trace this one again, and the shapes of its results."""
     program, shapes = jax.make_jaxpr(function, return_shape=True)(*operands)
     structure = jax.tree.structure(shapes)

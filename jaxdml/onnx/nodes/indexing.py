@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxdml
+from jaxdml.onnx.nodes._checks import within
 from jaxdml.onnx.nodes._handler import FIRST, Handler, NodeCall, Table
 from jaxdml.onnx.nodes._sizes import axis_of, namespace, numbers, placed, refusal
 
@@ -19,20 +20,29 @@ def gather(call: NodeCall, x: Any, indices: Any, *, axis: int = 0) -> Any:
     xp = namespace(call.xp, (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]), x.dtype)
     if xp is np:
         return np.asarray(np.take(x, indices, axis), x.dtype)
+    within(call.node, indices, x.shape[axis])
     return jaxdml.gather(placed(xp, x), indices, axis=axis)
 
 
 def _gather_elements(call: NodeCall, x: Any, indices: Any, *, axis: int = 0) -> Any:
+    within(call.node, indices, x.shape[axis_of(axis, x.ndim)])
     return jaxdml.gather_elements(x, indices, axis=axis)
 
 
 def _gather_nd(call: NodeCall, x: Any, indices: Any, *, batch_dims: int = 0) -> Any:
+    within(call.node, indices, _limits(x, indices, batch_dims))
     return jaxdml.gather_nd(x, indices, batch_dims=batch_dims)
+
+
+def _limits(x: Any, indices: Any, batch_dims: int = 0) -> Any:
+    """Return how many elements there are along the dimensions that tuples of indices address."""
+    return jnp.stack([jnp.asarray(size) for size in x.shape[batch_dims : batch_dims + indices.shape[-1]]])
 
 
 def _scatter_elements(
     call: NodeCall, x: Any, indices: Any, updates: Any, *, axis: int = 0, reduction: str = "none"
 ) -> Any:
+    within(call.node, indices, x.shape[axis_of(axis, x.ndim)])
     if reduction == "none":
         return jaxdml.scatter_elements(x, indices, updates, axis=axis, duplicates="last")
     axis = axis_of(axis, x.ndim)
@@ -48,6 +58,7 @@ def _scatter_elements(
 
 
 def _scatter_nd(call: NodeCall, x: Any, indices: Any, updates: Any, *, reduction: str = "none") -> Any:
+    within(call.node, indices, _limits(x, indices))
     if reduction == "none":
         return jaxdml.scatter_nd(x, indices, updates, duplicates="last")
     return _reduced(x, tuple(jnp.moveaxis(indices, -1, 0)), updates, reduction)

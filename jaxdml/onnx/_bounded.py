@@ -1,0 +1,188 @@
+"""Arrays of a fixed size of which only a part counts, and the bounds that a call gives."""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jax import lax
+from jax.experimental import checkify
+
+from jaxdml._base import errors
+from jaxdml.onnx._graph import Graph, Node
+from jaxdml.onnx._lengths import Length, atom, bounds, same, true
+
+
+class Padded(NamedTuple):
+    """An output whose shape depends on values, in an array of a fixed size.
+
+    Attributes:
+      array: the output, followed by zeros along each dimension.
+      lengths: int32, the size of each dimension of the output.
+    """
+
+    array: Any
+    lengths: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Bounded:
+    """A value of which only the first elements count along some dimensions; what the others are, nobody says.
+
+    Attributes:
+      value: any other value, of the size of the bounds.
+      sizes: of what counts: numbers, and lengths.
+    """
+
+    value: Any
+    sizes: tuple[Any, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the array."""
+        return tuple(self.value.shape)
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.sizes)
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype."""
+        return self.value.dtype
+
+
+def bounded(value: Any, sizes: Sequence[Any]) -> Any:
+    """Return a value of such sizes, as it is where all are numbers."""
+    return Bounded(value, tuple(sizes)) if any(isinstance(size, Length) for size in sizes) else value
+
+
+def sizes_of(value: Any) -> tuple[Any, ...]:
+    """Return the sizes of a value, lengths among them."""
+    return value.sizes if isinstance(value, Bounded) else tuple(value.shape)
+
+
+def inner(value: Any) -> Any:
+    """Return what a bounded value has in it, and any other value as it is."""
+    return value.value if isinstance(value, Bounded) else value
+
+
+def counts(sizes: Sequence[Any], dimensions: Sequence[int] | None = None) -> Any:
+    """Return which elements count, as an array that broadcasts to the padded one; True where all do.
+
+    Args:
+      sizes: of all dimensions.
+      dimensions: those that are looked at; None for all.
+    """
+    found: Any = True
+    shape = bounds(sizes)
+    for d in range(len(sizes)) if dimensions is None else dimensions:
+        if isinstance(sizes[d], Length):
+            places = lax.broadcasted_iota(jnp.int32, tuple(n if i == d else 1 for i, n in enumerate(shape)), d)
+            found = found & (places < sizes[d].true)
+    return found
+
+
+def filled(array: Any, sizes: Sequence[Any], value: Any, dimensions: Sequence[int] | None = None) -> Any:
+    """Return an array with a value where no element counts."""
+    valid = counts(sizes, dimensions)
+    return array if valid is True else jnp.where(valid, array, jnp.asarray(value, array.dtype))
+
+
+def padded(array: Any, sizes: Sequence[Any]) -> Padded:
+    """Return an output of the model."""
+    lengths = [jnp.asarray(true(size), jnp.int32) for size in sizes]
+    return Padded(filled(array, sizes, 0), jnp.stack(lengths))
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a call gives.
+
+    Attributes:
+      given: by name of a node, of a value or of a dimension.
+      symbols: names of dimensions that the model declares, by name of a value.
+    """
+
+    given: Mapping[str, int] = field(default_factory=dict)
+    symbols: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+
+    def of(self, node: Node, value: str = "") -> int | None:
+        """Return the bound that is given for what a node makes, or for a value that it reads."""
+        shapes = [self.symbols.get(name, ()) for name in node.outputs]
+        names = [node.name, value, *node.outputs, *(size for shape in shapes for size in shape)]
+        return next((self.given[name] for name in names if name in self.given), None)
+
+
+NONE = Bounds()
+
+
+def must_be_bounds(graph: Graph, given: Mapping[str, Any] | None) -> Bounds:
+    """Return the bounds of a call; refuse numbers that are none, and names that the model does not have."""
+    if not given:
+        return Bounds({}, graph.symbols)
+    known = {name for node in graph.walk() for name in (node.name, *node.outputs)}
+    known |= {size for shape in graph.symbols.values() for size in shape if isinstance(size, str)}
+    for name, bound in given.items():
+        if name not in known:
+            rule = f"bounds has '{name}', which names no node, no value of one and no dimension of the model."
+            raise ValueError(errors.compose("onnx.Model", rule, "print(model) lists nodes and values."))
+        if not isinstance(bound, int) or isinstance(bound, bool) or not 1 <= bound < 2**31:
+            rule = f"bounds has {bound!r} for '{name}'."
+            raise ValueError(errors.compose("onnx.Model", rule, "Give a positive number."))
+    return Bounds(dict(given), graph.symbols)
+
+
+def needs_bound(node: Node, most: int | None = None) -> tuple[str, str]:
+    """Say what to write where a bound is missing."""
+    enough = "" if most is None else f"; {most} is always enough"
+    advice = (
+        f"Call the model itself, or give a bound: model.apply(params, *inputs, bounds={{{node.name!r}: n}}){enough}."
+    )
+    return "Shapes depend on it, so it must be known while tracing, or how many there are has to have a bound.", advice
+
+
+def length_of(node: Node, key: Hashable, found: Any, bound: int) -> Length:
+    """Return how many a node has found; more than its bound is reported."""
+    found = jnp.asarray(found, jnp.int32).reshape(())
+    message = f"{node} has a length of {{found}}, more than its bound, {bound}"
+    checkify.debug_check(found <= bound, message, found=found)
+    return atom((key, bound), f"length of '{node.name}'", jnp.clip(found, 0, bound), bound)
+
+
+class Identical:
+    """A key that is equal for one value only."""
+
+    def __init__(self, value: Any):
+        self.value = value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Identical) and self.value is other.value
+
+
+def on_inner(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Change what a bounded value has in it, or any other value."""
+    return replace(value, value=change(value.value)) if isinstance(value, Bounded) else change(value)
+
+
+def common(sizes: Sequence[Any]) -> Any:
+    """Return the size that dimensions broadcast to, or None where that is not known."""
+    others = [size for size in sizes if isinstance(size, Length) or size != 1]
+    return next(iter(others), 1) if all(same(size, others[0]) for size in others) else None
+
+
+def broadcast(*shapes: Sequence[Any]) -> tuple[Any, ...] | None:
+    """Return the sizes that all of these broadcast to, or None where that is not known."""
+    rank = max(map(len, shapes), default=0)
+    aligned = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
+    found = tuple(map(common, zip(*aligned, strict=True)))
+    return None if any(size is None for size in found) else found
+
+
+def is_bounded_in(sizes: Sequence[Any], dimensions: Sequence[int]) -> bool:
+    """Whether one of the dimensions has a length."""
+    return any(isinstance(sizes[d], Length) for d in dimensions)

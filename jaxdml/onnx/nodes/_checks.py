@@ -1,0 +1,24 @@
+"""What ``jax.experimental.checkify`` reports of a node: values that ONNX calls an error."""
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax.experimental import checkify
+
+from jaxdml.onnx._graph import Node
+from jaxdml.onnx._values import is_host
+
+
+def within(node: Node, indices: Any, limit: Any, valid: Any = True) -> None:
+    """Have indices reported that are out of range, where the caller checks them; else nothing is computed.
+
+    Args:
+      node: what reads or writes there.
+      indices: counted from the front or, where negative, from the end.
+      limit: how many elements there are; it broadcasts against the indices.
+      valid: which of the indices count.
+    """
+    if is_host(indices):
+        return  # Of what is known while tracing the operator says it itself.
+    inside = ((indices >= -limit) & (indices < limit)) | jnp.logical_not(valid)
+    checkify.debug_check(inside.all(), f"{node} has an index out of range")

@@ -1,0 +1,158 @@
+"""How operators treat arrays of which only a part counts. Those that are not here refuse them."""
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from jaxdml._base import errors
+from jaxdml.onnx._bounded import Bounded, Identical, length_of, needs_bound
+from jaxdml.onnx._errors import UnsupportedModelError
+from jaxdml.onnx._graph import Node
+from jaxdml.onnx._lengths import LengthError, as_traced, greatest, has_lengths, least
+from jaxdml.onnx._values import Value, is_host, known
+from jaxdml.onnx.nodes._handler import Handler, NodeCall
+from jaxdml.onnx.nodes.bounded import branches, elementwise, indexing, movement, reductions, selecting
+from jaxdml.onnx.nodes.bounded._task import Rule, Rules, Task, array
+
+SELECTING = selecting.RULES
+"""By operator: what needs a bound."""
+
+RULES: Rules = {
+    **branches.RULES,
+    **elementwise.RULES,
+    **indexing.RULES,
+    **movement.RULES,
+    **reductions.RULES,
+    **SELECTING,
+}
+"""By operator of ai.onnx."""
+
+
+COUNTED = ("ConstantOfShape", "Range", "TopK")
+"""Operators that take a whole number that a program computes as a size, where it has a bound."""
+
+
+def concerns(handler: Handler, call: NodeCall, operands: list[Value]) -> bool:
+    """Whether a node has operands with lengths, or makes some."""
+    if any(isinstance(operand, Bounded) or has_lengths(operand) for operand in operands):
+        return True
+    return _makes_lengths(handler, call, operands)
+
+
+def _makes_lengths(handler: Handler, call: NodeCall, operands: list[Value]) -> bool:
+    """Whether a node of operands without lengths has to be computed by its rule."""
+    rule = _rule(handler, call.node)
+    if rule is branches.if_:
+        return bool(call.bounds.given) and not is_host(operands[0])
+    waiting = [place for place, operand in enumerate(operands) if _waits(handler, place, operand)]
+    if rule in SELECTING.values():
+        return bool(waiting)
+    return any(_bound(call, place, operands[place]) for place in waiting)
+
+
+def _rule(handler: Handler, node: Node) -> Rule | None:
+    found = None if node.domain else RULES.get(node.op_type)
+    return elementwise.elementwise if found is None and handler.elementwise else found
+
+
+def _waits(handler: Handler, place: int, operand: Value) -> bool:
+    return operand is not None and handler.must_be_known(place) and not is_host(operand)
+
+
+def counted(node: Node, operand: Value) -> bool:
+    """Whether an operand that must be known may be a number with a bound instead."""
+    whole = np.issubdtype(operand.dtype, np.integer) and all(size == 1 for size in operand.shape)
+    return whole and not node.domain and node.op_type in COUNTED
+
+
+def _bound(call: NodeCall, place: int, operand: Value) -> int | None:
+    """Return the bound of an operand that is one whole number."""
+    return call.bounds.of(call.node, call.node.inputs[place]) if counted(call.node, operand) else None
+
+
+def computed(handler: Handler, call: NodeCall, operands: list[Value], compute: Any) -> tuple[Value, ...]:
+    """Compute a node by the rule of its operator.
+
+    Args:
+      handler: of the operator.
+      call: the node.
+      operands: values, some of them with lengths.
+      compute: computes the node on operands without any, and returns a tuple.
+    """
+    try:
+        return _computed(Task(call, handler, compute), operands)
+    except LengthError as error:
+        raise _refused(
+            call.node, f"{call.node} needs to know {error}, which depends on values that are traced."
+        ) from None
+
+
+def _computed(task: Task, operands: list[Value]) -> tuple[Value, ...]:
+    call, handler = task.call, task.handler
+    rule = _rule(handler, call.node)
+    if rule is not branches.if_ and rule not in SELECTING.values():
+        operands = [
+            _as_length(task, place, operand) if _waits(handler, place, operand) else operand
+            for place, operand in enumerate(operands)
+        ]
+    of_shape = any(has_lengths(operand) and handler.must_be_known(place) for place, operand in enumerate(operands))
+    if not of_shape and all(operand is None or is_host(operand) for operand in operands):
+        try:
+            return _on_sizes(task, operands)
+        except (LengthError, TypeError):  # It is computed when the program runs.
+            pass
+    operands = [
+        as_traced(operand) if has_lengths(operand) and not handler.must_be_known(place) else operand
+        for place, operand in enumerate(operands)
+    ]
+    fixed = not of_shape and not any(isinstance(operand, Bounded) for operand in operands)
+    if fixed and not _makes_lengths(handler, call, operands):
+        return task.compute(*operands)
+    if rule is None:
+        raise _refused(call.node, f"{call.node} has an operand whose length depends on values, and no rule masks it.")
+    return rule(task, *operands)
+
+
+def _as_length(task: Task, place: int, operand: Value) -> Value:
+    """Return a whole number that a program computes as a length."""
+    bound = _bound(task.call, place, operand)
+    if bound is None:
+        raise unknown(task.call.node, place, operand)
+    length = length_of(task.call.node, Identical(operand), array(operand), bound)
+    return np.array([length], object).reshape(operand.shape)
+
+
+def _on_sizes(task: Task, operands: list[Value]) -> tuple[Value, ...]:
+    """Compute with sizes while tracing."""
+    choose = {"Min": least, "ReduceMin": least, "Max": greatest, "ReduceMax": greatest}.get(task.call.node.op_type)
+    if choose is None:
+        return task.compute(*operands)
+    if task.call.node.op_type in ("Min", "Max"):
+        each = np.broadcast_arrays(*(operand.astype(object) for operand in operands))
+        found = [reduce(choose, sizes) for sizes in zip(*(array.flat for array in each), strict=True)]
+        return (known(np.array(found, object).reshape(each[0].shape)),)
+    sizes, axes = operands[0], operands[1] if len(operands) > 1 else None
+    given = task.attribute("axes") if task.handler.takes("axes") else () if axes is None else axes.tolist()
+    if sizes.ndim > 1 or (not given and task.call.node.attributes.get("noop_with_empty_axes")):
+        raise LengthError("sizes of more than one dimension")
+    found = [reduce(choose, sizes.reshape(-1).tolist())]
+    return (known(np.array(found, object).reshape((1,) * (sizes.ndim if task.attribute("keepdims") else 0))),)
+
+
+def unknown(node: Node, position: int, operand: Value) -> NotImplementedError:
+    """Compose the error about an operand that must be known, and is not."""
+    rule = f"input {position} of {node} is '{node.inputs[position]}', which depends on values that are traced."
+    if counted(node, operand):
+        advice = needs_bound(node)
+    else:
+        advice = (
+            "It must be known while tracing, since shapes depend on it.",
+            "Call the model itself instead of jax.jit(model.apply), or make this input an initializer.",
+        )
+    return NotImplementedError(errors.compose("onnx.Model", rule, *advice))
+
+
+def _refused(node: Node, rule: str) -> UnsupportedModelError:
+    advice = "Call the model itself, or leave out the bounds that lead here."
+    return UnsupportedModelError(errors.compose("onnx.Model", rule, advice))

@@ -1,0 +1,54 @@
+"""What a rule about arrays with lengths gets."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jaxdml.onnx._bounded import inner
+from jaxdml.onnx._lengths import LengthError
+from jaxdml.onnx._stored import on_device
+from jaxdml.onnx._values import Value, channels_first
+from jaxdml.onnx.nodes._handler import Handler, NodeCall
+from jaxdml.onnx.nodes._sizes import axis_of
+
+
+@dataclass(frozen=True)
+class Task:
+    """A node, some of whose operands have lengths.
+
+    Attributes:
+      call: the node.
+      handler: how it is computed on arrays without lengths.
+      compute: computes it on such operands, and returns a tuple of results.
+    """
+
+    call: NodeCall
+    handler: Handler
+    compute: Callable[..., tuple[Value, ...]]
+
+    def attribute(self, name: str) -> Any:
+        """Return an attribute, or what it is by default."""
+        return self.call.node.attributes.get(name, self.handler.default(name))
+
+    def axis(self, rank: int) -> int:
+        """Return the attribute ``axis``, counted from the front."""
+        return axis_of(self.attribute("axis"), rank)
+
+
+Rule = Callable[..., tuple[Value, ...]]
+"""``rule(task, *operands)`` returns the results."""
+
+Rules = Mapping[str, Rule]
+"""By operator."""
+
+
+def array(value: Value) -> Any:
+    """Return a value, or what a bounded one has in it, as a JAX array."""
+    return on_device(channels_first(inner(value)))
+
+
+def agreed(sizes: tuple[Any, ...] | None, what: str) -> tuple[Any, ...]:
+    """Return sizes that operands have in common, if they have."""
+    if sizes is None:
+        raise LengthError(f"whether {what} fit")
+    return sizes

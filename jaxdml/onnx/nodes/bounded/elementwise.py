@@ -1,0 +1,110 @@
+"""What keeps each element at its place, and layers that compute each row, or each image, for itself."""
+
+import numpy as np
+
+from jaxdml.onnx._bounded import bounded, broadcast, filled, inner, is_bounded_in, sizes_of
+from jaxdml.onnx._lengths import Length, LengthError, has_lengths
+from jaxdml.onnx._values import Value
+from jaxdml.onnx.nodes._sizes import axis_of
+from jaxdml.onnx.nodes.bounded._task import Rules, Task, agreed, array
+
+
+def elementwise(task: Task, *operands: Value) -> tuple[Value, ...]:
+    """Compute all elements; those that do not count are computed from others that do not."""
+    shapes = [sizes_of(operand) for operand in operands if operand is not None]
+    sizes = agreed(broadcast(*shapes), f"sizes {' and '.join(str(list(shape)) for shape in shapes)}")
+    return tuple(bounded(result, sizes) for result in task.compute(*map(inner, operands)))
+
+
+def like_first(task: Task, x: Value, *others: Value) -> tuple[Value, ...]:
+    """Compute what has the shape of the first operand, each element for itself."""
+    _must_not_have_lengths(others)
+    return tuple(bounded(result, sizes_of(x)) for result in task.compute(inner(x), *others))
+
+
+def like_first_of_type(task: Task, x: Value, target: Value) -> tuple[Value, ...]:
+    """Convert to the type of an operand, whatever its shape is."""
+    return tuple(bounded(result, sizes_of(x)) for result in task.compute(inner(x), inner(target)))
+
+
+def each_of_batch(task: Task, x: Value, *others: Value) -> tuple[Value, ...]:
+    """Compute each element of a batch, dimension 0, for itself."""
+    first, *rest = sizes_of(x)
+    _must_not_have_lengths(others)
+    if (
+        not isinstance(first, Length)
+        or is_bounded_in(rest, range(len(rest)))
+        or task.call.node.attributes.get("training_mode")
+    ):
+        raise LengthError(f"the result for sizes {list(sizes_of(x))}")
+    others = tuple(_batch_as_bound(other, first) for other in others)
+    results = task.compute(inner(x), *others)
+    for result in results:
+        if result.shape[0] != first.bound:
+            raise LengthError(f"size {result.shape[0]} of the result")
+    return tuple(bounded(result, (first, *result.shape[1:])) for result in results)
+
+
+def _batch_as_bound(operand: Value, batch: Length) -> Value:
+    """Return sizes that begin with that of the batch, such as those of Resize, with its bound instead."""
+    if not has_lengths(operand):
+        return operand
+    first, *rest = operand.tolist()
+    if not isinstance(first, Length) or first.key != batch.key:
+        raise LengthError(f"sizes {operand.tolist()}")
+    return np.asarray([first.bound, *rest], np.int64)
+
+
+def each_row(task: Task, x: Value, *others: Value) -> tuple[Value, ...]:
+    """Normalize from an axis on, where nothing from it on has a length."""
+    sizes = sizes_of(x)
+    axis = axis_of(task.attribute("axis"), len(sizes))
+    _must_not_have_lengths(others)
+    if is_bounded_in(sizes, range(axis, len(sizes))):
+        raise LengthError(f"the result for sizes {list(sizes)}")
+    results = task.compute(inner(x), *others)
+    return tuple(None if y is None else bounded(y, (*sizes[:axis], *y.shape[axis:])) for y in results)
+
+
+def dynamic_quantize(task: Task, x: Value) -> tuple[Value, ...]:
+    """Quantize by the range of what counts: it contains 0 in any case."""
+    y, scale, zero = task.compute(filled(array(x), sizes_of(x), 0))
+    return bounded(y, sizes_of(x)), scale, zero
+
+
+def matrix_product(task: Task, a: Value, b: Value, *others: Value) -> tuple[Value, ...]:
+    """Multiply matrices; what does not count is 0 where it is summed over."""
+    _must_not_have_lengths(others)
+    of_a, of_b = sizes_of(a), sizes_of(b)
+    if task.call.node.op_type == "Gemm":
+        of_a = of_a[::-1] if task.attribute("transA") else of_a
+        of_b = of_b[::-1] if task.attribute("transB") else of_b
+    rows, columns = (of_a, of_b) if min(len(of_a), len(of_b)) > 1 else ((1, *of_a)[-2:], (*of_b, 1)[:2])
+    inside = agreed(broadcast(rows[-1:], columns[-2:-1]), f"sizes {list(of_a)} and {list(of_b)}")
+    batch = agreed(broadcast(rows[:-2], columns[:-2]), f"sizes {list(of_a)} and {list(of_b)}")
+    sizes = [*batch, *(of_a[-2:-1] if len(of_a) > 1 else ()), *(of_b[-1:] if len(of_b) > 1 else ())]
+    if is_bounded_in(inside, (0,)):
+        a, b = (filled(array(operand), sizes_of(operand), 0) for operand in (a, b))
+    return tuple(bounded(result, sizes) for result in task.compute(inner(a), inner(b), *others))
+
+
+def _must_not_have_lengths(operands: tuple[Value, ...]) -> None:
+    for operand in operands:
+        if operand is not None and any(isinstance(size, Length) for size in sizes_of(operand)):
+            raise LengthError(f"the result for an operand of sizes {list(sizes_of(operand))}")
+
+
+_OF_BATCHES = """
+    AveragePool BatchNormalization Conv ConvTranspose DepthToSpace GlobalAveragePool GlobalLpPool GlobalMaxPool
+    InstanceNormalization LRN LpPool MaxPool Resize SpaceToDepth Upsample
+"""
+
+RULES: Rules = {
+    **dict.fromkeys(_OF_BATCHES.split(), each_of_batch),
+    **dict.fromkeys(("LayerNormalization", "RMSNormalization"), each_row),
+    **dict.fromkeys(("DequantizeLinear", "Identity", "QuantizeLinear"), like_first),
+    **dict.fromkeys(("Gemm", "MatMul"), matrix_product),
+    "CastLike": like_first_of_type,
+    "DynamicQuantizeLinear": dynamic_quantize,
+    "PRelu": elementwise,
+}

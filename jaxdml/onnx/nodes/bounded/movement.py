@@ -1,0 +1,242 @@
+"""What moves elements: shapes, slices, concatenations."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxdml.onnx._bounded import bounded, broadcast, inner, is_bounded_in, sizes_of
+from jaxdml.onnx._lengths import (
+    Length,
+    LengthError,
+    bounds,
+    greatest,
+    has_lengths,
+    is_number,
+    least,
+    limits,
+    product,
+    quotient,
+    same,
+    true,
+)
+from jaxdml.onnx._values import Value, known
+from jaxdml.onnx.nodes._sizes import axis_of, numbers
+from jaxdml.onnx.nodes.bounded._task import Rules, Task, agreed, array
+
+_FAR = 2**31 - 1
+
+
+def shape(task: Task, x: Value) -> tuple[Value, ...]:
+    """Return sizes, lengths among them."""
+    sizes = sizes_of(x)[task.attribute("start") : task.attribute("end")] if task.handler.takes("start") else sizes_of(x)
+    return (known(np.fromiter(sizes, object, len(sizes))),)
+
+
+def size(task: Task, x: Value) -> tuple[Value, ...]:
+    """Return the number of elements that count."""
+    return (known(np.asarray(product(sizes_of(x)), object)),)
+
+
+def reshape(task: Task, x: Value, shape: np.ndarray) -> tuple[Value, ...]:
+    """Give an array other sizes."""
+    old, new = sizes_of(x), list(numbers(shape))
+    keeps = not task.attribute("allowzero") if task.handler.takes("allowzero") else True
+    new = [old[d] if keeps and is_number(size) and size == 0 else size for d, size in enumerate(new)]
+    if -1 in [size for size in new if is_number(size)]:
+        place = next(d for d, size in enumerate(new) if is_number(size) and size == -1)
+        rest = product([*new[:place], *new[place + 1 :]])
+        found = quotient(product(old), rest)
+        if found is None:
+            raise LengthError(f"{product(old)} / {rest}")
+        new[place] = found
+    return _reshaped(x, new, lambda x: task.compute(x, np.asarray(bounds(new), np.int64)))
+
+
+def flatten(task: Task, x: Value) -> tuple[Value, ...]:
+    """Merge the dimensions before an axis, and those from it on."""
+    old = sizes_of(x)
+    axis = task.attribute("axis")
+    axis = axis if axis == len(old) else axis_of(axis, len(old))
+    return _reshaped(x, [product(old[:axis]), product(old[axis:])], task.compute)
+
+
+def merged(x: Value) -> Value:
+    """Return an array of one dimension."""
+    (result,) = _reshaped(x, [product(sizes_of(x))], lambda x: (array(x).reshape(-1),))
+    return result
+
+
+def _reshaped(x: Value, new: Sequence[Any], reshape: Callable[[Value], tuple[Value, ...]]) -> tuple[Value, ...]:
+    old = sizes_of(x)
+    if not same(product(old), product(new)):
+        raise LengthError(f"whether sizes {list(old)} and {list(new)} have as many elements")
+    a, b = list(old), list(new)
+    for end in (0, -1):
+        while a and b and same(a[end], b[end]):
+            del a[end], b[end]
+    in_order = not is_bounded_in(a, range(1, len(a))) and not is_bounded_in(b, range(1, len(b)))
+    if not in_order:
+        return (bounded(_compacted(array(x), old, new), new),)
+    return tuple(bounded(result, new) for result in reshape(inner(x)))
+
+
+def _compacted(x: Any, old: Sequence[Any], new: Sequence[Any]) -> Any:
+    """Read each element from where it is in an array whose inner dimensions are longer than what counts."""
+    places = lax.iota(jnp.int32, product(bounds(new)))
+    flat: Any = 0
+    stride: Any = 1
+    for size in reversed(new):
+        most = limits(size).bound
+        flat, places, stride = flat + places % most * stride, places // most, stride * true(size)
+    at: Any = 0
+    step = 1
+    for size in reversed(old):
+        length = jnp.maximum(true(size), 1)
+        at, flat, step = at + flat % length * step, flat // length, step * limits(size).bound
+    return jnp.take(x.reshape(-1), at, mode="clip").reshape(bounds(new))
+
+
+def expand(task: Task, x: Value, shape: np.ndarray) -> tuple[Value, ...]:
+    """Broadcast to sizes."""
+    wanted = numbers(shape)
+    sizes = agreed(broadcast(sizes_of(x), wanted), f"sizes {list(sizes_of(x))} and {list(wanted)}")
+    return tuple(bounded(y, sizes) for y in task.compute(inner(x), np.asarray(bounds(sizes), np.int64)))
+
+
+def constant_of_shape(task: Task, shape: np.ndarray) -> tuple[Value, ...]:
+    """Return an array of one number."""
+    return tuple(bounded(y, numbers(shape)) for y in task.compute(np.asarray(bounds(numbers(shape)), np.int64)))
+
+
+def numbered(task: Task, start: np.ndarray, limit: np.ndarray, delta: np.ndarray) -> tuple[Value, ...]:
+    """Return numbers from 0, or another number that is known, to a length."""
+    (first,), (end,), (step,) = map(numbers, (start, limit, delta))
+    if not is_number(first) or not is_number(step) or step != 1:
+        raise LengthError(f"the numbers from {first} to {end} in steps of {step}")
+    count = greatest(end - first, 0)
+    return tuple(
+        bounded(y, (count,)) for y in task.compute(start, np.asarray(first + limits(count).bound, np.int64), delta)
+    )
+
+
+def transpose(task: Task, x: Value) -> tuple[Value, ...]:
+    """Permute dimensions."""
+    sizes = sizes_of(x)
+    order = task.attribute("perm") or range(len(sizes))[::-1]
+    return tuple(bounded(y, [sizes[d] for d in order]) for y in task.compute(inner(x)))
+
+
+def unsqueeze(task: Task, x: Value, axes: np.ndarray | None = None) -> tuple[Value, ...]:
+    """Insert dimensions of size 1."""
+    given = task.attribute("axes") if axes is None else numbers(axes)
+    rank = x.ndim + len(given)
+    places = {axis_of(axis, rank) for axis in given}
+    rest = iter(sizes_of(x))
+    sizes = [1 if d in places else next(rest) for d in range(rank)]
+    return tuple(bounded(y, sizes) for y in task.compute(inner(x), *([] if axes is None else [axes])))
+
+
+def squeeze(task: Task, x: Value, axes: np.ndarray | None = None) -> tuple[Value, ...]:
+    """Drop dimensions of size 1."""
+    sizes = sizes_of(x)
+    given = task.attribute("axes") if task.handler.takes("axes") else None if axes is None else numbers(axes)
+    places = {axis_of(axis, len(sizes)) for axis in given} if given else {d for d, n in enumerate(sizes) if n == 1}
+    if is_bounded_in(sizes, tuple(places)):
+        raise LengthError(f"whether sizes {list(sizes)} are 1")
+    kept = [size for d, size in enumerate(sizes) if d not in places]
+    return tuple(bounded(y, kept) for y in task.compute(inner(x), *([] if axes is None else [axes])))
+
+
+def concat(task: Task, *operands: Value) -> tuple[Value, ...]:
+    """Put arrays one after another: each begins where what counts of the one before it ends."""
+    every = [sizes_of(operand) for operand in operands]
+    axis = task.axis(len(every[0]))
+    sizes = list(every[0])
+    if not all(same(*pair) for each in every for d, pair in enumerate(zip(sizes, each, strict=True)) if d != axis):
+        raise LengthError(f"whether sizes {' and '.join(str(list(each)) for each in every)} fit")
+    sizes[axis] = sum((each[axis] for each in every[1:]), start=every[0][axis])
+    arrays = [array(operand) for operand in operands]
+    if not is_bounded_in([each[axis] for each in every], range(len(every) - 1)):
+        return tuple(bounded(y, sizes) for y in task.compute(*arrays))
+    # What is written next covers what does not count.
+    whole = jnp.zeros([sum(x.shape[axis] for x in arrays) if d == axis else n for d, n in enumerate(arrays[0].shape)])
+    whole = whole.astype(arrays[0].dtype)
+    start: Any = 0
+    for x, each in zip(arrays, every, strict=True):
+        whole = lax.dynamic_update_slice_in_dim(whole, x, start, axis)
+        start = start + true(each[axis])
+    return (bounded(lax.slice_in_dim(whole, 0, limits(sizes[axis]).bound, axis=axis), sizes),)
+
+
+def split(task: Task, x: Value, parts: np.ndarray | None = None) -> tuple[Value, ...]:
+    """Split along a dimension that has no length."""
+    sizes = list(sizes_of(x))
+    axis = task.axis(len(sizes))
+    if isinstance(sizes[axis], Length) or (parts is not None and has_lengths(parts)):
+        raise LengthError(f"the parts of sizes {sizes}")
+    results = task.compute(inner(x), *([] if parts is None else [parts]))
+    return tuple(bounded(y, [*sizes[:axis], y.shape[axis], *sizes[axis + 1 :]]) for y in results)
+
+
+def sliced(
+    task: Task,
+    x: Value,
+    starts: np.ndarray | None = None,
+    ends: np.ndarray | None = None,
+    axes: np.ndarray | None = None,
+    steps: np.ndarray | None = None,
+) -> tuple[Value, ...]:
+    """Slice: along a dimension with a length, or up to a length, elements are read one by one."""
+    firsts, lasts = (
+        task.attribute(name) if given is None else numbers(given)
+        for name, given in (("starts", starts), ("ends", ends))
+    )
+    chosen = task.attribute("axes") if task.handler.takes("axes") else None if axes is None else numbers(axes)
+    strides = (1,) * len(firsts) if steps is None else numbers(steps)
+    result, sizes = array(x), list(sizes_of(x))
+    for axis, first, end, step in zip(chosen or range(len(firsts)), firsts, lasts, strides, strict=True):
+        d = axis_of(axis, len(sizes))
+        start, count = _run(sizes[d], first, end, step)
+        places = true(start) + step * lax.iota(jnp.int32, limits(count).bound)
+        if not (same(start, 0) and step == 1 and same(count, sizes[d])):
+            result = jnp.take(result, places, axis=d, mode="clip")
+        sizes[d] = count
+    return (bounded(result, sizes),)
+
+
+def _run(size: Any, first: Any, end: Any, step: int) -> tuple[Any, Any]:
+    """Return where a slice begins, and how many elements it has."""
+    low, high = (0, size) if step > 0 else (-1, size - 1)
+
+    def placed(place: Any) -> Any:
+        if is_number(place) and abs(place) >= _FAR:
+            return high if place > 0 else low
+        if limits(place).low < 0:
+            if limits(place).bound >= 0:
+                raise LengthError(f"whether {place} is negative")
+            place = size + place
+        return least(greatest(place, low), high)
+
+    start, stop = placed(first), placed(end)
+    distance = stop - start if step > 0 else start - stop
+    return start, greatest((distance + (abs(step) - 1)) // abs(step) if abs(step) > 1 else distance, 0)
+
+
+RULES: Rules = {
+    "Concat": concat,
+    "ConstantOfShape": constant_of_shape,
+    "Expand": expand,
+    "Flatten": flatten,
+    "Range": numbered,
+    "Reshape": reshape,
+    "Shape": shape,
+    "Size": size,
+    "Slice": sliced,
+    "Split": split,
+    "Squeeze": squeeze,
+    "Transpose": transpose,
+    "Unsqueeze": unsqueeze,
+}

@@ -1,0 +1,118 @@
+"""Lengths: what is said of them holds for every number that they may be."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from jaxdml.onnx._bounded import Identical
+from jaxdml.onnx._lengths import Length, LengthError, as_traced, atom, greatest, least, limits, quotient, same, true
+from tests.kit import quick
+
+pytestmark = quick
+
+OPERATIONS = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "//": lambda a, b: a // b,
+    "min": least,
+    "max": greatest,
+}
+COMPARISONS = {
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    ">": lambda a, b: a > b,
+    "<=": lambda a, b: a <= b,
+    ">=": lambda a, b: a >= b,
+}
+
+
+def lengths(n, m):
+    """Return lengths of these numbers, and numbers."""
+    first, second = atom("n", "n", np.int32(n), 5), atom("m", "m", np.int32(m), 3)
+    return {
+        "n": first,
+        "m": second,
+        "2n": first * 2,
+        "n+1": first + 1,
+        "n-2": first - 2,
+        "0": 0,
+        "2": 2,
+        "9": np.int64(9),
+    }
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_number_within_its_limits_is_computed(operation):
+    function = OPERATIONS[operation]
+    if operation in ("min", "max"):
+        plain = min if operation == "min" else max
+    for names in itertools.product(lengths(0, 0), repeat=2):
+        for n, m in itertools.product((0, 1, 5), (0, 3)):
+            given = lengths(n, m)
+            a, b = (given[name] for name in names)
+            if not (isinstance(a, Length) or isinstance(b, Length)):
+                continue
+            try:
+                found = function(a, b)
+            except LengthError:
+                assert operation in ("*", "//")
+                continue
+            wanted = (plain if operation in ("min", "max") else function)(int(true(a)), int(true(b)))
+            assert int(true(found)) == wanted
+            assert limits(found).low <= wanted <= limits(found).bound
+
+
+@pytest.mark.parametrize("comparison", COMPARISONS)
+def test_what_is_decided_holds_for_every_number(comparison):
+    function = COMPARISONS[comparison]
+    decided = 0
+    for names in itertools.product(lengths(0, 0), repeat=2):
+        answers = set()
+        for n, m in itertools.product(range(6), range(4)):
+            a, b = (lengths(n, m)[name] for name in names)
+            try:
+                found = function(a, b)
+            except LengthError:
+                continue
+            assert found == function(int(true(a)), int(true(b)))
+            answers.add(found)
+            decided += 1
+        assert len(answers) < 2
+    assert decided
+
+
+def test_products_cancel():
+    n, m = (lengths(4, 2)[name] for name in ("n", "m"))
+    assert same(quotient(n * m * 6, m * 2), n * 3)
+    assert same(quotient(n * 3, 3), n)
+    assert quotient(n * 3, 2) is None
+    assert quotient(n, m) is None
+    assert same(n * 2 - n, n)
+    assert n - n == 0
+    assert same(n + n, 2 * n)
+
+
+def test_a_length_is_no_number():
+    n = lengths(4, 2)["n"]
+    for use in (int, float, range, [1].__getitem__, bool):
+        with pytest.raises(LengthError):
+            use(n)
+    assert n != "n"
+    assert {n: 1}[atom("n", "another name", np.int32(4), 5)] == 1
+    assert str(n * n * 2) == "2 * n * n"
+    assert bool(n + 1)
+
+
+def test_sizes_become_numbers_that_are_traced():
+    found = as_traced(np.array([[lengths(4, 2)["n"], 7]], object))
+    np.testing.assert_array_equal(found, [[4, 7]])
+
+
+def test_a_key_is_equal_for_one_value_only():
+    value = np.zeros(2)
+    assert {Identical(value): 1}[Identical(value)] == 1
+    assert Identical(value) != Identical(np.zeros(2))
+    assert Identical(value) != value.shape
