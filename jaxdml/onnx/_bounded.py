@@ -103,10 +103,12 @@ class Bounds:
     Attributes:
       given: by name of a node, of a value or of a dimension.
       symbols: names of dimensions that the model declares, by name of a value.
+      active: whether branches of an If may return other sizes.
     """
 
     given: Mapping[str, int] = field(default_factory=dict)
     symbols: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    active: bool = False
 
     def of(self, node: Node, value: str = "") -> int | None:
         """Return the bound that is given for what a node makes, or for a value that it reads."""
@@ -131,7 +133,7 @@ def must_be_bounds(graph: Graph, given: Mapping[str, Any] | None) -> Bounds:
         if not isinstance(bound, int) or isinstance(bound, bool) or not 1 <= bound < 2**31:
             rule = f"bounds has {bound!r} for '{name}'."
             raise ValueError(errors.compose("onnx.Model", rule, "Give a positive number."))
-    return Bounds(dict(given), graph.symbols)
+    return Bounds(dict(given), graph.symbols, True)
 
 
 def needs_bound(node: Node, most: int | None = None) -> tuple[str, str]:

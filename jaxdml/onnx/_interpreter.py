@@ -14,6 +14,7 @@ from jaxdml._base import errors
 from jaxdml.onnx import nodes
 from jaxdml.onnx._bounded import NONE, Bounds
 from jaxdml.onnx._graph import Graph, Node, reads
+from jaxdml.onnx._lengths import LengthError
 from jaxdml.onnx._memory import TooLargeError, must_fit
 from jaxdml.onnx._randomness import Randomness
 from jaxdml.onnx._stored import on_device, unfolded
@@ -94,6 +95,9 @@ def _named(node: Node) -> Iterator[None]:
         rule = f"{node} makes {error}."
         advice = "A size in the model, or in an input, may be wrong.", "No memory was taken for it."
         raise ValueError(errors.compose("onnx.Model", rule, *advice)) from None
+    except LengthError as error:
+        rule = f"{node} needs to know {error}, which depends on values that are traced."
+        raise bounded.refused(rule) from None
     except (LookupError, AttributeError, ZeroDivisionError, MemoryError) as error:
         rule = f"{node} cannot be computed: {type(error).__name__}: {error}."
         raise ValueError(errors.compose("onnx.Model", rule, "The model may be malformed.")) from error

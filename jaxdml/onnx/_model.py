@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import count
 from typing import Any
 
 import jax
@@ -14,14 +15,16 @@ from jax.typing import ArrayLike
 
 from jaxdml._base import errors
 from jaxdml._base.display import lined_up
-from jaxdml.onnx._bounded import Bounded, Padded, must_be_bounds, padded
+from jaxdml.onnx._bounded import NONE, Bounded, Bounds, Padded, must_be_bounds, padded
+from jaxdml.onnx._errors import UnsupportedModelError
 from jaxdml.onnx._graph import Graph, TensorType
 from jaxdml.onnx._interpreter import Report, needed, run
 from jaxdml.onnx._parameters import Parameter, constant_inputs, must_be_known
 from jaxdml.onnx._randomness import must_be_key, randomness
+from jaxdml.onnx._rounding import exact, held, on_device_exactly, opened, rounded
 from jaxdml.onnx._stages import Stage, stages
 from jaxdml.onnx._stored import on_device, without_uniform_constants
-from jaxdml.onnx._values import channels_first
+from jaxdml.onnx._values import Value, channels_first
 
 NUMERICS = ("exact", "literal")
 
@@ -131,12 +134,16 @@ class Model:
         bounds: Mapping[str, int] | None = None,
     ) -> tuple[Any, ...]:
         """Compute the outputs from values by name, without checks."""
-        random, exact = randomness(self.graph, key), self.numerics == "exact"
-        found = must_be_bounds(self.graph, bounds)
+        return self._computed(_array, given, key, report or Report(), must_be_bounds(self.graph, bounds))
+
+    def _computed(
+        self, returned: Callable[[Value], Any], given: Mapping[str, Any], key: Any, report: Report, bounds: Bounds
+    ) -> tuple[Any, ...]:
+        random, whole = randomness(self.graph, key), self.numerics == "exact"
         with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
-            values = without_uniform_constants(given)
-            results = run(self.graph, values, exact=exact, report=report or Report(), random=random, bounds=found)
-            return tuple(_array(result) for result in results)
+            values = {name: opened(value) for name, value in without_uniform_constants(given).items()}
+            results = run(self.graph, values, exact=whole, report=report, random=random, bounds=bounds)
+            return tuple(map(returned, results))
 
     def __call__(
         self,
@@ -205,13 +212,47 @@ class Model:
             # Nodes are numbered within a stage.
             own = None if key is None else jax.random.fold_in(key, number)
             given = {name: values[name] for name in {*stage.given, *overridden}}
+            names = [output.name for output in stage.graph.outputs]
             if stage.on_host:
-                constants = {name: held.array for name, held in known}
-                results = part.compute(jax.tree.map(np.asarray, given) | constants, own)
+                constants = {name: each.array for name, each in known}
+                given = {name: jax.tree.map(np.asarray, exact(value)) for name, value in given.items()}
+                results = part._computed(_on_host, given | constants, own, Report(), NONE)
+                results = tuple(rounded(stage.graph, *each) for each in zip(names, results, strict=True))
             else:
-                results = part._compiled(known, {}, given, own)
-            values = values | dict(zip((output.name for output in stage.graph.outputs), results, strict=True))
-        return tuple(values[output.name] for output in self.outputs)
+                results = part._with_rounded_lengths(number, known, given, own)
+            values = values | dict(zip(names, results, strict=True))
+        return tuple(on_device_exactly(values[output.name]) for output in self.outputs)
+
+    def _with_rounded_lengths(
+        self, number: int, known: tuple[tuple[str, _Known], ...], given: dict[str, Any], key: Any
+    ) -> tuple[Any, ...]:
+        """Compute a program of a call on arrays that are longer than what counts, or else on their true shapes."""
+        if not self._refusing:
+            try:
+                return self._rounding(known, number, given, key)
+            except UnsupportedModelError:
+                self._refusing.append(number)
+        return self._compiled(known, {}, {name: exact(value) for name, value in given.items()}, key)
+
+    @cached_property
+    def _refusing(self) -> list[int]:
+        """Whether an operator refuses arrays that are longer than what counts: holds the number of the stage then."""
+        return []
+
+    @cached_property
+    def _rounding(self) -> Any:
+        @partial(jax.jit, static_argnums=(0, 1))
+        def compiled(known: Any, number: int, given: Any, key: Any) -> Any:
+            given = given | {name: each.array for name, each in known}
+            places = count()
+
+            def returned(result: Value) -> Any:
+                place = next(places)
+                return held(result, number, place) if isinstance(result, Bounded) else _array(result)
+
+            return self._computed(returned, given, key, Report(), Bounds(active=True))
+
+        return compiled
 
     def _within_bounds(
         self, known: tuple[tuple[str, _Known], ...], traced: dict[str, Any], key: Any, bounds: Mapping[str, int]
@@ -227,7 +268,7 @@ class Model:
     @cached_property
     def _checked(self) -> Any:
         def checked(known: Any, bounds: Any, params: Any, traced: Any, key: Any) -> Any:
-            given = params | traced | {name: held.array for name, held in known}
+            given = params | traced | {name: each.array for name, each in known}
             return self.compute(given, key, bounds=dict(bounds))
 
         @partial(jax.jit, static_argnums=(0, 1))
@@ -240,7 +281,7 @@ class Model:
     def _compiled(self) -> Any:
         @partial(jax.jit, static_argnums=0)
         def compiled(known: Any, params: Any, traced: Any, key: Any) -> Any:
-            return self.compute(params | traced | {name: held.array for name, held in known}, key)
+            return self.compute(params | traced | {name: each.array for name, each in known}, key)
 
         return compiled
 
@@ -283,6 +324,11 @@ class Model:
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(map(str, values)) for values in (self.inputs, self.outputs))
         return f"Model({inputs} -> {outputs}; {len(self.graph.nodes)} nodes, {len(self.params)} params)"
+
+
+def _on_host(result: Any) -> Any:
+    """Return what the host has computed, as it is if it has."""
+    return result if isinstance(result, np.ndarray) else _array(result)
 
 
 def _array(result: Any) -> Any:

@@ -44,7 +44,7 @@ def _makes_lengths(handler: Handler, call: NodeCall, operands: list[Value]) -> b
     """Whether a node of operands without lengths has to be computed by its rule."""
     rule = _rule(handler, call.node)
     if rule is branches.if_:
-        return bool(call.bounds.given) and not is_host(operands[0])
+        return call.bounds.active and not is_host(operands[0])
     waiting = [place for place, operand in enumerate(operands) if _waits(handler, place, operand)]
     if rule in SELECTING.values():
         return bool(waiting)
@@ -80,16 +80,7 @@ def computed(handler: Handler, call: NodeCall, operands: list[Value], compute: A
       operands: values, some of them with lengths.
       compute: computes the node on operands without any, and returns a tuple.
     """
-    try:
-        return _computed(Task(call, handler, compute), operands)
-    except LengthError as error:
-        raise _refused(
-            call.node, f"{call.node} needs to know {error}, which depends on values that are traced."
-        ) from None
-
-
-def _computed(task: Task, operands: list[Value]) -> tuple[Value, ...]:
-    call, handler = task.call, task.handler
+    task = Task(call, handler, compute)
     rule = _rule(handler, call.node)
     if rule is not branches.if_ and rule not in SELECTING.values():
         operands = [
@@ -110,7 +101,7 @@ def _computed(task: Task, operands: list[Value]) -> tuple[Value, ...]:
     if fixed and not _makes_lengths(handler, call, operands):
         return task.compute(*operands)
     if rule is None:
-        raise _refused(call.node, f"{call.node} has an operand whose length depends on values, and no rule masks it.")
+        raise refused(f"{call.node} has an operand whose length depends on values, and no rule masks it.")
     return rule(task, *operands)
 
 
@@ -153,6 +144,7 @@ def unknown(node: Node, position: int, operand: Value) -> NotImplementedError:
     return NotImplementedError(errors.compose("onnx.Model", rule, *advice))
 
 
-def _refused(node: Node, rule: str) -> UnsupportedModelError:
+def refused(rule: str) -> UnsupportedModelError:
+    """Compose the error about an operand with a length that is refused."""
     advice = "Call the model itself, or leave out the bounds that lead here."
     return UnsupportedModelError(errors.compose("onnx.Model", rule, advice))
