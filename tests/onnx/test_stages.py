@@ -34,8 +34,11 @@ CHOSEN = """chosen (float[1, 3, 6, 6] x) => (float[n] y, int64[4, n] at, int64[1
 }"""
 
 
+CONSTANTS = {"w": WEIGHTS, "one": np.float32(1), "scale": np.float32([2.5])}
+
+
 def chosen():
-    return graph(CHOSEN, w=WEIGHTS, one=np.float32(1), scale=np.float32([2.5]))
+    return graph(CHOSEN, **CONSTANTS)
 
 
 def programs(proto):
@@ -56,21 +59,105 @@ def test_a_node_that_must_know_its_operand_runs_between_programs():
         np.testing.assert_array_equal(found[1], wanted[1])
 
 
-def test_programs_are_compiled_once_for_each_shape():
+def test_programs_are_compiled_once_for_lengths_up_to_a_power_of_two():
     model = load(chosen())
-    counts = [model(image)[0].shape for image in IMAGES]
+    counts = {model(image)[0].shape[0] for image in IMAGES}
+    assert len(counts) == 4
     (_, first), _, (_, last) = model._parts
-    assert first._compiled._cache_size() == 1
-    assert last._compiled._cache_size() == len(set(counts))
-    model(IMAGES[0])
-    assert last._compiled._cache_size() == len(set(counts))
+    assert first._rounding._cache_size() == 1
+    assert last._rounding._cache_size() == len({max(16, 1 << (count - 1).bit_length()) for count in counts}) == 2
+    assert last._compiled._cache_size() == 0
+
+
+def test_programs_that_cannot_mask_are_compiled_once_for_each_shape():
+    model = load(graph(CHOSEN.replace("Relu(d)", "LpNormalization(d)"), **CONSTANTS))
+    counts = {model(image)[0].shape[0] for image in [*IMAGES, *IMAGES]}
+    (_, first), _, (_, last) = model._parts
+    assert first._rounding._cache_size() == 1
+    assert last._refusing == [2]
+    assert last._compiled._cache_size() == len(counts) == 4
+
+
+@pytest.mark.parametrize("count", [0, 1, 15, 16, 17, 64])
+def test_what_is_found_keeps_its_length_through_further_programs(count):
+    text = """g (float[64, 2] x) => (float[n, 2] y, float[m, 2] z, int64[a, b] u, float[c] w) {
+        column = Gather<axis = 1>(x, nought)
+        positive = Greater(column, least)
+        at = NonZero(positive)
+        row = Squeeze(at, zero)
+        y = Gather(x, row)
+        sign = Less(y, least)
+        u = NonZero(sign)
+        last = Gather(u, nought)
+        both = Add(y, y)
+        some = Gather(both, last)
+        z = Concat<axis = 0>(some, y, x)
+        many = Size(last)
+        none = Equal(many, nought)
+        w = If(none) <then_branch = p () => (float[2] a) { a = Identity(pair) },
+            else_branch = q () => (float[2] b) { b = ReduceSum<keepdims = 0>(y, zero) }>
+    }"""
+    values = {"nought": np.array(0), "zero": np.array([0]), "least": np.float32(0), "pair": np.float32([7, 8])}
+    rng = np.random.default_rng(count)
+    x = np.stack([np.where(rng.permutation(64) < count, 1, -1), rng.normal(size=64)], 1).astype(np.float32)
+    proto = graph(text, **values)
+    as_onnxruntime(proto, x)
+    model = load(proto)
+    model(x)
+    assert [on_host for on_host, _ in programs(proto)] == [False, True, False, True, False]
+    assert not any(part._refusing for _, part in model._parts)
+
+
+BRANCHES = """branches (float[6] x) => (y, int64[v] kinds) {
+    positive = Greater(x, least)
+    at = NonZero(positive)
+    row = Squeeze(at, zero)
+    some = Gather(x, row)
+    total = ReduceSum<keepdims = 0>(some)
+    much = Greater(total, least)
+    found = If(much) <then_branch = p () => (FIRST a) { a = Identity(some) }, else_branch = q () => (SECOND b) { OTHER }>
+    y = Neg(found)
+    rounded = Cast<to = 7>(x)
+    kinds = Unique(rounded)
+}"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "other"),
+    [
+        ("float[n]", "float[m]", "b = Concat<axis = 0>(some, x)"),
+        ("float[n]", "float[1, 6]", "b = Unsqueeze(x, zero)"),
+        ("float[n]", "float[0]", "b = Constant<value = float[0] {}>()"),
+    ],
+)
+def test_branches_on_the_host_may_return_other_sizes(first, second, other):
+    text = BRANCHES.replace("FIRST", first).replace("SECOND", second).replace("OTHER", other)
+    proto = graph(text, least=np.float32(0), zero=np.array([0]))
+    for x in ([1, -2, 3, 0, 5, -1], [-1, -2, -3, 0, -5, -1]):
+        as_onnxruntime(proto, np.float32(x))
+
+
+def test_a_sequence_passes_between_stages():
+    text = """g (float[4] x) => (seq(float[n]) y, float[m] z) {
+        positive = Greater(x, least)
+        at = NonZero(positive)
+        row = Squeeze(at, zero)
+        some = Gather(x, row)
+        y = SequenceConstruct(some, x)
+        z = Neg(some)
+    }"""
+    model = load(graph(text, least=np.float32(0), zero=np.array([0])))
+    (some, x), z = model(np.float32([1, -2, 3, 0]))
+    np.testing.assert_array_equal(some, [1, 3])
+    np.testing.assert_array_equal(x, [1, -2, 3, 0])
+    np.testing.assert_array_equal(z, [-1, -3])
 
 
 def test_weights_stay_parameters():
     model = load(chosen())
     model(IMAGES[0])
     (_, first), *_ = model._parts
-    text = first._compiled.lower((), {}, {**model.params, "x": IMAGES[0]}, None).as_text()
+    text = first._rounding.lower((), 0, {**model.params, "x": IMAGES[0]}, None).as_text()
     (main,) = (line for line in text.splitlines() if "@main" in line)
     assert "tensor<3x3x3x2xf32>" in main
 
