@@ -457,7 +457,7 @@ def test_boxes_are_suppressed_as_onnxruntime_does(name):
     for many in (0, 2, 40):
         given = *boxes(3, **attributes), np.float32([many])
         wanted = by_onnxruntime(proto, *given)
-        for bounds in ({"y": 72}, {"rows": 80}):
+        for bounds in (None, {"y": 72}, {"rows": 80}):
             close(model(*given, bounds=bounds), wanted)
     with pytest.raises(NotImplementedError, match="input 1 of NonMaxSuppression 'y'"):
         jax.jit(model.apply)(model.params, *given)

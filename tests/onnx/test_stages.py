@@ -137,6 +137,19 @@ def test_branches_on_the_host_may_return_other_sizes(first, second, other):
         as_onnxruntime(proto, np.float32(x))
 
 
+def test_a_branch_on_the_host_may_return_a_sequence():
+    text = """g (float[2] x) => (float[n] y) {
+        many = ReduceMax<keepdims = 0>(x)
+        yes = Greater(many, least)
+        list = If(yes) <then_branch = p () => (seq(float[n]) a) { a = SequenceConstruct(x) },
+            else_branch = q () => (seq(float[n]) b) { b = SequenceConstruct(x, x) }>
+        y = ConcatFromSequence<axis = 0>(list)
+    }"""
+    proto = graph(text, least=np.float32(0))
+    for x in ([1, 2], [-1, -2]):
+        as_onnxruntime(proto, np.float32(x))
+
+
 def test_a_sequence_passes_between_stages():
     text = """g (float[4] x) => (seq(float[n]) y, float[m] z) {
         positive = Greater(x, least)
