@@ -171,14 +171,15 @@ class Model:
           ValueError: an input has another shape; a node is random, and there is no key; there is more than a bound
             says, or, with bounds, an index is out of range.
         """
+        named: dict[str, Any] = by_name
         names = {value.name for value in (*self.inputs, *self.optional_inputs)}
         if key is not None and "key" in names:
-            by_name, key = by_name | {"key": key}, None
+            named, key = named | {"key": key}, None
         if bounds is not None and "bounds" in names:
-            by_name, bounds = by_name | {"bounds": bounds}, None
+            named, bounds = named | {"bounds": bounds}, None
         must_be_key(key)
-        wanted = (*self.inputs, *(value for value in self.optional_inputs if value.name in by_name))
-        arrays = checked(wanted, in_order(self.inputs, wanted, inputs, by_name))
+        wanted = (*self.inputs, *(value for value in self.optional_inputs if value.name in named))
+        arrays = checked(wanted, in_order(self.inputs, wanted, inputs, named))
         known, traced = {}, {}
         for value, array in zip(wanted, arrays, strict=True):
             if value.name in self._constant_inputs and not value.within:
@@ -261,8 +262,8 @@ class Model:
         must_be_bounds(self.graph, bounds)
         error, results = self._checked(known, tuple(sorted(bounds.items())), dict(self.params), traced, key)
         if error.get():
-            rule, *details = error.get().split("\n")
-            raise ValueError(errors.compose("onnx.Model", f"{rule.removesuffix(' (`check` failed)')}.", *details[:0]))
+            rule = error.get().split("\n")[0].removesuffix(" (`check` failed)")
+            raise ValueError(errors.compose("onnx.Model", f"{rule}."))
         return tuple(map(_cut, results))
 
     @cached_property

@@ -115,7 +115,8 @@ BRANCHES = """branches (float[6] x) => (y, int64[v] kinds) {
     some = Gather(x, row)
     total = ReduceSum<keepdims = 0>(some)
     much = Greater(total, least)
-    found = If(much) <then_branch = p () => (FIRST a) { a = Identity(some) }, else_branch = q () => (SECOND b) { OTHER }>
+    found = If(much) <then_branch = p () => (FIRST a) { a = Identity(some) },
+        else_branch = q () => (SECOND b) { OTHER }>
     y = Neg(found)
     rounded = Cast<to = 7>(x)
     kinds = Unique(rounded)
