@@ -20,6 +20,8 @@ os.environ["MATPLOTLIBRC"] = str(Path(__file__).with_name("matplotlibrc"))
 WIDTH = 80
 """How many columns of code a page shows on a screen of 1280 pixels, with room to spare."""
 
+PUBLIC = jaxdml, reference, directml, jaxdml.onnx
+
 _pyproject = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())
 
 project = _pyproject["project"]["name"]
@@ -68,17 +70,22 @@ def _mend_signature(app, what, name, obj, options, signature, return_annotation)
 
     def mended(text):
         text = re.sub(r"TypeAliasForwardRef\('([\w.]+)'\)|<([\w.]+): \d+>", r"\1\2", text or "")
-        return re.sub(r"~?\bjaxdml\.(?:\w+\.)*(?=[A-Z])", "", text) or None
+        return re.sub(r"~?\bjaxdml\.(?:\w+\.)*([A-Z]\w*)", _public, text) or None
 
     return mended(signature), mended(return_annotation)
+
+
+def _public(found):
+    """Return the reference to a type by the first public module that has it."""
+    name = found[1]
+    module = next((module for module in PUBLIC if name in module.__all__), None)
+    return f"~{module.__name__}.{name}" if module else name
 
 
 def _require_every_public_name(app, env):
     """Fail where a public name has no autodoc entry on any page."""
     documented = env.get_domain("py").objects
-    public = {
-        f"{module.__name__}.{name}" for module in (jaxdml, reference, directml, jaxdml.onnx) for name in module.__all__
-    }
+    public = {f"{module.__name__}.{name}" for module in PUBLIC for name in module.__all__}
     missing = sorted(public - set(documented) - {"jaxdml.reference", "jaxdml.directml"})
     if missing:
         raise ExtensionError(f"public names without a page: {', '.join(missing)}")
