@@ -5,9 +5,11 @@ They need the packages libtpu and jax-cuda12-pjrt, but no TPU and no GPU.
 
 import jax
 import numpy as np
+import onnx
 import pytest
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
 from jax.sharding import PartitionSpec as P
+from onnx import helper, numpy_helper
 
 import jaxdml.onnx
 from benchmarks import compiling
@@ -52,3 +54,36 @@ def test_a_model_compiles(devices, name, count):
     params = jax.tree.map(on_devices, dict(model.params))
     given = [on_devices(inputs[value.name], "batch") for value in model.inputs]
     assert jax.jit(model.apply).trace(params, *given).lower().compile().as_text()
+
+
+def test_a_pooling_between_convolutions_compiles(devices):
+    """The TPU's compiler aborted here at the largest of strided slices, a part of an int8 ResNet-50 for 32 images."""
+
+    def convolution(x, taken, given, stride, y):
+        constants[y] = np.ones((given, taken, 1, 1), np.int8)
+        names = [x, "scale", "zero", y, "scale", "zero_w", "scale", "zero"]
+        return helper.make_node("QLinearConv", names, [f"{y}_out"], strides=[stride] * 2)
+
+    constants = {"scale": np.float32(0.1), "zero": np.uint8(0), "zero_w": np.int8(0)}
+    window = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}
+    nodes = [
+        convolution("x", 3, 64, 2, "first"),
+        helper.make_node("MaxPool", ["first_out"], ["pooled"], **window),
+        convolution("pooled", 64, 64, 1, "narrow"),
+        convolution("pooled", 64, 256, 1, "wide"),
+    ]
+    kind, shape = onnx.TensorProto.UINT8, (32, 3, 112, 112)
+    graph = helper.make_graph(
+        nodes,
+        "pooling",
+        [helper.make_tensor_value_info("x", kind, shape)],
+        [helper.make_tensor_value_info(f"{name}_out", kind, None) for name in ("narrow", "wide")],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
+    )
+    model = jaxdml.onnx.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+
+    def there(x):
+        return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=SingleDeviceSharding(devices[0]))
+
+    given = jax.tree.map(there, (dict(model.params), jax.ShapeDtypeStruct(shape, np.uint8)))
+    assert jax.jit(model.apply).trace(*given).lower().compile().cost_analysis()

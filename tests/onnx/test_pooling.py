@@ -7,6 +7,8 @@ from onnx import helper
 
 import jaxdml.onnx
 from jaxdml.onnx import backend
+from jaxdml.onnx.nodes import pooling
+from jaxdml.onnx.nodes._windows import windows
 from tests.kit import quick
 from tests.onnx._onnxruntime import assert_agree, model
 
@@ -40,6 +42,16 @@ def test_max_agrees_with_onnxruntime():
         helper.make_node("MaxPool", ["cube"], ["5", "5i"], kernel_shape=[2, 2, 2], strides=[1, 2, 1]),
     ]
     assert_agree(nodes, inputs, 12)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+@pytest.mark.parametrize("options", [{"pads": [1] * 4, "strides": [2, 2]}, {"dilations": [2, 1]}, {"ceil_mode": 1}])
+def test_integers_are_pooled_alike_in_the_form_of_tpus(dtype, options):
+    x = np.random.default_rng(0).integers(*np.iinfo(dtype).min + np.array([0, 256]), (2, 7, 8, 3)).astype(dtype)
+    where = windows(x.shape[1:3], (3, 3), **options)
+    least = pooling._least(x.dtype)
+    want = pooling._greatest_of_slices(x, where, least)
+    np.testing.assert_array_equal(pooling._reduced(x, where, jax.lax.max, least), want)
 
 
 def test_means_and_norms_agree_with_onnxruntime():

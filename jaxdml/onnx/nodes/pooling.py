@@ -1,6 +1,7 @@
 """Poolings of floats, with channels stored last."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -48,14 +49,20 @@ def _max_pool(
         return _max_with_indices(on_device(channels_first(X)), where, storage_order)
     x = channels_last(X)
     least = _least(x.dtype)
-    few = jnp.issubdtype(x.dtype, jnp.integer) and int(np.prod(where.sizes)) <= _FEW_TAPS
-    if set(where.dilations) <= {1} and not few:
-        return ChannelsLast(_reduced(x, where, lax.max, least))
-    # A dilated reduce_window has no derivative, and a CPU has no fast one of integers.
+    reduced = partial(_reduced, where=where, reduce=lax.max, neutral=least)
+    by_slices = partial(_greatest_of_slices, where=where, least=least)
+    if jnp.issubdtype(x.dtype, jnp.integer) and int(np.prod(where.sizes)) <= _FEW_TAPS:
+        # A CPU has no fast reduce_window of integers. The TPU's compiler aborts on some fusions of strided slices.
+        return ChannelsLast(lax.platform_dependent(x, default=by_slices, tpu=reduced))
+    # A dilated reduce_window has no derivative.
+    return ChannelsLast((reduced if set(where.dilations) <= {1} else by_slices)(x))
+
+
+def _greatest_of_slices(x: jax.Array, where: NodeWindows, least: np.ndarray) -> jax.Array:
     result, *others = (value for _, value in slices(x, 1, where, least))
     for value in others:
         result = jnp.maximum(result, value)
-    return ChannelsLast(result)
+    return result
 
 
 def _reduced(x: jax.Array, where: NodeWindows, reduce: Callable[..., Any], neutral: np.ndarray) -> jax.Array:
