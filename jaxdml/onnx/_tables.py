@@ -76,7 +76,7 @@ def look_up(entries: np.ndarray, x: Any) -> Any:
 def entries_at(entries: jax.Array, places: jax.Array) -> jax.Array:
     """Return the entries of a table, 8 bits each or from 0 to 2**31 - 1, at these places; sharded as the places are."""
     # A TPU reads a whole tile for each entry that an index reads.
-    found: jax.Array = jax.lax.platform_dependent(entries, places, default=_indexed, tpu=_multiplied)
+    found: jax.Array = jax.lax.platform_dependent(entries, places, default=_indexed, tpu=_summed)
     return found
 
 
@@ -86,21 +86,12 @@ def _indexed(entries: jax.Array, places: jax.Array) -> jax.Array:
     return entries.at[places].get(mode="clip", out_sharding=sharding if any(sharding.spec) else None)
 
 
-def _multiplied(entries: jax.Array, places: jax.Array) -> jax.Array:
-    """Multiply by the table what is 1 at a place and 0 elsewhere.
-
-    bfloat16 holds the bytes of the entries, and a sum with one term that is not 0 is that term.
-    """
-    size = entries.dtype.itemsize
-    parts = [entries] if size == 1 else [entries >> 8 * i & 255 for i in range(4)]
-    columns = jnp.stack([part.astype(jnp.bfloat16) for part in parts], axis=-1)
+def _summed(entries: jax.Array, places: jax.Array) -> jax.Array:
+    """Add all entries of a table, each times whether its place is wanted."""
     every = jax.lax.broadcasted_iota(places.dtype, (*[1] * places.ndim, entries.size), places.ndim)
-    is_there = (places[..., None] == every).astype(jnp.bfloat16)
-    read = jax.lax.dot_general(
-        is_there, columns, (((places.ndim,), (0,)), ((), ())), preferred_element_type=jnp.float32
-    ).astype(jnp.int32)
-    shifted = [read[..., i].astype(entries.dtype) << 8 * i for i in range(len(parts))]
-    return sum(shifted[1:], shifted[0])
+    # The table may be of 64 bits, which a TPU adds in two parts; its entries are not.
+    found = jnp.where(places[..., None] == every, entries.astype(jnp.int32), 0)
+    return jnp.sum(found, axis=-1, dtype=jnp.int32).astype(entries.dtype)
 
 
 def identity(value: Fraction) -> Fraction:
