@@ -10,6 +10,7 @@ import pytest
 
 import jaxdml
 from jaxdml import reference
+from jaxdml._kernels.quantized_sum.fixed_point_sum import clear_limbs, rounded_sum
 from jaxdml._kernels.requantization import ON_CPU, ON_CUDA, proved, proved_sum, round_products, round_sums
 from jaxdml._placement.materialized import materialized
 from tests.kit import as_shipped, assert_same_bits, quick
@@ -162,12 +163,45 @@ def test_all_sums_of_two_are_right(on, a, b, output):
     by = proved_sum((a, b, output), *SUMMED)
     add = jax.jit(lambda p, q, by: round_sums(ARITHMETICS[on], p[:, None], q[None], by, jnp.int32(5), np.uint8))
     got = add(np.int32(P), np.int32(Q), by)
+    np.testing.assert_array_equal(got, np.clip(sums_of_two(a, b, output) + 5, 0, 255))
+
+
+def sums_of_two(a, b, output):
+    """Return all sums, rounded, by integers."""
     first, second = (Fraction(float(x)) / Fraction(float(output)) for x in (a, b))
     unit = math.lcm(first.denominator, second.denominator)
     total = P[:, None].astype(object) * int(first * unit) + Q.astype(object) * int(second * unit)
     lower, rest = total // unit, 2 * (total % unit)
     up = (rest > unit) | ((rest == unit) & (lower % 2 == 1))
-    np.testing.assert_array_equal(got, np.clip((lower + up + 5).astype(np.int64), 0, 255))
+    return (lower + up).astype(np.int64)
+
+
+def draws_of_two():
+    """Return scales of sums: any, powers of two, fractions with many ties, and far apart."""
+    return [
+        *(np.exp2(RNG.uniform(-5, 0, 3)) for _ in range(8)),
+        *(np.exp2(RNG.integers(-3, 1, 3)) for _ in range(4)),
+        *(RNG.integers(1, 64, 3) / 64 for _ in range(4)),
+        *([2.0 ** -RNG.integers(8, 40), RNG.uniform(0.1, 1), -1] for _ in range(4)),
+    ]
+
+
+def test_two_limbs_add_what_is_clear():
+    summed = jax.jit(lambda p, q, by: rounded_sum(p[:, None], q[None], clear_limbs(by.factors), 2))
+    counts = {True: 0, False: 0}
+    for scales in map(np.float32, draws_of_two()):
+        by = proved_sum(scales.tolist(), *SUMMED)
+        if by is not None and by.clear:
+            counts[by.with_halves] += 1
+            got = summed(np.int32(P), np.int32(Q), by)
+            np.testing.assert_array_equal(np.clip(got, -256, 256), np.clip(sums_of_two(*scales), -256, 256))
+    assert min(counts.values()) > 2
+
+
+@pytest.mark.parametrize(("a", "b", "output"), [(5, 80, 12), (1, 1, 2.0**-4), (1, 2.0**-33, 2)])
+def test_what_is_not_clear(a, b, output):
+    by = proved_sum([np.float32(scale) for scale in (a, b, output)], *SUMMED)
+    assert by is None or not by.clear
 
 
 @pytest.mark.parametrize(("a", "b", "output"), [(0, 1, 1), (1, np.inf, 1), (5, 80, 12), (1, 1e-12, 2)])

@@ -191,3 +191,12 @@ def test_programs_for_tpus_read_no_single_elements_and_pass_over_no_operand():
     assert "bitcast_convert" not in gathered
     scattered = text(PROGRAMS["scatter_nd"][0], *PROGRAMS["scatter_nd"][1:])
     assert scattered.count('"stablehlo.scatter"') == 1
+
+
+@pytest.mark.parametrize("scales", [(0.5, 0.25, 1), (0.023, 0.041, 0.05), (-0.013, 0.02, 0.031), (300, 2, 0.5)])
+def test_sums_with_known_scales_are_exact(scales):
+    a, b, output = map(np.float32, scales)
+    p, q = (x.astype(np.uint8) for x in np.mgrid[:256, :256])
+    add = partial(jaxdml.quantized_linear_add, output_dtype=np.uint8)
+    got = jax.jit(lambda p, q: add(p, a, np.uint8(3), q, b, None, output, np.uint8(100)))(p, q)
+    assert_same_bits(got, reference.quantized_linear_add(p, a, np.uint8(3), q, b, None, output, np.uint8(100)))

@@ -27,6 +27,8 @@ and 512 units to v and taking the integer below rounds correctly. v was a half e
 1024 units.
 
 **Two limbs** make a unit of ``2**(hi - 42)``. By the same argument they suffice if ``hi - min(lo, -1)`` is at most 8.
+They also suffice, with a hi of 0, for scales that are known and ``clear``: then no sum is beyond 2**10, so A and B are
+below 2**3 and a top limb has 23 bits and a sign. What differs from a half does so by ``2**-31``, which is 2048 units.
 """
 
 from typing import NamedTuple
@@ -129,6 +131,25 @@ def _limbs(mantissa: jax.Array, mo: jax.Array, down: jax.Array, negative: jax.Ar
         limbs = lower & _MASK, lower >> _LIMB, upper & _MASK, upper >> _LIMB
         sign = 1 - 2 * negative.astype(jnp.int32)
         return jnp.stack([limb.astype(jnp.int32) * sign for limb in limbs])
+
+
+def clear_limbs(factors: jax.Array) -> Limbs:
+    """Return the upper two limbs of A and B, given as the bits of two float64 numbers, uint32 ``[2, 2]``.
+
+    They suffice if what is known of A and B is ``clear``.
+    """
+    with jax.enable_x64(True):
+        low, high = factors[:, 0].astype(jnp.int64), factors[:, 1].astype(jnp.int64)
+        mantissa = (high & (1 << 20) - 1 | 1 << 20) << 32 | low
+        # The mantissa is in units of 2**(exponent - 1075), and the limbs are in units of 2**-42.
+        down = jnp.minimum(1075 - _LIMB - _POINT - (high >> 20 & 0x7FF), 63)
+        number = mantissa >> down
+        sign = 1 - 2 * (high >> 31)
+        upper, lower = (part.astype(jnp.int32) for part in ((number >> _LIMB) * sign, (number & _MASK) * sign))
+    nothing = jnp.zeros_like(upper)
+    half = jnp.array([0, 0, 0, 1 << _POINT - 1], jnp.int32)
+    fraction = jnp.array([_MASK, _MASK, _MASK, (1 << _POINT) - 1], jnp.int32)
+    return Limbs(jnp.stack([nothing, nothing, lower, upper]), half, fraction, jnp.int32(0), jnp.bool_(True))
 
 
 def rounded_sum(p: jax.Array, q: jax.Array, by: Limbs, limbs: int = _LIMBS) -> jax.Array:

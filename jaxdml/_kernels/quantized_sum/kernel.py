@@ -11,7 +11,7 @@ from jax import lax
 from jaxdml._arithmetic.residuals import Scales, clamp
 from jaxdml._arithmetic.sizes import at_most
 from jaxdml._kernels.integer_product import as_int8
-from jaxdml._kernels.quantized_sum.fixed_point_sum import Limbs, addends, rounded_sum
+from jaxdml._kernels.quantized_sum.fixed_point_sum import Limbs, addends, clear_limbs, rounded_sum
 from jaxdml._kernels.requantization import ON_CUDA, Addends, round_sums
 from jaxdml._placement.partitioning import by_partitioning
 from jaxdml._placement.platforms import Kernel, run
@@ -47,9 +47,10 @@ def add(
     operands = known, a, b, scales, za, zb, zero_point
     four = partial(_by_limbs, dtype=dtype)
     cuda = None if known is None else partial(_in_float64, dtype=dtype)
-    if cuda is None and at_most(math.prod(jnp.broadcast_shapes(a.shape, b.shape)), FEW_OUTPUTS):
+    tpu = partial(_by_clear_limbs, dtype=dtype) if known and known.clear else None
+    if known is None and at_most(math.prod(jnp.broadcast_shapes(a.shape, b.shape)), FEW_OUTPUTS):
         return four(*operands)
-    single, partitioned = Kernel(four, cpu=partial(four, limbs=None), cuda=cuda), Kernel(four, cuda=cuda)
+    single, partitioned = (Kernel(four, cpu=cpu, cuda=cuda, tpu=tpu) for cpu in (partial(four, limbs=None), None))
     return by_partitioning(
         lambda *operands: run(single, *operands), lambda devices, *operands: run(partitioned, *operands), *operands
     )
@@ -66,6 +67,22 @@ def _in_float64(
         for x, zero in (as_int8(a, za), as_int8(b, zb))
     )
     return round_sums(ON_CUDA, p, q, by, None if zero is None else zero.astype(jnp.int32), dtype)
+
+
+def _by_clear_limbs(
+    by: Addends, a: Any, b: Any, scales: Any, za: Any, zb: Any, zero: Any, *, dtype: jnp.dtype
+) -> jax.Array:
+    """Add with the two limbs that suffice for what is known."""
+    del scales
+    p, q = (_centred(a, za), _centred(b, zb))
+    factors = clear_limbs(by.factors)
+    limbs = lax.optimization_barrier(factors.limbs)  # type: ignore[no-untyped-call]
+    total = rounded_sum(p, q, factors._replace(limbs=limbs), 2)
+    return clamp(total, None if zero is None else zero.astype(jnp.int32), dtype)
+
+
+def _centred(x: jax.Array, zero: jax.Array | None) -> jax.Array:
+    return x.astype(jnp.int32) if zero is None else x.astype(jnp.int32) - zero.astype(jnp.int32)
 
 
 def _by_limbs(
@@ -87,10 +104,7 @@ def _by_limbs(
 
     def of(limbs: int) -> jax.Array:
         # Convert here: each conversion before the branch would be a kernel.
-        p, q = (
-            x.astype(jnp.int32) if zero is None else x.astype(jnp.int32) - zero.astype(jnp.int32)
-            for x, zero in ((a, za), (b, zb))
-        )
+        p, q = _centred(a, za), _centred(b, zb)
         zero = None if zero_point is None else zero_point.astype(jnp.int32)
         return clamp(rounded_sum(p, q, factors, limbs), zero, dtype)
 

@@ -37,6 +37,9 @@ from jaxdml._arithmetic.bits import with_flipped_sign
 MARGIN = 2.0**-39
 """How far products of accumulators must be from a half for float64 to be on the same side."""
 
+CLEAR = 2.0**-31
+"""Sums that are at least this far from a half need two limbs of integers."""
+
 _HALVES = np.arange(256) + 0.5
 
 _TO_INTEGER = 1.5 * 2.0**52
@@ -141,7 +144,7 @@ def _parts(scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return (mantissa * 2.0**24).astype(np.int64), exponent.astype(np.int64) - 24
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["factors"], meta_fields=["with_halves", "fits"])
+@partial(jax.tree_util.register_dataclass, data_fields=["factors"], meta_fields=["with_halves", "fits", "clear"])
 @dataclass(frozen=True, eq=False)
 class Addends:
     """Hold two numbers that integers are multiplied by before they are added; ``proved_sum`` makes it.
@@ -150,11 +153,13 @@ class Addends:
       factors: the bits of two float64 numbers, uint32 ``[2, 2]``.
       with_halves: whether some sums are halves. Static.
       fits: whether int32 holds all sums. Static.
+      clear: whether all sums are below 2**10 in magnitude and are halves or further from one than ``CLEAR``. Static.
     """
 
     factors: Any
     with_halves: bool
     fits: bool
+    clear: bool
 
 
 def proved_sum(scales: Sequence[float], zero_points: Sequence[int], dtypes: Sequence[np.dtype[Any]]) -> Addends | None:
@@ -187,7 +192,9 @@ def _proved_sum(
     total = p[:, None] * factors[0] + q * factors[1]
     distance = np.abs(total - np.floor(total) - 0.5)
     doubtful = np.argwhere((distance <= 4 * _STEP + greatest * 2.0**-50) & (np.abs(total) <= 257))
-    addends = Addends(factors.view(np.uint32).reshape(2, 2), bool(doubtful.size), bool(greatest < 2.0**31))
+    near = np.count_nonzero((distance <= CLEAR) & (np.abs(total) <= 257))
+    clear = bool(greatest < 2.0**10 and near == len(doubtful))
+    addends = Addends(factors.view(np.uint32).reshape(2, 2), bool(doubtful.size), bool(greatest < 2.0**31), clear)
     if not addends.with_halves:
         return addends
     first, second = (Fraction(scale) / Fraction(scales[2]) for scale in scales[:2])
