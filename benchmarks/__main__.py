@@ -22,6 +22,7 @@ COMMANDS: Mapping[str, Command] = {
     "models": Command("language_models", "tokens of large language models, in a loop inside of one program"),
     "traffic": Command("traffic", "what sharded calls send between devices"),
     "estimates": Command("estimates", "what the compilers of accelerators that are not here say"),
+    "model-estimates": Command("model_estimates", "what the TPU's compiler says of whole models"),
     "programs": Command("programs", "the programs of two versions of jaxdml"),
     "constants": Command(
         "constants", "a constant of a lowering at several values, or the methods that it decides between"
@@ -34,7 +35,7 @@ COMMANDS: Mapping[str, Command] = {
 def main(arguments: list[str]) -> None:
     """Run a command; each says its options with ``--help``."""
     if arguments[:1] in (["-h"], ["--help"]):
-        lines = [f"  {name:<12}{command.purpose}" for name, command in COMMANDS.items()]
+        lines = [f"  {name:<16}{command.purpose}" for name, command in COMMANDS.items()]
         print("usage: python -m benchmarks [command] [options]\n\ncommands:", *lines, sep="\n")
         print("\n'python -m benchmarks measure --help' says its options, and so for the others. All but page write a")
         print("report of JSON lines, whose first one says the device, the versions and the commit.")
