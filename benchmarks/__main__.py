@@ -37,7 +37,9 @@ def main(arguments: list[str]) -> None:
     if arguments[:1] in (["-h"], ["--help"]):
         lines = [f"  {name:<16}{command.purpose}" for name, command in COMMANDS.items()]
         print("usage: python -m benchmarks [command] [options]\n\ncommands:", *lines, sep="\n")
-        print("\n'python -m benchmarks measure --help' says its options, and so for the others. What a command finds out")
+        print(
+            "\n'python -m benchmarks measure --help' says its options, and so for the others. What a command finds out"
+        )
         print("is kept as JSON lines, of which the first says the device, the versions and the commit.")
         return
     name = arguments[0] if arguments and arguments[0] in COMMANDS else "measure"
