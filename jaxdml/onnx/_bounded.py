@@ -1,12 +1,16 @@
 """Arrays of a fixed size of which only a part counts, and the bounds that a call gives."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.experimental import checkify
+from jax.sharding import AxisType
 
 from jaxdml._base import errors
 from jaxdml.onnx._graph import Graph, Node
@@ -149,8 +153,30 @@ def length_of(node: Node, key: Hashable, found: Any, bound: int) -> Length:
     """Return how many a node has found; more than its bound is reported."""
     found = jnp.asarray(found, jnp.int32).reshape(())
     message = f"{node} has a length of {{found}}, more than its bound, {bound}"
-    checkify.debug_check(found <= bound, message, found=found)
+    report(found <= bound, message, found=found)
     return atom((key, bound), f"length of '{node.name}'", jnp.clip(found, 0, bound), bound)
+
+
+_CHECKING = ContextVar("checking", default=False)
+
+
+@contextmanager
+def checking(wanted: bool) -> Iterator[None]:
+    """Report what does not pass while a call is traced, or do not."""
+    before = _CHECKING.set(wanted)
+    try:
+        yield
+    finally:
+        _CHECKING.reset(before)
+
+
+def report(passed: Any, message: str, **numbers: Any) -> None:
+    """Have ``checkify`` report what does not pass, where the call asks for checks: a program with them is not exported.
+
+    On a mesh of Explicit axes nothing is reported: JAX cannot map a check over a batch that is sharded there.
+    """
+    if _CHECKING.get() and AxisType.Explicit not in jax.sharding.get_abstract_mesh().axis_types:
+        checkify.debug_check(passed, message, **numbers)
 
 
 class Identical:

@@ -15,7 +15,7 @@ from jax.typing import ArrayLike
 
 from jaxdml._base import errors
 from jaxdml._base.display import lined_up
-from jaxdml.onnx._bounded import NONE, Bounded, Bounds, Padded, must_be_bounds, padded
+from jaxdml.onnx._bounded import NONE, Bounded, Bounds, Padded, checking, must_be_bounds, padded
 from jaxdml.onnx._errors import UnsupportedModelError
 from jaxdml.onnx._graph import Graph, TensorType
 from jaxdml.onnx._interpreter import Report, needed, run
@@ -93,6 +93,7 @@ class Model:
         *inputs: ArrayLike | Sequence[Any] | None,
         key: jax.Array | None = None,
         bounds: Mapping[str, int] | None = None,
+        checks: bool = False,
     ) -> tuple[Any, ...]:
         """Compute the outputs: a pure function for jit, vmap, grad, export and shard_map.
 
@@ -105,12 +106,13 @@ class Model:
             attribute ``seed`` is ignored.
           bounds: how long what depends on values may become, such as ``{"NonZero_5": 100}``: by name of the node that
             finds it, of its output, or of a dimension that the model declares. Static.
+          checks: whether ``jax.experimental.checkify`` with ``user_checks`` finds out of range indices and more than a
+            bound, and names the node. Such a program cannot be serialized by ``jax.export``. Static.
 
         Returns:
           A tuple of one array for each of ``self.outputs``, or a list of arrays, or None. Where an output's shape
           depends on values, it is ``Padded(array, lengths)``: its elements, followed by zeros up to the bound, and the
-          size of each of its dimensions. More than a bound is dropped; ``jax.experimental.checkify`` with
-          ``user_checks`` reports it.
+          size of each of its dimensions. More than a bound is dropped.
 
         Raises:
           TypeError: an input has another dtype, or their number differs; the key is none.
@@ -124,7 +126,8 @@ class Model:
         """
         arrays = checked(self.inputs, inputs)
         given = dict(params) | {value.name: array for value, array in zip(self.inputs, arrays, strict=True)}
-        return self.compute(given, key, bounds=bounds)
+        with checking(checks):
+            return self.compute(given, key, bounds=bounds)
 
     def compute(
         self,
@@ -270,7 +273,8 @@ class Model:
     def _checked(self) -> Any:
         def checked(known: Any, bounds: Any, params: Any, traced: Any, key: Any) -> Any:
             given = params | traced | {name: each.array for name, each in known}
-            return self.compute(given, key, bounds=dict(bounds))
+            with checking(True):
+                return self.compute(given, key, bounds=dict(bounds))
 
         @partial(jax.jit, static_argnums=(0, 1))
         def compiled(known: Any, bounds: Any, *operands: Any) -> Any:

@@ -294,7 +294,7 @@ def test_more_than_a_bound_raises_in_a_call_and_is_reported_under_checkify():
         model(X, mask("some"), bounds={"at": 2})
 
     def apply(*given):
-        return model.apply(model.params, *given, bounds={"at": 2})
+        return model.apply(model.params, *given, bounds={"at": 2}, checks=True)
 
     error, _ = jax.jit(checkify.checkify(apply, errors=checkify.user_checks))(X, mask("some"))
     assert message in error.get()

@@ -3,8 +3,8 @@
 from typing import Any
 
 import jax.numpy as jnp
-from jax.experimental import checkify
 
+from jaxdml.onnx._bounded import report
 from jaxdml.onnx._graph import Node
 from jaxdml.onnx._values import is_host
 
@@ -21,4 +21,4 @@ def within(node: Node, indices: Any, limit: Any, valid: Any = True) -> None:
     if is_host(indices):
         return  # Of what is known while tracing the operator says it itself.
     inside = ((indices >= -limit) & (indices < limit)) | jnp.logical_not(valid)
-    checkify.debug_check(inside.all(), f"{node} has an index out of range")
+    report(inside.all(), f"{node} has an index out of range")
