@@ -72,6 +72,6 @@ def impossible(name, column, placement):
         return "JAX cannot check indices in one of two branches in a shard_map", _stock_branches_fail_in_blocks
     if name == "quantized_linear_add" and column in ("checkify_float", "checkify_all"):
         return "JAX checks a division of int64 as one of int32", _stock_division_of_int64_fails
-    if name in ("quantize_linear", "dynamic_quantize_linear") and column in ("checkify_float", "checkify_all"):
+    if name == "quantize_linear" and column in ("checkify_float", "checkify_all"):
         return "the operator computes a NaN that it does not choose", _reports_a_nan_that_no_result_has
     return None
