@@ -19,7 +19,8 @@ import numpy as np
 from jaxdml._base.display import Display, Side, display
 from jaxdml.onnx import Model, load
 from jaxdml.onnx._graph import TensorType
-from jaxdml.onnx._model import NUMERICS, checked, in_order
+from jaxdml.onnx._inputs import checked, in_order
+from jaxdml.onnx._model import NUMERICS
 
 FAILED = 2
 """The exit status where a model or its inputs cannot be run; argparse has the same for wrong arguments."""

@@ -211,7 +211,7 @@ def test_an_operator_computes_what_counts_as_onnxruntime_does(name):
         if case != "none" or name in MASKED:  # Of no rows onnxruntime has no result, or an error.
             given = X, mask(case)
             close(model(*given, bounds=bounds), by_onnxruntime(proto, *given))
-    assert model._checked._cache_size() == 1
+    assert model._calls.bounded._cache_size() == 1
 
 
 def has_bound(model, name):

@@ -42,7 +42,8 @@ def chosen():
 
 
 def programs(proto):
-    return [(stage.on_host, [node.op_type for node in stage.graph.nodes]) for stage, _ in load(proto)._parts or ()]
+    parts = load(proto)._calls.parts or ()
+    return [(stage.on_host, [node.op_type for node in stage.graph.nodes]) for stage, _ in parts]
 
 
 def test_a_node_that_must_know_its_operand_runs_between_programs():
@@ -63,19 +64,19 @@ def test_programs_are_compiled_once_for_lengths_up_to_a_power_of_two():
     model = load(chosen())
     counts = {model(image)[0].shape[0] for image in IMAGES}
     assert len(counts) == 4
-    (_, first), _, (_, last) = model._parts
-    assert first._rounding._cache_size() == 1
-    assert last._rounding._cache_size() == len({max(16, 1 << (count - 1).bit_length()) for count in counts}) == 2
-    assert last._compiled._cache_size() == 0
+    (_, first), _, (_, last) = model._calls.parts
+    assert first.rounding._cache_size() == 1
+    assert last.rounding._cache_size() == len({max(16, 1 << (count - 1).bit_length()) for count in counts}) == 2
+    assert last.whole._cache_size() == 0
 
 
 def test_programs_that_cannot_mask_are_compiled_once_for_each_shape():
     model = load(graph(CHOSEN.replace("Relu(d)", "LpNormalization(d)"), **CONSTANTS))
     counts = {model(image)[0].shape[0] for image in [*IMAGES, *IMAGES]}
-    (_, first), _, (_, last) = model._parts
-    assert first._rounding._cache_size() == 1
+    (_, first), _, (_, last) = model._calls.parts
+    assert first.rounding._cache_size() == 1
     assert last._refusing == [2]
-    assert last._compiled._cache_size() == len(counts) == 4
+    assert last.whole._cache_size() == len(counts) == 4
 
 
 @pytest.mark.parametrize("count", [0, 1, 15, 16, 17, 64])
@@ -105,7 +106,7 @@ def test_what_is_found_keeps_its_length_through_further_programs(count):
     model = load(proto)
     model(x)
     assert [on_host for on_host, _ in programs(proto)] == [False, True, False, True, False]
-    assert not any(part._refusing for _, part in model._parts)
+    assert not any(part._refusing for _, part in model._calls.parts)
 
 
 BRANCHES = """branches (float[6] x) => (y, int64[v] kinds) {
@@ -170,8 +171,8 @@ def test_a_sequence_passes_between_stages():
 def test_weights_stay_parameters():
     model = load(chosen())
     model(IMAGES[0])
-    (_, first), *_ = model._parts
-    text = first._rounding.lower((), 0, {**model.params, "x": IMAGES[0]}, None).as_text()
+    (_, first), *_ = model._calls.parts
+    text = first.rounding.lower((), 0, {**model.params, "x": IMAGES[0]}, None).as_text()
     (main,) = (line for line in text.splitlines() if "@main" in line)
     assert "tensor<3x3x3x2xf32>" in main
 
@@ -190,7 +191,7 @@ def test_a_compiled_function_says_what_it_must_know():
 
 def test_a_model_without_such_nodes_is_one_program():
     assert (
-        load(graph("plain (float[1, 3, 6, 6] x) => (float[n, m, h, w1] y) { y = Conv(x, w) }", w=WEIGHTS))._parts
+        load(graph("plain (float[1, 3, 6, 6] x) => (float[n, m, h, w1] y) { y = Conv(x, w) }", w=WEIGHTS))._calls.parts
         is None
     )
 
@@ -253,7 +254,7 @@ def test_an_input_that_says_a_shape_is_a_constant_and_data_is_not():
     proto = graph(text)
     model = load(proto)
     assert model.static_inputs == {"x", "shape"}
-    assert model._constant_inputs == {"shape"}
+    assert model._calls.constants == {"shape"}
     as_onnxruntime(proto, np.float32([[0, 1, 2], [3, 0, 4]]), np.array([3, 2]))
 
 
@@ -279,7 +280,7 @@ def test_outputs_that_are_left_out_are_not_waited_for():
     initializers = {"gamma": np.ones(4, np.float32), "scales": np.float32([1, 1, 2])}
     proto.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in initializers.items())
     model = load(proto)
-    assert model._parts is None
+    assert model._calls.parts is None
     assert model.static_inputs == set()
     x = np.arange(8, dtype=np.float32).reshape(1, 2, 4)
     np.testing.assert_array_equal(jax.jit(model.apply)(model.params, x, x)[1], np.repeat(2 * x, 2, axis=2))
@@ -287,5 +288,5 @@ def test_outputs_that_are_left_out_are_not_waited_for():
 
 def test_a_stage_takes_only_the_weights_that_it_reads():
     model = load(chosen())
-    stages = [(stage.on_host, sorted(set(stage.given) & set(model.params))) for stage, _ in model._parts]
+    stages = [(stage.on_host, sorted(set(stage.given) & set(model.params))) for stage, _ in model._calls.parts]
     assert stages == [(False, ["w"]), (True, []), (False, ["scale"])]

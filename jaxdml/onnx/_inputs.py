@@ -1,0 +1,87 @@
+"""Inputs of a model: in order, and as the model declares them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxdml._base import errors
+from jaxdml.onnx._graph import TensorType
+
+
+def in_order(
+    positional: Sequence[TensorType], wanted: Sequence[TensorType], inputs: Sequence[Any], by_name: Mapping[str, Any]
+) -> tuple[Any, ...]:
+    """Return inputs that are given by position, or by name, in the order in which they are wanted."""
+    names = [value.name for value in positional]
+    given = dict(zip(names, inputs, strict=False))
+    twice = sorted(set(given) & set(by_name))
+    unknown = sorted(set(by_name) - {value.name for value in wanted})
+    missing = [name for name in names if name not in given and name not in by_name]
+    for what, which in (("unknown", unknown), ("given twice", twice), ("missing", missing)):
+        if which:
+            rule = f"input {', '.join(map(repr, which))} is {what}."
+            raise TypeError(errors.compose("onnx.Model", rule, _all(wanted), "Give each input once."))
+    if len(inputs) > len(names):
+        rule = f"{len(inputs)} inputs are given; the model takes {len(names)}."
+        raise TypeError(errors.compose("onnx.Model", rule, _all(wanted), "Give each input once."))
+    given |= by_name
+    return tuple(given[value.name] for value in wanted)
+
+
+def _all(wanted: Sequence[TensorType]) -> str:
+    return f"inputs: {', '.join(map(str, wanted))}"
+
+
+def checked(wanted: Sequence[TensorType], inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the inputs as arrays, if their dtypes and shapes are those that the model declares."""
+    if len(inputs) != len(wanted):
+        rule = f"{len(inputs)} inputs are given; the model takes {len(wanted)}."
+        raise TypeError(errors.compose("onnx.Model", rule, _all(wanted), "Give one array for each."))
+    sizes: dict[str, Any] = {}
+    return tuple(_checked(value, given, sizes) for given, value in zip(inputs, wanted, strict=True))
+
+
+def _checked(value: TensorType, given: Any, sizes: dict[str, Any]) -> Any:
+    """Return one input; ``sizes`` holds those of dimensions that have a name."""
+    if value.within[:1] == ("optional",):
+        return None if given is None else _checked(value.element(), given, sizes)
+    if value.within:
+        if not isinstance(given, list | tuple):
+            rule = f"input '{value.name}' is a sequence."
+            raise TypeError(errors.message("onnx.Model", rule, {value.name: given}, "Give a list of arrays."))
+        return [_checked(value.element(), each, {}) for each in given]  # Their sizes may differ.
+    array = _as_array(given, value.dtype)
+    operands = {value.name: array}
+    if value.dtype is not None and array.dtype not in (value.dtype, jax.dtypes.canonicalize_dtype(value.dtype)):
+        rule = f"input '{value.name}' must be {value.dtype}, not {array.dtype}."
+        raise TypeError(errors.message("onnx.Model", rule, operands, f"Convert it to {value.dtype}."))
+    if value.shape is None:
+        return array
+    same = len(value.shape) == len(array.shape)
+    for size, found in zip(value.shape, array.shape, strict=False):
+        expected = sizes.setdefault(size, found) if isinstance(size, str) else size
+        same &= expected is None or expected == found
+    if not same:
+        rule = f"input {value} has shape {list(array.shape)}."
+        advice = "Give the shape that the model declares; dimensions of one name have one size."
+        raise ValueError(errors.message("onnx.Model", rule, operands, advice))
+    return array
+
+
+def _as_array(given: Any, dtype: Any) -> Any:
+    """Return what has no dtype, such as a list of numbers, as an array of the declared one."""
+    if hasattr(given, "dtype") and hasattr(given, "shape"):
+        return given
+    array = np.asarray(given)
+    return array.astype(dtype) if dtype is not None and array.dtype.kind == dtype.kind else array
+
+
+def declared(value: TensorType) -> Any:
+    """Return what stands for an input of which only the declaration is known, with 1 for each unknown dimension."""
+    if value.within:
+        element = declared(value.element())
+        return [element] if value.within[0] == "sequence" else element
+    shape = tuple(size if isinstance(size, int) else 1 for size in value.shape or ())
+    return jax.ShapeDtypeStruct(shape, jax.dtypes.canonicalize_dtype(value.dtype or np.float32))  # type: ignore[no-untyped-call]
