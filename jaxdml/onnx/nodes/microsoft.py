@@ -16,7 +16,7 @@ from jaxdml.onnx import _integers
 from jaxdml.onnx._errors import unsupported
 from jaxdml.onnx._stored import ChannelsLast, on_device
 from jaxdml.onnx._values import Dequantized, Quantization, alike, channels_first, right_matrix
-from jaxdml.onnx.nodes import _groups_of_products, _real_functions, quantizing
+from jaxdml.onnx.nodes import _groups_of_products, _real_functions, integer_products, quantizing
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes._windows import windows
 
@@ -135,7 +135,7 @@ def convolution(
     value, given = _images(Dequantized(x, Quantization(None, None), _FLOAT), channels_last)
     operands = (value.integers, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, B)
     where: dict[str, Any] = {"auto_pad": auto_pad, "dilations": dilations, "kernel_shape": kernel_shape, "pads": pads}
-    return given(quantizing.quantized_linear_convolution(call, *operands, **where, group=group, strides=strides))
+    return given(integer_products.quantized_linear_convolution(call, *operands, **where, group=group, strides=strides))
 
 
 def gemm(
