@@ -5,8 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from jaxdml.onnx._bounded import Identical
+from jaxdml.onnx._bounded import Bounded, Identical
 from jaxdml.onnx._lengths import Length, LengthError, as_traced, atom, greatest, least, limits, quotient, same, true
+from jaxdml.onnx._values import channels_first
 from tests.kit import quick
 
 pytestmark = quick
@@ -116,3 +117,9 @@ def test_a_key_is_equal_for_one_value_only():
     assert {Identical(value): 1}[Identical(value)] == 1
     assert Identical(value) != Identical(np.zeros(2))
     assert Identical(value) != value.shape
+
+
+def test_an_array_of_which_only_a_part_counts_is_not_read_whole():
+    size = atom("k", "a length", np.int32(2), 4)
+    with pytest.raises(LengthError, match=r"an array of sizes \[a length, 3\]"):
+        channels_first(Bounded(np.zeros((4, 3), np.float32), (size, 3)))
