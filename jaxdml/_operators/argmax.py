@@ -25,7 +25,8 @@ def argmax(
     other.
 
     Args:
-      x: real array of rank 1 or more: any float, signed or unsigned dtype. Dimensions that are not searched may be 0.
+      x: real array of rank 1 or more: floats of 16 to 64 bits, or integers of 8 to 64. Dimensions that are
+        not searched may be 0.
       axis: the axis to search, or a tuple of axes; negative counts from the end. With several axes the index is
         row-major over them in the order of the array's dimensions, whatever their order in the tuple. With ``()`` every
         index is 0. Static.

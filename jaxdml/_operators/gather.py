@@ -28,7 +28,7 @@ def gather(
 
     Args:
       x: array of any dtype, rank r >= 1.
-      indices: integers of any width and any shape. Signed negative ones count from the end. 64-bit arrays keep their
+      indices: integers of 8 to 64 bits, of any shape. Signed negative ones count from the end. 64-bit arrays keep their
         values whether or not x64 is enabled.
       axis: the axis that ``indices`` index; a negative one counts from the end. Static.
       mode: what an index out of range reads, after negative ones were counted from the end. ``"clip"`` reads at the

@@ -28,9 +28,9 @@ def gather_nd(
 
     Args:
       x: array of any dtype, rank r.
-      indices: integers of any width, shape ``[..., t]`` with ``0 <= t <= r - batch_dims``; each row addresses the ``t``
-        dimensions of ``x`` after the batch. Signed negative ones count from the end. 64-bit arrays keep their values
-        whether or not x64 is enabled.
+      indices: integers of 8 to 64 bits, shape ``[..., t]`` with ``0 <= t <= r - batch_dims``; each row addresses the
+        ``t`` dimensions of ``x`` after the batch. Signed negative ones count from the end. 64-bit arrays keep their
+        values whether or not x64 is enabled.
       batch_dims: how many leading dimensions ``x`` and ``indices`` have in common. Static.
       mode: what a tuple reads that has an index out of range: ``"clip"`` moves each index to the nearest valid one,
         ``"fill"`` and ``"promise_in_bounds"`` are as in ``gather``. Static.

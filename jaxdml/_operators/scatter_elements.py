@@ -33,9 +33,9 @@ def scatter_elements(
 
     Args:
       x: array of any dtype, rank r >= 1.
-      indices: integers of any width and of rank r, no larger than ``x`` except along ``axis``; for symbolic sizes, in
-        ``jax.export``, their constraints must imply that. Signed negative ones count from the end. 64-bit arrays keep
-        their values whether or not x64 is enabled.
+      indices: integers of 8 to 64 bits and of rank r, no larger than ``x`` except along ``axis``; for symbolic sizes,
+        in ``jax.export``, their constraints must imply that. Signed negative ones count from the end. 64-bit arrays
+        keep their values whether or not x64 is enabled.
       updates: dtype of ``x``, shape of ``indices``.
       axis: the axis that ``indices`` index; a negative one counts from the end. Static.
       mode: what happens to an update whose index is out of range: ``"drop"``, ``"clip"`` or

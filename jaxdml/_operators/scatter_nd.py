@@ -32,7 +32,7 @@ def scatter_nd(
 
     Args:
       x: array of any dtype, rank r.
-      indices: integers of any width, shape ``[..., t]`` with ``0 <= t <= r``; each row addresses the first t
+      indices: integers of 8 to 64 bits, shape ``[..., t]`` with ``0 <= t <= r``; each row addresses the first t
         dimensions of ``x``. Signed negative ones count from the end. 64-bit arrays keep their values
         whether or not x64 is enabled.
       updates: dtype of ``x``, shape ``indices.shape[:-1] + x.shape[t:]``.

@@ -57,8 +57,8 @@ def top_k(
     other and is greater than +inf. Values are bit for bit those of ``x``, NaN payloads included.
 
     Args:
-      x: real array of shape ``[..., n, ...]``, where ``n`` is the length of ``axis``: any float, signed or
-        unsigned dtype. Other dimensions may be 0.
+      x: real array of shape ``[..., n, ...]``, where ``n`` is the length of ``axis``: floats of 16
+        to 64 bits, or integers of 8 to 64. Other dimensions may be 0.
       k: how many to take, ``1 <= k <= n``. If n is symbolic, in ``jax.export``, its constraints must imply that.
         Static.
       axis: the axis to select along; negative counts from the end. Static.
