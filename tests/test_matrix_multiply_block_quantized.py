@@ -207,3 +207,14 @@ def test_products_with_the_same_rows_are_not_merged_on_cuda():
     call = jax.jit(lambda a, *matrices: [jaxdml.matrix_multiply_block_quantized(a, b) for b in matrices])
     text = call.trace(rows(9, 64), b, b).lower(lowering_platforms=("cuda",)).as_text()
     assert text.count("optimization_barrier") == text.count("dot_general") > 0
+
+
+@needs_devices
+@pytest.mark.parametrize("count", [1, 2])
+def test_few_rows_may_be_sharded_on_explicit_axes(count):
+    b, floats = packed("int4", 64, 8, 32)
+    mesh = mesh_of("explicit", x=COUNT)
+    a = rows(count * COUNT, 64)
+    found = jax.jit(jaxdml.matrix_multiply_block_quantized)(jax.device_put(a, NamedSharding(mesh, P("x"))), b)
+    assert found.sharding.spec[0] == "x"
+    np.testing.assert_allclose(found, a @ floats, rtol=1e-4, atol=1e-4)

@@ -12,6 +12,7 @@ from jax.sharding import PartitionSpec as P
 import jaxdml
 import jaxdml.onnx
 from benchmarks.language_models import MODELS, language_model
+from tests.kit import quick
 from tests.kit.meshes import COUNT, mesh_of, needs_devices
 
 SIZES = MODELS["tiny"]
@@ -265,3 +266,22 @@ def test_caches_of_another_rank_are_refused():
 def test_sizes_that_the_file_does_not_say_are_asked_for():
     with pytest.raises(ValueError, match=r"past_k: float32\[b, 2, p, H\] must have"):
         jaxdml.onnx.decoder(jaxdml.onnx.load(growing()), length=4)
+
+
+@quick
+@needs_devices
+@pytest.mark.parametrize("kind", ["auto", "explicit"])
+@pytest.mark.parametrize(("spec", "sliding"), [(P(), 0), (P("batch"), 8)])
+def test_caches_that_are_sharded_by_the_batch_are_enough(kind, spec, sliding):
+    _, model = model_of(sliding=sliding)
+    decoder = jaxdml.onnx.decoder(model, length=LENGTH)
+    tokens, counts = np.random.default_rng(0).integers(1, 90, (COUNT, 3)), np.arange(COUNT) % 3 + 1
+    mesh = mesh_of(kind, batch=COUNT)
+    found = []
+    for put in (lambda x, _: x, lambda x, spec: jax.device_put(x, NamedSharding(mesh, spec))):
+        scores, state = decoder(put(decoder.start(COUNT), P("batch")), put(tokens, spec), counts)
+        more, state = decoder(state, jaxdml.top_k(scores, 1, index_dtype="int32").indices)
+        found.append((scores, more))
+    for one, spread in zip(*found, strict=True):
+        np.testing.assert_allclose(spread, one, rtol=1e-4, atol=1e-4 * np.ptp(one))
+    assert {cache.sharding.spec[0] for cache in state.cache.values()} == {"batch"}

@@ -23,6 +23,8 @@ def multiply(a: jax.Array, b: PackedBlocks) -> jax.Array:
 
     It is added up in float32, and has the dtype of ``a``.
     """
+    if any(any(jax.typeof(x).sharding.spec) for x in jax.tree.leaves((a, b))):
+        return by_dimensions(a, b)  # On Explicit axes no dimension that is sharded can be merged or taken apart.
     product: jax.Array = by_partitioning(_single, _partitioned, a, b)
     return product
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import export, lax
-from jax.sharding import PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec
 
 BITS = MappingProxyType({"int2": 2, "uint2": 2, "int4": 4, "uint4": 4, "int8": 8, "uint8": 8})
 """How many bits an element takes, by dtype."""
@@ -140,8 +140,10 @@ class PackedBlocks:
         def taken(array: jax.Array) -> jax.Array:
             """Read ``[indices, ...]`` from ``[..., N]`` or ``[N, ...]``."""
             by_column = jnp.moveaxis(array, self.order.n, 0) if self.by_columns else array
-            spec = *jax.typeof(places).sharding.spec, *jax.typeof(by_column).sharding.spec[1:]
-            sharding = PartitionSpec(*spec) if any(spec) else None  # type: ignore[no-untyped-call]
+            at, rest = jax.typeof(places).sharding, jax.typeof(by_column).sharding
+            spec = PartitionSpec(*at.spec, *rest.spec[1:])  # type: ignore[no-untyped-call]
+            # Of the array that has a mesh: no mesh need be set.
+            sharding = NamedSharding(at.mesh if any(at.spec) else rest.mesh, spec) if any(spec) else None
             return by_column.at[places].get(mode="clip", out_sharding=sharding)
 
         places = indices if indices.ndim else indices[None]

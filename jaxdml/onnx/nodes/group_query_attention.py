@@ -16,7 +16,7 @@ import jaxdml
 from jaxdml.onnx._graph import Node
 from jaxdml.onnx.nodes._attending import capped, merge_heads, probabilities, products, rotated, split_heads, weighted
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
-from jaxdml.onnx.nodes.indexing import tensor_scatter
+from jaxdml.onnx.nodes.indexing import on_shards_of_rows, tensor_scatter
 
 
 class _Rows(NamedTuple):
@@ -168,7 +168,7 @@ def _sliding(k: Any, v: Any, past: Any, rows: _Rows, window: int | None) -> _Cac
     wanted = (rows.after - kept(rows.after))[:, None] + old
     places = jnp.where(wanted < rows.before[:, None], wanted - first[:, None], room + wanted - rows.before[:, None])
     places = jnp.clip(places, 0, room + length - 1)
-    present = tuple(jax.vmap(lambda x, at: x[:, at])(x, places) for x in (keys, values))
+    present = tuple(jax.vmap(lambda x, at: x[:, at])(x, on_shards_of_rows(x, places)) for x in (keys, values))
     return _Cache(keys, values, positions, valid, (present[0], present[1]))
 
 
