@@ -175,7 +175,7 @@ def as_int8(model: onnx.ModelProto) -> onnx.ModelProto:
         def get_next(self) -> Any:
             return next(self.left, None)
 
-    with _quietly(), tempfile.TemporaryDirectory() as folder:
+    with quietly(), tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "floats.onnx", Path(folder) / "int8.onnx"
         onnx.save(model, source)
         quantization.quantize_static(
@@ -200,7 +200,8 @@ def _calibrating(model: onnx.ModelProto, random: np.random.Generator) -> dict[st
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
+def quietly() -> Iterator[None]:
+    """Leave out what the quantizer says."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

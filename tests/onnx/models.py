@@ -1,10 +1,7 @@
 """Small models of the usual kinds with seeded weights, as floats and as onnxruntime's quantizers leave them."""
 
-import logging
 import tempfile
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +13,7 @@ from onnx import helper, numpy_helper
 from onnxruntime import quantization
 from onnxruntime.quantization import QuantFormat, QuantType
 
+from benchmarks.networks import quietly
 from tests.kit import THOROUGH
 
 SEQUENCE = 8
@@ -298,7 +296,7 @@ def model(name: str, form: str = "float", opset: int = 17, batch: int | str = "N
     if form.endswith("_saved"):
         return _optimized(model(name, form.removesuffix("_saved"), opset, batch))
     floats = model(name, "float", opset, batch)
-    with _quietly(), tempfile.TemporaryDirectory() as folder:
+    with quietly(), tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "float.onnx", Path(folder) / "quantized.onnx"
         onnx.save(floats, source)
         if form in DYNAMIC:
@@ -335,18 +333,6 @@ class _Calibration(quantization.CalibrationDataReader):
     def get_next(self) -> dict[str, np.ndarray] | None:
         """Return the next input, or None."""
         return next(self.drawn, None)
-
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(before)
 
 
 def _with_powers_of_two(model: onnx.ModelProto) -> onnx.ModelProto:
