@@ -70,8 +70,8 @@ def watch(command: Sequence[str], board: Board, limit_s: float) -> str | None:
       What went wrong; None where nothing did.
     """
     board.write(-1, -1)
-    # Ctrl-C comes to this process only, and is an exception here, so that it ends the other process, too.
-    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Ctrl-C and a request to end come to this process only. They are exceptions here, and so end the other one, too.
+    usual = {number: signal.signal(number, signal.default_int_handler) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         with subprocess.Popen(command, start_new_session=True) as process:
             try:
@@ -79,7 +79,8 @@ def watch(command: Sequence[str], board: Board, limit_s: float) -> str | None:
             finally:
                 process.kill()  # It does nothing where the process has ended.
     finally:
-        signal.signal(signal.SIGINT, usual)
+        for number, handler in usual.items():
+            signal.signal(number, handler)
 
 
 def _killed(process: subprocess.Popen[bytes], board: Board, limit_s: float) -> str | None:

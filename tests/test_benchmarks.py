@@ -4,7 +4,9 @@ import dataclasses
 import importlib.util
 import itertools
 import math
+import os
 import shutil
+import signal
 import sys
 
 import jax
@@ -465,12 +467,12 @@ def test_cases_for_which_there_is_no_time_are_named(monkeypatch, tmp_path, capsy
 def test_what_says_most_comes_first():
     order = in_order(CASES)
     assert sorted(order, key=CASES.index) == list(CASES)
-    groups = [case.group for case in order]
-    assert groups == sorted(
-        groups, key=["models", "whole models", "grid", "accelerators", "growth in n", "growth in k"].index
-    )
-    with_models = {case.operator for case in CASES if case.group == "models"}
+    ranks = {"models": 0, "whole models": 0, "grid": 1, "accelerators": 2, "growth in n": 3, "growth in k": 4}
+    assert (found := [ranks[case.group] for case in order]) == sorted(found)
+    with_models = {case.operator for case in CASES if not ranks[case.group]}
+    assert with_models >= set(whole_models.NETWORKS)
     assert {case.operator for case in order[: len(with_models)]} == with_models
+    assert [case.name for case in in_order([dataclasses.replace(TINY[0], group="of another")])] == [TINY[0].name]
 
 
 def taken(*medians, width=0.01):
@@ -596,6 +598,19 @@ def test_what_else_a_host_does_is_not_asked_where_an_accelerator_computes(monkey
     (case,) = report.read(tmp_path)["cases"]
     assert "busy_elsewhere" not in case
     assert report.quiet(case)
+
+
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
+def test_a_run_that_is_asked_to_end_ends_what_it_watches(tmp_path, number):
+    usual = signal.getsignal(signal.Signals[number])
+    what = f"import os, signal; print(os.getpid(), file=open({str(tmp_path / 'child')!r}, 'w'), flush=True); "
+    what += f"os.kill(os.getppid(), signal.{number}); signal.pause()"
+    with pytest.raises(KeyboardInterrupt), watching.board(tmp_path) as board:
+        watching.watch([sys.executable, "-c", what], board, 60)
+    assert not (tmp_path / watching._FILE).exists()
+    assert signal.getsignal(signal.Signals[number]) is usual
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "child").read_text()), 0)
 
 
 @pytest.mark.usefixtures("no_plots")
