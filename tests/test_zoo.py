@@ -40,7 +40,7 @@ def test_a_file_has_this_verdict(text, verdict, tmp_path, monkeypatch):
 
 
 def test_other_answers_are_wrong(tmp_path, monkeypatch):
-    monkeypatch.setattr(judging, "difference", lambda found, expected: 0.5)
+    monkeypatch.setattr(judging, "difference", lambda found, expected, half: 0.5)
     assert judging.judge(written(tmp_path, FLOATS), {"x": X})["verdict"] == "wrong"
 
 
@@ -58,6 +58,12 @@ def test_other_answers_are_wrong(tmp_path, monkeypatch):
 )
 def test_differences_are_shares_of_the_span(found, expected, difference):
     assert judging.difference([np.float32(found)], [np.float32(expected)]) == difference
+
+
+def test_what_float16_cannot_hold_is_no_difference():
+    pair = [np.float32([0, 0])], [np.float32([1e-10, -1e-10])]
+    assert judging.difference(*pair) == 0.5
+    assert judging.difference(*pair, half=True) < 1e-5
 
 
 def test_a_run_goes_on_where_it_stopped(tmp_path, capsys):

@@ -67,8 +67,8 @@ def _take(x: jax.Array, indices: jax.Array, numbers: lax.GatherDimensionNumbers,
 
     if jnp.finfo(x.dtype).bits != 8 * x.dtype.itemsize:  # As float4, which no integer is as wide as.
         return before(x, indices)
-    # A CPU widens narrow floats to move them. Others it moves as they are: a conversion of all of ``x``, even one that is
-    # not computed, counts as work, and JAX would hand a small program to another thread, which takes longer than it.
+    # A CPU widens narrow floats to move them. Others it moves as they are: a conversion of all of ``x``, even one that
+    # is not computed, counts as work, and JAX would hand a small program to another thread, which takes longer than it.
     wide = x.dtype.itemsize >= 4
     by_platform = partial(run, Kernel(before, cpu=after if wide else None, tpu=after))
     taken: jax.Array = by_partitioning(by_platform, lambda _, x, indices: before(x, indices), x, indices)
