@@ -1,11 +1,16 @@
 """The attention, the embeddings and the experts of com.microsoft are those of onnxruntime."""
 
+from contextlib import nullcontext
+
 import jax
 import numpy as np
 import pytest
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
 
 from jaxdml.onnx import UnsupportedModelError, load
 from tests.kit import quick
+from tests.kit.meshes import COUNT, mesh_of
 from tests.onnx.floats import as_onnxruntime, by_onnxruntime, close, one_node
 
 pytestmark = quick
@@ -151,10 +156,44 @@ MIXTURES = {
 }
 
 
+def of_tokens(inputs, count):
+    """Return the inputs of the first tokens: of one token, the chosen experts alone are read."""
+    return inputs | {name: inputs[name][:count] for name in {"x", "logits", "weights"} & inputs.keys()}
+
+
+@pytest.mark.parametrize("tokens", [1, 5])
 @pytest.mark.parametrize("case", MIXTURES)
-def test_mixtures_of_experts(case):
+def test_mixtures_of_experts(case, tokens):
     inputs, attributes = MIXTURES[case]
-    as_onnxruntime(*_proto("MoE", inputs, "y", **attributes))
+    as_onnxruntime(*_proto("MoE", of_tokens(inputs, tokens), "y", **attributes))
+
+
+@pytest.mark.parametrize("place", ["mapped", "auto", "placed", "explicit"])
+def test_one_token_may_be_mapped_and_its_experts_sharded(place):
+    inputs = of_tokens(experts(6, b1=drawn(4, 6)), 1)
+    proto, *given = _proto("MoE", inputs, "y", k=2)
+    (wanted,) = by_onnxruntime(proto, *given)
+    call = jax.jit(lambda *given: load(proto)(*given)[0])
+    if place == "mapped":
+        found = jax.vmap(call, (0, None, None, None, None))(np.stack([given[0]] * 2), *given[1:])
+        close([found[1]], [wanted])
+        return
+    if COUNT == 1:
+        pytest.skip("a mesh needs more devices than the one that JAX sees")
+    mesh = mesh_of("explicit" if place == "explicit" else "auto", x=2)
+    placed = [jax.device_put(x, NamedSharding(mesh, P(*["x"] * (x.shape[0] == 4)))) for x in given]
+    with jax.set_mesh(mesh) if place != "placed" else nullcontext():
+        close([call(*placed)], [wanted])
+
+
+@pytest.mark.parametrize("tokens", [1, 3])
+def test_of_one_token_only_the_chosen_experts_are_multiplied(tokens):
+    layers = {"first": drawn(5, 32, 8), "b1": None, "second": drawn(5, 8, 32)}
+    proto, *given = _proto("MoE", {"x": drawn(tokens, 8), "logits": drawn(tokens, 5)} | layers, "y", k=2)
+    text = jax.jit(lambda *given: load(proto)(*given)[0]).lower(*given).as_text()
+    products = [line for line in text.splitlines() if "dot_general" in line]
+    assert len(products) == 2
+    assert all(("tensor<5x" in line) == (tokens == 3) for line in products)
 
 
 def test_gates_may_stand_before_the_linear_part():
@@ -207,10 +246,11 @@ QUANTIZED_MIXTURES = {
 }
 
 
+@pytest.mark.parametrize("tokens", [1, 5])
 @pytest.mark.parametrize("case", QUANTIZED_MIXTURES)
-def test_mixtures_of_experts_of_few_bits(case):
+def test_mixtures_of_experts_of_few_bits(case, tokens):
     inputs, attributes = QUANTIZED_MIXTURES[case]
-    proto, *given = _proto("QMoE", inputs, "y", activation_type="relu", **attributes)
+    proto, *given = _proto("QMoE", of_tokens(inputs, tokens), "y", activation_type="relu", **attributes)
     wanted = by_onnxruntime(proto, *given)
     close(load(proto)(*given), wanted, 1e-2 if case == "eight_bits" else 1e-4)
 
