@@ -79,6 +79,27 @@ def test_products_are_those_of_the_floats(shape, dtype, by_columns, method):
         np.testing.assert_allclose(found, wanted, atol=2e-6 * np.abs(a).sum(-1).max(initial=1) * np.abs(floats).max())
 
 
+@pytest.mark.parametrize("size", [16, 64, 2**31, 2**62])
+@pytest.mark.parametrize("dtype", RANGES)
+def test_a_block_that_is_longer_than_a_column_takes_no_more_memory(dtype, size):
+    b, z, s, floats = drawn(dtype, 11, 3, size, zero=True)
+    packed = jaxdml.prepack_blocks(b, s, z, block_size=size)
+    assert packed.words.nbytes <= 16 * 3
+    np.testing.assert_array_equal(packed.dequantized(), floats.astype(np.float32))
+    a = rows(2, 11)
+    np.testing.assert_allclose(jaxdml.matrix_multiply_block_quantized(a, packed), a @ floats, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("by_columns", LAYOUTS)
+@pytest.mark.parametrize(("k", "n"), [(0, 3), (32, 0), (0, 0)])
+def test_a_matrix_may_be_empty(k, n, by_columns, method):
+    b, s = jnp.zeros((k, n), jnp.int4), jnp.ones((k // 16, n))
+    packed = pack(b, s, None, 16, by_columns=by_columns)
+    found = jax.jit(METHODS[method])(jnp.ones((2, k)), packed)
+    np.testing.assert_array_equal(found, np.zeros((2, n), np.float32))
+
+
 @pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
 @pytest.mark.parametrize("count", [1, 9])
 def test_narrow_floats_are_rounded_once(dtype, count):

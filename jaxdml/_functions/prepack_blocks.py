@@ -26,7 +26,7 @@ def prepack_blocks(
       scale: float32, float16 or bfloat16, ``[..., blocks, N]``, with ``blocks = ceil(K / block_size)``.
       zero_point: dtype of ``b``, shaped as ``scale``; None means 0.
       block_size: how many elements of a column share a scale: a multiple of 16 for 2 bits, of 8 for 4, of 4 for 8.
-        Static.
+        It may be greater than K. Static.
 
     Returns:
       A ``PackedBlocks``, a pytree: pass it to functions, map or scan over its leading dimensions, save it. Its layout
@@ -70,7 +70,9 @@ def prepack_blocks(
     if zero_point is not None:
         call.dtype("zero_point", (str(b.dtype),))
         zero = call.operands["zero_point"]
-    return _pack(b, scale, zero, size, is_on_cpu(b))
+    # Whole blocks are stored: one that is longer than a column takes no more than that.
+    shortest = max(-(-b.shape[-2] // least), 1) * least
+    return _pack(b, scale, zero, min(size, shortest), is_on_cpu(b))
 
 
 @partial(jax.jit, static_argnums=(3, 4), inline=True)

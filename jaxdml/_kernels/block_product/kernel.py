@@ -51,7 +51,7 @@ def _partitioned(devices: int, a: jax.Array, b: PackedBlocks) -> jax.Array:
 def by_sums(a: jax.Array, b: PackedBlocks) -> jax.Array:
     """Multiply the elements by each row of ``a``, and add up: no float of the matrix is written."""
     by_word = _in_words(a.astype(jnp.float32) if b.by_columns else a, b)
-    rows = by_word.reshape(-1, *by_word.shape[-3:])
+    rows = by_word.reshape(math.prod(a.shape[:-1]), *by_word.shape[-3:])
     result = jnp.stack([_sums_of_columns(row, b) for row in rows] if b.by_columns else _sums_of_rows(rows, b))
     return result.astype(a.dtype).reshape(*a.shape[:-1], b.shape[-1])
 
@@ -85,10 +85,12 @@ def by_floats(a: jax.Array, b: PackedBlocks, dtype: Any = None, *, alone: bool =
     XLA merges products with the same ``a`` unless each is ``alone``. For CUDA it then copies the floats once more.
     """
     wanted = dtype or a.dtype
-    shape = (-1, b.shape[-1]) if b.by_columns else (b.shape[-1], -1)
+    n, length = b.shape[-1], math.prod(b.words.shape[d] for d in (b.order.blocks, b.order.words))
+    shape = (length, n) if b.by_columns else (n, length)
     # In the order in which they come out of words; the few rows of ``a`` are brought to it.
-    matrix = jnp.concatenate([part.astype(wanted).reshape(shape) for part in b.floats()], 0 if b.by_columns else 1)
-    rows = jnp.moveaxis(_in_words(a.astype(wanted), b), -1, -3).reshape(*a.shape[:-1], matrix.size // b.shape[-1])
+    parts = [part.astype(wanted).reshape(shape) for part in b.floats()]
+    matrix = jnp.concatenate(parts, 0 if b.by_columns else 1)
+    rows = jnp.moveaxis(_in_words(a.astype(wanted), b), -1, -3).reshape(*a.shape[:-1], length * len(parts))
     if alone:
         rows, matrix = lax.optimization_barrier((rows, matrix))  # type: ignore[no-untyped-call]
     return _dot(rows, matrix, (rows.ndim - 1,), (0 if b.by_columns else 1,)).astype(a.dtype)

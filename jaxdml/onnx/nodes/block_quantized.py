@@ -63,8 +63,8 @@ def pack_weights(
     # What does not fit is an error, or another layout, when it is computed as it is written.
     if not (n and block_size > 0 and block_size % 16 == 0 and 0 < width <= stored and str(scales.dtype) in SCALES):
         return None
-    if str(data.dtype) not in _STORED or block_size > 2 * stored:
-        return None  # Whole blocks are packed, and huge ones would take more memory than the file.
+    if str(data.dtype) not in _STORED:
+        return None
     blocks = -(-width // block_size)
     zeros = n * (-(-blocks * bits // 8) if is_packed else blocks)
     alike = zero_points is None or (zero_points.dtype == data.dtype and zero_points.size == zeros)

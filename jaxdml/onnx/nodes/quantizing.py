@@ -86,8 +86,7 @@ def pack_matrix(
     words = str(x.dtype) in _NARROW and block_size > 0 and block_size % (32 // jnp.iinfo(x.dtype).bits) == 0
     if not words or x.ndim != 2 or 0 in x.shape:
         return None
-    # Whole blocks are packed: huge ones would take more memory than the file.
-    if scale.shape != blocks or str(scale.dtype) not in SCALES or block_size > 2 * x.shape[axis % 2]:
+    if scale.shape != blocks or str(scale.dtype) not in SCALES:
         return None
     if output_dtype or (zero_point is not None and (zero_point.shape != blocks or zero_point.dtype != x.dtype)):
         return None
