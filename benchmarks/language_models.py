@@ -106,7 +106,14 @@ class _Builder:
 
 
 def language_model(
-    sizes: Sizes, *, dtype: Any = np.float16, bits: int = 4, level: int = 1, seed: int = 0, sliding: int = 0
+    sizes: Sizes,
+    *,
+    dtype: Any = np.float16,
+    bits: int = 4,
+    level: int = 1,
+    seed: int = 0,
+    sliding: int = 0,
+    cache_bits: int = 0,
 ) -> onnx.ModelProto:
     """Return a network like Llama's, with packed projections and rotations inside GroupQueryAttention.
 
@@ -117,6 +124,7 @@ def language_model(
       level: the accuracy that products must have at least: 1 for float32, 4 for activations of 8 bits.
       seed: of the weights.
       sliding: the window of the first layer, whose cache holds just that; 0 for none.
+      cache_bits: of the caches: 4 or 8 for integers with one scale; 0 for ``dtype``.
     """
     make = _Builder(sizes, dtype, bits, level, seed)
     hidden, head, groups = sizes.hidden, sizes.head, sizes.groups
@@ -129,6 +137,10 @@ def language_model(
     shape = make.node("Shape", ["attention_mask"], domain="")
     total = make.node("Gather", [shape, one], domain="", axis=0)
     total = make.node("Cast", [total], domain="", to=TensorProto.INT32)
+    kept: dict[str, Any] = {}
+    if cache_bits:
+        scale = make.constant("cache_scale", np.array([6 / 2 ** (cache_bits - 1)], np.float32))
+        kept = {"k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR", "kv_cache_bit_width": cache_bits}
     x = make.embedded("input_ids")
     caches = []
     for layer in range(sizes.layers):
@@ -139,8 +151,8 @@ def language_model(
         options = {"local_window_size": window, "sliding_window_cache": 1} if window else {}
         name = f"attention_{layer}"
         present = [f"present.{layer}.{part}" for part in ("key", "value")]
-        inputs = [qkv, "", "", *past, last, total, *tables]
-        options |= {"num_heads": sizes.heads, "kv_num_heads": groups, "do_rotary": 1, "scale": head**-0.5}
+        inputs = [qkv, "", "", *past, last, total, *tables, *(["", "", "", scale, scale] if cache_bits else [])]
+        options |= kept | {"num_heads": sizes.heads, "kv_num_heads": groups, "do_rotary": 1, "scale": head**-0.5}
         make.nodes.append(
             helper.make_node("GroupQueryAttention", inputs, [name, *present], name, domain=_CONTRIB, **options)
         )
@@ -161,7 +173,8 @@ def language_model(
 
     def cache(name: str, window: int, when: str) -> onnx.ValueInfoProto:
         length = f"{when}_sliding_length" if window else f"{when}_sequence_length"
-        return helper.make_tensor_value_info(name, kind, ["batch", groups, length, "head_size"])
+        stored = {0: kind, 4: TensorProto.UINT8, 8: TensorProto.INT8}[cache_bits]
+        return helper.make_tensor_value_info(name, stored, ["batch", groups, length, "head_size"])
 
     integers = [("input_ids", "step"), ("attention_mask", "total_sequence_length")]
     graph = helper.make_graph(

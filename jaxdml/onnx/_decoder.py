@@ -15,6 +15,7 @@ from jax.typing import ArrayLike
 from jaxdml._base import errors
 from jaxdml.onnx._graph import Node, TensorType
 from jaxdml.onnx._model import Model
+from jaxdml.onnx.nodes._quantized_cache import width
 from jaxdml.onnx.nodes.indexing import tensor_scatter
 
 _SHORTEST_PROMPT = 16
@@ -231,7 +232,8 @@ def _shape(
     shape = list(value.shape or ())
     if len(shape) == 4:
         window = node.attributes["local_window_size"] if node and node.attributes.get("sliding_window_cache") else None
-        shape = [1, shape[1], window or length, shape[3] if isinstance(shape[3], int) else size or shape[3]]
+        stored = size and width(size, node.attributes if node else {})
+        shape = [1, shape[1], window or length, shape[3] if isinstance(shape[3], int) else stored or shape[3]]
     known = [sizes.get(size, size) if isinstance(size, str) else size for size in shape]
     if len(known) != 4 or not all(isinstance(size, int) for size in known):
         rule = f"the cache {value} must have the shape [batch, heads, tokens, size]."

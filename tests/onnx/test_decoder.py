@@ -31,9 +31,11 @@ def by_onnxruntime(proto, prompt, count):
     settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(proto.SerializeToString(), settings, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
-    dtype = np.float16 if "float16" in session.get_inputs()[-1].type else np.float32
+    kinds = {"float16": np.float16, "uint8": np.uint8, "int8": np.int8}
+    kind = session.get_inputs()[-1].type.removeprefix("tensor(").rstrip(")")
+    dtype, size = kinds.get(kind, np.float32), SIZES.head // 2 if kind == "uint8" else SIZES.head
     past = {
-        value.name: np.zeros((1, value.shape[1], 8 if "sliding" in str(value.shape[2]) else 0, SIZES.head), dtype)
+        value.name: np.zeros((1, value.shape[1], 8 if "sliding" in str(value.shape[2]) else 0, size), dtype)
         for value in session.get_inputs()
         if value.name.startswith("past")
     }
@@ -69,7 +71,16 @@ def prompts(*lengths):
     return [rng.integers(0, SIZES.vocabulary, length) for length in lengths]
 
 
-@pytest.mark.parametrize("options", [{}, {"bits": 8, "sliding": 8}, {"bits": 16}], ids=["4 bits", "sliding", "floats"])
+MODELS_OF = {
+    "4 bits": {},
+    "sliding": {"bits": 8, "sliding": 8},
+    "floats": {"bits": 16},
+    "caches of 8 bits": {"cache_bits": 8},
+    "caches of 4 bits": {"cache_bits": 4},
+}
+
+
+@pytest.mark.parametrize("options", MODELS_OF.values(), ids=MODELS_OF)
 @pytest.mark.parametrize("lengths", [(1,), (17,), (3, 12, 8)], ids=str)
 def test_tokens_are_those_of_onnxruntime(lengths, options):
     proto, model = model_of(**options)

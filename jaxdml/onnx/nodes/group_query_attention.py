@@ -16,6 +16,7 @@ import jaxdml
 from jaxdml.onnx._graph import Node
 from jaxdml.onnx.nodes._attending import capped, merge_heads, probabilities, products, rotated, split_heads, weighted
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
+from jaxdml.onnx.nodes._quantized_cache import bits_of, refuses, restored, stored
 from jaxdml.onnx.nodes.indexing import on_shards_of_rows, tensor_scatter
 
 
@@ -30,7 +31,7 @@ class _Cache(NamedTuple):
     """Keys and values to attend to, and to return.
 
     Attributes:
-      keys: ``[batch, groups, length, size]``.
+      keys: as stored, ``[batch, groups, length, size]``.
       values: likewise.
       positions: of the keys in the sequence, ``[length]`` or ``[batch, length]``.
       valid: which keys there are, ``[batch, length]``.
@@ -94,19 +95,22 @@ def group_query_attention(
         positions = _positions(rows, length) if position_ids is None else position_ids
         tables = [jaxdml.gather(table, positions, axis=0) for table in (cos_cache, sin_cache)]
         q, k = (rotated(x, *tables, interleaved=bool(rotary_interleaved)) if x.shape[2] else x for x in (q, k))
+    size, bits = q.shape[3], [bits_of(kind, kv_cache_bit_width) for kind in (k_quant_type, v_quant_type)]
+    k, v = stored(k, k_scale, bits[0]), stored(v, v_scale, bits[1])
     past = None if past_key is None else (past_key, past_value)
-    if past is not None and past_key.shape[3] != q.shape[3]:
-        raise ValueError(f"the heads of the cache have the size {past_key.shape[3]}, those of the queries {q.shape[3]}")
+    if past is not None and past_key.shape[3] != k.shape[3]:
+        raise ValueError(f"the heads of the cache have the size {past_key.shape[3]}, those of the queries {k.shape[3]}")
     window = local_window_size if local_window_size >= 0 else None
     cache = _sliding(k, v, past, rows, window) if sliding_window_cache else _linear(k, v, past, rows, total)
-    x = capped(products(q, cache.keys) * np.float32(scale or q.shape[-1] ** -0.5), softcap)
+    keys, values = restored(cache.keys, k_scale, bits[0], size), restored(cache.values, v_scale, bits[1], size)
+    x = capped(products(q, keys) * np.float32(scale or q.shape[-1] ** -0.5), softcap)
     if attention_bias is not None:
-        missing = cache.keys.shape[2] - attention_bias.shape[-1]
+        missing = keys.shape[2] - attention_bias.shape[-1]
         x = x + jnp.pad(attention_bias, [(0, 0)] * 3 + [(0, missing)]).astype(x.dtype)
     visible = _visible(cache, rows, length, causal=bool(causal), window=window)
     p = probabilities(x, visible, _sink(head_sink, smooth_softmax))
     # A product with 0 would spread what is not finite in rows that are not valid.
-    values = jnp.where(cache.valid[:, None, :, None], cache.values, 0).astype(x.dtype)
+    values = jnp.where(cache.valid[:, None, :, None], values, 0).astype(x.dtype)
     y = merge_heads(weighted(p, values).astype(q.dtype))
     shown = {1: jnp.where(visible, x, 0), 2: p}.get(qk_output)
     return (y, *cache.present, None if shown is None else shown[..., :total].astype(q.dtype))
@@ -189,11 +193,9 @@ def _sink(head_sink: Any, smooth: int) -> Any:
 
 
 def _refuses(node: Node, dtypes: Mapping[str, Any]) -> str | None:
-    if any(node.attributes.get(name, "NONE") != "NONE" for name in ("k_quant_type", "v_quant_type")):
-        return "a quantized cache is not supported"
     if node.attributes.get("sliding_window_cache") and not (len(node.inputs) > 3 and node.inputs[3]):
         return "sliding_window_cache needs a past"
-    return None
+    return refuses(node)
 
 
 TABLE: Table = {
