@@ -213,6 +213,28 @@ def test_no_float_of_the_matrix_is_written_for_few_rows_on_cuda(count):
     assert ("dot_general" in text) == (count > 8)
 
 
+@pytest.mark.parametrize("count", [1, 9])
+def test_a_loop_on_cpus_carries_no_float_of_the_matrix(count):
+    b, floats = packed("int4", 64, 64, 32)
+
+    @jax.jit
+    def loop(a, b):
+        def step(a, _):
+            return jnp.tanh(jaxdml.matrix_multiply_block_quantized(a, b)), None
+
+        return lax.scan(step, a, None, length=3)[0]
+
+    a = rows(count, 64)
+    text = loop.trace(a, b).lower(lowering_platforms=("cpu",)).compile().as_text()
+    carried = [line for line in text.splitlines() if " while(" in line]
+    assert any("u32[2,4,64]" in line for line in carried)
+    assert not any("f32[2,4,64]" in line or "f32[64,64]" in line for line in carried)
+    wanted = a
+    for _ in range(3):
+        wanted = np.tanh(wanted @ floats)
+    np.testing.assert_allclose(loop(a, b), wanted, atol=1e-3)
+
+
 @pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
 @pytest.mark.parametrize("count", [1, 3])
 def test_sums_of_narrow_floats_are_rounded_once(dtype, count):

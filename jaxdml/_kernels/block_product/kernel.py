@@ -11,6 +11,7 @@ from jax import lax
 from jaxdml._kernels.block_product.packed_blocks import PackedBlocks
 from jaxdml._placement.partitioning import by_partitioning
 from jaxdml._placement.platforms import Kernel, run
+from jaxdml._placement.when_lowered import Form
 
 _FEW_ROWS = 8
 """Up to so many rows, adding up products takes less time than writing the floats and reading them: on an H100 and on an
@@ -37,10 +38,19 @@ def _(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[jax.Array, j
 
 def _single(a: jax.Array, b: PackedBlocks) -> jax.Array:
     few = 0 < math.prod(a.shape[:-1]) <= _FEW_ROWS
-    on_cpu = by_sums if b.by_columns and few else partial(by_floats, dtype=jnp.float32)
+    on_cpu = _inside_of_loops(by_sums if b.by_columns and few else partial(by_floats, dtype=jnp.float32))
     on_cuda = by_sums if few and not b.by_columns else partial(by_floats, alone=True)
     product: jax.Array = run(Kernel(by_floats, on_cpu, cuda=on_cuda), a, b)
     return product
+
+
+def _inside_of_loops(form: Form) -> Form:
+    """Return a form of which nothing is computed before a loop that contains it.
+
+    XLA for CPUs moves what does not change out of loops: before the first token it would unpack all matrices of a
+    language model to floats, and each token would read these.
+    """
+    return lambda a, b: form(*lax.optimization_barrier((a, b)))  # type: ignore[no-untyped-call]
 
 
 def _partitioned(devices: int, a: jax.Array, b: PackedBlocks) -> jax.Array:
