@@ -17,8 +17,9 @@ from jaxdml.onnx._bounded import NONE, Bounded, Bounds, Padded, checking, must_b
 from jaxdml.onnx._errors import UnsupportedModelError
 from jaxdml.onnx._graph import Graph
 from jaxdml.onnx._interpreter import Report
+from jaxdml.onnx._memory import on_host
 from jaxdml.onnx._parameters import constant_inputs
-from jaxdml.onnx._rounding import exact, held, on_device_exactly, rounded
+from jaxdml.onnx._rounding import Seen, exact, held, on_device_exactly, rounded
 from jaxdml.onnx._stages import Stage, stages
 from jaxdml.onnx._stored import on_device
 from jaxdml.onnx._values import Value, channels_first
@@ -109,8 +110,9 @@ class Calls:
     ) -> tuple[Any, ...]:
         """Compute what must know its operands, on their true shapes; lengths of what it finds are rounded up."""
         arrays = {name: jax.tree.map(np.asarray, exact(value)) for name, value in given.items()}
-        results = self._model.computed(_on_host, arrays | _arrays(known), key, Report(), NONE)
-        return tuple(rounded(graph, *each) for each in zip(names, results, strict=True))
+        with on_host():
+            results = self._model.computed(_on_host, arrays | _arrays(known), key, Report(), NONE)
+        return rounded(graph, names, results, self._seen)
 
     def _with_rounded_lengths(self, number: int, known: Known, given: dict[str, Any], key: Any) -> tuple[Any, ...]:
         """Compute a program of a call on arrays that are longer than what counts, or else on their true shapes."""
@@ -120,6 +122,11 @@ class Calls:
             except UnsupportedModelError:
                 self._refusing.append(number)
         return self.whole(known, {}, {name: exact(value) for name, value in given.items()}, key)
+
+    @cached_property
+    def _seen(self) -> Seen:
+        """The lengths that calls have found here."""
+        return {}
 
     @cached_property
     def _refusing(self) -> list[int]:

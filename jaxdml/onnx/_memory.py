@@ -2,7 +2,9 @@
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
@@ -40,3 +42,21 @@ def of_devices() -> int:
     stats = [device.memory_stats() or {} for device in jax.local_devices()]
     of_one = max(each.get("bytes_limit", 0) for each in stats)
     return max(of_host() * jax.process_count(), of_one * jax.device_count())
+
+
+_ON_HOST = ContextVar("on_host", default=False)
+
+
+@contextmanager
+def on_host() -> Iterator[None]:
+    """Compute with NumPy what it can compute, however large: nothing becomes a constant of a program."""
+    before = _ON_HOST.set(True)
+    try:
+        yield
+    finally:
+        _ON_HOST.reset(before)
+
+
+def is_on_host() -> bool:
+    """Whether all is computed on the host, and no program is traced."""
+    return _ON_HOST.get()

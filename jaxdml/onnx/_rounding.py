@@ -1,7 +1,8 @@
 """Round lengths up between the programs of a call, so that another number of boxes is not another program."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import ge
 from typing import Any
 
 import jax
@@ -16,6 +17,12 @@ from jaxdml.onnx._values import channels_first
 
 FEW = 16
 """What is shorter is rounded up to this."""
+
+WASTE = 2
+"""A program serves if the lengths that it is compiled for are together at most so many times those that are wanted."""
+
+Seen = dict[Hashable, list[tuple[int, ...]]]
+"""The rounded lengths that earlier calls have found in one stage, by what they are lengths of."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,27 +43,63 @@ class Held:
 jax.tree_util.register_dataclass(Held, data_fields=["array", "lengths"], meta_fields=["keys"])
 
 
-def rounded(graph: Graph, name: str, value: Any) -> Any:
-    """Return what a stage on the host has found, its length rounded up to a power of two."""
-    node = next(node for node in graph.nodes if name in node.outputs)
-    keys = _keys(node, name)
-    if not isinstance(value, np.ndarray | jax.Array):
-        return value
-    if len(keys) != value.ndim or not any(keys):
+def rounded(graph: Graph, names: Sequence[str], values: Sequence[Any], seen: Seen) -> tuple[Any, ...]:
+    """Return what a stage on the host has found, its lengths rounded up to sizes that few programs serve.
+
+    Args:
+      graph: of the stage.
+      names: of its outputs.
+      values: what they are.
+      seen: the sizes of earlier calls; new ones are added.
+    """
+    keys = tuple(_keys(graph, *each) for each in zip(names, values, strict=True))
+    wanted = tuple(
+        _power_of_two(size)
+        for value, own in zip(values, keys, strict=True)
+        for size, key in zip(value.shape if own else (), own, strict=True)
+        if key is not None
+    )
+    sizes = iter(_chosen(wanted, seen.setdefault(keys, [])))
+    return tuple(_longer(value, own, sizes) for value, own in zip(values, keys, strict=True))
+
+
+def _longer(value: Any, keys: tuple[Hashable, ...], sizes: Iterator[int]) -> Any:
+    """Return an array that is longer where it has keys; any other value as it is."""
+    if not keys:
         return as_jax(value) if isinstance(value, np.ndarray) else value
     array = np.asarray(value)
-    shape = [size if key is None else _power_of_two(size) for size, key in zip(array.shape, keys, strict=True)]
-    padded = np.pad(array, [(0, more - size) for size, more in zip(array.shape, shape, strict=True)])
+    more = [0 if key is None else next(sizes) - size for size, key in zip(array.shape, keys, strict=True)]
     lengths = tuple(np.int32(size) for size, key in zip(array.shape, keys, strict=True) if key is not None)
-    return Held(padded, lengths, keys)
+    return Held(np.pad(array, [(0, each) for each in more]), lengths, keys)
+
+
+def _chosen(wanted: tuple[int, ...], seen: list[tuple[int, ...]]) -> tuple[int, ...]:
+    """Return sizes that are enough: of an earlier call, if they are not much more, else new ones.
+
+    Several lengths that vary independently would else be a program for each combination.
+    """
+    most = WASTE * sum(wanted)
+    enough = [sizes for sizes in seen if all(map(ge, sizes, wanted)) and sum(sizes) <= most]
+    if enough:
+        return min(enough, key=sum)
+    greatest = tuple(map(max, wanted, seen[-1])) if seen else wanted
+    seen.append(greatest if sum(greatest) <= most else wanted)
+    return seen[-1]
 
 
 def _power_of_two(size: int) -> int:
     return max(1 << (size - 1).bit_length(), FEW) if size else FEW
 
 
-def _keys(node: Node, name: str) -> tuple[Hashable, ...]:
-    """Return keys of the dimensions of an output that depend on values."""
+def _keys(graph: Graph, name: str, value: Any) -> tuple[Hashable, ...]:
+    """Return keys of the dimensions of an output that depend on values; none where no dimension does."""
+    if not isinstance(value, np.ndarray | jax.Array):
+        return ()
+    found = _keys_of_output(next(node for node in graph.nodes if name in node.outputs), name)
+    return found if len(found) == value.ndim and any(key is not None for key in found) else ()
+
+
+def _keys_of_output(node: Node, name: str) -> tuple[Hashable, ...]:
     key = (node.op_type, *node.inputs, *(() if node.op_type == "NonZero" else (node.name, name)))
     if node.op_type == "NonZero":
         return None, key

@@ -7,6 +7,9 @@ import pytest
 from onnx import numpy_helper
 
 from jaxdml.onnx import load
+from jaxdml.onnx._bounded import NONE
+from jaxdml.onnx._interpreter import Report
+from jaxdml.onnx._memory import on_host
 from tests.kit import quick
 from tests.onnx.floats import as_onnxruntime, by_onnxruntime
 
@@ -68,6 +71,80 @@ def test_programs_are_compiled_once_for_lengths_up_to_a_power_of_two():
     assert first.rounding._cache_size() == 1
     assert last.rounding._cache_size() == len({max(16, 1 << (count - 1).bit_length()) for count in counts}) == 2
     assert last.whole._cache_size() == 0
+
+
+def test_lengths_of_one_stage_are_those_of_an_earlier_call_if_these_are_enough_and_not_twice_as_much():
+    text = """g (float[512] x) => (float[a] p, float[b] q) {
+        positive = Greater(x, least)
+        at = NonZero(positive)
+        some = Squeeze(at, first)
+        few = Gather(x, some)
+        p = Neg(few)
+        large = Greater(x, much)
+        there = NonZero(large)
+        others = Squeeze(there, first)
+        more = Gather(x, others)
+        q = Neg(more)
+    }"""
+    model = load(graph(text, least=np.float32(0), much=np.float32(9), first=np.array([0])))
+
+    def found(positive, large):
+        x = np.repeat(np.float32([10, 1, -1]), [large, positive - large, 512 - positive])
+        p, q = model(x)
+        np.testing.assert_array_equal(p, -x[:positive])
+        np.testing.assert_array_equal(q, -x[:large])
+        _, (_, host), (_, last) = model._calls.parts
+        ((_, sizes),) = host._seen.items()
+        assert last.rounding._cache_size() == len(sizes)
+        return {tuple(sorted(pair)) for pair in sizes}
+
+    assert found(100, 60) == {(64, 128)}
+    assert found(110, 20) == {(64, 128)}
+    assert found(33, 20) == {(64, 128)}
+    assert found(30, 20) == {(64, 128), (32, 32)}
+    assert found(500, 10) == {(64, 128), (32, 32), (32, 512)}
+    assert found(10, 10) == {(64, 128), (32, 32), (32, 512)}
+
+
+PASTED = """pasted (float[4, 3, 3] masks, int64[4, 2] sizes) => (float[k, 9, 9] y) {
+    kept = ReduceMax<keepdims = 0, axes = [1, 2]>(masks)
+    seen = Greater(kept, least)
+    at = NonZero(seen)
+    count = Size(at)
+    y = Loop(count, , none) <body = b (int64 i, bool go, float[j, 9, 9] before) => (bool on, float[l, 9, 9] after) {
+        on = Identity(go)
+        mask = Gather(masks, i)
+        size = Gather(sizes, i)
+        image = Unsqueeze(mask, axes)
+        whole = Concat<axis = 0>(ones, size)
+        resized = Resize<mode = "linear">(image, , , whole)
+        flat = Squeeze(resized, axes)
+        rest = Sub(nine, size)
+        pads = Concat<axis = 0>(noughts, rest)
+        padded = Pad(flat, pads)
+        one = Unsqueeze(padded, first)
+        after = Concat<axis = 0>(before, one)
+    }>
+}"""
+
+
+def test_a_loop_on_the_host_compiles_nothing_for_what_each_turn_resizes():
+    values = {"least": np.float32(0), "none": np.zeros((0, 9, 9), np.float32), "axes": np.array([0, 1])}
+    values |= {"ones": np.array([1, 1]), "nine": np.array([9, 9]), "noughts": np.array([0, 0]), "first": np.array([0])}
+    proto = graph(PASTED, **values)
+    masks = np.random.default_rng(0).normal(size=(4, 3, 3)).astype(np.float32)
+    sizes = np.array([[2, 9], [7, 5], [1, 3], [8, 8]])
+    (wanted,) = by_onnxruntime(proto, masks, sizes)
+    model = load(proto)
+    np.testing.assert_allclose(model(masks, sizes)[0], wanted, rtol=1e-5, atol=1e-6)
+    stage, part = model._calls.parts[-1]
+    assert stage.on_host
+    assert stage.graph.nodes[-1].op_type == "Loop"
+    given = {name: np.asarray(array) for name, array in model.params.items()}
+    given |= {"masks": masks, "sizes": sizes, "at": np.arange(4)[None]}
+    with on_host():
+        (pasted,) = part._model.computed(lambda value: value, given, None, Report(), NONE)
+    assert type(pasted) is np.ndarray
 
 
 def test_programs_that_cannot_mask_are_compiled_once_for_each_shape():

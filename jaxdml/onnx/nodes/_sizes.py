@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxdml._base import errors
 from jaxdml._base.shapes import is_static
-from jaxdml.onnx._memory import must_fit
+from jaxdml.onnx._memory import is_on_host, must_fit
 from jaxdml.onnx._stored import on_device
 
 ON_HOST = 2**24
@@ -45,7 +45,7 @@ def namespace(xp: ModuleType, shape: Sequence[Any], dtype: Any) -> ModuleType:
     must_fit(shape, dtype)
     if not is_static(*shape):
         return jnp
-    return xp if math.prod(shape) * np.dtype(dtype).itemsize <= ON_HOST else jnp
+    return xp if is_on_host() or math.prod(shape) * np.dtype(dtype).itemsize <= ON_HOST else jnp
 
 
 def placed(xp: ModuleType, array: Any) -> Any:

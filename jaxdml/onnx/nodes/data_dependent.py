@@ -6,6 +6,7 @@ import numpy as np
 
 from jaxdml.onnx.nodes._handler import FIRST, Handler, NodeCall, Table
 from jaxdml.onnx.nodes._sizes import axis_of, refusal
+from jaxdml.onnx.nodes._suppression import best_apart
 from jaxdml.onnx.nodes.indexing import gather
 
 
@@ -58,20 +59,10 @@ def _non_max_suppression(
 
 def _kept(low: np.ndarray, high: np.ndarray, scores: np.ndarray, most: int, overlap: Any, least: Any) -> list[int]:
     """Return the boxes of one class that no better one overlaps too much, the best first."""
-    areas = np.prod(high - low, axis=-1)
     # The lower of equal scores first.
-    left = np.argsort(-scores, kind="stable")
-    left = left if least is None else left[scores[left] > least]
-    kept: list[int] = []
-    while left.size and len(kept) < most:
-        best, left = left[0], left[1:]
-        kept.append(int(best))
-        sides = np.minimum(high[best], high[left]) - np.maximum(low[best], low[left])
-        shared = np.prod(np.maximum(sides, 0), axis=-1)
-        either = areas[best] + areas[left] - shared
-        # A box without an area overlaps none.
-        covered = (areas[best] > 0) & (areas[left] > 0) & (shared / either > overlap)
-        left = left[~covered]
+    order = np.argsort(-scores, kind="stable")
+    order = order if least is None else order[scores[order] > least]
+    kept: list[int] = order[best_apart(low[order], high[order], most, overlap)].tolist()
     return kept
 
 

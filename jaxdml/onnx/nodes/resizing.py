@@ -1,17 +1,19 @@
 """Resize and Upsample: one dimension after another, at places that are known while tracing."""
 
 from collections.abc import Sequence
+from functools import partial
+from types import ModuleType
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxdml.onnx._stored import stored, stored_axis, widened
-from jaxdml.onnx._values import Value, computed
+from jaxdml.onnx._values import Value, computed, is_host
 from jaxdml.onnx.nodes import resizing_grid
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes._interpolation import Sampling, originals, taps
+from jaxdml.onnx.nodes._sizes import namespace
 
 _FEW_TAPS = 8
 """Up to this many source elements for one result, adding them beats a matrix product."""
@@ -46,7 +48,7 @@ def _resize(
     elif sizes is None:
         raise ValueError(f"{call.node} has neither scales nor sizes")
     else:
-        targets = _of_sizes(lengths, list(sizes), keep_aspect_ratio_policy)
+        targets = _of_sizes(lengths, sizes.tolist(), keep_aspect_ratio_policy)
     samplings = [
         (axis, Sampling(n, *target, coordinate_transformation_mode, (part[0], part[1])))
         for axis, n, target, part in zip(axes, lengths, targets, parts, strict=True)
@@ -74,18 +76,22 @@ def _of_sizes(lengths: list[Any], sizes: list[Any], policy: str) -> list[tuple[A
 
 def _resized(X: Value, samplings: Sequence[tuple[int, Sampling]], rule: Any, extrapolation_value: float) -> Value:
     value = computed(X)
-    x, wrap = stored(value)
+    xp: Any = jnp
+    if is_host(value) and value.dtype == np.float32:  # Such as what a loop on the host resizes, each turn otherwise.
+        outputs = {axis: sampling.outputs for axis, sampling in samplings}
+        xp = namespace(np, [outputs.get(axis, n) for axis, n in enumerate(value.shape)], value.dtype)
+    x, wrap = (value, lambda array: array) if xp is np else stored(value)
     result = x if rule[0] == "nearest" else widened(x)
     for axis, sampling in samplings:
         at = stored_axis(value, axis)
-        result = _along(result, at, *taps(sampling, *rule))
+        result = _along(xp, result, at, *taps(sampling, *rule))
     for axis, sampling in samplings:
         at = stored_axis(value, axis)
         places = originals(sampling)
         outside = (places < 0) | (places > sampling.length - 1)
         if sampling.mode == "tf_crop_and_resize" and outside.any():
             mask = outside.reshape(-1, *(1,) * (x.ndim - 1 - at))
-            result = jnp.where(mask, jnp.asarray(extrapolation_value, result.dtype), result)
+            result = xp.where(mask, xp.asarray(extrapolation_value, result.dtype), result)
     if jnp.issubdtype(x.dtype, jnp.integer) and result.dtype != x.dtype:
         # The cast cuts the fraction off, so that what is an integer but for rounding must become one first.
         limits, whole = jnp.iinfo(x.dtype), jnp.round(result)
@@ -94,37 +100,37 @@ def _resized(X: Value, samplings: Sequence[tuple[int, Sampling]], rule: Any, ext
     return wrap(result.astype(x.dtype))
 
 
-def _along(x: jax.Array, axis: int, indices: np.ndarray, weights: np.ndarray | None) -> jax.Array:
+def _along(xp: ModuleType, x: Any, axis: int, indices: np.ndarray, weights: np.ndarray | None) -> Any:
     """Replace a dimension by weighted sums of its elements.
 
     Args:
+      xp: numpy or jax.numpy.
       x: an array.
       axis: the dimension.
       indices: ``[taps, outputs]``, which elements to add.
       weights: how to weigh them; None for nearest, of one tap.
     """
     if weights is None:
-        return _taken(x, axis, indices[0])
+        return _taken(xp, x, axis, indices[0])
     rest = (-1, *(1,) * (x.ndim - 1 - axis))
     if len(indices) <= _FEW_TAPS:
         parts = [
-            _taken(x, axis, index) * jnp.asarray(weight.reshape(rest), x.dtype)
+            _taken(xp, x, axis, index) * xp.asarray(weight.reshape(rest), x.dtype)
             for index, weight in zip(indices, weights, strict=True)
         ]
         return sum(parts[1:], start=parts[0])
     matrix = np.zeros((indices.shape[1], x.shape[axis]))
     np.add.at(matrix, (np.arange(len(matrix)), indices), weights)
-    moved = jnp.moveaxis(x, axis, -1)
-    product = jnp.matmul(moved, jnp.asarray(matrix.T, x.dtype), precision="highest")
-    return jnp.moveaxis(product, -1, axis)
+    product = partial(jnp.matmul, precision="highest") if xp is jnp else np.matmul
+    return xp.moveaxis(product(xp.moveaxis(x, axis, -1), xp.asarray(matrix.T, x.dtype)), -1, axis)
 
 
-def _taken(x: jax.Array, axis: int, index: np.ndarray) -> jax.Array:
+def _taken(xp: ModuleType, x: Any, axis: int, index: np.ndarray) -> Any:
     """Return the elements at known places; a whole multiple repeats elements, which needs no gather."""
     length = x.shape[axis]
     if length and len(index) % length == 0 and (index == np.arange(len(index)) // (len(index) // length)).all():
-        return jnp.repeat(x, len(index) // length, axis) if len(index) != length else x
-    return jnp.take(x, index, axis, mode="clip")
+        return xp.repeat(x, len(index) // length, axis) if len(index) != length else x
+    return xp.take(x, index, axis, mode="clip")
 
 
 def _resize_10(call: NodeCall, X: Value, scales: np.ndarray, *, mode: str = "nearest") -> Value:
