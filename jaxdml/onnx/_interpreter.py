@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -13,9 +13,10 @@ import numpy as np
 from jaxdml._base import errors
 from jaxdml.onnx import nodes
 from jaxdml.onnx._bounded import NONE, Bounds
-from jaxdml.onnx._graph import Graph, Node, reads
+from jaxdml.onnx._graph import Graph, Node
 from jaxdml.onnx._lengths import LengthError
 from jaxdml.onnx._memory import TooLargeError, must_fit
+from jaxdml.onnx._needs import must_be_known, needed
 from jaxdml.onnx._randomness import Randomness
 from jaxdml.onnx._stored import on_device, unfolded
 from jaxdml.onnx._values import LAZY, Dequantized, Value, alike, channels_first, computed, is_host, known
@@ -42,6 +43,7 @@ def run(
     report: Report,
     random: Randomness,
     bounds: Bounds = NONE,
+    known: frozenset[str] = frozenset(),
 ) -> list[Value]:
     """Compute a graph's outputs.
 
@@ -52,16 +54,27 @@ def run(
       report: where to note what became of nodes.
       random: what the keys of nodes follow from.
       bounds: of lengths that depend on values.
+      known: the outputs that must be known while tracing, because of what is around a body.
     """
     values: dict[str, Value] = {**graph.constants, **given}
 
     def body(node: Node, inner: Graph, operands: list[Value], number: Any = None) -> list[Value]:
         names = [value.name for value in inner.inputs]
         inside = values | dict(zip(names, operands, strict=True))
-        return run(inner, inside, exact=exact, report=report, random=random.in_turn(node, number), bounds=bounds)
+        others: dict[str, Any] = {"exact": exact, "report": report, "random": random.in_turn(node, number)}
+        wanted = frozenset(value.name for value in inner.outputs) if must_know(node) else frozenset[str]()
+        return run(inner, inside, bounds=bounds, known=wanted, **others)
+
+    @cache
+    def all_known() -> frozenset[str]:
+        return must_be_known(graph, outputs=known)
+
+    def must_know(node: Node) -> bool:
+        return not all_known().isdisjoint(node.outputs)
 
     for node in needed(graph):
-        call = NodeCall(node, jnp, exact, partial(body, node), report.note, partial(random.of, node), bounds)
+        asked = partial(body, node), report.note, partial(random.of, node), bounds, partial(must_know, node)
+        call = NodeCall(node, jnp, exact, *asked)
         for name in {name for inner in node.graphs() for name in inner.captured()}:
             computed(values[name])  # Floats that are made within a traced body would not be valid after it.
         operands = [values[name] if name else None for name in node.inputs]
@@ -73,17 +86,6 @@ def run(
             _must_fit(results)  # Within jax.jit nothing is computed yet.
         values.update((name, value) for name, value in zip(node.outputs, results, strict=False) if name)
     return [values[output.name] for output in graph.outputs]
-
-
-def needed(graph: Graph) -> tuple[Node, ...]:
-    """Return the nodes that the outputs depend on."""
-    wanted = {output.name for output in graph.outputs}
-    kept: list[Node] = []
-    for node in reversed(graph.nodes):
-        if wanted & set(node.outputs):
-            kept.append(node)
-            wanted |= set(reads(node))
-    return tuple(reversed(kept))
 
 
 @contextmanager

@@ -16,8 +16,9 @@ from jaxdml.onnx._bounded import Bounds, checking, must_be_bounds
 from jaxdml.onnx._calls import Calls, as_output
 from jaxdml.onnx._graph import Graph, TensorType
 from jaxdml.onnx._inputs import checked, declared, in_order
-from jaxdml.onnx._interpreter import Report, needed, run
-from jaxdml.onnx._parameters import Parameter, must_be_known
+from jaxdml.onnx._interpreter import Report, run
+from jaxdml.onnx._needs import must_be_known, needed
+from jaxdml.onnx._parameters import Parameter
 from jaxdml.onnx._randomness import must_be_key, randomness
 from jaxdml.onnx._rounding import opened
 from jaxdml.onnx._stored import without_uniform_constants

@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxdml.onnx import nodes
 from jaxdml.onnx._graph import Graph, Node, reads
-from jaxdml.onnx._interpreter import needed
+from jaxdml.onnx._needs import needed
 from jaxdml.onnx.nodes._handler import Packs
 
 

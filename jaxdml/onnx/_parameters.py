@@ -1,6 +1,6 @@
 """What must be known while tracing, and which initializers are parameters instead."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
 import jax
@@ -11,39 +11,12 @@ import jaxdml
 from jaxdml._base.dtypes import QUANTIZED
 from jaxdml.onnx import nodes
 from jaxdml.onnx._graph import Graph, Node, reads
-from jaxdml.onnx._interpreter import needed
+from jaxdml.onnx._needs import must_be_known, needed
 from jaxdml.onnx._packing import packed_together
 from jaxdml.onnx._stored import FloatFilters, Transposed, as_jax
 from jaxdml.onnx.nodes._handler import Reads
 
 Parameter = jax.Array | FloatFilters | Transposed | jaxdml.PackedFilters | jaxdml.PackedMatrix | jaxdml.PackedBlocks
-
-
-def must_be_known(graph: Graph, data: Collection[str] = ()) -> frozenset[str]:
-    """Return the names of values that must be known while tracing: what shapes depend on, and what makes these.
-
-    Args:
-      graph: a model's, or a body.
-      data: values that programs compute. They are waited for, so what makes them need not be known.
-    """
-    wanted: set[str] = set()
-    for node in reversed(needed(graph)):
-        wanted |= required(node)
-        if wanted & set(node.outputs) and not any(name in data for name in node.outputs):
-            shape_only = nodes.runner(node).shape_only
-            wanted |= {name for position, name in enumerate(reads(node)) if name and position not in shape_only}
-    return frozenset(wanted)
-
-
-def required(node: Node) -> frozenset[str]:
-    """Return the names that a node must know, those that its graphs capture among them."""
-    handler = nodes.runner(node)
-    names = {name for position, name in enumerate(node.inputs) if name and handler.must_be_known(position)}
-    for inner in node.graphs():
-        inside = must_be_known(inner)
-        names |= inside & inner.captured()
-        names |= {name for name, value in zip(node.inputs, inner.inputs, strict=False) if value.name in inside}
-    return frozenset(names)
 
 
 def constant_inputs(graph: Graph) -> frozenset[str]:

@@ -10,7 +10,7 @@ from jaxdml.onnx._graph import Graph, Node, TensorType
 from jaxdml.onnx._interpreter import Report, run
 from jaxdml.onnx._randomness import randomness
 from jaxdml.onnx._values import Dequantized, Quantization
-from jaxdml.onnx.nodes.control_flow import ENDLESS, FEW, MANY
+from jaxdml.onnx.nodes.control_flow import ENDLESS, FEW, LARGE, MANY
 from tests.kit import quick
 from tests.onnx.floats import as_onnxruntime, close, parsed
 
@@ -256,6 +256,7 @@ def nested(depth, inner, outer):
             go = Constant<value_int=1>()
             yes = Cast<to=9>(go)
             many = Constant<value_int={FEW + 1}>()
+            three = Constant<value_int=3>()
             a = Identity(x)
             {node}
         }}"""
@@ -266,6 +267,7 @@ BODY = "<body = b (int64 i, bool g, float[3] a) => (bool on, float[3] r) { INNER
 NESTS = {
     "given": f"r = Loop(m, yes, a) {BODY} on = Identity(g) }}>",
     "scanned": f"r = Loop(many, yes, a) {BODY} on = Identity(g) }}>",
+    "few": f"r = Loop(three, yes, a) {BODY} on = Identity(g) }}>",
     "until": f"r = Loop(, yes, a) {BODY} s = ReduceSum<keepdims=0>(r) on = Greater(s, least) }}>",
     "branches": "r = If(c) <then_branch = t () => (float[3] r) { INNER }, "
     "else_branch = e () => (float[3] r) { r = Neg(a) }>",
@@ -288,7 +290,67 @@ def test_graphs_within_graphs_are_traced_a_number_of_times_that_grows_with_their
     assert counts[2] - counts[1] == 2 * (counts[1] - counts[0])
 
 
-@pytest.mark.parametrize("kind", ["given", "until", "branches"])
+@pytest.mark.parametrize("kind", ["given", "few", "until", "branches"])
 @pytest.mark.parametrize("condition", [True, False])
 def test_graphs_within_graphs_compute_what_onnxruntime_does(kind, condition):
     as_onnxruntime(nested(3, "r = Add(a, x)", NESTS[kind]), X, np.int64(2), np.array(condition))
+
+
+def test_a_loop_of_few_turns_is_written_out_only_if_it_is_small():
+    for adds, large in ((10, False), (LARGE // 16, True)):
+        lines = " ".join(f"s{n} = Add(s{n - 1}, x)" for n in range(1, adds))
+        inside = f"s0 = Neg(a) {lines} r = Neg(s{adds - 1}) on = Identity(g)"
+        proto = nested(0, f"n = Constant<value_int=16>() r = Loop(n, yes, a) {BODY.replace('INNER', inside)} }}>", "")
+        model = load(proto)
+        program = jax.make_jaxpr(model.apply)(model.params, X, np.int64(2), np.array(True))
+        assert ("scan" in str(program)) == large
+        as_onnxruntime(proto, X, np.int64(2), np.array(True))
+
+
+@pytest.mark.parametrize(
+    ("size", "inside"),
+    [
+        ("k", "on = Identity(g) t = Add(s, s) r = Concat<axis = 0>(t, x)"),
+        ("3", "on = Less(i, one) r = Add(s, x)"),
+        (
+            "3",
+            "on = Identity(g) n = Add(i, ones) k = Expand(column, n) t = ReduceMax<keepdims = 0>(k) r = Add(s, t)",
+        ),
+    ],
+    ids=["it_grows", "its_end_is_known", "its_number_must_be_known"],
+)
+def test_a_loop_of_few_turns_with_a_loop_in_it_is_written_out_if(size, inside):
+    within = """s = Loop(three, yes, a) <body = d (int64 j, bool h, float[l] b) => (bool o, float[l] q) {
+        q = Neg(b)
+        o = Identity(h)
+    }>"""
+    loop = f"""one = Constant<value_int = 1>()
+        ones = Constant<value_ints = [1]>()
+        column = Unsqueeze(x, ones)
+        r = Loop(three, yes, a) <body = b (int64 i, bool g, float[{size}] a) => (bool on, float[{size}] r) {{
+            {within}
+            {inside}
+        }}>"""
+    as_onnxruntime(nested(0, loop, ""), X, np.int64(2), np.array(True))
+
+
+def test_loops_within_loops_are_written_out_where_their_result_must_be_known():
+    as_onnxruntime(
+        parsed("""g (float[3] x) => (y) {
+            three = Constant<value_int=3>()
+            one = Constant<value_int=1>()
+            yes = Cast<to=9>(one)
+            n = Loop(three, yes, one) <body = b (int64 i, bool g, int64 p) => (bool on, int64 q) {
+                on = Identity(g)
+                q = Loop(three, yes, p) <body = d (int64 j, bool h, int64 r) => (bool o, int64 s) {
+                    s = Add(r, r)
+                    o = Identity(h)
+                }>
+            }>
+            ones = Constant<value_ints=[1]>()
+            size = Reshape(n, ones)
+            column = Unsqueeze(x, ones)
+            y = Expand(column, size)
+        }"""),
+        X,
+    )

@@ -25,6 +25,7 @@ class NodeCall:
       note: tells the report what became of nodes: ``note(names, what)``.
       key: returns the node's key of ``jax.random``, or raises an error if the call gives none.
       bounds: of lengths that depend on values.
+      must_know: whether an output of the node must be known while tracing.
     """
 
     node: Node
@@ -34,6 +35,7 @@ class NodeCall:
     note: Callable[[tuple[str, ...], str], None]
     key: Callable[[], Any]
     bounds: Bounds
+    must_know: Callable[[], bool]
 
     @property
     def outputs(self) -> tuple[bool, ...]:

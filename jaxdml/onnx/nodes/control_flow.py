@@ -16,7 +16,10 @@ from jaxdml.onnx._values import Value, channels_first, is_host
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 
 FEW = 16
-"""A loop of so many steps is written out; values that are known while tracing stay known."""
+"""A loop of so many steps is written out if it is small; values that are known while tracing stay known."""
+
+LARGE = 1024
+"""From so many nodes on, in all steps together, a loop is not small; one with a loop in it never is."""
 
 MANY = 1024
 """So many steps are written out at most, where a loop has to be."""
@@ -49,16 +52,23 @@ def loop(call: NodeCall, M: Value = None, cond: Value = None, *carried: Value, b
     if (count is not None and count <= 0) or (is_host(cond) and not cond.item()):
         return _never(call, body, carried)
     settled = is_host(cond) and (M is None or count is not None)
-    if settled and count is not None and count <= FEW:
+    few = count if settled and count is not None and count <= FEW else 0
+    if few and (few == 1 or not _is_large(body, few) or call.must_know()):
         return _written_out(call, body, M, carried)
     turn = _probe(call, body, carried, settled)
     if turn is None or (settled and not turn.alike):
         return _written_out(call, body, M, carried)
     if settled and turn.steady and count is not None:
         return _scanned(turn, count, carried)
-    if settled and (turn.steady or scans):
+    if settled and (turn.steady or scans or few):
         return _written_out(call, body, M, carried)
     return _while(call, turn, M, cond, carried)  # Without scan outputs: their number would have to be known.
+
+
+def _is_large(body: Graph, count: int) -> bool:
+    """Whether writing out a loop takes long: with loops within loops it would take as long as they run."""
+    kinds = [node.op_type for node in body.walk()]
+    return "Loop" in kinds or count * len(kinds) >= LARGE
 
 
 def _unknown(call: NodeCall) -> NotImplementedError:

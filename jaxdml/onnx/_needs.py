@@ -1,0 +1,45 @@
+"""What a graph needs: which nodes, and which values while tracing."""
+
+from collections.abc import Collection, Iterable
+
+from jaxdml.onnx import nodes
+from jaxdml.onnx._graph import Graph, Node, reads
+
+
+def needed(graph: Graph) -> tuple[Node, ...]:
+    """Return the nodes that the outputs depend on."""
+    wanted = {output.name for output in graph.outputs}
+    kept: list[Node] = []
+    for node in reversed(graph.nodes):
+        if wanted & set(node.outputs):
+            kept.append(node)
+            wanted |= set(reads(node))
+    return tuple(reversed(kept))
+
+
+def must_be_known(graph: Graph, data: Collection[str] = (), outputs: Iterable[str] = ()) -> frozenset[str]:
+    """Return the names of values that must be known while tracing: what shapes depend on, and what makes these.
+
+    Args:
+      graph: a model's, or a body.
+      data: values that programs compute. They are waited for, so what makes them need not be known.
+      outputs: names of those outputs that must be known, because of what is around a body.
+    """
+    wanted: set[str] = set(outputs)
+    for node in reversed(needed(graph)):
+        wanted |= required(node)
+        if wanted & set(node.outputs) and not any(name in data for name in node.outputs):
+            shape_only = nodes.runner(node).shape_only
+            wanted |= {name for position, name in enumerate(reads(node)) if name and position not in shape_only}
+    return frozenset(wanted)
+
+
+def required(node: Node) -> frozenset[str]:
+    """Return the names that a node must know, those that its graphs capture among them."""
+    handler = nodes.runner(node)
+    names = {name for position, name in enumerate(node.inputs) if name and handler.must_be_known(position)}
+    for inner in node.graphs():
+        inside = must_be_known(inner)
+        names |= inside & inner.captured()
+        names |= {name for name, value in zip(node.inputs, inner.inputs, strict=False) if value.name in inside}
+    return frozenset(names)
