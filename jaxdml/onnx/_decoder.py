@@ -23,6 +23,9 @@ _SHORTEST_PROMPT = 16
 
 _POSITIONS, _MASK = "position_ids", "attention_mask"
 
+_SUMMING = ("CausalConvWithState", "LinearAttention")
+"""Operators whose state has no place for each token: what pads a prompt would stay in it."""
+
 
 class DecoderState(NamedTuple):
     """What a decoder knows of the tokens that it has seen; a pytree.
@@ -179,7 +182,8 @@ def decoder(model: Model, *, length: int, sizes: Mapping[str, int] | None = None
       A ``Decoder``.
 
     Raises:
-      ValueError: the model has no caches, or another input, or a size is unknown.
+      ValueError: the model has no caches, or one that has no place for each token, or another input, or a size is
+        unknown.
 
     Example:
       A loop that takes the best token::
@@ -204,6 +208,7 @@ def decoder(model: Model, *, length: int, sizes: Mapping[str, int] | None = None
         raise ValueError(errors.compose("onnx.decoder", rule, f"inputs: {', '.join(map(str, model.inputs))}", advice))
     made_by = {name: node for node in model.graph.nodes for name in node.outputs}
     nodes = {name: made_by.get(outputs[place]) for name, place in pairs.items()}
+    _must_have_places(nodes)
     growing = not all(node and node.op_type == "GroupQueryAttention" for node in nodes.values())
     if growing and _POSITIONS not in {value.name for value in model.inputs}:
         rule = "the model appends to its caches, and finds the positions of tokens by the lengths of these."
@@ -215,6 +220,16 @@ def decoder(model: Model, *, length: int, sizes: Mapping[str, int] | None = None
         if value.name in pairs
     }
     return Decoder(model, length, {name: (place, shapes[name]) for name, place in pairs.items()}, growing)
+
+
+def _must_have_places(nodes: Mapping[str, Node | None]) -> None:
+    """Refuse caches that have no place for each token."""
+    for name, node in nodes.items():
+        if node and node.op_type in _SUMMING:
+            rule = f"the cache '{name}' is the state of {node}, which has no place for each token."
+            why = "A decoder pads prompts, and what pads them would stay in that state."
+            advice = "Call the model itself, with prompts that are not padded, and pass its states on."
+            raise ValueError(errors.compose("onnx.decoder", rule, why, advice))
 
 
 def _present(name: str, outputs: list[str]) -> str | None:

@@ -263,6 +263,26 @@ def test_positions_that_follow_from_lengths_are_refused():
         jaxdml.onnx.decoder(jaxdml.onnx.load(other), length=4)
 
 
+def test_states_without_a_place_for_each_token_are_refused():
+    text = """<ir_version: 10, opset_import: ["": 21, "com.microsoft": 1]>
+    g (int64[b, s] ids, float[b, 2, 2] past_conv_0) => (float[b, 2, s] y, float[b, 2, 2] present_conv_0) {
+        x = Gather(table, ids)
+        t = Transpose<perm = [0, 2, 1]>(x)
+        y, present_conv_0 = com.microsoft.CausalConvWithState(t, w, , past_conv_0)
+    }"""
+    proto = onnx.parser.parse_model(text)
+    values = {"table": np.ones((5, 2), np.float32), "w": np.ones((2, 1, 3), np.float32)}
+    proto.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in values.items())
+    model = jaxdml.onnx.load(proto)
+    with pytest.raises(
+        ValueError, match=r"'past_conv_0' is the state of com\.microsoft\.CausalConvWithState 'y'"
+    ) as caught:
+        jaxdml.onnx.decoder(model, length=8)
+    assert "prompts that are not padded" in str(caught.value)
+    _, state = model(np.array([[1, 2, 3]]), np.zeros((1, 2, 2), np.float32))
+    assert model(np.array([[4]]), np.asarray(state))[0].shape == (1, 2, 1)
+
+
 def test_caches_of_another_rank_are_refused():
     text = GROWING.replace("float[b, 2, p, H] past_k", "float[b, p, H] past_k")
     other = onnx.parser.parse_model(text)
