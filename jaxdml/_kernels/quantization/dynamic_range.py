@@ -8,6 +8,7 @@ from jax import lax
 from jaxdml._arithmetic import ieee
 from jaxdml._arithmetic.float_parts import (
     INFINITY,
+    LEAST_NORMAL,
     MAGNITUDE,
     MANTISSA_BITS,
     SIGN,
@@ -15,7 +16,6 @@ from jaxdml._arithmetic.float_parts import (
     float_of_bits,
     int_bits,
 )
-from jaxdml._kernels.quantization.float64_quotient import exact, quantize_by_any
 from jaxdml._kernels.quantization.quantizing import quantize
 from jaxdml._placement.partitioning import by_partitioning
 from jaxdml._placement.platforms import Kernel, run
@@ -56,10 +56,17 @@ def scale_and_zero_point(extremes: jax.Array) -> tuple[jax.Array, jax.Array]:
     Args:
       extremes: what ``extremes`` returns.
     """
+    return _scale_and_zero_point(extremes)
+
+
+@jax.jit
+def _scale_and_zero_point(extremes: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Not inlined: arrays of all shapes share one function of the program."""
     kernel = Kernel(_in_integers, cpu=_in_a_branch)
-    return by_partitioning(
+    both: tuple[jax.Array, jax.Array] = by_partitioning(
         lambda extremes: run(kernel, extremes), lambda devices, extremes: _in_integers(extremes), extremes
     )
+    return both
 
 
 def _in_integers(extremes: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -85,16 +92,22 @@ def _in_float64(extremes: jax.Array) -> tuple[jax.Array, jax.Array]:
 
     float64 holds a float32 quotient or sum so precisely that rounding it once more to float32 changes nothing, for it
     has more than twice the bits and two. Subnormals are counted in units of ``2**-149``. A sum of them is exact. A
-    quotient of one by 255 is no closer to the middle of two units than 1 / 510.
+    quotient of one by 255 is no closer to the middle of two units than 1 / 510. A quotient of 0 by a scale of 0, or of
+    infinities, counts as 0.
     """
     with jax.enable_x64(True):
-        greatest, least_negated = exact(float_of_bits(extremes))
+        units = extremes.astype(jnp.float64) * 2.0**-149
+        greatest, least_negated = jnp.where(extremes < LEAST_NORMAL, units, float_of_bits(extremes).astype(jnp.float64))
         width = greatest + least_negated
         quotient = jnp.where(width < _LEAST_NORMAL, width, _rounded(width)) / _STEPS
-        units = lax.round(quotient * 2.0**149, lax.RoundingMethod.TO_NEAREST_EVEN).astype(jnp.int32)
-        bits = jnp.where(quotient < _LEAST_NORMAL, units, int_bits(quotient.astype(jnp.float32)))
-    scale = float_of_bits(bits)
-    return scale, quantize_by_any(float_of_bits(extremes[1]), scale, jnp.int32(0), np.dtype("uint8"))
+        whole = lax.round(quotient * 2.0**149, lax.RoundingMethod.TO_NEAREST_EVEN)
+        subnormal = quotient < _LEAST_NORMAL
+        bits = jnp.where(subnormal, whole.astype(jnp.int32), int_bits(quotient.astype(jnp.float32)))
+        scale = jnp.where(subnormal, whole * 2.0**-149, _rounded(quotient))
+        steps = (least_negated / scale).astype(jnp.float32)
+    steps = lax.round(steps, lax.RoundingMethod.TO_NEAREST_EVEN)
+    steps = jnp.minimum(jnp.where(steps == steps, steps, 0), _STEPS)  # noqa: PLR0124
+    return float_of_bits(bits), steps.astype(jnp.int32).astype(jnp.uint8)
 
 
 def _rounded(x: jax.Array) -> jax.Array:
