@@ -15,8 +15,11 @@ from hypothesis import given
 
 import jaxdml
 from jaxdml import reference
+from jaxdml._arithmetic import tiles
 from jaxdml._arithmetic.canonical_indices import wrap
+from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._kernels.indexed_write.scatter import Writing, of_elements, of_slices, write
+from jaxdml._kernels.selection.ranked_pairs import ranked, unranked
 from jaxdml._selfcheck.judging import check
 from jaxdml._selfcheck.planning import CHECKS
 from tests.kit import assert_same_bits, bits, data, grid, kinds, quick, seeds
@@ -68,6 +71,37 @@ def test_top_k_carries_elements_along(shape, k, dtype, direction, kind, seed):
     select = partial(jaxdml.top_k, k=k, direction=direction)
     for got, want in zip(jax.jit(select)(x), reference.top_k(x, k, direction=direction), strict=True):
         assert_same_bits(quieted(got), quieted(want))
+
+
+@quick
+@pytest.mark.parametrize("direction", AxisDirection)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "int32", "uint32", "int8", "uint16"])
+def test_two_words_hold_an_element_its_position_and_its_order(dtype, direction):
+    x = data("specials", 0, (3000,), np.dtype(dtype))
+    positions = np.random.default_rng(0).permutation(2**31 - 1 - np.arange(3000) * 701_000).astype(np.uint32)
+    upper, lower = jax.jit(partial(ranked, direction=direction))(x, positions)
+    elements, places = jax.jit(partial(unranked, dtype=x.dtype, direction=direction))((upper, lower))
+    assert_same_bits(places, positions)
+    assert_same_bits(elements, x)
+    by_words = np.lexsort((lower, upper))
+    by_position = np.argsort(positions)
+    _, first = reference.top_k(x[by_position], x.size, direction=direction.name.lower())
+    np.testing.assert_array_equal(by_words, by_position[first])
+    assert not ((upper == 2**32 - 1) & (lower == 2**32 - 1)).any()
+
+
+@quick
+@pytest.mark.parametrize("parts", [1, 16])
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_many_chunks_are_read_in_parts(monkeypatch, dtype, parts):
+    monkeypatch.setattr(tiles, "_MAX_PARTS", parts)
+    x = data("normal", 0, (24, 1300), np.dtype(dtype))
+    numbers = np.random.default_rng(0).integers(0, 10, (24, 50)).astype(np.uint32)
+    read = jax.jit(lambda x, numbers: tiles.read_chunks(tiles.tiles_of(x), numbers))
+    rows = np.arange(24)[:, None]
+    assert_same_bits(read(x, numbers), x[:, :1280].reshape(24, 10, 128)[rows, numbers])
+    gathers = read.lower(x, numbers).as_text().count('"stablehlo.gather"')
+    assert gathers == (2 if dtype == "float32" and parts > 1 else 1)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])

@@ -16,6 +16,13 @@ LANES = 128
 _SUBLANES = 8
 """How many rows a tile has."""
 
+_READ_AT_ONCE, _MAX_PARTS = 2**10, 16
+"""How many rows of 32-bit elements one operation reads, and how many such operations there are at most.
+
+For a v6e, XLA has the whole operand copied first where one operation reads more. ``python -m benchmarks estimates``
+shows what that costs, with any value here.
+"""
+
 
 def tiles_of(x: jax.Array) -> jax.Array:
     """Return ``x: [rows, n]`` as ``[rows of tiles, chunks, rows of a tile, 128]``; what fills no chunk is left out.
@@ -36,6 +43,9 @@ def read_chunks(tiles: jax.Array, numbers: jax.Array) -> jax.Array:
     _, chunks, sublanes, lanes = tiles.shape
     row = lax.broadcasted_iota(jnp.uint32, numbers.shape, 0)
     of_tile = np.uint32(sublanes)
-    places = ((row // of_tile) * np.uint32(chunks) + numbers) * of_tile + row % of_tile
-    read = tiles.reshape(-1, lanes).at[places.reshape(-1)].get(mode="promise_in_bounds")
-    return read.reshape(*numbers.shape, lanes)
+    places = (((row // of_tile) * np.uint32(chunks) + numbers) * of_tile + row % of_tile).reshape(-1)
+    in_parts = tiles.dtype.itemsize == 4 and places.size <= _MAX_PARTS * _READ_AT_ONCE
+    starts = range(0, places.size, _READ_AT_ONCE if in_parts else max(1, places.size))
+    rows = tiles.reshape(-1, lanes)
+    read = [rows.at[places[start : start + starts.step]].get(mode="promise_in_bounds") for start in starts]
+    return jnp.concatenate(read).reshape(*numbers.shape, lanes)
