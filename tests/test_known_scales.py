@@ -12,6 +12,7 @@ import jaxdml
 from jaxdml import reference
 from jaxdml._kernels.quantized_sum.fixed_point_sum import clear_limbs, rounded_sum
 from jaxdml._kernels.requantization import ON_CPU, ON_CUDA, proved, proved_sum, round_products, round_sums
+from jaxdml._kernels.requantization.digit_products import round_digits
 from jaxdml._placement.materialized import materialized
 from tests.kit import as_shipped, assert_same_bits, quick
 
@@ -98,6 +99,50 @@ def test_what_is_proved_is_right_around_every_half(on, scales, zero_point, dtype
         got = round_them(sums, by, np.int32(zero_point))
         np.testing.assert_array_equal(got, rounded(sums, [multiplier], zero_point, dtype))
     assert count or scales is with_ties
+
+
+@pytest.mark.parametrize("scales", [usual, any_size, negative])
+@pytest.mark.parametrize(("zero_point", "dtype"), STORED)
+def test_digits_are_right_around_every_half_if_they_are_proved(scales, zero_point, dtype):
+    count = 0
+    for _ in range(6):
+        greatest = int(2 ** RNG.uniform(4, 31) - 1)
+        a, b, output = scales()
+        by = multiplier_of(a, b, output, greatest)
+        if by is None or not by.digits:
+            continue
+        count += 1
+        multiplier = quotient(a, b, output)
+        sums = near_halves(multiplier, greatest)
+        got = jax.jit(round_digits, static_argnums=(3, 5))(sums, by.high, by.low, by.digits, zero_point, dtype)
+        np.testing.assert_array_equal(got, rounded(sums, [multiplier], zero_point, dtype))
+    assert count or scales is any_size
+
+
+def digits_for(multiplier, greatest=10**7):
+    by = multiplier_of(np.float32(1), np.float32(multiplier), np.float32(1), greatest)
+    return by.digits
+
+
+def test_more_digits_for_smaller_multipliers_and_none_beyond_some_size():
+    assert digits_for(0.01234) == 2
+    assert digits_for(0.0003456789) == 3
+    # A sum beyond 2**24 would be clamped to one that is rounded to another number.
+    assert digits_for(1e-6, 2**30) == 0
+    assert digits_for(1e-9, 2**27) > 0
+    assert digits_for(600.1, 1000) == 0
+    # A tie: it is left to residuals.
+    assert digits_for(0.5) == 0
+
+
+def test_the_greatest_multipliers_and_the_least_distances_have_digits():
+    for size in (257.3, 300.7, 511.9, 1.00001, 2.0**-16 * 1.3):
+        multiplier = Fraction(float(np.float32(size)))
+        by = multiplier_of(np.float32(1), np.float32(size), np.float32(1), 2**12)
+        assert by.digits, size
+        sums = near_halves(multiplier, 2**12)
+        got = round_digits(sums, by.high, by.low, by.digits, np.int32(3), np.dtype("uint8"))
+        np.testing.assert_array_equal(got, rounded(sums, [multiplier], 3, np.uint8))
 
 
 def test_powers_of_two_and_usual_scales_are_always_proved():

@@ -234,3 +234,22 @@ def test_sums_with_known_scales_are_exact(scales):
     add = partial(jaxdml.quantized_linear_add, output_dtype=np.uint8)
     got = jax.jit(lambda p, q: add(p, a, np.uint8(3), q, b, None, output, np.uint8(100)))(p, q)
     assert_same_bits(got, reference.quantized_linear_add(p, a, np.uint8(3), q, b, None, output, np.uint8(100)))
+
+
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("output", [0.7, 0.0625])  # With the second one some products are halves.
+def test_products_with_known_scales_are_exact(output, biased):
+    random = np.random.default_rng(int(biased))
+    p, q = random.integers(0, 256, (32, 40), np.uint8), random.integers(-128, 128, (40, 16)).astype(np.int8)
+    scale = np.float32(0.03125 if output == 0.0625 else 0.03)
+    scales = scale, np.uint8(120), scale * (1 + random.integers(0, 8, 16).astype(np.float32)), None, np.float32(output)
+    bias = random.integers(-99, 99, 16).astype(np.int32) if biased else None
+
+    def call(of, p, q):
+        a_scale, za, b_scale, zb, o = scales
+        return of(p, a_scale, za, q, b_scale, zb, o, np.uint8(100), bias=bias)
+
+    got = jax.jit(partial(call, jaxdml.quantized_linear_matrix_multiply))(p, q)
+    assert_same_bits(got, call(reference.quantized_linear_matrix_multiply, p, q))
+    program = text(partial(call, jaxdml.quantized_linear_matrix_multiply), (p.shape, p.dtype), (q.shape, q.dtype))
+    assert ("i64" in program) == (output == 0.0625)

@@ -22,6 +22,7 @@ from jaxdml._kernels.integer_product import (
     part_by_part,
     whole,
 )
+from jaxdml._kernels.requantization.digit_products import round_digits
 from jaxdml._kernels.requantization.multiplier import may_be_doubtful, multiplier_of, rounded_products
 from jaxdml._kernels.requantization.proved_rounding import ON_CPU, ON_CUDA, Arithmetic, Multiplier, round_products
 from jaxdml._placement.platforms import Kernel
@@ -59,7 +60,8 @@ def requantize(
     operands = scales, zero_point, bias
     if multiplier is not None:
         cpu, cuda = (partial(_by_proof, on=on, shape=sums.shape, dtype=dtype) for on in (ON_CPU, ON_CUDA))
-        proved = Kernel(lambda raw, _, *operands: by_residuals_of(raw, *operands), cpu=cpu, cuda=cuda)
+        tpu = partial(_by_digits, shape=sums.shape, dtype=dtype) if multiplier.digits else None
+        proved = Kernel(lambda raw, _, *operands: by_residuals_of(raw, *operands), cpu=cpu, cuda=cuda, tpu=tpu)
         result: jax.Array = finish(sums, proved, proved, multiplier, *operands)
         return result
     on_cpu = partial(by_multiplier_or_residuals, shape=sums.shape, dtype=dtype, greatest=sums.greatest)
@@ -84,6 +86,24 @@ def _by_proof(
         return round_products(on, total if bias is None else total + bias, multiplier, zero_point, dtype)
 
     return finished(whole(raw), shape, rounded)
+
+
+def _by_digits(
+    raw: Raw,
+    by: Multiplier,
+    scales: Scales,
+    zero_point: jax.Array | None,
+    bias: jax.Array | None,
+    *,
+    shape: tuple[int, ...],
+    dtype: jnp.dtype,
+) -> jax.Array:
+    del scales
+
+    def rounded(total: jax.Array) -> jax.Array:
+        return round_digits(total if bias is None else total + bias, by.high, by.low, by.digits, zero_point, dtype)
+
+    return finished(raw, shape, rounded)
 
 
 def _by_residuals(

@@ -17,7 +17,7 @@ stored. So ``m`` is the sum of two float32 numbers. It has a relative error of l
 
 float32 alone would leave doubts with most scales: among the 512 accumulators next to halves some are nearer than its
 error. int32 words need two limbs, which are more operations. An H200 rounds this way in the time that it takes to read
-and write; other GPUs may have slower float64. TPUs have one that is not IEEE 754's.
+and write; other GPUs may have slower float64. TPUs have one that is not IEEE 754's: see ``digit_products``.
 """
 
 import math
@@ -33,6 +33,7 @@ import numpy as np
 from jax import lax
 
 from jaxdml._arithmetic.bits import with_flipped_sign
+from jaxdml._kernels.requantization.digit_products import enough
 
 MARGIN = 2.0**-39
 """How far products of accumulators must be from a half for float64 to be on the same side."""
@@ -55,7 +56,7 @@ _DIGIT = 14
 """So many bits more than those of ``ma * mb`` fit int64."""
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["high", "low"], meta_fields=["fits"])
+@partial(jax.tree_util.register_dataclass, data_fields=["high", "low"], meta_fields=["fits", "digits"])
 @dataclass(frozen=True, eq=False)
 class Multiplier:
     """Hold ``a_scale * b_scale / output_scale``, which is proved to round sums correctly; a pytree of operands.
@@ -64,11 +65,13 @@ class Multiplier:
       high: float32 that broadcasts against the sums.
       low: float32 of the same shape; in float64 ``high + low`` is the multiplier.
       fits: whether the product of every int32 and the multiplier fits int32. Static.
+      digits: how many suffice for ``round_digits``, or 0 if that is not proved. Static.
     """
 
     high: Any
     low: Any
     fits: bool
+    digits: int
 
 
 def proved(scales: Sequence[np.ndarray], greatest: int, count: np.ndarray | int = 1) -> Multiplier | None:
@@ -110,12 +113,15 @@ def _proved_of(scales: tuple[tuple[bytes, tuple[int, ...]], ...], greatest: int)
     below = np.floor(_HALVES / size)
     # float64 itself tells of nearly all accumulators that they are far from a half.
     distance = np.minimum(_HALVES - below * size, (below + 1) * size - _HALVES)
-    settled = (distance > 2 * MARGIN) | ((greatest + 2.0) * size < _HALVES)
+    unreached = (greatest + 2.0) * size < _HALVES
+    settled = (distance > 2 * MARGIN) | unreached
     left = np.flatnonzero(~settled.all(-1))
     a, b, output, count = (x.reshape(-1)[left] for x in (a, b, output, count))
     if not _proved(a, b, output, count, multipliers[left]):
         return None
-    return Multiplier(high, low, bool(size.max(initial=0) < 1))
+    nearest = np.where(unreached, _HALVES - greatest * size, distance).min(-1) - 2 * MARGIN
+    digits = enough(high.reshape(-1), nearest, greatest)
+    return Multiplier(high, low, bool(size.max(initial=0) < 1), digits)
 
 
 def _proved(
