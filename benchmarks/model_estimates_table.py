@@ -22,7 +22,7 @@ def markdown(file: Path = FILE) -> str:
     report = read(file)
     where = report["environment"]
     versions = ", ".join(f"{name} {where['versions'][name]}" for name in _VERSIONS if name in where["versions"])
-    header = ["model", "batch", "target", *KINDS, "int8 / float32"]
+    header = ["model", "batch", "target", *KINDS, "int8 / float32", "compiled in, s of CPU"]
     lines = [header, ["---", "---:", "---", *["---:"] * (len(header) - 3)]]
     found: dict[tuple[str, int, str], dict[str, Any]] = {}
     for row in report["rows"]:
@@ -36,7 +36,8 @@ def _cells(kinds: Mapping[str, Mapping[str, Any]]) -> list[str]:
     rows = [kinds.get(kind, {"raises": "-"}) for kind in KINDS]
     floats, _, integers = (None if row["raises"] else row["bytes"] for row in rows)
     ratio = "-" if floats is None or integers is None else f"{integers / floats:.2f}"
-    return [*(row["raises"] or f"{row['bytes'] / 1e6:.3g} MB" for row in rows), ratio]
+    spent = ", ".join("-" if row["raises"] else f"{row['cpu_s']:.3g}" for row in rows)
+    return [*(row["raises"] or f"{row['bytes'] / 1e6:.3g} MB" for row in rows), ratio, spent]
 
 
 if __name__ == "__main__":

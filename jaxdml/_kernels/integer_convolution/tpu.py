@@ -1,8 +1,10 @@
 """Convolve on a TPU with XLA's own convolution.
 
 It is exact, because the TPU's compiler keeps the types: int8 is multiplied by int8 and summed in int32, in any number
-of groups, and nothing is a float anywhere. Patches would be stored, and read again. Slices of single channels would be
-fused with all that follows them, and the compiler aborts on some such fusions of MobileNetV2 (libtpu 0.0.52).
+of groups, and nothing is a float anywhere. Patches would be stored, and read again.
+
+Of single channels it stores the int32 sums. Shifted slices are fused with the rounding, so they take its place where
+the stride is 1. With greater strides the compiler aborts on some such fusions of MobileNetV2 (libtpu 0.0.52).
 """
 
 import math
