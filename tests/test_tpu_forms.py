@@ -155,6 +155,7 @@ def test_losers_are_found_along_an_axis(axis):
         {"dilations": (1, 2)},
         {"group_count": 2},
         {"group_count": 4},
+        {"group_count": 4, "strides": (2, 1)},
     ],
 )
 def test_convolutions_are_exact(order, images, zeros, options):

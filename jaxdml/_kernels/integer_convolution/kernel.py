@@ -62,8 +62,7 @@ def convolve(
     on_cpu = partial(cpu.convolve, windows, method)
     if method == "shifted_slices":
         slices = partial(_by_slices, windows)
-        strided = implementation is None and max(windows.strides) > 1
-        kernel = Kernel(slices, on_cpu, tpu=partial(tpu.convolve, windows) if strided else None)
+        kernel = Kernel(slices, on_cpu, tpu=None if implementation else partial(tpu.convolve, windows))
 
         def partitioned(devices: int) -> Kernel:
             del devices

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxdml._arithmetic.windows import Windows, padded
+from jaxdml._kernels.integer_convolution.channel_convolution import channel_weights, convolve_channels
 from jaxdml._kernels.integer_convolution.packed_filters import Filters, as_int8_filters, filter_sums
 from jaxdml._kernels.integer_convolution.patch_product import corrected
 from jaxdml._kernels.integer_product import PerPart, Raw, RawProduct, Zero, as_int8
@@ -27,6 +28,9 @@ they are convolved one by one, with their rows in the place of images. ``python 
 def convolve(windows: Windows, x: jax.Array, zx: Zero, w: Filters, zw: Zero) -> Raw:
     """Convolve int8 by int8."""
     (x, zx), (filters, zw) = as_int8(x, zx), as_int8_filters(w, zw)
+    if windows.groups > 1 and w.shape[1] == 1 and max(windows.strides) == 1:
+        # Without a barrier behind the padding, which would store it.
+        return convolve_channels(channel_weights(filters, zw, windows), zx, padded(x, zx, windows), windows)
     sums = None if zx is None else filter_sums(w, filters)
     if not 0 < x.shape[0] < FEW_IMAGES or windows.groups > 1 or len(windows.sizes) < 2:
         return _convolved(windows, filters, sums, zx, zw, x)
