@@ -149,8 +149,10 @@ def test_platforms_convolve_natively_only_where_that_is_exact(platform):
     # float32, in which cuDNN sums, does not hold sums of more than 1,024 products.
     deep = text((2, 8, 8, 128), (3, 3, 128, 32), **LAST)
     assert ("stablehlo.convolution" in deep) == (platform in ("cpu", "tpu"))
-    by_channel = text((2, 32, 8, 8), (32, 1, 3, 3), group_count=32)
-    assert bool(re.search(r"stablehlo\.(convolution|dot)", by_channel)) == (platform == "tpu")
+    # Slices of single channels are added up; with greater strides a TPU's compiler aborts on some fusions of these.
+    for strides in (1, 2):
+        by_channel = text((2, 32, 8, 8), (32, 1, 3, 3), group_count=32, strides=strides)
+        assert bool(re.search(r"stablehlo\.(convolution|dot)", by_channel)) == (platform == "tpu" and strides > 1)
 
 
 @pytest.mark.skipif(jax.default_backend() != "cpu", reason="reads what XLA's CPU backend compiled")

