@@ -40,7 +40,7 @@ from rich.table import Table
 import jaxdml
 from benchmarks import compiling, display, estimates_table
 from benchmarks.estimates_table import FILE, ratios
-from benchmarks.rows import Rows, read
+from benchmarks.rows import Rows, earlier
 
 SIDES = "jaxdml", "stock"
 TARGETS = {"v5e": "tpu", "v6e": "tpu", "h200": "cuda"}
@@ -395,7 +395,7 @@ def main(arguments: Sequence[str] | None = None, cells: Sequence[Cell] = CELLS) 
     options = parser.parse_args(arguments)
     targets = options.targets or [target for target, platform in TARGETS.items() if compiling.has(platform)]
     devices = {target: compiling.device_of(target) for target in targets}
-    kept = read(options.out)["rows"] if options.resume else []
+    kept = earlier(options.out) if options.resume else []
     done = {(one["operator"], one["cell"]): one for one in kept if set(targets) <= set(one["compiled"])}
     chosen = [cell for cell in cells if any(fnmatch.fnmatch(cell.title, pattern) for pattern in options.cells)]
     there = [done[key] for cell in chosen if (key := (cell.operator, cell.name)) in done]

@@ -324,7 +324,7 @@ def _median(run: Callable[[], Any], times: int = 5) -> float:
 
 def main() -> None:
     """Time one library in this process, and add a line to the report."""
-    from benchmarks.rows import Rows, default, read
+    from benchmarks.rows import Rows, default, earlier
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks models", description=__doc__)
     parser.add_argument("library", choices=["jaxdml", "onnxruntime", "torch"], help="onnxruntime runs on CPUs")
@@ -345,8 +345,7 @@ def main() -> None:
         proto = language_model(sizes, dtype=options.dtype, bits=options.bits, level=options.level)
         result = {"jaxdml": _ours, "onnxruntime": _onnxruntime}[options.library](proto, *work)
     out = vars(options).pop("out")
-    kept = read(out)["rows"] if out.exists() else []
-    report = Rows(out, "models", kept=kept)
+    report = Rows(out, "models", kept=earlier(out))
     report.add(vars(options) | result)
     print(json.dumps(report.rows[-1]))
 

@@ -29,7 +29,7 @@ import jax
 import jaxdml.onnx
 from benchmarks import compiling, display, estimates, networks
 from benchmarks.model_estimates_table import FILE, KINDS, markdown
-from benchmarks.rows import Rows, read
+from benchmarks.rows import Rows, earlier
 
 MODELS = "mobilenet_v2", "resnet_50", "bert_base"
 BATCHES = 1, 32
@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wanted = itertools.starmap(
         Compilation, itertools.product(options.models, options.batches, options.targets, options.kinds)
     )
-    report = Rows(options.out, "model-estimates", kept=read(options.out)["rows"] if options.resume else [])
+    report = Rows(options.out, "model-estimates", kept=earlier(options.out) if options.resume else [])
     done = {tuple(row[field] for field in Compilation._fields) for row in report.rows}
     for one in display.follow([one for one in wanted if one not in done]):
         report.add(one._asdict() | in_a_process(one, options.limit))

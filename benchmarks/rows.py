@@ -1,7 +1,7 @@
 """The reports of the other commands: JSON lines with the same head as ``python -m benchmarks``, and a line for a row.
 
 ``environment`` is what ``benchmarks.environment.describe`` returns, the format, and the command. Each ``row`` is on
-disk as soon as it is known.
+disk as soon as it is known. A row with a ``commit`` was kept from an earlier report, and is of that commit.
 """
 
 import json
@@ -54,6 +54,14 @@ def read(file: Path) -> dict[str, Any]:
         return {"environment": parts[0]["environment"], "rows": [part["row"] for part in parts[1:]]}
     except (ValueError, LookupError, TypeError) as error:
         raise UnreadableError(f"{file} is no report of python -m benchmarks: {error}.") from None
+
+
+def earlier(file: Path) -> list[dict[str, Any]]:
+    """Return the rows of a report that goes on, none if there is no report yet; each says of which commit it is."""
+    if not file.exists():
+        return []
+    found = read(file)
+    return [{"commit": found["environment"]["commit"]} | row for row in found["rows"]]
 
 
 def default(command: str) -> Path:

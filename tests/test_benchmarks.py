@@ -406,6 +406,16 @@ def test_a_row_that_was_not_finished_is_left_out(tmp_path):
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["rows.jsonl"]
 
 
+def test_rows_that_are_kept_say_of_which_commit_they_are(tmp_path):
+    file = tmp_path / "rows.jsonl"
+    assert rows.earlier(file) == []
+    for commit, number in (("a", 1), ("b", 2), ("c", 3)):
+        rows.Rows(file, "a test", kept=rows.earlier(file), commit=commit).add({"number": number})
+    found = rows.read(file)
+    assert found["environment"]["commit"] == "c"
+    assert found["rows"] == [{"commit": "a", "number": 1}, {"commit": "b", "number": 2}, {"number": 3}]
+
+
 QUICKLY = ["--cases", "*", "--peers", *HERE, "--out"]
 
 
