@@ -78,6 +78,7 @@ def watch(command: Sequence[str], board: Board, limit_s: float) -> str | None:
                 return _killed(process, board, limit_s) or _ended(process.returncode)
             finally:
                 process.kill()  # It does nothing where the process has ended.
+                process.wait()
     finally:
         for number, handler in usual.items():
             signal.signal(number, handler)
