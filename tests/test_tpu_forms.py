@@ -104,6 +104,15 @@ def test_many_chunks_are_read_in_parts(monkeypatch, dtype, parts):
     assert gathers == (2 if dtype == "float32" and parts > 1 else 1)
 
 
+@quick
+@grid(shape=[(0, 2**14), (3, 0, 2**14), (0, 5)], k=[1, 20], dtype=["float32", "uint8"])
+def test_batches_may_hold_no_sequence(shape, k, dtype):
+    x, k = np.zeros(shape, dtype), min(k, shape[-1])
+    values, indices = jax.jit(partial(jaxdml.top_k, k=k))(x)
+    assert values.shape == indices.shape == (*shape[:-1], k)
+    assert values.dtype == dtype
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
 def test_gathers_fill_the_bits_of_what_was_read(dtype):
     x, indices = data("specials", 0, (5, 3), np.dtype(dtype)), np.array([4, 5, -6, 0], np.int32)

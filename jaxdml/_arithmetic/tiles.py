@@ -45,7 +45,7 @@ def read_chunks(tiles: jax.Array, numbers: jax.Array) -> jax.Array:
     of_tile = np.uint32(sublanes)
     places = (((row // of_tile) * np.uint32(chunks) + numbers) * of_tile + row % of_tile).reshape(-1)
     in_parts = tiles.dtype.itemsize == 4 and places.size <= _MAX_PARTS * _READ_AT_ONCE
-    starts = range(0, places.size, _READ_AT_ONCE if in_parts else max(1, places.size))
-    rows = tiles.reshape(-1, lanes)
+    rows, size = tiles.reshape(-1, lanes), max(1, places.size)  # Of a batch without sequences nothing is read, once.
+    starts = range(0, size, _READ_AT_ONCE if in_parts else size)
     read = [rows.at[places[start : start + starts.step]].get(mode="promise_in_bounds") for start in starts]
     return jnp.concatenate(read).reshape(*numbers.shape, lanes)
