@@ -11,6 +11,7 @@ import numpy as np
 from jax import lax
 
 from jaxdml._arithmetic.bits import bits_of
+from jaxdml._arithmetic.float_parts import INFINITY
 from jaxdml._base.axis_direction import AxisDirection
 
 
@@ -24,6 +25,18 @@ def order_keys(x: jax.Array, direction: AxisDirection) -> jax.Array:
     else:
         keys = bits
     return _towards(direction, keys)
+
+
+def bits_of_keys(keys: jax.Array, dtype: jnp.dtype) -> jax.Array:
+    """Return the bits of elements of 32 bits whose ``order_keys`` towards the largest these are.
+
+    Of a zero these are +0.0's. Of a NaN they mean nothing.
+    """
+    top = np.uint32(1 << 31)
+    if jnp.issubdtype(dtype, jnp.floating):
+        infinity = np.uint32(INFINITY)
+        return jnp.where(keys >= infinity, keys - infinity, top + infinity - keys)
+    return keys ^ top if jnp.issubdtype(dtype, jnp.signedinteger) else keys
 
 
 def _towards(direction: AxisDirection, keys: jax.Array) -> jax.Array:

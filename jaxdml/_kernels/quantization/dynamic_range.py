@@ -50,18 +50,15 @@ def _greater(left: tuple[jax.Array, jax.Array], right: tuple[jax.Array, jax.Arra
     return tuple(map(lax.max, left, right))
 
 
+@jax.jit
 def scale_and_zero_point(extremes: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Return ``fl(fl(max - min) / 255)``, or 1 for a range of 0, and ``clamp(rint(fl(0 - fl(min / scale))))`` in uint8.
+
+    It is not inlined: arrays of all shapes share one function of the program.
 
     Args:
       extremes: what ``extremes`` returns.
     """
-    return _scale_and_zero_point(extremes)
-
-
-@jax.jit
-def _scale_and_zero_point(extremes: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Not inlined: arrays of all shapes share one function of the program."""
     kernel = Kernel(_in_integers, cpu=_in_a_branch)
     both: tuple[jax.Array, jax.Array] = by_partitioning(
         lambda extremes: run(kernel, extremes), lambda devices, extremes: _in_integers(extremes), extremes

@@ -25,7 +25,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml._arithmetic.float_parts import MANTISSA_BITS, float_of_bits, int_bits
+from jaxdml._arithmetic.float_parts import MANTISSA_BITS, int_bits, power_of_two
 from jaxdml._arithmetic.residuals import clamp
 
 DIGITS = 2, 3
@@ -84,7 +84,7 @@ def round_digits(
     exponent = (int_bits(jnp.abs(high)) >> MANTISSA_BITS) - _BIAS
     reach = jnp.clip(_SATURATED - exponent, 0, _MOST)
     bits = 30 - reach
-    base = float_of_bits(bits + _BIAS << MANTISSA_BITS)
+    base = power_of_two(bits)
     whole, *parts = (
         first + second for first, second in zip(*(_digits(x, base, digits) for x in (high, low)), strict=True)
     )

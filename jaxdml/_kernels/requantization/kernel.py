@@ -26,6 +26,7 @@ from jaxdml._kernels.requantization.digit_products import round_digits
 from jaxdml._kernels.requantization.multiplier import may_be_doubtful, multiplier_of, rounded_products
 from jaxdml._kernels.requantization.proved_rounding import ON_CPU, ON_CUDA, Arithmetic, Multiplier, round_products
 from jaxdml._placement.platforms import Kernel
+from jaxdml._placement.when_lowered import Form
 
 FEW_OUTPUTS = 2**13
 """Up to this size use residuals: testing whether a multiplier leaves doubts already evaluates 2,048 accumulators."""
@@ -59,8 +60,13 @@ def requantize(
     exactly = Kernel(by_residuals_of)
     operands = scales, zero_point, bias
     if multiplier is not None:
-        cpu, cuda = (partial(_by_proof, on=on, shape=sums.shape, dtype=dtype) for on in (ON_CPU, ON_CUDA))
-        tpu = partial(_by_digits, shape=sums.shape, dtype=dtype) if multiplier.digits else None
+        by_proof = partial(_by_proof, shape=sums.shape, dtype=dtype)
+
+        def at_once(on: Arithmetic) -> Form:
+            return lambda raw, *operands: by_proof(whole(raw), *operands, round_total=partial(round_products, on))
+
+        cpu, cuda = map(at_once, (ON_CPU, ON_CUDA))
+        tpu = partial(by_proof, round_total=_round_digits) if multiplier.digits else None
         proved = Kernel(lambda raw, _, *operands: by_residuals_of(raw, *operands), cpu=cpu, cuda=cuda, tpu=tpu)
         result: jax.Array = finish(sums, proved, proved, multiplier, *operands)
         return result
@@ -76,34 +82,20 @@ def _by_proof(
     zero_point: jax.Array | None,
     bias: jax.Array | None,
     *,
-    on: Arithmetic,
+    round_total: Callable[[jax.Array, Multiplier, jax.Array | None, jnp.dtype], jax.Array],
     shape: tuple[int, ...],
     dtype: jnp.dtype,
 ) -> jax.Array:
     del scales
 
     def rounded(total: jax.Array) -> jax.Array:
-        return round_products(on, total if bias is None else total + bias, multiplier, zero_point, dtype)
-
-    return finished(whole(raw), shape, rounded)
-
-
-def _by_digits(
-    raw: Raw,
-    by: Multiplier,
-    scales: Scales,
-    zero_point: jax.Array | None,
-    bias: jax.Array | None,
-    *,
-    shape: tuple[int, ...],
-    dtype: jnp.dtype,
-) -> jax.Array:
-    del scales
-
-    def rounded(total: jax.Array) -> jax.Array:
-        return round_digits(total if bias is None else total + bias, by.high, by.low, by.digits, zero_point, dtype)
+        return round_total(total if bias is None else total + bias, multiplier, zero_point, dtype)
 
     return finished(raw, shape, rounded)
+
+
+def _round_digits(total: jax.Array, by: Multiplier, zero_point: jax.Array | None, dtype: jnp.dtype) -> jax.Array:
+    return round_digits(total, by.high, by.low, by.digits, zero_point, dtype)
 
 
 def _by_residuals(

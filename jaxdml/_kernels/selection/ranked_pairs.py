@@ -16,12 +16,12 @@ import numpy as np
 from jax import lax
 
 from jaxdml._arithmetic.bits import bits_of
-from jaxdml._arithmetic.order_keys import order_keys
+from jaxdml._arithmetic.float_parts import INFINITY, LEAST_NORMAL
+from jaxdml._arithmetic.order_keys import bits_of_keys, order_keys
 from jaxdml._base.axis_direction import AxisDirection
 
 _TOP = np.uint32(1 << 31)
-_INFINITY = np.uint32(0x7F800000)
-_MANTISSA = np.uint32(0x007FFFFF)
+_INFINITY, _MANTISSA = np.uint32(INFINITY), np.uint32(LEAST_NORMAL - 1)
 _NAN_KEY = np.uint32(0xFF000001)
 """The key of every NaN, by ``order_keys`` of float32 if the largest come first; no key is greater."""
 
@@ -55,11 +55,11 @@ def unranked(words: tuple[jax.Array, ...], dtype: jnp.dtype, direction: AxisDire
         bits = lower.astype(f"uint{8 * dtype.itemsize}")
         return lax.bitcast_convert_type(bits, dtype), (upper << 16) | (lower >> 16)
     key = ~upper if direction == AxisDirection.DECREASING else upper
+    bits = bits_of_keys(key, dtype)
     if not jnp.issubdtype(dtype, jnp.floating):
-        bits = key ^ _TOP if jnp.issubdtype(dtype, jnp.signedinteger) else key
         return lax.bitcast_convert_type(bits, dtype), lower
     is_nan = key >= _NAN_KEY
-    of_number = jnp.where(key >= _INFINITY, key - _INFINITY, _TOP + _INFINITY - key) | (lower << 31)
+    of_number = bits | (lower << 31)
     of_nan = ((lower >> 23) << 31) | _INFINITY | (lower & _MANTISSA)
     of_position = ((upper - _first_of_nans(direction)) << 8) | (lower >> 24)
     bits = jnp.where(is_nan, of_nan, of_number)
