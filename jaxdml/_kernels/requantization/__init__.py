@@ -1,18 +1,15 @@
 """Round int32 sums times scales to 8 bits, once and correctly."""
 
-from jaxdml._kernels.requantization.kernel import requantize
-from jaxdml._kernels.requantization.proved_rounding import (
+from jaxdml._kernels.requantization.float64_rounding import (
     ON_CPU,
     ON_CUDA,
-    Addends,
     Arithmetic,
-    Multiplier,
-    proved,
-    proved_sum,
     round_products,
     round_sums,
     sum_when_used,
 )
+from jaxdml._kernels.requantization.kernel import requantize
+from jaxdml._kernels.requantization.proofs import Addends, Multiplier, proved, proved_sum
 
 __all__ = [
     "ON_CPU",

@@ -23,8 +23,9 @@ from jaxdml._kernels.integer_product import (
     whole,
 )
 from jaxdml._kernels.requantization.digit_products import round_digits
+from jaxdml._kernels.requantization.float64_rounding import ON_CPU, ON_CUDA, Arithmetic, round_products
 from jaxdml._kernels.requantization.multiplier import may_be_doubtful, multiplier_of, rounded_products
-from jaxdml._kernels.requantization.proved_rounding import ON_CPU, ON_CUDA, Arithmetic, Multiplier, round_products
+from jaxdml._kernels.requantization.proofs import Multiplier
 from jaxdml._placement.platforms import Kernel
 from jaxdml._placement.when_lowered import Form
 

@@ -1,4 +1,4 @@
-"""Round accumulators with scales that are known beforehand, after a proof on the host that this is always right.
+"""Prove on the host, of scales that are known beforehand, that one float64 product rounds every accumulator correctly.
 
 ``float64(acc) * m`` with m near ``a_scale * b_scale / output_scale`` never decreases as acc grows, and nor does its
 rounding. So every accumulator is rounded correctly if those on both sides of each half, an integer plus 1/2, are.
@@ -10,29 +10,21 @@ accumulator of ``(2 * k + 1) * mo * 2**s / (ma * mb)``. The remainder of that di
 accumulators next to it are from the half. If the remainder is 0, the accumulator itself is a tie, and its product must
 be the half in float64 too.
 
-On a CPU a float64 product costs no more than to load the accumulator and to store the result, with one condition: the
-loop must not load float64, since LLVM chooses the number of elements in a vector by the widest type that is loaded or
-stored. So ``m`` is the sum of two float32 numbers. It has a relative error of less than 2**-48, and the product one of
-2**-53. A product of up to 256 is thus wrong by less than ``2**-39``; a distance of ``MARGIN`` suffices.
-
-float32 alone would leave doubts with most scales: among the 512 accumulators next to halves some are nearer than its
-error. int32 words need two limbs, which are more operations. An H200 rounds this way in the time that it takes to read
-and write; other GPUs may have slower float64. TPUs have one that is not IEEE 754's: see ``digit_products``.
+``m`` is held as the sum of two float32 numbers (``float64_rounding`` says why). It has a relative error of less than
+2**-48, and the product one of 2**-53. A product of up to 256 is thus wrong by less than ``2**-39``; a distance of
+``MARGIN`` suffices.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
-from jaxdml._arithmetic.bits import with_flipped_sign
 from jaxdml._kernels.requantization.digit_products import enough
 
 MARGIN = 2.0**-39
@@ -43,10 +35,7 @@ CLEAR = 2.0**-31
 
 _HALVES = np.arange(256) + 0.5
 
-_TO_INTEGER = 1.5 * 2.0**52
-"""Adding this to a float64 below 2**31 in magnitude rounds it, ties to even, and leaves it in the lower bits."""
-
-_STEP = 2.0**-40
+STEP = 2.0**-40
 """Sums of up to 2**11 in magnitude, some of which are halves, are rounded to multiples of this first."""
 
 _LEAST, _GREATEST = 2.0**-80, 2.0**80
@@ -171,7 +160,7 @@ class Addends:
 def proved_sum(scales: Sequence[float], zero_points: Sequence[int], dtypes: Sequence[np.dtype[Any]]) -> Addends | None:
     """Return the scales of a and of b over the output's in float64, or None if some sum might be rounded wrongly.
 
-    Each sum ``p * A + q * B`` must be a half, or further from one than its error in float64 and ``_STEP``, to whose
+    Each sum ``p * A + q * B`` must be a half, or further from one than its error in float64 and ``STEP``, to whose
     multiples ``round_sums`` rounds first. So what should be a half becomes one, also if a device contracts a product
     and the sum.
 
@@ -197,7 +186,7 @@ def _proved_sum(
     greatest = 255.0 * np.abs(factors).sum()
     total = p[:, None] * factors[0] + q * factors[1]
     distance = np.abs(total - np.floor(total) - 0.5)
-    doubtful = np.argwhere((distance <= 4 * _STEP + greatest * 2.0**-50) & (np.abs(total) <= 257))
+    doubtful = np.argwhere((distance <= 4 * STEP + greatest * 2.0**-50) & (np.abs(total) <= 257))
     near = np.count_nonzero((distance <= CLEAR) & (np.abs(total) <= 257))
     clear = bool(greatest < 2.0**10 and near == len(doubtful))
     addends = Addends(factors.view(np.uint32).reshape(2, 2), bool(doubtful.size), bool(greatest < 2.0**31), clear)
@@ -207,96 +196,5 @@ def _proved_sum(
     unit = math.lcm(first.denominator, second.denominator)
     exact = p[doubtful[:, 0]].astype(object) * int(first * unit) + q[doubtful[:, 1]].astype(object) * int(second * unit)
     are_halves = ((2 * exact - unit) % (2 * unit) == 0).all()
-    no_error = unit & (unit - 1) == 0 and unit <= 1 / _STEP and unit * greatest < 2**53
-    return addends if are_halves and (no_error or greatest * 2.0**-51 < _STEP / 2) else None
-
-
-class Arithmetic(NamedTuple):
-    """How a platform multiplies and rounds float64 numbers."""
-
-    multiplier: Callable[[jax.Array, jax.Array], jax.Array]
-    """Returns the sum of two float32 arrays in float64."""
-
-    rounded: Callable[[jax.Array, jax.Array, jax.Array, bool], jax.Array]
-    """Takes float64 numbers, two int32 limits at most 2**9 in magnitude, and whether int32 holds all numbers. Returns
-    the lowest 8 bits of the nearest integers between the limits, ties to even, as int8."""
-
-
-def sum_when_used(high: jax.Array, low: jax.Array) -> jax.Array:
-    """Return the sum of two float32 arrays in float64, added where it is read: LLVM makes short vectors of float64."""
-    # Without the barrier XLA would add the two parts, and load float64.
-    return _sum(*lax.optimization_barrier((high, low)))  # type: ignore[no-untyped-call]
-
-
-def _sum(high: jax.Array, low: jax.Array) -> jax.Array:
-    return high.astype(jnp.float64) + low.astype(jnp.float64)
-
-
-def _by_addition(value: jax.Array, low: jax.Array, high: jax.Array, fits: bool) -> jax.Array:
-    del fits
-    # The clamp also keeps XLA from contracting a product and the sum.
-    shifted = _clamped(value, low, high) + np.float64(_TO_INTEGER)
-    return lax.bitcast_convert_type(shifted, jnp.int64).astype(jnp.int8)
-
-
-def _by_conversion(value: jax.Array, low: jax.Array, high: jax.Array, fits: bool) -> jax.Array:
-    # A GPU compares int32 faster than float64. XLA for CUDA mistakes a bitcast to int64 that is converted next for a
-    # conversion of the float.
-    nearest = lax.round(value if fits else _clamped(value, low, high), lax.RoundingMethod.TO_NEAREST_EVEN)
-    return jnp.clip(nearest.astype(jnp.int32), low, high).astype(jnp.int8)
-
-
-def _clamped(value: jax.Array, low: jax.Array, high: jax.Array) -> jax.Array:
-    return jnp.clip(value, low.astype(jnp.float64), high.astype(jnp.float64))
-
-
-ON_CPU = Arithmetic(sum_when_used, _by_addition)
-ON_CUDA = Arithmetic(_sum, _by_conversion)
-
-
-def round_sums(
-    on: Arithmetic, p: jax.Array, q: jax.Array, by: Addends, zero_point: jax.Array | None, dtype: Any
-) -> jax.Array:
-    """Return ``clamp(round(p * factor + q * other) + zero_point)``, with the factors that are proved.
-
-    Args:
-      on: of the platform.
-      p: int32 of at most 255 in magnitude; ``q`` alike. They broadcast.
-      q: int32.
-      by: what ``proved_sum`` returns.
-      zero_point: int32 that broadcasts against the sums, or None for 0.
-      dtype: int8 or uint8.
-    """
-    with jax.enable_x64(True):
-        factors = lax.bitcast_convert_type(by.factors, jnp.float64)
-        total = p.astype(jnp.float64) * factors[0] + q.astype(jnp.float64) * factors[1]
-        if by.with_halves:
-            total = lax.round(total / _STEP, lax.RoundingMethod.TO_NEAREST_EVEN) * _STEP
-        return _rounded(on, total, by.fits, zero_point, dtype)
-
-
-def round_products(
-    on: Arithmetic, total: jax.Array, by: Multiplier, zero_point: jax.Array | None, dtype: Any
-) -> jax.Array:
-    """Return ``clamp(round(total * multiplier) + zero_point)``.
-
-    Args:
-      on: of the platform.
-      total: int32.
-      by: what ``proved`` returns.
-      zero_point: int32 that broadcasts against ``total``, or None for 0.
-      dtype: int8 or uint8.
-    """
-    with jax.enable_x64(True):
-        return _rounded(on, total.astype(jnp.float64) * on.multiplier(by.high, by.low), by.fits, zero_point, dtype)
-
-
-def _rounded(on: Arithmetic, value: jax.Array, fits: bool, zero_point: jax.Array | None, dtype: Any) -> jax.Array:
-    """Round float64 numbers; ``fits`` tells whether int32 holds them."""
-    limits = np.iinfo(dtype)
-    zero = jnp.int32(0) if zero_point is None else zero_point
-    nearest = on.rounded(value, np.int32(limits.min) - zero, np.int32(limits.max) - zero, fits)
-    # The zero point is added afterwards: it may be odd, and would turn the ties.
-    if dtype == np.int8:
-        return nearest + zero.astype(jnp.int8)
-    return with_flipped_sign(nearest + (zero - 128).astype(jnp.int8), dtype)
+    no_error = unit & (unit - 1) == 0 and unit <= 1 / STEP and unit * greatest < 2**53
+    return addends if are_halves and (no_error or greatest * 2.0**-51 < STEP / 2) else None
