@@ -37,7 +37,7 @@ def _cells(kinds: Mapping[str, Mapping[str, Any]]) -> list[str]:
     floats, _, integers = (None if row["raises"] else row["bytes"] for row in rows)
     ratio = "-" if floats is None or integers is None else f"{integers / floats:.2f}"
     spent = ", ".join("-" if row["raises"] else f"{row['cpu_s']:.3g}" for row in rows)
-    return [*(row["raises"] or f"{row['bytes'] / 1e6:.3g} MB" for row in rows), ratio, spent]
+    return [*(row["raises"] or f"{row['bytes'] / 1e6:,.0f} MB" for row in rows), ratio, spent]
 
 
 if __name__ == "__main__":
