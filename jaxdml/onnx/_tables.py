@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import jax
@@ -69,12 +70,13 @@ def look_up(entries: np.ndarray, x: Any) -> Any:
     data, wrap = stored(x)
     if (entries == np.arange(256, dtype=np.uint8).astype(data.dtype)).all() and entries.dtype == data.dtype:
         return x
-    bits = jax.lax.bitcast_convert_type(data, jnp.uint8)
-    return wrap(entries_at(jnp.asarray(entries), bits.astype(jnp.int32)))
+    bits = jax.lax.bitcast_convert_type(data, jnp.uint8).astype(jnp.int32)
+    selected = partial(_selected, entries)
+    return wrap(jax.lax.platform_dependent(jnp.asarray(entries), bits, default=_indexed, tpu=selected))
 
 
 def entries_at(entries: jax.Array, places: jax.Array) -> jax.Array:
-    """Return the entries of a table, 8 bits each or from 0 to 2**31 - 1, at these places; sharded as the places are."""
+    """Return the entries of a table, from 0 to 2**31 - 1, at these places; sharded as the places are."""
     # A TPU reads a whole tile for each entry that an index reads.
     found: jax.Array = jax.lax.platform_dependent(entries, places, default=_indexed, tpu=_summed)
     return found
@@ -84,6 +86,27 @@ def _indexed(entries: jax.Array, places: jax.Array) -> jax.Array:
     sharding = jax.typeof(places).sharding
     # With several axes of a mesh JAX does not say by itself how the result is sharded.
     return entries.at[places].get(mode="clip", out_sharding=sharding if any(sharding.spec) else None)
+
+
+def _selected(entries: np.ndarray, _: jax.Array, places: jax.Array) -> jax.Array:
+    """Select among words of four entries, bit by bit of the place, and shift the entry out of the last one.
+
+    Only element-wise operations: they are fused with what makes the places and with what reads the entries. So 8-bit
+    integers are stored, where a sum over the table stores its places and its results as int32.
+    """
+    words: list[Any] = list(entries.view(np.uint8).reshape(-1, 4) @ np.array([1, 2**8, 2**16, 2**24], np.uint32))
+    for bit in range(2, 8):
+        upper = (places >> bit) & 1 == 1
+        words = [_one_of(upper, *pair) for pair in zip(words[1::2], words[::2], strict=True)]
+    (word,) = words
+    shifted = jnp.right_shift(word, (places & 3).astype(jnp.uint32) * 8)
+    return jax.lax.bitcast_convert_type((shifted & 255).astype(jnp.uint8), jnp.dtype(entries.dtype))
+
+
+def _one_of(upper: jax.Array, one: Any, other: Any) -> Any:
+    """Return one or the other; without a select where both are the same number."""
+    same = isinstance(one, np.uint32) and isinstance(other, np.uint32) and one == other
+    return one if same else jnp.where(upper, one, other)
 
 
 def _summed(entries: jax.Array, places: jax.Array) -> jax.Array:
