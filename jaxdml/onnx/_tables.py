@@ -91,8 +91,8 @@ def _indexed(entries: jax.Array, places: jax.Array) -> jax.Array:
 def _selected(entries: np.ndarray, _: jax.Array, places: jax.Array) -> jax.Array:
     """Select among words of four entries, bit by bit of the place, and shift the entry out of the last one.
 
-    Only element-wise operations: they are fused with what makes the places and with what reads the entries. So 8-bit
-    integers are stored, where a sum over the table stores its places and its results as int32.
+    Only element-wise operations: they are fused with what makes the places. So only 8-bit results are stored, where a
+    sum over the table stores its places and its results as int32.
     """
     words: list[Any] = list(entries.view(np.uint8).reshape(-1, 4) @ np.array([1, 2**8, 2**16, 2**24], np.uint32))
     for bit in range(2, 8):
@@ -100,7 +100,9 @@ def _selected(entries: np.ndarray, _: jax.Array, places: jax.Array) -> jax.Array
         words = [_one_of(upper, *pair) for pair in zip(words[1::2], words[::2], strict=True)]
     (word,) = words
     shifted = jnp.right_shift(word, (places & 3).astype(jnp.uint32) * 8)
-    return jax.lax.bitcast_convert_type((shifted & 255).astype(jnp.uint8), jnp.dtype(entries.dtype))
+    found = jax.lax.bitcast_convert_type((shifted & 255).astype(jnp.uint8), jnp.dtype(entries.dtype))
+    # Else XLA fuses the selects with a product that reads them, and compiles for six times as long.
+    return jax.lax.optimization_barrier(found)  # type: ignore[no-untyped-call]
 
 
 def _one_of(upper: jax.Array, one: Any, other: Any) -> Any:
