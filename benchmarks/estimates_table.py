@@ -30,6 +30,25 @@ def mean(numbers: Sequence[float]) -> float:
     return math.exp(sum(map(math.log, numbers)) / len(numbers))
 
 
+def summary(rows: Sequence[Mapping[str, Any]], target: str) -> str:
+    """Return a line on all rows that both compile: their mean, and how many are above what a call should take.
+
+    Rows of earlier reports may lack ``cpu_s``. Then the line says nothing of it.
+    """
+    found, sides = ratios(rows, target), [row["compiled"][target] for row in rows]
+    said = f"{len(found)} calls, geometric mean {mean(found):.2f} of stock's bytes; "
+    said += f"{sum(ratio > 1.1 for ratio in found)} above 1.1."
+    spent = [
+        (side["jaxdml"].get("cpu_s"), side["stock"].get("cpu_s"))
+        for side in sides
+        if not (side["jaxdml"]["raises"] or side["stock"]["raises"])
+    ]
+    if any(None in each for each in spent):
+        return said
+    slow = sum(ours > max(10, 2 * stock) for ours, stock in spent)
+    return f"{said} {slow} take more than 10 s of CPU and twice stock's to compile."
+
+
 def markdown(file: Path = FILE) -> str:
     """Return a line that names the versions, a line of means for each target, and a table for each operator."""
     report = read(file)
@@ -37,12 +56,7 @@ def markdown(file: Path = FILE) -> str:
     versions = ", ".join(f"{name} {where['versions'][name]}" for name in _VERSIONS if name in where["versions"])
     targets = list(rows[0]["compiled"])
     parts = [f"Compiled on {where['date']} at commit {where['commit']}; {versions}."]
-    for target in targets:
-        found = ratios(rows, target)
-        above = sum(ratio > 1.1 for ratio in found)
-        parts.append(
-            f"- {target}: {len(found)} calls, geometric mean {mean(found):.2f} of stock's bytes; {above} above 1.1."
-        )
+    parts += [f"- {target}: {summary(rows, target)}" for target in targets]
     for operator in dict.fromkeys(row["operator"] for row in rows):
         parts += [f"**`{operator}`**", _table([row for row in rows if row["operator"] == operator], targets)]
     return (
@@ -56,10 +70,12 @@ def markdown(file: Path = FILE) -> str:
 
 def _table(rows: Sequence[Mapping[str, Any]], targets: Sequence[str]) -> str:
     header = ["call", "bytes of inputs and outputs", *(f"{target}: ours / stock" for target in targets)]
+    header += [f"{target}: s of CPU to compile" for target in targets]
     lines = [header, ["---"] + ["---:"] * (len(header) - 1)]
     for row in rows:
         cells = [f"`{row['cell']}`", _bytes(row["least"])]
         cells += [_both(row["compiled"][target]) for target in targets]
+        cells += [_seconds(row["compiled"][target]) for target in targets]
         lines.append(cells)
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -70,6 +86,10 @@ def _both(sides: Mapping[str, Mapping[str, Any]]) -> str:
         return "raises"
     loops = "; loops" if ours["loops"] or stock["loops"] else ""
     return f"{_bytes(ours['bytes'])} / {_bytes(stock['bytes'])} = {ours['bytes'] / stock['bytes']:.2f}{loops}"
+
+
+def _seconds(sides: Mapping[str, Mapping[str, Any]]) -> str:
+    return " / ".join(f"{side['cpu_s']:.3g}" if "cpu_s" in side else "-" for side in sides.values())
 
 
 def _bytes(count: int) -> str:

@@ -7,8 +7,7 @@ no TPU. Nothing runs. ``results/model-estimates.jsonl`` holds::
     row           one for each compilation
       model, batch, target, kind      what is compiled, and for what; the kind is that of the file
       raises                          the error, or how the compiler ended, and then nothing else; or null
-      bytes, microseconds, loops, compile_s    as ``python -m benchmarks estimates`` has them
-      cpu_s                           what lowering and compiling took of all CPUs: other programs matter less to it
+      bytes, microseconds, loops, compile_s, cpu_s    as ``python -m benchmarks estimates`` has them
 
 A compiler may abort, or take too long. So each compilation is a process of its own, for ``--limit`` seconds at most,
 and each row is written when it is there. ``--resume`` keeps those that the file has.
@@ -19,7 +18,6 @@ import itertools
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -61,9 +59,7 @@ def cost(one: Compilation) -> dict[str, Any]:
             for value, shape in zip(model.inputs, sizes, strict=True)
         ),
     ]
-    device, started = compiling.device_of(one.target), time.process_time()
-    found = estimates.cost(model.apply, arguments, device)
-    return found | {"cpu_s": round(time.process_time() - started, 1)}
+    return estimates.cost(model.apply, arguments, compiling.device_of(one.target))
 
 
 def in_a_process(one: Compilation, limit: float) -> dict[str, Any]:

@@ -51,7 +51,9 @@ def test_answers_are_kept_and_taken_up_again(monkeypatch, tmp_path, capsys):
     assert rows[0]["least"] == 3 * 4 * 64
     assert all(row["compiled"]["v5e"][side]["bytes"] > 0 for row in rows for side in estimates.SIDES)
     assert "of stock's bytes" in capsys.readouterr().out
+    assert all(row["compiled"]["v5e"][side]["cpu_s"] >= 0 for row in rows for side in estimates.SIDES)
     page = estimates_table.markdown(file)
+    assert "0 take more than 10 s of CPU" in page
     assert "**`quantized_linear_add`**" in page
     assert "uint8 (4, 64)" in page
 
@@ -66,3 +68,14 @@ def test_what_does_not_compile_is_told_and_fails(monkeypatch, tmp_path, capsys):
     assert estimates.main(["--targets", "v5e", "--out", str(file)], [*SMALL[:1], cell]) == 1
     assert "no such program" in capsys.readouterr().out
     assert "raises" in estimates_table.markdown(file)
+
+
+@pytest.mark.parametrize(("ours", "stock", "slow"), [(9, 1, 0), (11, 5, 1), (11, 6, 0), (30, 20, 0)])
+def test_slow_is_both_more_than_ten_seconds_and_twice_those_of_stock(ours, stock, slow):
+    def side(seconds):
+        return {"raises": None, "bytes": 1, "cpu_s": seconds}
+
+    rows = [{"compiled": {"v5e": {"jaxdml": side(ours), "stock": side(stock)}}}]
+    assert f" {slow} take more than 10 s of CPU and twice stock's" in estimates_table.summary(rows, "v5e")
+    del rows[0]["compiled"]["v5e"]["stock"]["cpu_s"]
+    assert estimates_table.summary(rows, "v5e").endswith("0 above 1.1.")
