@@ -203,12 +203,36 @@ def quantized(a, b, scales):
     return jaxdml.quantized_linear_matrix_multiply(a, np.float32(0.1), 3, b, scales, None, np.float32(2), np.int8(0))
 
 
+def convolved(x, w, scales):
+    image, filters = (np.float32(0.1), 3), (scales, None)
+    return jaxdml.quantized_linear_convolution(x, *image, w, *filters, None, np.float32(2), np.int8(0))
+
+
+def averaged(x, scale):
+    return jaxdml.quantized_linear_average_pooling(x, scale, 3, scale, 1, window=2, strides=2)
+
+
+IMAGE, FILTERS = ((1, 8, 9, 9), INT8), ((16, 8, 3, 3), INT8)
+
 PROGRAMS = {
     "top_k": (partial(jaxdml.top_k, k=8), ((8, 256), FLOAT)),
     "top_k of long sequences": (partial(jaxdml.top_k, k=8), ((8, 2**14), "bfloat16")),
     "argmax": (jaxdml.argmax, ((8, 256), FLOAT)),
+    "argmin": (jaxdml.argmin, ((8, 256), "bfloat16")),
     "gather": (jaxdml.gather, ((64, 128), "bfloat16"), ((4,), INDEX)),
+    "gather_elements": (partial(jaxdml.gather_elements, axis=1), ((64, 128), "bfloat16"), ((64, 4), INDEX)),
+    "gather_nd": (jaxdml.gather_nd, ((64, 128), "bfloat16"), ((4, 1), INDEX)),
     "scatter_nd": (partial(jaxdml.scatter_nd, duplicates="last"), ((64, 9), FLOAT), ((4, 1), INDEX), ((4, 9), FLOAT)),
+    "scatter_elements": (jaxdml.scatter_elements, ((64, 9), FLOAT), ((4, 9), INDEX), ((4, 9), FLOAT)),
+    "integers": (lambda a, b: jaxdml.matrix_multiply_integer(a, 3, b, 1), ((9, 64), "uint8"), ((64, 32), INT8)),
+    "floats": (
+        lambda a, s, b: jaxdml.matrix_multiply_integer_to_float(a, s, 3, b, s, None),
+        *[((9, 64), "uint8"), ((), FLOAT), ((64, 32), INT8)],
+    ),
+    "convolution": (convolved, IMAGE, FILTERS, ((16,), FLOAT)),
+    "convolution of integers": (lambda x, w: jaxdml.convolution_integer(x, 3, w, None), IMAGE, FILTERS),
+    "pooling": (averaged, IMAGE, ((), FLOAT)),
+    "requantize": (lambda x, s: jaxdml.requantize(x, s, s, s, np.int8(1)), ((9,), "int32"), ((), FLOAT)),
     "product": (quantized, ((1, 64), INT8), ((64, 32), INT8), ((32,), FLOAT)),
     "add": (lambda a, b, s: jaxdml.quantized_linear_add(a, s, 3, b, s, 0, s, 1), *[((9,), INT8)] * 2, ((), FLOAT)),
     "quantize": (lambda x, s: jaxdml.quantize_linear(x, s, np.uint8(3)), ((9,), FLOAT), ((), FLOAT)),
@@ -231,8 +255,9 @@ def test_programs_for_tpus_read_no_single_elements_and_pass_over_no_operand():
         program = text(PROGRAMS[name][0], *PROGRAMS[name][1:])
         sizes = re.findall(r"slice_sizes = array<i64: ([\d, ]+)>", program)
         assert all("128" in size for size in sizes), sizes
-    gathered = text(PROGRAMS["gather"][0], *PROGRAMS["gather"][1:])
-    assert "bitcast_convert" not in gathered
+    for name in ("gather", "gather_elements", "gather_nd"):
+        gathered = text(PROGRAMS[name][0], *PROGRAMS[name][1:])
+        assert "bitcast_convert" not in gathered, name
     scattered = text(PROGRAMS["scatter_nd"][0], *PROGRAMS["scatter_nd"][1:])
     assert scattered.count('"stablehlo.scatter"') == 1
 
