@@ -8,7 +8,6 @@ import re
 from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given
@@ -48,13 +47,18 @@ def test_the_forms_agree_with_the_oracle(plan):
             assert_same_bits(quieted(got), quieted(want))
 
 
+WIDENED = {"bfloat16": (0x7F80, 0x8000, 0x7FC0), "float8_e5m2": (0x7C, 0, 0x7F)}
+"""The bits of infinity, those that a NaN keeps when a CPU widens it to move it, and those that it then has."""
+
+
 def quieted(x):
-    """Give all bfloat16 NaNs of one sign the same bits, as a CPU does that widens them."""
+    """Give NaNs the bits that they have after a CPU has widened them."""
     x = np.asarray(x)
-    if x.dtype != jnp.bfloat16:
+    if str(x.dtype) not in WIDENED:
         return x
-    is_nan = bits(x) & np.uint16(0x7FFF) > 0x7F80
-    return np.where(is_nan, bits(x) & np.uint16(0x8000) | np.uint16(0x7FC0), bits(x))
+    infinite, kept, quiet = map(bits(x).dtype.type, WIDENED[str(x.dtype)])
+    magnitude = bits(x) & np.iinfo(bits(x).dtype).max // 2
+    return np.where(magnitude > infinite, bits(x) & kept | quiet, bits(x))
 
 
 @quick
@@ -139,9 +143,20 @@ def test_losers_are_dropped_by_a_sort_of_the_indices(mode, dtype, t, seed):
     low, high = (0, 4) if mode == "promise_in_bounds" else (-6, 7)
     x, updates = (data("any bits", seed, shape, np.dtype(dtype)) for shape in ((4, 5, 3), (9, *(4, 5, 3)[t:])))
     indices = rng.integers(low, high, (9, t)).astype(np.int32)
-    how = Writing(of_slices(t), mode, "last", word=2 * (dtype == "bfloat16"), by_sort=True)
+    how = Writing(of_slices(t), mode, "last", by_sort=True)
     got = jax.jit(lambda x, i, u: write(x, wrap(i, (4, 5)[:t], mode), u, how))(x, indices, updates)
-    assert_same_bits(got, reference.scatter_nd(x, indices, updates, mode=mode))
+    assert_same_bits(quieted(got), quieted(reference.scatter_nd(x, indices, updates, mode=mode)))
+
+
+@grid(duplicates=["last", "unique", "unspecified"], dtype=["bfloat16", "float16", "float8_e4m3fn", "float8_e5m2"])
+def test_narrow_floats_are_written_as_they_are(duplicates, dtype):
+    x, updates = (data("specials", 0, shape, np.dtype(dtype)) for shape in ((4, 5, 3), (3, 5, 3)))
+    indices = np.array([[2], [-4], [9]], np.int32)
+    scatter = partial(jaxdml.scatter_nd, duplicates=duplicates)
+    got = jax.jit(scatter)(x, indices, updates)
+    want = reference.scatter_nd(x, indices, updates)
+    assert_same_bits(quieted(got), quieted(want))
+    assert "bitcast_convert" not in text(scatter, *[(a.shape, a.dtype) for a in (x, indices, updates)])
 
 
 @pytest.mark.parametrize("axis", [0, 1])
@@ -189,6 +204,25 @@ def test_products_are_exact(rows, packed, zeros, batch):
     za, zb = (None if z is None else dtype(z) for z, dtype in zip(zeros, (np.uint8, np.int8), strict=True))
     got = jax.jit(lambda a, b: jaxdml.matrix_multiply_integer(a, za, b, zb))(a, jaxdml.prepack(b) if packed else b)
     assert_same_bits(got, reference.matrix_multiply_integer(a, za, b, zb))
+
+
+@grid(
+    shapes=[((3, 40), (40, 24)), ((30, 40), (40, 5)), ((2, 3, 40), (2, 40, 24)), ((1, 33026), (33026, 2))],
+    right=["int8", "uint8"],
+    zeros=[(None, None), (None, 77), (3, None)],
+)
+def test_products_of_uint8_are_exact(shapes, right, zeros):
+    a, b = (np.full(shape, np.iinfo(kind).max, kind) for shape, kind in zip(shapes, ("uint8", right), strict=True))
+    a[..., 1::3], b[..., 2::5, :] = 0, np.iinfo(right).min
+    za, zb = (None if z is None else np.dtype(kind).type(z) for z, kind in zip(zeros, ("uint8", right), strict=True))
+    product = jax.jit(lambda a, b: jaxdml.matrix_multiply_integer(a, za, b, zb))
+    assert_same_bits(product(a, b), reference.matrix_multiply_integer(a, za, b, zb))
+    program = text(product, (a.shape, a.dtype), (b.shape, b.dtype))
+    mixed = r"dot_general.*xui8>, tensor<[\dx]*xi8>"
+    assert not re.search(mixed, program)
+    is_shorter = a.shape[-1] <= 33025
+    as_uint8 = zeros[0] is None and is_shorter and (right == "uint8" or a.size <= b.size)
+    assert bool(re.search(r"dot_general.*xui8>, tensor<[\dx]*xui8>", program)) == as_uint8
 
 
 def text(function, *shapes):

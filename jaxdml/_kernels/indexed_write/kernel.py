@@ -211,8 +211,8 @@ def _write_by_platform(x: jax.Array, indices: jax.Array, updates: jax.Array, wri
     on_cpu = 0 if x.dtype == jnp.float16 else as_integer
     cpu = form(on_cpu, on_cpu > 0 and is_static(*windows) and math.prod(windows) * on_cpu >= MIN_BYTES_PER_SLICE)
     gpu = form(GPU_WORD if few_bits else 0, by_position)
-    tpu = form(as_integer, by_sort=True) if by_sort else None
-    return run(Kernel(form(as_integer), cpu, gpu, tpu=tpu), x, indices, updates)
+    # A TPU moves narrow floats as they are.
+    return run(Kernel(form(as_integer), cpu, gpu, tpu=form(0, by_sort=by_sort)), x, indices, updates)
 
 
 def _has_few_bits(dtype: jnp.dtype) -> bool:

@@ -168,12 +168,29 @@ def carried(low: jax.Array, high: jax.Array) -> DeepAccumulator:
 
 def single_product() -> Kernel:
     """Return the product of ``multiply`` for a program on one device, without a form for CPUs."""
-    return Kernel(_shifted(dot_with_ones), gpu=product_on_gpu, tpu=_shifted(merged_dot))
+    return Kernel(_shifted(dot_with_ones), gpu=product_on_gpu, tpu=_on_tpu)
 
 
 def product_on_gpu(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None) -> RawProduct:
     """Multiply on one GPU; a and b may be uint8."""
     return _shifted(on_gpu)(a, za, b, zb)
+
+
+def _on_tpu(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None) -> RawProduct:
+    """Multiply uint8 by uint8 if that saves the sums of the columns, else int8 by int8; a and b may be either.
+
+    TPUs have no units for uint8 times int8. The compiler would multiply such matrices in float32.
+    """
+    if za is None and not isinstance(b, PackedMatrix) and _is_cheaper_as_uint8(a, b):
+        return merged_dot(a, None, *as_uint8(b, zb))
+    return _shifted(merged_dot)(a, za, b, zb)
+
+
+def _is_cheaper_as_uint8(a: jax.Array, b: jax.Array) -> bool:
+    """Whether int32 holds the sums of uint8 products, and the sums of the rows of a are few if they are needed."""
+    if a.dtype != jnp.uint8 or not is_static(*a.shape, *b.shape) or a.shape[-1] > longest_exact_sum(255, 255):
+        return False
+    return b.dtype == jnp.uint8 or a.size <= b.size
 
 
 def partitioned_product(implementation: Forced | None, devices: int) -> Kernel:
@@ -187,7 +204,7 @@ def _product(implementation: Forced | None, default: Product, cpu: Product, gpu:
     """Return the product of these forms; of that for CPUs alone if a method is forced that only they have."""
     if implementation is not None and implementation.only_on == "cpu":
         return Kernel(cpu=cpu, refusal=implementation.refusal)
-    return Kernel(default, cpu, gpu, tpu=None if implementation else _shifted(merged_dot))
+    return Kernel(default, cpu, gpu, tpu=None if implementation else _on_tpu)
 
 
 def greatest_sum(terms: Any, *operands: tuple[Any, np.ndarray | None]) -> int:

@@ -1,4 +1,4 @@
-"""Multiply 8-bit matrices on a TPU: one product of int8, and nothing beside it that would be stored."""
+"""Multiply 8-bit matrices on a TPU: one product of 8-bit integers, and nothing beside it that would be stored."""
 
 import jax
 import jax.numpy as jnp
@@ -10,11 +10,12 @@ from jaxdml._kernels.integer_product.unmerged_dot import unmerged_dot
 
 
 def merged_dot(a: jax.Array, za: Zero, b: Right, zb: Zero) -> RawProduct:
-    """Multiply int8 by int8 and sum in int32; a ``Product``.
+    """Multiply int8 by int8, or uint8 by uint8, and sum in int32; a ``Product``.
 
-    It is exact, because the TPU's compiler keeps these types. A row of ones below ``a`` would give the sums of the
-    columns in the same product. But ``a`` would be copied for it, and a product of one row would become one of two,
-    for which the whole of ``b`` is stored again in another order. Rows are merged if ``b`` is one matrix for all.
+    It is exact, because a TPU has units for these types, and its compiler uses them. A row of ones below ``a`` would
+    give the sums of the columns in the same product. But ``a`` would be copied for it, and a product of one row would
+    become one of two, for which the whole of ``b`` is stored again in another order. Rows are merged if ``b`` is one
+    matrix for all.
     """
     return unmerged_dot(a, za, b, zb, _dot)
 
