@@ -16,15 +16,15 @@ import numpy as np
 import jaxdml
 from jaxdml._base.dtypes import QUANTIZED
 from jaxdml._base.shapes import is_static
-from jaxdml.onnx import _tables
+from jaxdml.onnx import _limbs, _tables
 from jaxdml.onnx._stored import ChannelsLast, Transposed, on_device
 from jaxdml.onnx._values import Dequantized, Quantization, alike, channels_first, channels_last, right_matrix
 
 _FEWEST_BITS = 20
 """Exponentials of fewer bits would often round to another 8-bit result."""
 
-_BEYOND = np.float32(1024)
-"""A quotient that no zero point brings back into the range of 8 bits."""
+_BEYOND = np.float32(1023)
+"""A quotient that no zero point brings back into the range of 8 bits; twice it and 1 fit 11 bits."""
 
 
 def has_8_bits(value: Any) -> bool:
@@ -164,17 +164,13 @@ def softmax(x: Dequantized, axes: Sequence[int], out: Quantization, dtype: Any) 
         return None
     exponentials = [round(math.exp(-float(scale * distance)) * 2**bits) for distance in range(256)]
     below = jnp.max(integers, axes, keepdims=True, initial=-128) - integers
-    with jax.enable_x64(True):
-        term = _tables.entries_at(jnp.asarray(exponentials, jnp.int64), below)
-        divisor = jnp.sum(term, axes, keepdims=True) * out_scale.numerator
-        dividend = term * out_scale.denominator
-        # A float estimate and its remainder take less time than a division of int64. What exceeds _BEYOND saturates.
-        estimate = jnp.floor(dividend.astype(jnp.float32) / divisor.astype(jnp.float32))
-        lower = jnp.minimum(estimate, _BEYOND).astype(jnp.int64)
-        rest = dividend - lower * divisor
-        step = (rest >= divisor).astype(jnp.int64) - (rest < 0).astype(jnp.int64)
-        lower, twice = lower + step, 2 * (rest - step * divisor)
-        up = (twice > divisor) | ((twice == divisor) & (lower & 1 == 1))
-        limits = np.iinfo(dtype)
-        rounded = lower + up + _tables.integer(out.zero_point)
-        return jnp.clip(rounded, int(limits.min), int(limits.max)).astype(dtype)
+    term = _tables.entries_at(jnp.asarray(exponentials, jnp.int32), below).astype(jnp.uint32)
+    divisor = _limbs.times(_limbs.total(term, axes, terms), out_scale.numerator)
+    # A float estimate is less than 1/2 from a number whose floor is right, so a comparison of integers decides.
+    estimate = term.astype(jnp.float32) * (float(out_scale.denominator) / _limbs.as_float(divisor))
+    lower = jnp.minimum(jnp.floor(estimate), _BEYOND).astype(jnp.uint32)
+    half = _limbs.product(divisor, 2 * lower + 1)
+    up = _limbs.exceeds(_limbs.of((term, out_scale.denominator.bit_length())), half, or_equals=lower & 1 == 1)
+    rounded = (lower + up).astype(jnp.int32) + _tables.integer(out.zero_point)
+    limits = np.iinfo(dtype)
+    return jnp.clip(rounded, int(limits.min), int(limits.max)).astype(dtype)

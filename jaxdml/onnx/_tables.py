@@ -76,7 +76,7 @@ def look_up(entries: np.ndarray, x: Any) -> Any:
 
 
 def entries_at(entries: jax.Array, places: jax.Array) -> jax.Array:
-    """Return the entries of a table, from 0 to 2**31 - 1, at these places; sharded as the places are."""
+    """Return the entries of a table of int32 at these places; sharded as the places are."""
     # A TPU reads a whole tile for each entry that an index reads.
     found: jax.Array = jax.lax.platform_dependent(entries, places, default=_indexed, tpu=_summed)
     return found
@@ -114,9 +114,7 @@ def _one_of(upper: jax.Array, one: Any, other: Any) -> Any:
 def _summed(entries: jax.Array, places: jax.Array) -> jax.Array:
     """Add all entries of a table, each times whether its place is wanted."""
     every = jax.lax.broadcasted_iota(places.dtype, (*[1] * places.ndim, entries.size), places.ndim)
-    # The table may be of 64 bits, which a TPU adds in two parts; its entries are not.
-    found = jnp.where(places[..., None] == every, entries.astype(jnp.int32), 0)
-    return jnp.sum(found, axis=-1, dtype=jnp.int32).astype(entries.dtype)
+    return jnp.sum(jnp.where(places[..., None] == every, entries, 0), axis=-1, dtype=entries.dtype)
 
 
 def identity(value: Fraction) -> Fraction:

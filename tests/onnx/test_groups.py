@@ -1,6 +1,7 @@
 """Groups of nodes between DequantizeLinear and QuantizeLinear: the integers that real numbers mean, or why none."""
 
 import itertools
+import re
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 from fractions import Fraction
 
@@ -268,6 +269,15 @@ def test_softmax_is_right_in_rows_of_up_to_1000(dtype, scale, out):
     for name, want in wanted.items():
         np.testing.assert_array_equal(got[name], want)
     assert "exponentials from a table" in groups.notes().values()
+
+
+def test_softmax_needs_no_integers_of_64_bits():
+    groups = Groups()
+    groups.q(groups("Softmax", groups.dq(groups.input(np.zeros((2, 9), U8)), 0.0371), axis=1), 1 / 255, U8(0))
+    shape = jax.ShapeDtypeStruct((2, 9), U8)
+    program = jax.jit(groups.load().apply).trace({}, shape).lower(lowering_platforms=("tpu",)).as_text()
+    assert "xui32>" in program
+    assert not re.search(r"[<x]u?i64>", program)
 
 
 def test_softmax_of_old_models_is_over_all_that_follows():

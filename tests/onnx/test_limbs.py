@@ -1,0 +1,54 @@
+"""Integers of three limbs, against Python's."""
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jaxdml.onnx import _limbs
+from tests.kit.scattering import few_draws
+
+words = st.integers(0, 2**32 - 1)
+
+
+def limbs(number):
+    return [np.uint32(number >> 21 * place & (2**21 - 1)) for place in range(3)]
+
+
+def value(found):
+    return sum(int(limb) << 21 * place for place, limb in enumerate(found))
+
+
+@few_draws
+@given(first=words, second=words, shift=st.integers(0, 30), other=st.integers(0, 30))
+def test_numbers_are_added_at_their_places(first, second, shift, other):
+    got = _limbs.of((np.uint32(first), shift), (np.uint32(second), other))
+    assert value(got) == (first << shift) + (second << other)
+
+
+@few_draws
+@given(number=st.integers(0, 2**63 - 1), factor=st.integers(1, 2**40), small=st.integers(0, 2**11 - 1))
+def test_products_are_exact(number, factor, small):
+    fitting = number // factor
+    assert value(_limbs.times(limbs(fitting), factor)) == fitting * factor
+    fitting = number // max(small, 1)
+    assert value(_limbs.product(limbs(fitting), np.uint32(small))) == fitting * small
+    assert abs(float(_limbs.as_float(limbs(number))) - number) <= number * 2.0**-22
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 2**12, 70_000])
+def test_sums_do_not_wrap_around(count):
+    terms = np.full((2, count), 2**30, np.uint32)
+    terms[1, 1::2] = 2**30 - 1
+    got = jax.jit(lambda terms: _limbs.total(terms, (1,), count))(terms)
+    want = terms.astype(np.int64).sum(1)
+    assert [value(limb[row, 0] for limb in got) for row in range(2)] == want.tolist()
+
+
+@few_draws
+@given(number=st.integers(0, 2**63 - 2), other=st.integers(0, 2**63 - 1), tie=st.booleans())
+def test_comparisons_are_exact(number, other, tie):
+    for right in (other, number, number + 1, max(number - 1, 0)):
+        got = _limbs.exceeds(limbs(number), limbs(right), np.bool_(tie))
+        assert bool(got) == (number > right or (tie and number == right))
