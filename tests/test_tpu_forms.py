@@ -322,3 +322,21 @@ def test_products_with_known_scales_are_exact(output, biased):
     assert_same_bits(got, call(reference.quantized_linear_matrix_multiply, p, q))
     program = text(partial(call, jaxdml.quantized_linear_matrix_multiply), (p.shape, p.dtype), (q.shape, q.dtype))
     assert ("i64" in program) == (output == 0.0625)
+
+
+@grid(include_padding=[False, True], output=[0.031, 0.0625], window=[3, 7])
+def test_averages_with_known_scales_are_exact(include_padding, output, window):
+    x = data("any bits", 0, (2, 5, 12, 9), np.dtype(np.uint8))
+    x[1] = x[1] // 8 * 8
+    known = np.float32(0.03 if output == 0.031 else 0.125), np.uint8(9), np.float32(output), np.uint8(100)
+    options = {"window": window, "strides": 2, "start_padding": 1, "include_padding": include_padding}
+
+    def call(of, x):
+        return of(x, *known, **options)
+
+    got = jax.jit(partial(call, jaxdml.quantized_linear_average_pooling))(x)
+    assert_same_bits(got, call(reference.quantized_linear_average_pooling, x))
+    program = text(partial(call, jaxdml.quantized_linear_average_pooling), (x.shape, x.dtype))
+    # Twice a sum over 4 or 6, at an edge, may be a half; over 9 or 49 it is none.
+    has_halves = output == 0.0625 and not include_padding
+    assert bool(re.search(r"multiply .*i64>", program)) == has_halves

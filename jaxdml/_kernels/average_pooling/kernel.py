@@ -11,9 +11,10 @@ from jaxdml._arithmetic.residuals import clamp
 from jaxdml._arithmetic.windows import Windows
 from jaxdml._kernels.average_pooling.pools import real_elements, window_sums, window_sums_at_once
 from jaxdml._kernels.average_pooling.rounded_mean import rounded_mean
-from jaxdml._kernels.requantization import ON_CPU, ON_CUDA, Arithmetic, Multiplier, round_products
+from jaxdml._kernels.requantization import ON_CPU, ON_CUDA, Multiplier, by_digits, round_products
 from jaxdml._placement.partitioning import by_partitioning
 from jaxdml._placement.platforms import Kernel, run
+from jaxdml._placement.when_lowered import Form
 
 
 def average(
@@ -50,12 +51,14 @@ def average(
     def exactly(total: jax.Array, multiplier: Any, scales: Any, zero_point: Any) -> jax.Array:
         return clamp(rounded_mean(total, jnp.asarray(count), *scales), zero_point, dtype)
 
-    def by_proof(on: Arithmetic, total: jax.Array, multiplier: Any, scales: Any, zero_point: Any) -> jax.Array:
-        return round_products(on, total, multiplier, zero_point, dtype)
-
     if multiplier is None:
         return exactly(total, None, scales, zero_point)
-    kernel = Kernel(exactly, cpu=partial(by_proof, ON_CPU), cuda=partial(by_proof, ON_CUDA))
+
+    def by_proof(round_total: Any) -> Form:
+        return lambda total, multiplier, _, zero_point: round_total(total, multiplier, zero_point, dtype)
+
+    cpu, cuda = (by_proof(partial(round_products, on)) for on in (ON_CPU, ON_CUDA))
+    kernel = Kernel(exactly, cpu=cpu, cuda=cuda, tpu=by_proof(by_digits) if multiplier.digits else None)
     return run(kernel, total, multiplier, scales, zero_point)
 
 

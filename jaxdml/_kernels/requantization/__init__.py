@@ -8,7 +8,7 @@ from jaxdml._kernels.requantization.float64_rounding import (
     round_sums,
     sum_when_used,
 )
-from jaxdml._kernels.requantization.kernel import requantize
+from jaxdml._kernels.requantization.kernel import by_digits, requantize
 from jaxdml._kernels.requantization.proofs import Addends, Multiplier, proved, proved_sum
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Addends",
     "Arithmetic",
     "Multiplier",
+    "by_digits",
     "proved",
     "proved_sum",
     "requantize",

@@ -67,7 +67,7 @@ def requantize(
             return lambda raw, *operands: by_proof(whole(raw), *operands, round_total=partial(round_products, on))
 
         cpu, cuda = map(at_once, (ON_CPU, ON_CUDA))
-        tpu = partial(by_proof, round_total=_round_digits) if multiplier.digits else None
+        tpu = partial(by_proof, round_total=by_digits) if multiplier.digits else None
         proved = Kernel(lambda raw, _, *operands: by_residuals_of(raw, *operands), cpu=cpu, cuda=cuda, tpu=tpu)
         result: jax.Array = finish(sums, proved, proved, multiplier, *operands)
         return result
@@ -95,7 +95,8 @@ def _by_proof(
     return finished(raw, shape, rounded)
 
 
-def _round_digits(total: jax.Array, by: Multiplier, zero_point: jax.Array | None, dtype: jnp.dtype) -> jax.Array:
+def by_digits(total: jax.Array, by: Multiplier, zero_point: jax.Array | None, dtype: jnp.dtype) -> jax.Array:
+    """Return ``clamp(round(total * multiplier) + zero_point)``, if ``by.digits`` suffice."""
     return round_digits(total, by.high, by.low, by.digits, zero_point, dtype)
 
 
