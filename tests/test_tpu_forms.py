@@ -221,7 +221,7 @@ def test_products_of_uint8_are_exact(shapes, right, zeros):
     mixed = r"dot_general.*xui8>, tensor<[\dx]*xi8>"
     assert not re.search(mixed, program)
     is_shorter = a.shape[-1] <= 33025
-    as_uint8 = zeros[0] is None and is_shorter and (right == "uint8" or a.size <= b.size)
+    as_uint8 = zeros[0] is None and is_shorter and (right == "uint8" or zb is not None or a.size <= b.size)
     assert bool(re.search(r"dot_general.*xui8>, tensor<[\dx]*xui8>", program)) == as_uint8
 
 
@@ -337,6 +337,6 @@ def test_averages_with_known_scales_are_exact(include_padding, output, window):
     got = jax.jit(partial(call, jaxdml.quantized_linear_average_pooling))(x)
     assert_same_bits(got, call(reference.quantized_linear_average_pooling, x))
     program = text(partial(call, jaxdml.quantized_linear_average_pooling), (x.shape, x.dtype))
-    # Twice a sum over 4 or 6, at an edge, may be a half; over 9 or 49 it is none.
+    # Twice a mean of 4 or 36 elements, at an edge, may be a half; of 6, 9, 42 or 49 it is none.
     has_halves = output == 0.0625 and not include_padding
     assert bool(re.search(r"multiply .*i64>", program)) == has_halves

@@ -24,7 +24,7 @@ _FEWEST_BITS = 20
 """Exponentials of fewer bits would often round to another 8-bit result."""
 
 _BEYOND = np.float32(1023)
-"""A quotient that no zero point brings back into the range of 8 bits; twice it and 1 fit 11 bits."""
+"""A quotient this large saturates for every zero point. ``2 * _BEYOND + 1`` fits 11 bits."""
 
 
 def has_8_bits(value: Any) -> bool:
@@ -160,17 +160,18 @@ def softmax(x: Dequantized, axes: Sequence[int], out: Quantization, dtype: Any) 
     # Both sides of the comparison below fit 62 bits: a sum of terms times one, and a term times the other.
     sides = (terms * out_scale.numerator, out_scale.denominator)
     bits = min(30, *(61 - side.bit_length() for side in sides))
-    if bits < _FEWEST_BITS:
+    if bits < _FEWEST_BITS or terms >= 2**31:
         return None
     exponentials = [round(math.exp(-float(scale * distance)) * 2**bits) for distance in range(256)]
     below = jnp.max(integers, axes, keepdims=True, initial=-128) - integers
     term = _tables.entries_at(jnp.asarray(exponentials, jnp.int32), below).astype(jnp.uint32)
     divisor = _limbs.times(_limbs.total(term, axes, terms), out_scale.numerator)
-    # A float estimate is less than 1/2 from a number whose floor is right, so a comparison of integers decides.
+    # The estimate is less than 1/2 from the quotient. So the result is its floor or one more. Integers decide.
+    # ``half`` fits 63 bits, because it is at most one divisor more than twice the dividend, and the estimate's error.
     estimate = term.astype(jnp.float32) * (float(out_scale.denominator) / _limbs.as_float(divisor))
     lower = jnp.minimum(jnp.floor(estimate), _BEYOND).astype(jnp.uint32)
     half = _limbs.product(divisor, 2 * lower + 1)
     up = _limbs.exceeds(_limbs.of((term, out_scale.denominator.bit_length())), half, or_equals=lower & 1 == 1)
-    rounded = (lower + up).astype(jnp.int32) + _tables.integer(out.zero_point)
+    rounded = (lower + up.astype(jnp.uint32)).astype(jnp.int32) + _tables.integer(out.zero_point)
     limits = np.iinfo(dtype)
     return jnp.clip(rounded, int(limits.min), int(limits.max)).astype(dtype)

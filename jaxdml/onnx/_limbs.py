@@ -1,6 +1,7 @@
 """Integers of up to 63 bits, as three limbs of 21 bits in uint32, the lowest first.
 
-No device needs integers of 64 bits for them, which TPUs emulate. A limb times 11 bits fits 32, with a carry too.
+TPUs emulate 64-bit integers, so these use uint32 only. A limb times a factor of 11 bits, plus a carry, fits 32 bits.
+Every result must fit 63 bits.
 """
 
 from collections.abc import Sequence
@@ -17,13 +18,13 @@ Limbs = Sequence[jax.Array]
 
 
 def of(*numbers: tuple[jax.Array, int]) -> Limbs:
-    """Add up numbers, uint32, each times two to the power of a static integer; at most ``2**10`` of them."""
+    """Add up ``number * 2**shift``, of uint32 and static shifts from 0 on; at most ``2**10`` of them."""
     pieces = [[_bits(number, _BITS * place - shift) for number, shift in numbers] for place in range(_COUNT)]
     return _carried([sum(piece[1:], piece[0]) for piece in pieces])
 
 
 def _bits(number: jax.Array, start: int) -> jax.Array:
-    """Return the 21 bits from the bit ``start`` on; outside of the number they are 0."""
+    """Return bits ``start`` to ``start + 20``, shifted down to bit 0. Bits outside of the number count as 0."""
     if start <= -_BITS or start >= 32:
         return jnp.zeros_like(number)
     moved = number << -start if start < 0 else number >> start
@@ -38,7 +39,7 @@ def _carried(limbs: Limbs) -> Limbs:
 
 
 def total(terms: jax.Array, axes: Sequence[int], count: int) -> Limbs:
-    """Add up uint32 along axes, which have ``count`` elements; the axes stay, of size 1."""
+    """Add up uint32 along axes, which have ``count < 2**31`` elements; the axes stay, of size 1."""
     bits = 32 - count.bit_length()
     parts = range(0, 32, bits)
     mask = np.uint32((1 << bits) - 1)
@@ -64,7 +65,7 @@ def product(limbs: Limbs, factor: jax.Array) -> Limbs:
 
 
 def as_float(limbs: Limbs) -> jax.Array:
-    """Return a float32, with an error of a few of its last bits."""
+    """Return a float32 with a relative error of at most ``2**-22`` where float32 is IEEE 754's."""
     parts = [limb.astype(jnp.float32) * 2.0 ** (_BITS * place) for place, limb in enumerate(limbs)]
     return sum(parts[1:], parts[0])
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jaxdml.onnx import _limbs
+from jaxdml.onnx import _integers, _limbs
+from jaxdml.onnx._values import Dequantized, Quantization
 from tests.kit.scattering import few_draws
 
 words = st.integers(0, 2**32 - 1)
@@ -44,6 +45,16 @@ def test_sums_do_not_wrap_around(count):
     got = jax.jit(lambda terms: _limbs.total(terms, (1,), count))(terms)
     want = terms.astype(np.int64).sum(1)
     assert [value(limb[row, 0] for limb in got) for row in range(2)] == want.tolist()
+
+
+def test_softmax_of_more_than_can_be_summed_is_left_to_floats():
+    known = Quantization(np.asarray(0.5, np.float32), None)
+
+    def softmax(x):
+        return _integers.softmax(Dequantized(x, known, np.dtype(np.float32)), (1,), known, np.uint8)
+
+    assert jax.eval_shape(softmax, jax.ShapeDtypeStruct((1, 2**31), np.uint8)) is None
+    assert jax.eval_shape(softmax, jax.ShapeDtypeStruct((1, 2**31 - 1), np.uint8)).shape == (1, 2**31 - 1)
 
 
 @few_draws

@@ -168,7 +168,7 @@ def carried(low: jax.Array, high: jax.Array) -> DeepAccumulator:
 
 def single_product() -> Kernel:
     """Return the product of ``multiply`` for a program on one device, without a form for CPUs."""
-    return Kernel(_shifted(dot_with_ones), gpu=product_on_gpu, tpu=_on_tpu)
+    return Kernel(_shifted(dot_with_ones), gpu=product_on_gpu, tpu=_shifted(merged_dot))
 
 
 def product_on_gpu(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None) -> RawProduct:
@@ -181,16 +181,20 @@ def _on_tpu(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None) 
 
     TPUs have no units for uint8 times int8. The compiler would multiply such matrices in float32.
     """
-    if za is None and not isinstance(b, PackedMatrix) and _is_cheaper_as_uint8(a, b):
+    if za is None and not isinstance(b, PackedMatrix) and _is_cheaper_as_uint8(a, b, zb):
         return merged_dot(a, None, *as_uint8(b, zb))
     return _shifted(merged_dot)(a, za, b, zb)
 
 
-def _is_cheaper_as_uint8(a: jax.Array, b: jax.Array) -> bool:
-    """Whether int32 holds the sums of uint8 products, and the sums of the rows of a are few if they are needed."""
+def _is_cheaper_as_uint8(a: jax.Array, b: jax.Array, zb: jax.Array | None) -> bool:
+    """Whether int32 holds the sums of uint8 products, and these read less of a and b for sums of rows and columns.
+
+    As int8, ``a`` gets a zero point, so the columns of ``b`` are summed. As uint8, the rows of ``a`` are summed only if
+    ``b`` has a zero point, or gets one.
+    """
     if a.dtype != jnp.uint8 or not is_static(*a.shape, *b.shape) or a.shape[-1] > longest_exact_sum(255, 255):
         return False
-    return b.dtype == jnp.uint8 or a.size <= b.size
+    return b.dtype == jnp.uint8 or zb is not None or a.size <= b.size
 
 
 def partitioned_product(implementation: Forced | None, devices: int) -> Kernel:

@@ -56,6 +56,7 @@ Product = Callable[[jax.Array, Zero, Any, Zero], RawProduct]
 """Multiplies ``a - za`` by ``b - zb``.
 
 ``a`` is int8 or uint8 ``[..., M, K]`` and ``b`` int8 ``[..., K, N]``, or a ``PackedMatrix`` that is stored as int8.
+On TPUs both may be uint8.
 ``za`` and ``zb`` are int32 that broadcast against ``[..., M, 1]`` and ``[..., 1, N]``, or None for 0.
 """
 

@@ -96,7 +96,7 @@ def _by_proof(
 
 
 def by_digits(total: jax.Array, by: Multiplier, zero_point: jax.Array | None, dtype: jnp.dtype) -> jax.Array:
-    """Return ``clamp(round(total * multiplier) + zero_point)``, if ``by.digits`` suffice."""
+    """Return ``clamp(round(total * multiplier) + zero_point)``; ``by.digits`` must not be 0."""
     return round_digits(total, by.high, by.low, by.digits, zero_point, dtype)
 
 
