@@ -351,26 +351,26 @@ def test_scatters_are_one_lax_scatter_each():
 
 @pytest.mark.parametrize("platform", PLATFORMS)
 @pytest.mark.parametrize(
-    ("dtype", "row", "on_gpu", "on_cpu", "elsewhere"),
+    ("dtype", "row", "on_gpu", "on_cpu", "on_tpu"),
     [
-        ("float16", (4,), "2xui32", "4xf16", "4xui16"),
-        ("float16", (3,), "3xui16", "3xf16", "3xui16"),
-        ("float16", (2, 3), "3xui32", "2x3xf16", "2x3xui16"),
-        ("bfloat16", (2,), "1xui32", "2xui16", "2xui16"),
+        ("float16", (4,), "2xui32", "4xf16", "4xf16"),
+        ("float16", (3,), "3xui16", "3xf16", "3xf16"),
+        ("float16", (2, 3), "3xui32", "2x3xf16", "2x3xf16"),
+        ("bfloat16", (2,), "1xui32", "2xui16", "2xbf16"),
         ("uint16", (2,), "1xui32", "2xui16", "2xui16"),
         ("int8", (4,), "1xui32", "4xi8", "4xi8"),
         ("int8", (6,), "6xui8", "6xi8", "6xi8"),
         ("int8", (2, 2), "1xui32", "2x2xi8", "2x2xi8"),
-        ("float8_e5m2", (3,), "3xui8", "3xui8", "3xui8"),
+        ("float8_e5m2", (3,), "3xui8", "3xui8", "3xf8E5M2"),
         ("float32", (4,), "4xf32", "4xf32", "4xf32"),
         ("int4", (8,), "8xi4", "8xi4", "8xi4"),
         ("bool", (4,), "4xi1", "4xi1", "4xi1"),
     ],
 )
-def test_rows_that_fill_words_move_in_words_on_gpus(platform, dtype, row, on_gpu, on_cpu, elsewhere):
+def test_rows_that_fill_words_move_in_words_on_gpus(platform, dtype, row, on_gpu, on_cpu, on_tpu):
     given = array((8, *row), dtype), array((3, 1), "int32"), array((3, *row), dtype)
     text = lowered(jaxdml.scatter_nd, *given, platform=platform)
-    moved = {"cpu": on_cpu, "cuda": on_gpu, "rocm": on_gpu, "tpu": elsewhere}[platform]
+    moved = {"cpu": on_cpu, "cuda": on_gpu, "rocm": on_gpu, "tpu": on_tpu}[platform]
     assert text.count('"stablehlo.scatter"') == 1
     assert f"(tensor<8x{moved}>, tensor<3x1xi32>, tensor<3x{moved}>) -> tensor<8x{moved}>" in text
 
