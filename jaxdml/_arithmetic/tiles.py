@@ -17,10 +17,10 @@ _SUBLANES = 8
 """How many rows a tile has."""
 
 _READ_AT_ONCE, _MAX_PARTS = 2**10, 16
-"""How many rows of 32-bit elements one operation reads, and how many such operations there are at most.
+"""How many rows of 16 or 32 bits one operation reads, and how many such operations there are at most.
 
-For a v6e, XLA has the whole operand copied first where one operation reads more. ``python -m benchmarks estimates``
-shows what that costs, with any value here.
+For a v6e, XLA has the whole operand copied first where one operation reads more, and of 16 bits for a v5e too.
+``python -m benchmarks estimates`` shows what that costs, with any value here.
 """
 
 
@@ -44,7 +44,7 @@ def read_chunks(tiles: jax.Array, numbers: jax.Array) -> jax.Array:
     row = lax.broadcasted_iota(jnp.uint32, numbers.shape, 0)
     of_tile = np.uint32(sublanes)
     places = (((row // of_tile) * np.uint32(chunks) + numbers) * of_tile + row % of_tile).reshape(-1)
-    in_parts = tiles.dtype.itemsize == 4 and places.size <= _MAX_PARTS * _READ_AT_ONCE
+    in_parts = tiles.dtype.itemsize > 1 and places.size <= _MAX_PARTS * _READ_AT_ONCE
     rows, size = tiles.reshape(-1, lanes), max(1, places.size)  # Of a batch without sequences nothing is read, once.
     starts = range(0, size, _READ_AT_ONCE if in_parts else size)
     read = [rows.at[places[start : start + starts.step]].get(mode="promise_in_bounds") for start in starts]
