@@ -324,6 +324,21 @@ def test_products_with_known_scales_are_exact(output, biased):
     assert ("i64" in program) == (output == 0.0625)
 
 
+@pytest.mark.parametrize("images", [1, 3, 9])
+def test_convolutions_with_known_scales_are_exact(images):
+    random = np.random.default_rng(images)
+    x, w = (
+        random.integers(0, 256, (images, 4, 6, 5), np.uint8),
+        random.integers(-128, 128, (8, 4, 3, 2)).astype(np.int8),
+    )
+
+    def call(of, x, w):
+        return of(x, np.float32(0.03), np.uint8(9), w, np.float32(0.02), None, None, np.float32(0.7), np.uint8(100))
+
+    got = jax.jit(partial(call, jaxdml.quantized_linear_convolution))(x, w)
+    assert_same_bits(got, call(reference.quantized_linear_convolution, x, w))
+
+
 @grid(include_padding=[False, True], output=[0.031, 0.0625], window=[3, 7])
 def test_averages_with_known_scales_are_exact(include_padding, output, window):
     x = data("any bits", 0, (2, 5, 12, 9), np.dtype(np.uint8))

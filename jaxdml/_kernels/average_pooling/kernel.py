@@ -11,7 +11,7 @@ from jaxdml._arithmetic.residuals import clamp
 from jaxdml._arithmetic.windows import Windows
 from jaxdml._kernels.average_pooling.pools import real_elements, window_sums, window_sums_at_once
 from jaxdml._kernels.average_pooling.rounded_mean import rounded_mean
-from jaxdml._kernels.requantization import ON_CPU, ON_CUDA, Multiplier, by_digits, round_products
+from jaxdml._kernels.requantization import Multiplier, proved_rounding
 from jaxdml._placement.partitioning import by_partitioning
 from jaxdml._placement.platforms import Kernel, run
 from jaxdml._placement.when_lowered import Form
@@ -54,11 +54,10 @@ def average(
     if multiplier is None:
         return exactly(total, None, scales, zero_point)
 
-    def by_proof(round_total: Any) -> Form:
+    def by_proof(round_total: Form) -> Form:
         return lambda total, multiplier, _, zero_point: round_total(total, multiplier, zero_point, dtype)
 
-    cpu, cuda = (by_proof(partial(round_products, on)) for on in (ON_CPU, ON_CUDA))
-    kernel = Kernel(exactly, cpu=cpu, cuda=cuda, tpu=by_proof(by_digits) if multiplier.digits else None)
+    kernel = proved_rounding(multiplier).each(by_proof)._replace(default=exactly)
     return run(kernel, total, multiplier, scales, zero_point)
 
 

@@ -3,22 +3,20 @@
 from jaxdml._kernels.requantization.float64_rounding import (
     ON_CPU,
     ON_CUDA,
-    Arithmetic,
     round_products,
     round_sums,
     sum_when_used,
 )
-from jaxdml._kernels.requantization.kernel import by_digits, requantize
+from jaxdml._kernels.requantization.kernel import proved_rounding, requantize
 from jaxdml._kernels.requantization.proofs import Addends, Multiplier, proved, proved_sum
 
 __all__ = [
     "ON_CPU",
     "ON_CUDA",
     "Addends",
-    "Arithmetic",
     "Multiplier",
-    "by_digits",
     "proved",
+    "proved_rounding",
     "proved_sum",
     "requantize",
     "round_products",

@@ -23,7 +23,7 @@ from jaxdml._kernels.integer_product import (
     whole,
 )
 from jaxdml._kernels.requantization.digit_products import round_digits
-from jaxdml._kernels.requantization.float64_rounding import ON_CPU, ON_CUDA, Arithmetic, round_products
+from jaxdml._kernels.requantization.float64_rounding import ON_CPU, ON_CUDA, round_products
 from jaxdml._kernels.requantization.multiplier import may_be_doubtful, multiplier_of, rounded_products
 from jaxdml._kernels.requantization.proofs import Multiplier
 from jaxdml._placement.platforms import Kernel
@@ -61,14 +61,20 @@ def requantize(
     exactly = Kernel(by_residuals_of)
     operands = scales, zero_point, bias
     if multiplier is not None:
-        by_proof = partial(_by_proof, shape=sums.shape, dtype=dtype)
 
-        def at_once(on: Arithmetic) -> Form:
-            return lambda raw, *operands: by_proof(whole(raw), *operands, round_total=partial(round_products, on))
+        def by_proof(round_total: Form) -> Form:
+            return partial(_by_proof, round_total=round_total, shape=sums.shape, dtype=dtype)
 
-        cpu, cuda = map(at_once, (ON_CPU, ON_CUDA))
-        tpu = partial(by_proof, round_total=by_digits) if multiplier.digits else None
-        proved = Kernel(lambda raw, _, *operands: by_residuals_of(raw, *operands), cpu=cpu, cuda=cuda, tpu=tpu)
+        def at_once(form: Form | None) -> Form | None:
+            return form and (lambda raw, *operands: form(whole(raw), *operands))
+
+        # On TPUs an image may be a part of a convolution that is computed by itself.
+        on = proved_rounding(multiplier).each(by_proof)
+        proved = on._replace(
+            default=lambda raw, _, *operands: by_residuals_of(raw, *operands),
+            cpu=at_once(on.cpu),
+            cuda=at_once(on.cuda),
+        )
         result: jax.Array = finish(sums, proved, proved, multiplier, *operands)
         return result
     on_cpu = partial(by_multiplier_or_residuals, shape=sums.shape, dtype=dtype, greatest=sums.greatest)
@@ -95,8 +101,16 @@ def _by_proof(
     return finished(raw, shape, rounded)
 
 
-def by_digits(total: jax.Array, by: Multiplier, zero_point: jax.Array | None, dtype: jnp.dtype) -> jax.Array:
-    """Return ``clamp(round(total * multiplier) + zero_point)``; ``by.digits`` must not be 0."""
+def proved_rounding(multiplier: Multiplier) -> Kernel:
+    """Return ``(total, multiplier, zero_point, dtype) -> clamp(round(total * multiplier) + zero_point)``.
+
+    Only platforms whose arithmetic the proof is about have a form: CPUs, CUDA, and TPUs if some digits suffice.
+    """
+    cpu, cuda = (partial(round_products, on) for on in (ON_CPU, ON_CUDA))
+    return Kernel(cpu=cpu, cuda=cuda, tpu=_by_digits if multiplier.digits else None)
+
+
+def _by_digits(total: jax.Array, by: Multiplier, zero_point: jax.Array | None, dtype: jnp.dtype) -> jax.Array:
     return round_digits(total, by.high, by.low, by.digits, zero_point, dtype)
 
 
