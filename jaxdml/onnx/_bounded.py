@@ -141,12 +141,10 @@ def must_be_bounds(graph: Graph, given: Mapping[str, Any] | None) -> Bounds:
 
 
 def needs_bound(node: Node, most: int | None = None) -> tuple[str, str]:
-    """Say what to write where a bound is missing."""
+    """Say why a bound is missing, and what to write."""
     enough = "" if most is None else f"; {most} is always enough"
-    advice = (
-        f"Call the model itself, or give a bound: model.apply(params, *inputs, bounds={{{node.name!r}: n}}){enough}."
-    )
-    return "Shapes depend on it, so it must be known while tracing, or how many there are has to have a bound.", advice
+    way = f"give a bound: model.apply(params, *inputs, bounds={{{node.name!r}: n}}){enough}"
+    return "Shapes depend on it, so it must be known while tracing, or how many there are has to have a bound.", way
 
 
 def length_of(node: Node, key: Hashable, found: Any, bound: int) -> Length:

@@ -14,7 +14,7 @@ from jax.experimental import checkify
 
 from jaxdml._base import errors
 from jaxdml.onnx._bounded import NONE, Bounded, Bounds, Padded, checking, must_be_bounds, padded
-from jaxdml.onnx._errors import UnsupportedModelError
+from jaxdml.onnx._errors import NotKnownError, UnsupportedModelError
 from jaxdml.onnx._graph import Graph
 from jaxdml.onnx._interpreter import Report
 from jaxdml.onnx._memory import on_host
@@ -51,9 +51,24 @@ class Calls:
 
     def __init__(self, model: Model) -> None:
         self._model = model
+        self._later: Calls | None = None
 
     def call(self, given: Mapping[str, Any], key: Any, bounds: Mapping[str, int] | None) -> tuple[Any, ...]:
-        """Compute the outputs from inputs by name, which are checked."""
+        """Compute the outputs from inputs by name, which are checked.
+
+        What decides an If or a Loop is known from the first call on that could not be traced without.
+        """
+        if self._later is None:
+            try:
+                return self._call(given, key, bounds)
+            except NotKnownError as error:
+                if not error.undecided:
+                    raise
+                graph = self._model.graph.with_decided(error.undecided)
+            self._later = Calls(replace(self._model, graph=graph))
+        return self._later.call(given, key, bounds)
+
+    def _call(self, given: Mapping[str, Any], key: Any, bounds: Mapping[str, int] | None) -> tuple[Any, ...]:
         known = tuple((name, _Known(np.asarray(given[name]))) for name in given if name in self.constants)
         traced = {name: value for name, value in given.items() if name not in self.constants}
         if bounds is not None:

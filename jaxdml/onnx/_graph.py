@@ -47,6 +47,7 @@ class Node:
       inputs: names of values; "" for an input that is left out.
       outputs: names of values; "" for an output that nothing wants.
       attributes: numbers, texts, NumPy arrays, graphs or tuples of them, by name.
+      decided: whether what decides between the branches of an If, or when a Loop ends, must be known while tracing.
     """
 
     op_type: str
@@ -56,6 +57,7 @@ class Node:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    decided: bool = False
 
     @property
     def kind(self) -> str:
@@ -107,6 +109,10 @@ class Graph:
             for graph in node.graphs():
                 yield from graph.dtypes()
 
+    def with_decided(self, name: str) -> "Graph":
+        """Return the graph with what decides the node of this name known while tracing, here or in an inner graph."""
+        return replace(self, nodes=tuple(_with_decided(node, name) for node in self.nodes))
+
     def captured(self) -> frozenset[str]:
         """Return the names that this graph, a body, reads from the graphs around it."""
         made = {value.name for value in self.inputs} | set(self.constants)
@@ -115,6 +121,13 @@ class Graph:
             read |= {name for name in reads(node) if name and name not in made}
             made |= set(node.outputs)
         return frozenset(read | {value.name for value in self.outputs if value.name not in made})
+
+
+def _with_decided(node: Node, name: str) -> Node:
+    inner = {key: value.with_decided(name) for key, value in node.attributes.items() if isinstance(value, Graph)}
+    if not inner:
+        return node
+    return replace(node, attributes={**node.attributes, **inner}, decided=node.decided or node.name == name)
 
 
 def reads(node: Node) -> tuple[str, ...]:

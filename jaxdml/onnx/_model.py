@@ -14,6 +14,7 @@ from jax.typing import ArrayLike
 from jaxdml._base.display import lined_up
 from jaxdml.onnx._bounded import Bounds, checking, must_be_bounds
 from jaxdml.onnx._calls import Calls, as_output
+from jaxdml.onnx._errors import NotKnownError
 from jaxdml.onnx._graph import Graph, TensorType
 from jaxdml.onnx._inputs import checked, declared, in_order
 from jaxdml.onnx._interpreter import Report, run
@@ -101,7 +102,8 @@ class Model:
         Raises:
           TypeError: an input has another dtype, or their number differs; the key is none.
           ValueError: an input has another shape; a node is random, and there is no key.
-          NotImplementedError: a shape depends on a traced value.
+          NotImplementedError: a shape, or which branch of an If fits, depends on a traced value. If it is an input of
+            a few numbers, the error says which.
           UnsupportedModelError: a bound is missing, or a node has an operand of such a length and cannot mask it.
           OverflowError: a constant of 64 bits does not fit in JAX's 32.
 
@@ -111,7 +113,19 @@ class Model:
         arrays = checked(self.inputs, inputs)
         given = dict(params) | {value.name: array for value, array in zip(self.inputs, arrays, strict=True)}
         with checking(checks):
-            return self.compute(given, key, bounds=bounds)
+            try:
+                return self.compute(given, key, bounds=bounds)
+            except NotKnownError as error:
+                raise self._advised(error, given) from None
+
+    def _advised(self, error: NotKnownError, given: Mapping[str, Any]) -> NotKnownError:
+        """Return an error that names the inputs, if those that must be known are few numbers."""
+        wanted = must_be_known(self.graph.with_decided(error.undecided))
+        traced = {name: x for name, x in given.items() if name in wanted and not isinstance(x, np.ndarray)}
+        if not traced or any(name in self.params or not _is_short(x) for name, x in traced.items()):
+            return error
+        names = ", ".join(map(repr, sorted(traced)))
+        return error.with_way(f"pass {names} untraced, as a number or a NumPy array")
 
     def compute(
         self,
@@ -214,3 +228,8 @@ class Model:
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(map(str, values)) for values in (self.inputs, self.outputs))
         return f"Model({inputs} -> {outputs}; {len(self.graph.nodes)} nodes, {len(self.params)} params)"
+
+
+def _is_short(given: Any) -> bool:
+    """Whether an input is a number, or a row of them, as what says a shape is."""
+    return not isinstance(given, list) and given is not None and given.ndim <= 1

@@ -38,8 +38,29 @@ def required(node: Node) -> frozenset[str]:
     """Return the names that a node must know, those that its graphs capture among them."""
     handler = nodes.runner(node)
     names = {name for position, name in enumerate(node.inputs) if name and handler.must_be_known(position)}
-    for inner in node.graphs():
-        inside = must_be_known(inner)
-        names |= inside & inner.captured()
-        names |= {name for name, value in zip(node.inputs, inner.inputs, strict=False) if value.name in inside}
-    return frozenset(names)
+    for body in node.graphs():
+        inside = _inside(node, body)
+        names |= inside & body.captured()
+        names |= {name for name, value in zip(node.inputs, body.inputs, strict=False) if value.name in inside}
+        if node.op_type == "Loop" and any(value.name in inside for value in body.outputs[:1]):
+            names |= set(node.inputs[:2])
+    return frozenset(names - {""})
+
+
+def _inside(node: Node, body: Graph) -> frozenset[str]:
+    """Return what must be known within a body.
+
+    In a Loop what a turn must know has to be known after the turn before it, and also whether there is another turn.
+    """
+    if node.op_type != "Loop":
+        return must_be_known(body)
+    goes_on = {value.name for value in body.outputs[:1]}
+    wanted = goes_on if node.decided else set[str]()
+    while True:
+        inside = must_be_known(body, outputs=wanted)
+        read = [value.name in inside for value in body.inputs]
+        more = {value.name for value, known in zip(body.outputs, read[1:], strict=False) if known}
+        more |= goes_on if any(read) else set()
+        if more <= wanted:
+            return inside
+        wanted = wanted | more

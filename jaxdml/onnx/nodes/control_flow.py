@@ -10,7 +10,10 @@ from jax import lax
 from jax.extend.core import jaxpr_as_fun
 
 from jaxdml._base import errors
+from jaxdml.onnx._errors import NotKnownError, UnsupportedModelError
 from jaxdml.onnx._graph import Graph, Node
+from jaxdml.onnx._lengths import LengthError
+from jaxdml.onnx._memory import is_on_host
 from jaxdml.onnx._stored import on_device
 from jaxdml.onnx._values import Value, channels_first, is_host
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
@@ -32,14 +35,41 @@ def if_(call: NodeCall, cond: Value, *, then_branch: Graph, else_branch: Graph) 
     """Run one of two graphs."""
     if is_host(cond):
         return tuple(call.body(then_branch if cond.item() else else_branch, []))
-    branches, shapes = zip(
-        *(traced(lambda graph=graph: _arrays(call.body(graph, []))) for graph in (then_branch, else_branch)),
-        strict=True,
+    graphs = then_branch, else_branch
+    branches, shapes = traced_branches(
+        call.node, *(lambda graph=graph: _arrays(call.body(graph, [])) for graph in graphs)
     )
     if _kinds(shapes[0]) != _kinds(shapes[1]):
-        rule = f"{call.node}: its branches return {_listed(shapes[0])} and {_listed(shapes[1])}"
-        raise NotImplementedError(f"{rule}; they must be alike where the condition is traced.")
+        raise _undecided(call.node, f"its branches return {_listed(shapes[0])} and {_listed(shapes[1])}")
     return tuple(lax.cond(_scalar(cond), *branches))
+
+
+def traced_branches(node: Node, *functions: Callable[[], Any]) -> tuple[list[Callable[..., Any]], list[Any]]:
+    """Return the branches of an If as functions that do not trace again, and the shapes of their results."""
+    found: list[tuple[Callable[..., Any], Any]] = []
+    failed: list[Exception] = []
+    for function in functions:
+        try:
+            found.append(traced(function))
+        except (UnsupportedModelError, NotKnownError, LengthError):
+            raise
+        except Exception as error:  # Of any operator, or of JAX: this branch is not meant for these shapes.
+            failed.append(error)
+    if len(failed) > 1:
+        raise failed[0]
+    if failed:
+        first, *_ = str(failed[0]).removeprefix("jaxdml.onnx.Model: ").split("\n")
+        reason = " ".join([first.removesuffix("."), *getattr(failed[0], "__notes__", ())[:1]])
+        raise _undecided(node, f"only one of its branches fits what is given; the other: {reason}") from failed[0]
+    branches, shapes = zip(*found, strict=True)
+    return list(branches), list(shapes)
+
+
+def _undecided(node: Node, rule: str) -> NotKnownError:
+    """Compose the error about a traced value that decides what a node does; a call then knows it."""
+    what = "Which branch is taken" if node.op_type == "If" else "How often it runs"
+    why = f"{what} must then be known while tracing."
+    return NotKnownError(f"{node}: {rule}.", why, undecided="" if node.decided else node.name)
 
 
 def loop(call: NodeCall, M: Value = None, cond: Value = None, *carried: Value, body: Graph) -> tuple[Value, ...]:
@@ -69,11 +99,6 @@ def _is_large(body: Graph, count: int) -> bool:
     """Whether writing out a loop takes long: with loops within loops it would take as long as they run."""
     kinds = [node.op_type for node in body.walk()]
     return "Loop" in kinds or count * len(kinds) >= LARGE
-
-
-def _unknown(call: NodeCall) -> NotImplementedError:
-    rule = f"{call.node}: how often it runs depends on traced values"
-    return NotImplementedError(f"{rule}. It must be known while tracing, since shapes depend on it.")
 
 
 def _step(call: NodeCall, body: Graph, number: Any, goes_on: Value, carried: Sequence[Value]) -> list[Value]:
@@ -154,14 +179,14 @@ def _written_out(call: NodeCall, body: Graph, M: Value, carried: Sequence[Value]
     scans: list[list[Value]] = []
     while M is None or number < M.item():
         if not is_host(condition) and any(scans):
-            raise _unknown(call)
+            raise _undecided(call.node, "how often it runs depends on traced values, and so does the size of an output")
         if not is_host(condition):
             turn = _probe(call, body, values, settled=False)
             assert turn is not None  # It would be known.
             return _while(call, turn, M, condition, values, number)
         if not condition.item():
             break
-        if number == MANY:
+        if number == MANY and not is_on_host():
             rule = f"{call.node} has to be written out while tracing"
             raise NotImplementedError(f"{rule}, and runs more than {MANY} times.")
         condition, *results = _step(call, body, np.asarray(number), condition, values)
@@ -193,8 +218,7 @@ def _while(
 ) -> tuple[Value, ...]:
     start = _arrays(carried)
     if not turn.alike:
-        rule = f"{call.node} carries {_listed(start)} in and {_listed(turn.results)} out"
-        raise NotImplementedError(f"{rule}; they must be alike where the condition is traced.")
+        raise _undecided(call.node, f"it carries {_listed(start)} in and {_listed(turn.results)} out")
     most = None if M is None else _scalar(on_device(M))
 
     def goes_on(state: tuple[Any, Any, list[Any]]) -> Any:
@@ -277,24 +301,33 @@ def _listed(values: Sequence[Any]) -> str:
     )
 
 
-def _stacks(node: Node) -> bool:
-    """Whether a Loop has scan outputs or carries sequences, so that how often it runs is one of their sizes."""
-    return any(
+def _counted(node: Node) -> bool:
+    """Whether how often a Loop runs must be known: it is a size of scan outputs or of sequences, or tracing said so."""
+    return node.decided or any(
         len(body.outputs) - 1 > len(body.inputs) - 2 or any(value.within for value in body.inputs)
         for body in node.graphs()
     )
 
 
-def _branches_differ(node: Node) -> bool:
-    """Whether the branches of an If declare other shapes, or sequences, which may have other lengths."""
-    shapes = [[value.shape for value in graph.outputs] for graph in node.graphs()]
-    if any(value.within for graph in node.graphs() for value in graph.outputs):
+def _chosen(node: Node) -> bool:
+    """Whether the condition of an If must be known: its branches return other shapes, or tracing said so.
+
+    Sequences may have other lengths. Names of dimensions say nothing: exporters give each branch its own.
+    """
+    outputs = [graph.outputs for graph in node.graphs()]
+    if node.decided or any(value.within for values in outputs for value in values):
         return True
-    return any(None not in pair and len(set(pair)) > 1 for pair in zip(*shapes, strict=False))
+    shapes = [[value.shape for value in values] for values in outputs]
+    return any(None not in pair and _differ(*pair) for pair in zip(*shapes, strict=False))
+
+
+def _differ(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    pairs = zip(one, other, strict=False)
+    return len(one) != len(other) or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs)
 
 
 TABLE: Table = {
-    "If": (Handler(1, if_, raw=True, static=(0,), when=_branches_differ), Handler(1, if_, raw=True)),
-    "Loop": (Handler(1, loop, raw=True, static=(0, 1), when=_stacks), Handler(1, loop, raw=True)),
+    "If": (Handler(1, if_, raw=True, static=(0,), when=_chosen), Handler(1, if_, raw=True)),
+    "Loop": (Handler(1, loop, raw=True, static=(0, 1), when=_counted), Handler(1, loop, raw=True)),
     "Scan": (Handler(9, scan, raw=True),),
 }

@@ -7,7 +7,7 @@ import numpy as np
 
 from jaxdml._base import errors
 from jaxdml.onnx._bounded import Bounded, Identical, length_of, needs_bound
-from jaxdml.onnx._errors import UnsupportedModelError
+from jaxdml.onnx._errors import NotKnownError, UnsupportedModelError
 from jaxdml.onnx._graph import Node
 from jaxdml.onnx._lengths import LengthError, as_traced, greatest, has_lengths, least
 from jaxdml.onnx._values import Value, is_host, known
@@ -131,17 +131,12 @@ def _on_sizes(task: Task, operands: list[Value]) -> tuple[Value, ...]:
     return (known(np.array(found, object).reshape((1,) * (sizes.ndim if task.attribute("keepdims") else 0))),)
 
 
-def unknown(node: Node, position: int, operand: Value) -> NotImplementedError:
+def unknown(node: Node, position: int, operand: Value) -> NotKnownError:
     """Compose the error about an operand that must be known, and is not."""
     rule = f"input {position} of {node} is '{node.inputs[position]}', which depends on values that are traced."
     if counted(node, operand):
-        advice = needs_bound(node)
-    else:
-        advice = (
-            "It must be known while tracing, since shapes depend on it.",
-            "Call the model itself instead of jax.jit(model.apply), or make this input an initializer.",
-        )
-    return NotImplementedError(errors.compose("onnx.Model", rule, *advice))
+        return NotKnownError(rule, *needs_bound(node))
+    return NotKnownError(rule, "It must be known while tracing, since shapes depend on it.")
 
 
 def refused(rule: str) -> UnsupportedModelError:

@@ -1,5 +1,6 @@
 """If, whose branches may return arrays of other sizes: the larger of two bounds holds both."""
 
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -10,7 +11,7 @@ from jaxdml.onnx._graph import Graph
 from jaxdml.onnx._lengths import Length, LengthError, atom, limits, same, true
 from jaxdml.onnx._values import Value
 from jaxdml.onnx.nodes.bounded._task import Rules, Task, array
-from jaxdml.onnx.nodes.control_flow import traced
+from jaxdml.onnx.nodes.control_flow import traced_branches
 
 
 def if_(task: Task, cond: Value) -> tuple[Value, ...]:
@@ -26,7 +27,7 @@ def if_(task: Task, cond: Value) -> tuple[Value, ...]:
         sizes.append([sizes_of(value) for value in values])
         return [(array(value), [jnp.asarray(true(n), jnp.int32) for n in sizes_of(value)]) for value in values]
 
-    branches = [traced(lambda graph=graph: of(graph))[0] for graph in graphs]
+    branches, _ = traced_branches(node, *(partial(of, graph) for graph in graphs))
     bounds = []
     for first, second in zip(*sizes, strict=True):
         if len(first) != len(second):

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml._base import errors
 from jaxdml.onnx._bounded import Bounded, Identical, bounded, counts, filled, length_of, needs_bound, sizes_of
+from jaxdml.onnx._errors import NotKnownError
 from jaxdml.onnx._lengths import bounds
 from jaxdml.onnx._values import Value, is_host
 from jaxdml.onnx.nodes._sizes import axis_of
@@ -21,7 +21,7 @@ def _bound(task: Task, position: int, most: int) -> int:
     found = task.call.bounds.of(node)
     if found is None:
         rule = f"input {position} of {node} is '{node.inputs[position]}', which depends on values that are traced."
-        raise NotImplementedError(errors.compose("onnx.Model", rule, *needs_bound(node, most)))
+        raise NotKnownError(rule, *needs_bound(node, most))
     return found
 
 
