@@ -39,34 +39,34 @@ def checked(wanted: Sequence[TensorType], inputs: Sequence[Any]) -> tuple[Any, .
     if len(inputs) != len(wanted):
         rule = f"{len(inputs)} inputs are given; the model takes {len(wanted)}."
         raise TypeError(errors.compose("onnx.Model", rule, _all(wanted), "Give one array for each."))
-    sizes: dict[str, Any] = {}
-    return tuple(_checked(value, given, sizes) for given, value in zip(inputs, wanted, strict=True))
+    return tuple(_checked(value, given) for given, value in zip(inputs, wanted, strict=True))
 
 
-def _checked(value: TensorType, given: Any, sizes: dict[str, Any]) -> Any:
-    """Return one input; ``sizes`` holds those of dimensions that have a name."""
+def _checked(value: TensorType, given: Any) -> Any:
+    """Return one input.
+
+    As in onnxruntime, dimensions of one name may have several sizes, and no dimensions are no declaration.
+    """
     if value.within[:1] == ("optional",):
-        return None if given is None else _checked(value.element(), given, sizes)
+        return None if given is None else _checked(value.element(), given)
     if value.within:
         if not isinstance(given, list | tuple):
             rule = f"input '{value.name}' is a sequence."
             raise TypeError(errors.message("onnx.Model", rule, {value.name: given}, "Give a list of arrays."))
-        return [_checked(value.element(), each, {}) for each in given]  # Their sizes may differ.
+        return [_checked(value.element(), each) for each in given]
     array = _as_array(given, value.dtype)
     operands = {value.name: array}
     if value.dtype is not None and array.dtype not in (value.dtype, jax.dtypes.canonicalize_dtype(value.dtype)):
         rule = f"input '{value.name}' must be {value.dtype}, not {array.dtype}."
         raise TypeError(errors.message("onnx.Model", rule, operands, f"Convert it to {value.dtype}."))
-    if value.shape is None:
+    if not value.shape:
         return array
     same = len(value.shape) == len(array.shape)
     for size, found in zip(value.shape, array.shape, strict=False):
-        expected = sizes.setdefault(size, found) if isinstance(size, str) else size
-        same &= expected is None or expected == found
+        same &= size == found or not isinstance(size, int)
     if not same:
         rule = f"input {value} has shape {list(array.shape)}."
-        advice = "Give the shape that the model declares; dimensions of one name have one size."
-        raise ValueError(errors.message("onnx.Model", rule, operands, advice))
+        raise ValueError(errors.message("onnx.Model", rule, operands, "Give the shape that the model declares."))
     return array
 
 

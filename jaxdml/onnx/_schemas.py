@@ -108,6 +108,16 @@ def constant_of(attributes: Mapping[str, Any], what: str) -> np.ndarray:
     raise unsupported(f"{what} holds {found}; it must hold one of value, sparse_value, {', '.join(_CONSTANTS)}.")
 
 
+_UNNAMED = ("any", "dynamic", "dynamic_dimension", "none", "unknown")
+"""What exporters write, in any case, where a size has no name; "?", "*" and "-1" have no letter."""
+
+
+def size_name(name: str) -> str | None:
+    """Return the name of a dimension, or None where it says only that the size is not known."""
+    letters = any(map(str.isalpha, name))
+    return name if letters and name.strip("_<>").lower() not in _UNNAMED else None
+
+
 def type_of(value: onnx.ValueInfoProto) -> TensorType:
     """Return what a graph declares of an input or output."""
     must_be_text(value.name)
@@ -128,7 +138,7 @@ def type_of(value: onnx.ValueInfoProto) -> TensorType:
     must_be_text(*(size.dim_param for size in tensor.shape.dim))
     # Some exporters write -1 for a size that is not known.
     shape = tuple(
-        (size.dim_value if size.dim_value >= 0 else None) if size.HasField("dim_value") else size.dim_param or None
+        (size.dim_value if size.dim_value >= 0 else None) if size.HasField("dim_value") else size_name(size.dim_param)
         for size in tensor.shape.dim
     )
     known = math.prod(size for size in shape if isinstance(size, int) and size)

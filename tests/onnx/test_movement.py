@@ -191,6 +191,25 @@ def exported(text, *shapes, inputs):
     return program.call(*inputs), model(*inputs)
 
 
+def test_far_ends_of_a_slice_are_the_edge_of_a_symbolic_size():
+    found, wanted = exported(
+        """g (float[B, 3] x) => (float[B, 3] y, float[B, 3] z) {
+            first = Constant <value = int64[1] {0}> ()
+            far = Constant <value = int64[1] {1000000000}> ()
+            before = Constant <value = int64[1] {-1000000000}> ()
+            back = Constant <value = int64[1] {-1}> ()
+            a = Slice (x, first, far, first)
+            b = Slice (x, before, far, first)
+            y = Mul (a, b)
+            c = Slice (x, far, before, first, back)
+            z = Add (c, y)
+        }""",
+        "b, 3",
+        inputs=[numbers(4, 3)],
+    )
+    check([np.asarray(x) for x in wanted], [np.asarray(x) for x in found])
+
+
 def test_chains_of_shapes_take_symbolic_sizes():
     found, wanted = exported(
         """g (float[B, 3, 4] x) => (float[B, N] y, int64[3] s, int64 n, int64[B] r, float[B, 3] c, float[B, 3, 4] e) {

@@ -55,6 +55,14 @@ def test_one_side_of_a_complex_signal():
     np.testing.assert_allclose(found, np.stack((wanted.real, wanted.imag), -1), rtol=1e-4, atol=1e-5)
 
 
+def test_a_signal_without_a_dimension_of_parts_is_real():
+    nodes = [helper.make_node("STFT", ["x", "step", "", "length"], ["0"])]
+    nodes = [constant("step", 3), constant("length", 5), *nodes]
+    assert_agree(nodes, {"x": X[0, :, :, 0]}, 17, tolerance=1e-4)
+    with pytest.raises(ValueError, match="last dimension holds 7 numbers; it holds a real part"):
+        backend.run_node(helper.make_node("DFT", ["x"], ["y"]), [X[..., 0]], opset_version=17)
+
+
 def test_short_transforms_agree_with_onnxruntime():
     inputs = {"x": X.reshape(2, -1, 1), "window": np.float32([0.1, 0.5, 1, 0.5, 0.2])}
     nodes = [

@@ -10,8 +10,8 @@ from jaxdml._base.shapes import broadcast, is_static
 from jaxdml.onnx.nodes._handler import EVERY, FIRST, Handler, NodeCall, Table
 from jaxdml.onnx.nodes._sizes import axis_of, namespace, numbers, placed, refusal
 
-_FAR = 2**31 - 1
-"""What files write for "to the edge", or more."""
+_FAR = 10**9
+"""What files write for "to the edge", or more: tf2onnx this number, others the greatest of 32 or 64 bits."""
 
 
 def _reshape(call: NodeCall, x: Any, shape: np.ndarray, *, allowzero: int = 0) -> Any:

@@ -9,10 +9,15 @@ from jax import lax
 
 from jaxdml.onnx._stored import widened
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
+from jaxdml.onnx.nodes._sizes import refusal
 
 
 def _transformed(x: Any, length: int, axis: int, inverse: int, onesided: int) -> Any:
     """Transform an array whose last dimension is a real part, or a real and an imaginary one."""
+    if x.shape[-1] not in (1, 2):
+        raise refusal(
+            f"the last dimension holds {x.shape[-1]} numbers; it holds a real part, or also an imaginary one."
+        )
     wide = widened(x)
     if inverse and onesided:
         return jnp.fft.irfft(_complex(wide), length, axis)[..., None].astype(x.dtype)
@@ -55,6 +60,8 @@ def _dft_20(
 def _stft(
     call: NodeCall, signal: Any, frame_step: Any, window: Any = None, frame_length: Any = None, *, onesided: int = 1
 ) -> Any:
+    if signal.ndim == 2:  # Real, as onnxruntime reads it.
+        signal = signal[..., None]
     whole = signal.shape[1] if window is None else window.shape[0]
     length = whole if frame_length is None else int(frame_length)
     step = int(frame_step)
