@@ -16,6 +16,7 @@ from jaxdml._base import errors
 from jaxdml.onnx._bounded import NONE, Bounded, Bounds, Padded, checking, must_be_bounds, padded
 from jaxdml.onnx._errors import NotKnownError, UnsupportedModelError
 from jaxdml.onnx._graph import Graph
+from jaxdml.onnx._inputs import must_fit
 from jaxdml.onnx._interpreter import Report
 from jaxdml.onnx._memory import on_host
 from jaxdml.onnx._parameters import constant_inputs
@@ -71,6 +72,7 @@ class Calls:
     def _call(self, given: Mapping[str, Any], key: Any, bounds: Mapping[str, int] | None) -> tuple[Any, ...]:
         known = tuple((name, _Known(np.asarray(given[name]))) for name in given if name in self.constants)
         traced = {name: value for name, value in given.items() if name not in self.constants}
+        must_fit(traced)
         if bounds is not None:
             return self._within_bounds(known, traced, key, bounds)
         if self.parts is None:

@@ -54,7 +54,7 @@ def _checked(value: TensorType, given: Any) -> Any:
             rule = f"input '{value.name}' is a sequence."
             raise TypeError(errors.message("onnx.Model", rule, {value.name: given}, "Give a list of arrays."))
         return [_checked(value.element(), each) for each in given]
-    array = _as_array(given, value.dtype)
+    array = _as_array(value, given)
     operands = {value.name: array}
     if value.dtype is not None and array.dtype not in (value.dtype, jax.dtypes.canonicalize_dtype(value.dtype)):
         rule = f"input '{value.name}' must be {value.dtype}, not {array.dtype}."
@@ -70,12 +70,37 @@ def _checked(value: TensorType, given: Any) -> Any:
     return array
 
 
-def _as_array(given: Any, dtype: Any) -> Any:
+def _as_array(value: TensorType, given: Any) -> Any:
     """Return what has no dtype, such as a list of numbers, as an array of the declared one."""
     if hasattr(given, "dtype") and hasattr(given, "shape"):
         return given
     array = np.asarray(given)
-    return array.astype(dtype) if dtype is not None and array.dtype.kind == dtype.kind else array
+    if value.dtype is None or array.dtype.kind.replace("i", "u") != value.dtype.kind.replace("i", "u"):
+        return array
+    _must_fit(value.name, array, value.dtype, "Give numbers within them.")
+    return array.astype(value.dtype)
+
+
+def must_fit(inputs: Mapping[str, Any]) -> None:
+    """Refuse 64-bit integers that JAX would cut to 32 bits; what is traced, or on a device, is JAX's already."""
+    for name, given in inputs.items():
+        for array in given if isinstance(given, list) else (given,):
+            if isinstance(array, np.ndarray | np.generic) and array.dtype in _WIDE:
+                dtype = jax.dtypes.canonicalize_dtype(array.dtype)
+                _must_fit(name, array, dtype, "Set jax_enable_x64, with which JAX has 64 bits.")
+
+
+_WIDE = (np.dtype(np.int64), np.dtype(np.uint64))
+"""Integers that JAX has with jax_enable_x64 only."""
+
+
+def _must_fit(name: str, array: Any, dtype: np.dtype[Any], advice: str) -> None:
+    if dtype == array.dtype or dtype.kind not in "iu" or not array.size:
+        return
+    limits, least, most = np.iinfo(dtype), array.min(), array.max()
+    if least < limits.min or most > limits.max:
+        rule = f"input '{name}' holds integers from {least} to {most}; {dtype} here holds {limits.min} to {limits.max}."
+        raise OverflowError(errors.message("onnx.Model", rule, {name: array}, advice))
 
 
 def declared(value: TensorType) -> Any:

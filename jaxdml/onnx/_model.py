@@ -16,7 +16,7 @@ from jaxdml.onnx._bounded import Bounds, checking, must_be_bounds
 from jaxdml.onnx._calls import Calls, as_output
 from jaxdml.onnx._errors import NotKnownError
 from jaxdml.onnx._graph import Graph, TensorType
-from jaxdml.onnx._inputs import checked, declared, in_order
+from jaxdml.onnx._inputs import checked, declared, in_order, must_fit
 from jaxdml.onnx._interpreter import Report, run
 from jaxdml.onnx._needs import must_be_known, needed
 from jaxdml.onnx._parameters import Parameter
@@ -105,13 +105,16 @@ class Model:
           NotImplementedError: a shape, or which branch of an If fits, depends on a traced value. If it is an input of
             a few numbers, the error says which.
           UnsupportedModelError: a bound is missing, or a node has an operand of such a length and cannot mask it.
-          OverflowError: a constant of 64 bits does not fit in JAX's 32.
+          OverflowError: a constant of 64 bits, or an input on the host, does not fit in JAX's 32. JAX has cut what is
+            traced before it is seen here.
 
         Where the model is malformed in a way that ``load`` does not see, such as shapes that do not fit, it is a
         TypeError or ValueError, and the node's name is in its text or among its notes.
         """
         arrays = checked(self.inputs, inputs)
-        given = dict(params) | {value.name: array for value, array in zip(self.inputs, arrays, strict=True)}
+        named = {value.name: array for value, array in zip(self.inputs, arrays, strict=True)}
+        must_fit({name: array for name, array in named.items() if name not in self.static_inputs})
+        given = dict(params) | named
         with checking(checks):
             try:
                 return self.compute(given, key, bounds=bounds)
@@ -172,6 +175,7 @@ class Model:
           TypeError: an input is missing, unknown, given twice or of another dtype.
           ValueError: an input has another shape; a node is random, and there is no key; there is more than a bound
             says, or, with bounds, an index is out of range.
+          OverflowError: an input holds integers of 64 bits that do not fit in JAX's 32.
         """
         named: dict[str, Any] = by_name
         names = {value.name for value in (*self.inputs, *self.optional_inputs)}

@@ -192,3 +192,47 @@ def test_sizes_that_are_symbols_may_become_values():
     exported = jax.export.export(jax.jit(model.apply))({}, jax.ShapeDtypeStruct((size,), np.float32))
     y, n = exported.call({}, np.float32([1, 2, 3]))
     assert (y.tolist(), n.tolist()) == ([3, 6, 9], [3])
+
+
+LARGEST = "g (int64[N] x, uint64[M] u) => (y, u2) { k = Constant<value_ints=[2]>() y, i = TopK(x, k) u2 = Identity(u) }"
+
+
+def test_integers_that_jax_would_cut_are_refused_by_name():
+    model = parsed(LARGEST)
+    x, u = np.int64([-(2**31), 5, 2**31 - 1]), np.uint64([2**32 - 1])
+    for results in (model(x, u), model.apply({}, x, u)):
+        np.testing.assert_array_equal(results[0], [2**31 - 1, 5])
+        np.testing.assert_array_equal(results[1], u)
+    wide = np.int64([2**40, 5, 2**41])
+    for way in (model, lambda *inputs: model.apply({}, *inputs)):
+        for inputs, name, dtype in (((wide, u), "x", "int32"), ((-wide, u), "x", "int32"), ((x, u + 1), "u", "uint32")):
+            with pytest.raises(OverflowError) as caught:
+                way(*inputs)
+            first, second, third = str(caught.value).splitlines()
+            assert first.startswith(f"jaxdml.onnx.Model: input '{name}' holds integers from ")
+            assert f"; {dtype} here holds " in first
+            assert second.startswith(f"  {name}: ")
+            assert third == "  Set jax_enable_x64, with which JAX has 64 bits."
+    with jax.enable_x64(True):
+        np.testing.assert_array_equal(parsed(LARGEST)(wide, u + 1)[0], [2**41, 2**40])
+
+
+@pytest.mark.parametrize("given", [[300], [-1]])
+def test_numbers_that_the_dtype_does_not_hold_are_refused(given):
+    model = parsed("g (uint8[N] x) => (y) { y = Identity(x) }")
+    np.testing.assert_array_equal(model([0, 255])[0], np.uint8([0, 255]))
+    with pytest.raises(OverflowError, match=r"input 'x' holds integers .*; uint8 here holds 0 to 255"):
+        model(given)
+
+
+def test_integers_of_64_bits_that_say_a_shape_stay_so():
+    model = parsed("g (float[N] x, int64[1] end) => (y) { zero = Constant<value_ints=[0]>() y = Slice(x, zero, end) }")
+    for way in (model, lambda *inputs: model.apply({}, *inputs)):
+        np.testing.assert_array_equal(way(np.float32([1, 2]), np.int64([2**63 - 1]))[0], [1, 2])
+
+
+def test_sequences_are_looked_into():
+    model = parsed("g (seq(int64[N]) s) => (y) { zero = Constant<value_int=0>() y = SequenceAt(s, zero) }")
+    np.testing.assert_array_equal(model([np.int64([1]), np.int64([])])[0], [1])
+    with pytest.raises(OverflowError, match=r"input 's' holds integers"):
+        model([np.int64([1]), np.int64([2**40])])
