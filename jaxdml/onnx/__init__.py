@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import Literal
 
 import onnx
@@ -19,7 +20,14 @@ from jaxdml.onnx._decoder import Decoder, DecoderState, decoder
 from jaxdml.onnx._errors import UnsupportedModelError, listed, unsupported
 from jaxdml.onnx._graph import Graph, Node
 from jaxdml.onnx._model import NUMERICS, Model
+from jaxdml.onnx._outline import Outline
 from jaxdml.onnx._parameters import parameters
+
+ADVICE = (
+    "Export the model without them, define them in the file as functions of other operators, or cut them out with "
+    "onnx.utils.extract_model and compute them in JAX."
+)
+"""What can be done about nodes that cannot be run."""
 
 __all__ = ["Decoder", "DecoderState", "Model", "Padded", "UnsupportedModelError", "decoder", "load"]
 
@@ -55,19 +63,31 @@ def load(
         rule = f"numerics is {numerics!r}, and must be one of {', '.join(map(repr, NUMERICS))}."
         raise ValueError(errors.compose("onnx.load", rule, 'Leave it out for "exact".'))
     proto, folder = _files.read(model)
+    remarks: tuple[str, ...] | None = None
+    if not _files.kinds(proto) <= nodes.OPERATORS.keys():
+        proto, remarks = _expanded(proto, folder)
     graph = _files.graph_of(proto, folder)
-    remarks = graph.remarks
-    left: set[tuple[str, str]] = set()
-    while defined := [kind for kind in _defined_by_others(graph) if kind not in left]:
-        # One kind at a time: onnx does not know the types within what it has just put in.
-        proto = _files.expanded(proto, defined[0])
-        graph = _files.graph_of(proto, folder)
-        left |= {defined[0]} & set(_defined_by_others(graph))
     # Of a large model there are never more than two copies: the file's, the arrays', the device's.
     del proto
     _refuse_unsupported(graph)
     graph, weights = parameters(graph, exact=numerics == "exact")
-    return Model(replace(graph, remarks=remarks), weights, numerics)
+    return Model(graph if remarks is None else replace(graph, remarks=remarks), weights, numerics)
+
+
+def _expanded(proto: onnx.ModelProto, folder: Path | None) -> tuple[onnx.ModelProto, tuple[str, ...]]:
+    """Return a model without operators that ONNX defines by others, and the remarks about it as it was.
+
+    What nobody runs is refused, before the weights are read.
+    """
+    graph = as_it_is = _files.graph_of(proto, folder, Outline)
+    left: set[tuple[str, str]] = set()
+    while defined := [kind for kind in _defined_by_others(graph) if kind not in left]:
+        # One kind at a time: onnx does not know the types within what it has just put in.
+        proto = _files.expanded(proto, defined[0])
+        graph = _files.graph_of(proto, folder, Outline)
+        left |= {defined[0]} & set(_defined_by_others(graph))
+    _refuse_unsupported(graph)
+    return proto, as_it_is.remarks
 
 
 def _defined_by_others(graph: Graph) -> list[tuple[str, str]]:
@@ -95,4 +115,4 @@ def _refuse_unsupported(graph: Graph) -> None:
     ]
     counts = Counter(node.kind for found in alike.values() for node in found)
     kinds = ", ".join(f"{kind} ({count})" for kind, count in counts.items())
-    raise unsupported(f"{counts.total()} nodes are not supported: {kinds}.", *listed(lines))
+    raise unsupported(f"{counts.total()} nodes are not supported: {kinds}.", *listed(lines), ADVICE)

@@ -21,6 +21,7 @@ from jaxdml.onnx import Model, load
 from jaxdml.onnx._graph import TensorType
 from jaxdml.onnx._inputs import checked, in_order
 from jaxdml.onnx._model import NUMERICS
+from jaxdml.onnx._report import fitted
 
 FAILED = 2
 """The exit status where a model or its inputs cannot be run; argparse has the same for wrong arguments."""
@@ -89,7 +90,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--inputs", type=Path, metavar="FILE", help="an .npz file with an array for each input, by name"
     )
     parser.add_argument(
-        "--batch", type=int, default=1, metavar="N", help="the first dimension where the model leaves it open"
+        "--batch",
+        type=int,
+        default=1,
+        metavar="N",
+        help="first dimensions that the model leaves open; it is tried what others may be",
     )
     parser.add_argument("--seed", type=int, default=0, help="draw the inputs from this seed (default: 0)")
     options = parser.parse_args(arguments)
@@ -121,19 +126,16 @@ def drawn(model: Model, batch: int, seed: int) -> dict[str, np.ndarray]:
 
     Args:
       model: declares them.
-      batch: the first dimension where it is open; 1 is taken for other open dimensions.
+      batch: the first dimension where it is open; for other open dimensions what the model takes.
       seed: the same gives the same.
     """
     generator = np.random.default_rng(seed)
-    return {value.name: _drawn(value, batch, generator) for value in model.inputs}
+    pairs = zip(model.inputs, fitted(model, batch).inputs, strict=True)
+    return {value.name: _drawn(value, given.shape, generator) for value, given in pairs}
 
 
-def _drawn(value: TensorType, batch: int, generator: np.random.Generator) -> np.ndarray:
+def _drawn(value: TensorType, shape: tuple[int, ...], generator: np.random.Generator) -> np.ndarray:
     dtype = np.dtype(value.dtype or np.float32)
-    sizes = (
-        size if isinstance(size, int) else batch if axis == 0 else 1 for axis, size in enumerate(value.shape or ())
-    )
-    shape = tuple(sizes)
     if dtype.kind in "iu" and dtype.itemsize < 4:
         limits = np.iinfo(dtype)
         return generator.integers(limits.min, limits.max, shape, dtype, endpoint=True)

@@ -44,8 +44,16 @@ def _parsed(data: bytes) -> onnx.ModelProto:
     return model
 
 
-def graph_of(model: onnx.ModelProto, folder: Path | None) -> Graph:
-    """Return a model's graph as records."""
+def kinds(model: onnx.ModelProto) -> frozenset[tuple[str, str]]:
+    """Return the operators of all nodes by domain and name, but functions of the model and Constant."""
+    parts = (model.graph, *model.functions)
+    found = {(DOMAINS.get(node.domain, node.domain), node.op_type) for part in parts for node in _nodes(part)}
+    own = {(DOMAINS.get(called.domain, called.domain), called.name) for called in model.functions}
+    return frozenset(found - own - {("", "Constant")})
+
+
+def graph_of(model: onnx.ModelProto, folder: Path | None, reads: type[Reader] = Reader) -> Graph:
+    """Return a model's graph as records, as a class of readers reads it."""
     if not model.HasField("graph"):
         raise unsupported("the model has no graph.", "The file may be truncated, or of another format.")
     if model.ir_version > onnx.IR_VERSION:
@@ -56,7 +64,7 @@ def graph_of(model: onnx.ModelProto, folder: Path | None) -> Graph:
     opsets = _opsets(model.opset_import, "the model", remarks)
     functions = _functions(model, opsets, remarks)
     size = model.ByteSize() if functions else 0
-    reader = Reader(Folder(folder), functions, size, remarks)
+    reader = reads(Folder(folder), functions, size, remarks)
     return reader.model(model.graph, opsets, model.ir_version >= FIRST_OVERRIDABLE)
 
 

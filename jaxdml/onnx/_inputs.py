@@ -73,7 +73,7 @@ def _checked(value: TensorType, given: Any) -> Any:
 def _as_array(value: TensorType, given: Any) -> Any:
     """Return what has no dtype, such as a list of numbers, as an array of the declared one."""
     if hasattr(given, "dtype") and hasattr(given, "shape"):
-        return given
+        return np.asarray(given) if isinstance(given, np.generic) else given
     array = np.asarray(given)
     if value.dtype is None or array.dtype.kind.replace("i", "u") != value.dtype.kind.replace("i", "u"):
         return array
@@ -85,17 +85,21 @@ def must_fit(inputs: Mapping[str, Any]) -> None:
     """Refuse 64-bit integers that JAX would cut to 32 bits; what is traced, or on a device, is JAX's already."""
     for name, given in inputs.items():
         for array in given if isinstance(given, list) else (given,):
-            if isinstance(array, np.ndarray | np.generic) and array.dtype in _WIDE:
+            if isinstance(array, np.ndarray) and narrowed(array.dtype):
                 dtype = jax.dtypes.canonicalize_dtype(array.dtype)
                 _must_fit(name, array, dtype, "Set jax_enable_x64, with which JAX has 64 bits.")
 
 
+def narrowed(dtype: np.dtype[Any] | None) -> bool:
+    """Whether JAX cuts integers of this dtype to 32 bits."""
+    return dtype in _WIDE and jax.dtypes.canonicalize_dtype(dtype) != dtype
+
+
 _WIDE = (np.dtype(np.int64), np.dtype(np.uint64))
-"""Integers that JAX has with jax_enable_x64 only."""
 
 
 def _must_fit(name: str, array: Any, dtype: np.dtype[Any], advice: str) -> None:
-    if dtype == array.dtype or dtype.kind not in "iu" or not array.size:
+    if dtype.kind not in "iu" or not array.size:
         return
     limits, least, most = np.iinfo(dtype), array.min(), array.max()
     if least < limits.min or most > limits.max:
@@ -103,10 +107,15 @@ def _must_fit(name: str, array: Any, dtype: np.dtype[Any], advice: str) -> None:
         raise OverflowError(errors.message("onnx.Model", rule, {name: array}, advice))
 
 
-def declared(value: TensorType) -> Any:
-    """Return what stands for an input of which only the declaration is known, with 1 for each unknown dimension."""
+def dimensions(value: TensorType) -> tuple[Any, ...]:
+    """Return the sizes that an input declares; of those that are open the name, or what tells them from all others."""
+    return tuple((value.name, axis) if size is None else size for axis, size in enumerate(value.shape or ()))
+
+
+def declared(value: TensorType, sizes: Mapping[Any, int]) -> Any:
+    """Return what stands for an input of which only the declaration is known, with these sizes for open dimensions."""
     if value.within:
-        element = declared(value.element())
+        element = declared(value.element(), sizes)
         return [element] if value.within[0] == "sequence" else element
-    shape = tuple(size if isinstance(size, int) else 1 for size in value.shape or ())
+    shape = tuple(sizes.get(size, size) for size in dimensions(value))
     return jax.ShapeDtypeStruct(shape, jax.dtypes.canonicalize_dtype(value.dtype or np.float32))  # type: ignore[no-untyped-call]

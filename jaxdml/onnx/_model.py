@@ -16,11 +16,12 @@ from jaxdml.onnx._bounded import Bounds, checking, must_be_bounds
 from jaxdml.onnx._calls import Calls, as_output
 from jaxdml.onnx._errors import NotKnownError
 from jaxdml.onnx._graph import Graph, TensorType
-from jaxdml.onnx._inputs import checked, declared, in_order, must_fit
+from jaxdml.onnx._inputs import checked, in_order, must_fit
 from jaxdml.onnx._interpreter import Report, run
-from jaxdml.onnx._needs import must_be_known, needed
+from jaxdml.onnx._needs import must_be_known
 from jaxdml.onnx._parameters import Parameter
 from jaxdml.onnx._randomness import must_be_key, randomness
+from jaxdml.onnx._report import fitted, text, traced
 from jaxdml.onnx._rounding import opened
 from jaxdml.onnx._stored import without_uniform_constants
 from jaxdml.onnx._values import Value
@@ -69,7 +70,10 @@ class Model:
 
     @cached_property
     def static_inputs(self) -> frozenset[str]:
-        """Names of the inputs that must be known while tracing, because shapes depend on their values."""
+        """Names of the inputs that must be known while tracing, because shapes depend on their values.
+
+        Where only one branch of an If fits the sizes of a call, what chooses it must be known, too; an error names it.
+        """
         return must_be_known(self.graph) & {value.name for value in (*self.inputs, *self.optional_inputs)}
 
     def apply(
@@ -198,29 +202,18 @@ class Model:
 
         Args:
           inputs: arrays or ``jax.ShapeDtypeStruct`` for each of ``self.inputs``; by default what the model declares,
-            with 1 for each unknown dimension. Of inputs whose values must be known without one, they are zeros.
+            with 1 for each open dimension, or where that does not fit the first of 64, 256 and so on that does. Of
+            inputs whose values must be known without one, they are zeros.
 
         Returns:
           One line for each node that is computed: its name, its operator, what became of it. Then one for each thing
-          that the file leaves open, such as a domain that it does not import.
+          that the file leaves open, such as a domain that it does not import, and what was taken for it.
+
+        Raises:
+          ValueError: no size that was tried fits.
         """
-        report = Report()
-        values = checked(self.inputs, inputs) if inputs else tuple(declared(value) for value in self.inputs)
-        known = {
-            value.name: np.zeros(given.shape, given.dtype) if isinstance(given, jax.ShapeDtypeStruct) else given
-            for value, given in zip(self.inputs, values, strict=True)
-            if value.name in self.static_inputs and not value.within
-        }
-        traced = {
-            value.name: given for value, given in zip(self.inputs, values, strict=True) if value.name not in known
-        }
-        key = jax.random.key(0)  # For what is random; nothing is drawn.
-        jax.eval_shape(
-            lambda params, given: self.compute(params | given | known, key, report), dict(self.params), traced
-        )
-        lines = [(node.name, node.kind, report.notes.get(node.name, "as it is written")) for node in needed(self.graph)]
-        table = lined_up({"node": "left", "operator": "left", "runs as": "left"}, lines)
-        return "\n".join([*table, *self.graph.remarks])
+        found = traced(self, checked(self.inputs, inputs)) if inputs else fitted(self)
+        return text(self, found, chosen=not inputs)
 
     def __str__(self) -> str:
         lines = [

@@ -101,6 +101,17 @@ def test_a_model_that_onnxruntime_does_not_run(path, capsys):
     assert "cannot run it: " in out
 
 
+def test_sizes_that_fit_are_found(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    monkeypatch.setattr(command, "_devices", lambda: jax.local_devices()[:1])
+    text = "g (float[N, 1, M] x) => (y) { y = MaxPool<kernel_shape=[40]>(x) }"
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> {text}')
+    (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
+    inputs = command.drawn(jaxdml.onnx.load(tmp_path / "model.onnx"), 3, 0)
+    assert inputs["x"].shape == (3, 1, 64)
+    assert said(capsys, tmp_path / "model.onnx")[0] == 0
+
+
 def test_inputs_from_a_file(path, tmp_path, capsys):
     model = onnx.parser.parse_model(TEXT)
     model.graph.input.append(onnx.helper.make_tensor_value_info("w", 1, [2, 1]))

@@ -74,10 +74,20 @@ def test_one_program_where_both_branches_fit():
     assert model._calls._later is None
 
 
+def test_a_flag_decides_in_every_call():
+    proto = parsed("""g (float[N] x, bool c) => (y) {
+        y = If(c) <then_branch = t () => (p) { p = Neg(x) }, else_branch = e () => (q) { q = ReduceSum<keepdims=0>(x) }>
+    }""")
+    model = load(proto)
+    for value in (TRUE, FALSE, TRUE, FALSE):
+        close(model(X[0], value), by_onnxruntime(proto, X[0], value))
+
+
 def test_what_decides_is_known_when_it_is_passed_so():
     model = load(parsed(RATES))
-    at_16k = jax.jit(lambda x: model.apply(model.params, x, 16000))
-    close(at_16k(X), by_onnxruntime(parsed(RATES), X, 16000))
+    for rate in (16000, np.int64(16000), np.array(16000)):
+        at_16k = jax.jit(lambda x, rate=rate: model.apply(model.params, x, rate))
+        close(at_16k(X), by_onnxruntime(parsed(RATES), X, 16000))
     with pytest.raises(NotImplementedError) as caught:
         jax.jit(model.apply)(model.params, X, 16000)
     first, second, third = str(caught.value).splitlines()

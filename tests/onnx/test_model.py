@@ -117,12 +117,68 @@ def test_reports_say_what_became_of_each_node():
     for inputs in ((), (x,), (jax.ShapeDtypeStruct((7,), np.uint8),)):
         first, *lines = model.report(*inputs).splitlines()
         assert first.split() == ["node", "operator", "runs", "as"]
+        if not inputs:
+            assert lines.pop() == "Sizes that the model leaves open are taken as x [1]."
         assert {line.split()[0]: line.split(maxsplit=2)[2] for line in lines} == wanted
     with pytest.raises(TypeError, match="must be uint8"):
         model.report(ONE)
     repeated = parsed(REPEATED)
     assert "Tile" in repeated.report()
     assert "Tile" in repeated.report(np.float32([1, 2]), np.int64([2]))
+
+
+WINDOW = "z = Constant<value_ints=[{}]>() b = Unsqueeze(x, z) y = MaxPool<kernel_shape=[40]>(b)"
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes"),
+    [
+        (f"g (float[B, N] x, float[M, B] s) => (y, t) {{ {WINDOW.format(1)} t = Neg(s) }}", "x [1, 64], s [1, 1]"),
+        (f"g (float[?, ?] x, float[2, ?] s) => (y, t) {{ {WINDOW.format(1)} t = Neg(s) }}", "x [1, 64], s [2, 1]"),
+        (f"g (float[T, 8] x) => (y) {{ r = Transpose(x) {WINDOW.format(0).replace('(x', '(r')} }}", "x [64, 8]"),
+        ("g (float[2, N] x) => (y) <float[3, 1] w = {1, 2, 3}> { y = MatMul(x, w) }", "x [2, 3]"),
+        (
+            "g (float[N, M] x) => (y) { m = Constant<value_int=1>() y = Loop(m, , x) <body = b"
+            " (int64 i, bool c, float[2, 2] a) => (bool d, float[2, 2] r) <float[6, 1] w = {1, 2, 3, 4, 5, 6}>"
+            " { d = Identity(c) p = MatMul(a, w) r = Neg(p) }> }",
+            "x [1, 6]",
+        ),
+    ],
+    ids=["named", "unnamed", "first", "weight", "body"],
+)
+def test_reports_take_sizes_that_fit(text, sizes):
+    assert parsed(text).report().splitlines()[-1] == f"Sizes that the model leaves open are taken as {sizes}."
+
+
+def test_reports_that_find_no_size():
+    reshaped = "g (float[{}] x) => (y) {{ z = Constant<value_ints=[5, 7]>() y = Reshape(x, z) }}"
+    with pytest.raises(ValueError, match="cannot reshape") as caught:
+        parsed(reshaped.format("N, M")).report()
+    first, second, third = str(caught.value).splitlines()
+    rule = "none of the sizes 1, 64, 256, 1024, 4096, 16384 fits where the model leaves them open; with 1: "
+    assert first.startswith(f"jaxdml.onnx.Model: {rule}cannot reshape")
+    assert second == "  inputs: x: float32[N, M]"
+    assert "model.report(*inputs), or --inputs" in third
+    for sizes in ("2, 3", "2, 3, 4"):
+        with pytest.raises(TypeError, match="cannot reshape"):
+            parsed(reshaped.format(sizes)).report()
+
+
+def test_reports_say_what_is_known_and_what_is_cut():
+    text = """g (float[2, N] x, int64 rate, int64[K] ids) => (y, n) <float[3, 2] a = {1, 2, 3, 4, 5, 6}> {
+        high = Constant<value_int=16000>()
+        c = Equal(rate, high)
+        y = If(c) <then_branch = t () => (p) { p = MatMul(x, a) }, else_branch = e () => (q) { q = Neg(x) }>
+        n = Neg(ids)
+    }"""
+    first, second, third = parsed(text).report().splitlines()[-3:]
+    assert first == "Sizes that the model leaves open are taken as x [2, 1], ids [1]."
+    assert second == "Not every branch fits these sizes, so these inputs must be known: rate."
+    assert third == "Without jax_enable_x64 these inputs are cut to 32 bits where they are traced: ids."
+    found = parsed(text).report(np.ones((2, 3), np.float32), np.int64(16000), np.int64([1])).splitlines()[-2:]
+    assert not any("leaves open" in line for line in found)
+    with pytest.raises(NotImplementedError, match="NonZero 'n' is 'y'"):
+        parsed("g (float[N] x) => (n) <float[2] w = {1, 2}> { y = Add(x, w) n = NonZero(y) }").report()
 
 
 def test_tables_and_names():

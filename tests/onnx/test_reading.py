@@ -333,3 +333,26 @@ def test_broken_models_are_refused_or_run():
     for number in range(200):
         name = list(originals)[number % len(originals)]
         mutations.outcome(mutations.mutated(originals[name], number))
+
+
+@pytest.mark.parametrize(
+    "body", ["y = Nope<ks = [{long}]>(x)", "n = Constant<value_int = 4>() z = HannWindow(n) y = Nope(z)"]
+)
+def test_what_is_refused_is_refused_before_weights_are_read(body, monkeypatch):
+    model = parsed(f"{{ {body.format(long=', '.join(map(str, range(2000))))} t = Add(x, w) }}")
+    stored = onnx.TensorProto(name="w", data_type=onnx.TensorProto.FLOAT, dims=[2**40])
+    stored.data_location = onnx.TensorProto.EXTERNAL
+    stored.external_data.add(key="location", value="missing")
+    model.graph.initializer.append(stored)
+    monkeypatch.setattr(jaxdml.onnx._reader, "array", lambda *_: pytest.fail("a tensor was read"))
+    refused(model, "1 nodes are not supported: Nope (1).\n", "Export the model without them, ")
+
+
+def test_what_is_refused_may_have_sparse_weights_and_bodies():
+    model = parsed(
+        "{ c = Cast<to = 9>(x) y = If(c) <then_branch = t () => (p) { p = Nope(x) },"
+        " else_branch = e () => (q) { q = Neg(x) }> z = Add(x, s) }"
+    )
+    model.graph.sparse_initializer.add().values.name = "s"
+    model.graph.sparse_initializer[0].values.data_type = onnx.TensorProto.FLOAT
+    refused(model, "Nope 'p', domain 'ai.onnx', opset 17: there is no such operator here.")

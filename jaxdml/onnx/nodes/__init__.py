@@ -107,7 +107,8 @@ def handler_of(node: Node, dtypes: Mapping[str, Any] = MappingProxyType({})) -> 
         return _ABSENT.get(node.domain, "there is no such operator here")
     handler = next((handler for handler in handlers if handler.since <= node.opset and handler.when(node)), None)
     if handler is None:
-        return f"version {node.opset} is older than version {handlers[-1].since}, the oldest that is supported"
+        oldest = f"version {node.opset} is older than version {handlers[-1].since}, the oldest that is supported"
+        return f"{oldest}; onnx.version_converter makes newer ones"
     return handler.objection(node, dtypes) or handler
 
 

@@ -1,0 +1,154 @@
+"""Trace a model without running it: what became of its nodes, on inputs of sizes that it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from jaxdml._base import errors
+from jaxdml._base.display import lined_up
+from jaxdml.onnx._errors import NotKnownError, UnsupportedModelError
+from jaxdml.onnx._graph import Graph, TensorType
+from jaxdml.onnx._inputs import declared, dimensions, narrowed
+from jaxdml.onnx._interpreter import Report
+from jaxdml.onnx._needs import must_be_known, needed
+
+if TYPE_CHECKING:
+    from jaxdml.onnx._model import Model
+
+SIZES = 1, 64, 256, 1024, 4096, 16384
+"""What is tried for open dimensions, before the sizes of the model's weights."""
+
+MOST = 16
+"""So many sizes of weights are tried."""
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What tracing a model has shown.
+
+    Attributes:
+      graph: the model's, with each If and Loop decided that could not be traced else.
+      inputs: what it was traced with.
+      notes: what became of nodes, by name.
+    """
+
+    graph: Graph
+    inputs: tuple[Any, ...]
+    notes: dict[str, str]
+
+
+def traced(model: Model, inputs: Sequence[Any]) -> Traced:
+    """Trace a model with arrays or shapes. Of inputs whose values must be known without one, they are zeros."""
+    try:
+        return _traced(model, inputs)
+    except NotKnownError as error:
+        if not error.undecided:
+            raise
+        return traced(replace(model, graph=model.graph.with_decided(error.undecided)), inputs)
+
+
+def _traced(model: Model, inputs: Sequence[Any]) -> Traced:
+    given = dict(zip((value.name for value in model.inputs), inputs, strict=True))
+    within = {value.name for value in model.inputs if value.within}
+    known = {name: _zeros(given.pop(name)) for name in must_be_known(model.graph) & given.keys() - within}
+    report, key = Report(), jax.random.key(0)  # Nothing is drawn.
+    jax.eval_shape(lambda params, given: model.compute(params | given | known, key, report), dict(model.params), given)
+    return Traced(model.graph, tuple(inputs), report.notes)
+
+
+def _zeros(given: Any) -> Any:
+    return np.zeros(given.shape, given.dtype) if isinstance(given, jax.ShapeDtypeStruct) else given
+
+
+def fitted(model: Model, batch: int = 1) -> Traced:
+    """Trace a model on inputs that it declares, with sizes for open dimensions that it takes.
+
+    Args:
+      model: what to trace.
+      batch: the size of the first dimensions that are open, and of those that have the same name.
+    """
+    every = dict.fromkeys(size for value in model.inputs for size in dimensions(value) if not isinstance(size, int))
+    firsts = {size for value in model.inputs for size in dimensions(value)[:1]}
+    others = [size for size in every if size not in firsts]
+
+    def attempt(sizes: dict[Any, int]) -> Traced:
+        return traced(model, tuple(declared(value, dict.fromkeys(every, batch) | sizes) for value in model.inputs))
+
+    sizes, found = _first_that_fits(model, [others, list(every)] if every else [[]], attempt)
+    for each in [each for each, size in sizes.items() if size > 1]:
+        with suppress(Exception):  # Whatever it is, this size has to be larger.
+            found = attempt(sizes | {each: 1})
+            sizes[each] = 1
+    return found
+
+
+def _first_that_fits(
+    model: Model, groups: Sequence[Sequence[Any]], attempt: Callable[[dict[Any, int]], Traced]
+) -> tuple[dict[Any, int], Traced]:
+    """Try sizes for one group of open dimensions after the other, each size for all of a group."""
+    failed: list[Exception] = []
+    tried = [size for size in _sizes(model) if any(groups)] or [1]
+    for group in groups:
+        for size in tried if group else tried[:1]:
+            sizes = dict.fromkeys(group, size)
+            try:
+                return sizes, attempt(sizes)
+            except (NotKnownError, UnsupportedModelError):
+                raise
+            except Exception as error:  # Of any operator, or of JAX.
+                failed.append(error)
+    if len(failed) == 1:
+        raise failed[0]
+    reason, *_ = str(failed[0]).split("\n")
+    rule = f"none of the sizes {', '.join(map(str, tried))} fits where the model leaves them open; with 1: {reason}"
+    declared = f"inputs: {', '.join(map(str, model.inputs))}"
+    advice = "Give arrays, or shapes: model.report(*inputs), or --inputs where it is the command."
+    raise ValueError(errors.compose("onnx.Model", rule, declared, advice)) from failed[0]
+
+
+def _sizes(model: Model) -> tuple[int, ...]:
+    """Return what to try for dimensions that are open."""
+    constants = [array for graph in _graphs(model.graph) for array in graph.constants.values()]
+    shapes = [np.shape(array) for array in (*constants, *model.params.values())]
+    of_weights = dict.fromkeys(size for shape in shapes if len(shape) > 1 for size in shape if size)
+    return tuple(dict.fromkeys([*SIZES, *list(of_weights)[:MOST]]))
+
+
+def _graphs(graph: Graph) -> Iterator[Graph]:
+    yield graph
+    for node in graph.walk():
+        yield from node.graphs()
+
+
+def text(model: Model, found: Traced, chosen: bool) -> str:
+    """Return a report.
+
+    Args:
+      model: of which it is.
+      found: what tracing has shown.
+      chosen: whether sizes of inputs were chosen here.
+    """
+    lines = [(node.name, node.kind, found.notes.get(node.name, "as it is written")) for node in needed(found.graph)]
+    table = lined_up({"node": "left", "operator": "left", "runs as": "left"}, lines)
+    return "\n".join([*table, *model.graph.remarks, *_remarks(model, found, chosen)])
+
+
+def _is_open(value: TensorType) -> bool:
+    return any(not isinstance(size, int) for size in value.shape or ())
+
+
+def _remarks(model: Model, found: Traced, chosen: bool) -> Iterator[str]:
+    pairs = [pair for pair in zip(model.inputs, found.inputs, strict=True) if not pair[0].within]
+    if chosen and (sizes := [f"{value.name} {list(given.shape)}" for value, given in pairs if _is_open(value)]):
+        yield f"Sizes that the model leaves open are taken as {', '.join(sizes)}."
+    clear, known = must_be_known(model.graph), must_be_known(found.graph)
+    if decided := [value.name for value, _ in pairs if value.name in known - clear]:
+        yield f"Not every branch fits these sizes, so these inputs must be known: {', '.join(decided)}."
+    if wide := [value.name for value, _ in pairs if narrowed(value.dtype) and value.name not in known]:
+        yield f"Without jax_enable_x64 these inputs are cut to 32 bits where they are traced: {', '.join(wide)}."
