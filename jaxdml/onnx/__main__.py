@@ -16,6 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxdml._base import errors
 from jaxdml._base.display import Display, Side, display
 from jaxdml.onnx import Model, load
 from jaxdml.onnx._graph import TensorType
@@ -157,6 +158,8 @@ def _compare(path: Path, model: Model, by_name: Mapping[str, np.ndarray], show: 
     every = (*model.inputs, *(value for value in model.optional_inputs if value.name in by_name))
     inputs = checked(every, in_order(model.inputs, every, (), by_name))
     show.line(model.report(*inputs[: len(model.inputs)]))
+    given = (f"{value.name} {errors.describe(x)}" for value, x in zip(every, inputs, strict=True))
+    show.line(f"Inputs: {', '.join(given) or 'none'}.")
     with_onnxruntime = _onnxruntime(path, model, by_name, show)
     runners = [_started(str(device), _on(device, model, by_name)) for device in _devices()]
     rivals = [_started("onnxruntime, cpu", with_onnxruntime)] if with_onnxruntime else []

@@ -109,7 +109,9 @@ def test_sizes_that_fit_are_found(tmp_path, capsys, monkeypatch):
     (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
     inputs = command.drawn(jaxdml.onnx.load(tmp_path / "model.onnx"), 3, 0)
     assert inputs["x"].shape == (3, 1, 64)
-    assert said(capsys, tmp_path / "model.onnx")[0] == 0
+    status, out, _ = said(capsys, tmp_path / "model.onnx")
+    assert status == 0
+    assert "Inputs: x float32[1, 1, 64]." in out
 
 
 def test_inputs_from_a_file(path, tmp_path, capsys):

@@ -200,6 +200,8 @@ def test_loops_that_cannot_be_traced_run_on_the_host():
     )
     for proto in map(parsed, (growing, numbered)):
         as_onnxruntime(proto, np.array(True), X)
+    with pytest.raises(NotImplementedError, match="input 1 of Expand 'r' is 'l', which depends on"):
+        jax.jit(load(parsed(numbered)).apply)({}, np.array(True), X)
 
 
 def test_a_scan_goes_along_any_axis_in_either_direction():
