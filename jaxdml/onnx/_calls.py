@@ -19,7 +19,7 @@ from jaxdml.onnx._graph import Graph
 from jaxdml.onnx._inputs import must_fit
 from jaxdml.onnx._interpreter import Report
 from jaxdml.onnx._memory import on_host
-from jaxdml.onnx._parameters import constant_inputs
+from jaxdml.onnx._parameters import as_read, constant_inputs
 from jaxdml.onnx._rounding import Seen, exact, held, on_device_exactly, rounded
 from jaxdml.onnx._stages import Stage, stages
 from jaxdml.onnx._stored import on_device
@@ -100,7 +100,7 @@ class Calls:
 
         @partial(jax.jit, static_argnums=0)
         def compiled(known: Known, params: Any, traced: Any, key: Any) -> Any:
-            return self._model.compute(params | traced | _arrays(known), key)
+            return self._model.compute(params, traced | _arrays(known), key)
 
         return compiled
 
@@ -108,7 +108,7 @@ class Calls:
         self, parts: tuple[tuple[Stage, Calls], ...], known: Known, traced: dict[str, Any], key: Any
     ) -> tuple[Any, ...]:
         """Compute the stages one after another: programs, and what must know their results."""
-        values = dict(self._model.params) | traced
+        values = as_read(self._model.graph, self._model.params) | traced
         overridden = [value.name for value in self._model.optional_inputs if value.name in traced]
         for number, (stage, part) in enumerate(parts):
             # Nodes are numbered within a stage.
@@ -183,7 +183,7 @@ class Calls:
 
         def checked(known: Known, bounds: Any, params: Any, traced: Any, key: Any) -> Any:
             with checking(True):
-                return self._model.compute(params | traced | _arrays(known), key, bounds=dict(bounds))
+                return self._model.compute(params, traced | _arrays(known), key, bounds=dict(bounds))
 
         @partial(jax.jit, static_argnums=(0, 1))
         def compiled(known: Known, bounds: Any, *operands: Any) -> Any:

@@ -263,5 +263,5 @@ def _head_size(model: Model) -> int:
     alone = replace(model, graph=replace(model.graph, outputs=(TensorType(node.inputs[0], None, None),)))
     token = jax.ShapeDtypeStruct((1, 1), np.int32)  # type: ignore[no-untyped-call]
     given = {value.name: token for value in model.inputs if not value.name.startswith("past")}
-    (queries,) = jax.eval_shape(lambda *parts: alone.compute(parts[0] | parts[1]), dict(model.params), given)
+    (queries,) = jax.eval_shape(alone.compute, dict(model.params), given)
     return int(queries.shape[-1]) // heads

@@ -82,6 +82,7 @@ class Graph:
       constants: initializers, by name.
       nodes: in an order in which each reads only what stands before it.
       optional: initializers that a caller may override.
+      filters: names of parameters that only Conv reads, stored as ``[*spatial, I, O]``; of a model's graph only.
       symbols: sizes that are declared for values that nodes make, by name; of a model's graph only.
       remarks: what the file leaves open and how it is read, as sentences; of a model's graph only.
     """
@@ -92,6 +93,7 @@ class Graph:
     nodes: tuple[Node, ...]
     optional: tuple[TensorType, ...] = ()
     remarks: tuple[str, ...] = ()
+    filters: frozenset[str] = frozenset()
     symbols: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
     def walk(self) -> Iterator[Node]:

@@ -19,7 +19,7 @@ from jaxdml.onnx._graph import Graph, TensorType
 from jaxdml.onnx._inputs import checked, in_order, must_fit
 from jaxdml.onnx._interpreter import Report, run
 from jaxdml.onnx._needs import must_be_known
-from jaxdml.onnx._parameters import Parameter
+from jaxdml.onnx._parameters import Parameter, as_read
 from jaxdml.onnx._randomness import must_be_key, randomness
 from jaxdml.onnx._report import fitted, text, traced
 from jaxdml.onnx._rounding import opened
@@ -38,7 +38,9 @@ class Model:
     Attributes:
       graph: what it computes.
       params: its weights by name, a pytree for ``apply``: float and 8-bit initializers of at least one dimension.
-        Scales, zero points, shapes and other initializers that must be known while tracing are not among them.
+        Floats are arrays, shaped as in the file; filters that only ``Conv`` reads are ``[*spatial, I, O]``. Integers
+        may be packed. Scales, zero points, shapes and other initializers that must be known while tracing are not
+        among them.
       numerics: "exact" or "literal".
 
     Example:
@@ -118,12 +120,11 @@ class Model:
         arrays = checked(self.inputs, inputs)
         named = {value.name: array for value, array in zip(self.inputs, arrays, strict=True)}
         must_fit({name: array for name, array in named.items() if name not in self.static_inputs})
-        given = dict(params) | named
         with checking(checks):
             try:
-                return self.compute(given, key, bounds=bounds)
+                return self.compute(params, named, key, bounds=bounds)
             except NotKnownError as error:
-                raise self._advised(error, given) from None
+                raise self._advised(error, named) from None
 
     def _advised(self, error: NotKnownError, given: Mapping[str, Any]) -> NotKnownError:
         """Return an error that names the inputs, if those that must be known are few numbers."""
@@ -136,13 +137,15 @@ class Model:
 
     def compute(
         self,
+        params: Mapping[str, Any],
         given: Mapping[str, Any],
         key: Any = None,
         report: Report | None = None,
         bounds: Mapping[str, int] | None = None,
     ) -> tuple[Any, ...]:
-        """Compute the outputs from values by name, without checks."""
-        return self.computed(as_output, given, key, report or Report(), must_be_bounds(self.graph, bounds))
+        """Compute the outputs from parameters and inputs by name, without checks."""
+        values = {**as_read(self.graph, params), **given}
+        return self.computed(as_output, values, key, report or Report(), must_be_bounds(self.graph, bounds))
 
     def computed(
         self, returned: Callable[[Value], Any], given: Mapping[str, Any], key: Any, report: Report, bounds: Bounds

@@ -1,7 +1,8 @@
 """What must be known while tracing, and which initializers are parameters instead."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +17,7 @@ from jaxdml.onnx._packing import packed_together
 from jaxdml.onnx._stored import FloatFilters, Transposed, as_jax
 from jaxdml.onnx.nodes._handler import Reads
 
-Parameter = jax.Array | FloatFilters | Transposed | jaxdml.PackedFilters | jaxdml.PackedMatrix | jaxdml.PackedBlocks
+Parameter = jax.Array | Transposed | jaxdml.PackedFilters | jaxdml.PackedMatrix | jaxdml.PackedBlocks
 
 
 def constant_inputs(graph: Graph) -> frozenset[str]:
@@ -50,8 +51,15 @@ def parameters(graph: Graph, *, exact: bool) -> tuple[Graph, dict[str, Parameter
     constants = dict(graph.constants)
     readings = _readings(graph)
     # Popped one by one, so that of a large model there are never more than two copies.
-    weights = {name: _parameter(constants.pop(name), readings.get(name), exact) for name in sorted(_weights(graph))}
-    return replace(graph, constants=constants), weights | packed
+    names = sorted(_weights(graph))
+    filters = frozenset(name for name in names if _is_filters(constants[name], readings.get(name)))
+    weights = {name: _parameter(constants.pop(name), readings.get(name), exact) for name in names}
+    return replace(graph, constants=constants, filters=filters), weights | packed
+
+
+def as_read(graph: Graph, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a model's parameters as values of its graph: those that are stored as filters say so."""
+    return {name: FloatFilters(x) if name in graph.filters else x for name, x in params.items()}
 
 
 def _weights(graph: Graph) -> frozenset[str]:
@@ -94,14 +102,17 @@ def _readings(graph: Graph) -> dict[str, Reads]:
     return {name: how for name, how in found.items() if how is not None}
 
 
+def _is_filters(array: np.ndarray, reads: Reads | None) -> bool:
+    return reads == Reads.FILTERS and array.ndim > 2 and str(array.dtype) in ("float32", "float16")
+
+
 def _parameter(array: np.ndarray, reads: Reads | None, exact: bool) -> Parameter:
     """Return an initializer as a parameter of the model."""
     eight_bits = str(array.dtype) in QUANTIZED
-    if reads == Reads.FILTERS and array.ndim > 2:
-        if eight_bits:
-            return jaxdml.prepack_filters(array)
-        if str(array.dtype) in ("float32", "float16"):
-            return FloatFilters(jnp.asarray(np.ascontiguousarray(np.transpose(array, (*range(2, array.ndim), 1, 0)))))
+    if _is_filters(array, reads):
+        return jnp.asarray(np.ascontiguousarray(np.transpose(array, (*range(2, array.ndim), 1, 0))))
+    if eight_bits and reads == Reads.FILTERS and array.ndim > 2:
+        return jaxdml.prepack_filters(array)
     if exact and eight_bits and reads == Reads.MATRIX:
         return jaxdml.prepack(array)
     if exact and eight_bits and reads == Reads.TRANSPOSED and array.ndim == 2:

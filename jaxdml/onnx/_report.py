@@ -58,7 +58,7 @@ def _traced(model: Model, inputs: Sequence[Any]) -> Traced:
     within = {value.name for value in model.inputs if value.within}
     known = {name: _zeros(given.pop(name)) for name in must_be_known(model.graph) & given.keys() - within}
     report, key = Report(), jax.random.key(0)  # Nothing is drawn.
-    jax.eval_shape(lambda params, given: model.compute(params | given | known, key, report), dict(model.params), given)
+    jax.eval_shape(lambda params, given: model.compute(params, given | known, key, report), dict(model.params), given)
     return Traced(model.graph, tuple(inputs), report.notes)
 
 

@@ -35,7 +35,7 @@ class ChannelsLast(NamedTuple):
 
 
 class FloatFilters(NamedTuple):
-    """Filters ``[O, I, *spatial]`` of floats that only ``Conv`` reads, stored as it does: ``[*spatial, I, O]``."""
+    """Filters ``[O, I, *spatial]`` of floats that are stored as ``Conv`` reads them: ``[*spatial, I, O]``."""
 
     array: jax.Array
 
@@ -77,8 +77,7 @@ class Transposed(NamedTuple):
         return self.matrix.dtype
 
 
-for _kind in (FloatFilters, Transposed):
-    export.register_namedtuple_serialization(_kind, serialized_name=f"jaxdml.onnx.{_kind.__name__}")
+export.register_namedtuple_serialization(Transposed, serialized_name="jaxdml.onnx.Transposed")
 
 Packed = jaxdml.PackedFilters | jaxdml.PackedMatrix
 """What operators read packed."""
