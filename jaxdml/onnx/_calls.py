@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import count
@@ -78,6 +78,10 @@ class Calls:
         if self.parts is None:
             return self.whole(known, dict(self._model.params), traced, key)
         return self._in_stages(self.parts, known, traced, key)
+
+    def one_program(self, given: Iterable[str]) -> bool:
+        """Whether calls with inputs of these names are one program for one combination of shapes."""
+        return self.parts is None and self.constants.isdisjoint(given)
 
     @cached_property
     def constants(self) -> frozenset[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,6 +23,7 @@ from jaxdml.onnx._parameters import Parameter, as_read
 from jaxdml.onnx._randomness import must_be_key, randomness
 from jaxdml.onnx._report import fitted, text, traced
 from jaxdml.onnx._rounding import opened
+from jaxdml.onnx._signatures import keep_their_dtypes, signature
 from jaxdml.onnx._stored import without_uniform_constants
 from jaxdml.onnx._values import Value
 
@@ -184,6 +185,10 @@ class Model:
             says, or, with bounds, an index is out of range.
           OverflowError: an input holds integers of 64 bits that do not fit in JAX's 32.
         """
+        like = signature(inputs, by_name) if key is None and bounds is None else None
+        if (passed := self._passed.get(like)) is not None:
+            traced = dict(zip(passed, (*inputs, *by_name.values()), strict=True))
+            return self._calls.whole((), dict(self.params), traced, None)
         named: dict[str, Any] = by_name
         names = {value.name for value in (*self.inputs, *self.optional_inputs)}
         if key is not None and "key" in names:
@@ -194,7 +199,15 @@ class Model:
         wanted = (*self.inputs, *(value for value in self.optional_inputs if value.name in named))
         arrays = checked(wanted, in_order(self.inputs, wanted, inputs, named))
         given = dict(zip((value.name for value in wanted), arrays, strict=True))
-        return self._calls.call(given, key, bounds)
+        results = self._calls.call(given, key, bounds)
+        if like is not None and self._calls.one_program(given) and keep_their_dtypes(arrays):
+            self._passed[like] = (*(value.name for value in self.inputs[: len(inputs)]), *by_name)
+        return results
+
+    @cached_property
+    def _passed(self) -> dict[Hashable, tuple[str, ...]]:
+        """Signatures of calls that have passed all checks and are one program, with the names of what they give."""
+        return {}
 
     @cached_property
     def _calls(self) -> Calls:
