@@ -1,4 +1,4 @@
-"""Run ONNX models in JAX: the quantized part of a model has the same bits on every device.
+"""Run ONNX models in JAX: what is quantized from a model's inputs on has the same bits on every device.
 
 This needs the package onnx: ``pip install "jaxdml[onnx]"``.
 """
@@ -42,8 +42,8 @@ def load(
     Args:
       model: a path, the bytes of a file, or an ``onnx.ModelProto``. External data needs a path.
       numerics: "exact": a group of nodes that dequantize, compute and quantize again runs as the integer operator that
-        it means, so its bits are the same on every device; what stays float is float32. "literal": every node as it is
-        written.
+        it means, so equal integers become equal integers on every device; what stays float is float32. "literal": every
+        node as it is written.
 
     Returns:
       A ``Model``.
