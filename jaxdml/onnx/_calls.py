@@ -81,7 +81,7 @@ class Calls:
 
     def one_program(self, given: Iterable[str]) -> bool:
         """Whether calls with inputs of these names are one program for one combination of shapes."""
-        return self.parts is None and self.constants.isdisjoint(given)
+        return self._later is None and self.parts is None and self.constants.isdisjoint(given)
 
     @cached_property
     def constants(self) -> frozenset[str]:

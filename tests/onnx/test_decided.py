@@ -56,6 +56,13 @@ def test_a_scalar_input_decides_alone(text, calls):
         close(model(*given), by_onnxruntime(proto, *given))
 
 
+def test_calls_alike_are_decided_alike():
+    model, arrays = load(parsed(RATES)), (jax.numpy.asarray(X), jax.numpy.int32(16000))
+    first, *others = [model(*arrays)[0] for _ in range(3)]
+    for other in others:
+        np.testing.assert_array_equal(first, other)
+
+
 def test_one_program_for_each_value_that_decides():
     model = load(parsed(RATES))
     for x, rate in [(X, 16000), (X[:, :2], 8000), (X + 1, 16000), (X[:, :2] + 1, 8000)]:
