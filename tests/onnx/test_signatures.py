@@ -63,7 +63,7 @@ def test_what_differs_is_checked_after_it():
         ((A, B), {"b": B}, TypeError, "'b' is given twice"),
         ((A, B), {"key": 3}, TypeError, "key"),
         ((A, B.astype(np.int32)), {}, TypeError, "must be float32, not int32"),
-        ((A, B[:2]), {}, ValueError, "dimensions of one name"),
+        ((A, B[None]), {}, ValueError, "has shape"),
         ((A, B), {"bounds": {"none": 2}}, ValueError, "bounds has 'none'"),
     ):
         with pytest.raises(error, match=text):
