@@ -29,6 +29,10 @@ class NotKnownError(NotImplementedError):
         return NotKnownError(self.rule, self.why, way, *self.ways, undecided=self.undecided)
 
 
+class NodeError(ValueError):
+    """A node cannot be run, for a reason that the text says; whoever knows the node names it."""
+
+
 def unsupported(rule: str, *details: str) -> UnsupportedModelError:
     """Compose the error about a model."""
     return UnsupportedModelError(errors.compose("onnx.load", rule, *details))

@@ -1,4 +1,4 @@
-"""Initializers that one operator reads together become one parameter."""
+"""Initializers that one operator reads together become one parameter, and so do the numbers among its attributes."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxdml.onnx import nodes
+from jaxdml.onnx._errors import NodeError, unsupported
 from jaxdml.onnx._graph import Graph, Node, reads
 from jaxdml.onnx._needs import needed
 from jaxdml.onnx.nodes._handler import Packs
@@ -39,6 +40,36 @@ def packed_together(graph: Graph) -> tuple[Graph, dict[str, Any]]:
     packed = frozenset(name for origins in made for name in origins)
     parameters = {_name(origins): parameter for origins, parameter in made.items()}
     return (_without(changed, graph, packed), parameters) if made else (graph, {})
+
+
+def prepared(graph: Graph, dtypes: Mapping[str, Any]) -> tuple[Graph, dict[str, Any]]:
+    """Return a graph without the attributes that become parameters, and these by name.
+
+    Args:
+      graph: a model's, or a body.
+      dtypes: of the values that are known when a model is loaded, by name.
+    """
+    made: dict[str, Any] = {}
+
+    def rewritten(node: Node) -> Node:
+        inner = {name: prepared(body, dtypes) for name, body in node.attributes.items() if isinstance(body, Graph)}
+        for _, found in inner.values():
+            made.update(found)
+        attributes = {**node.attributes, **{name: body for name, (body, _) in inner.items()}}
+        handler = nodes.runner(node)
+        if handler.prepares is None:
+            return replace(node, attributes=attributes) if inner else node
+        own = {name: value for name, value in attributes.items() if name in handler.prepared}
+        try:
+            made[_name((node.name,))] = handler.prepares(dtypes.get(node.inputs[0]), **own)
+        except NodeError as error:
+            rule = f"{node}, domain '{node.domain}', opset {node.opset}: {error}."
+            raise unsupported(rule, "The file may be broken.") from None
+        kept = {name: value for name, value in attributes.items() if handler.keeps(name)}
+        return replace(node, inputs=(*node.inputs, _name((node.name,))), attributes=kept)
+
+    changed = replace(graph, nodes=tuple(rewritten(node) for node in graph.nodes))
+    return (changed, made) if made else (graph, {})
 
 
 class _Read(NamedTuple):

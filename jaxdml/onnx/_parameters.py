@@ -13,7 +13,7 @@ from jaxdml._base.dtypes import QUANTIZED
 from jaxdml.onnx import nodes
 from jaxdml.onnx._graph import Graph, Node, reads
 from jaxdml.onnx._needs import must_be_known, needed
-from jaxdml.onnx._packing import packed_together
+from jaxdml.onnx._packing import packed_together, prepared
 from jaxdml.onnx._stored import FloatFilters, Transposed, as_jax
 from jaxdml.onnx.nodes._handler import Reads
 
@@ -47,7 +47,10 @@ def parameters(graph: Graph, *, exact: bool) -> tuple[Graph, dict[str, Parameter
       graph: a model's graph with all constants.
       exact: whether integers are read as integers.
     """
-    graph, packed = packed_together(graph) if exact else (graph, {})
+    graph, packed = prepared(graph, dict(graph.dtypes()))
+    if exact:
+        graph, together = packed_together(graph)
+        packed |= together
     constants = dict(graph.constants)
     readings = _readings(graph)
     # Popped one by one, so that of a large model there are never more than two copies.

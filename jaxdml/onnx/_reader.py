@@ -105,8 +105,8 @@ class Reader:
             label = self._names.label(scope.prefix + (proto.name or next(filter(None, proto.output), "unnamed")))
             what = f"node {proto.op_type} '{label}'"
             inputs = tuple(self._names.read(name, scope, what) for name in proto.input)
-            attributes = self._attributes(proto.attribute, scope, what)
             domain = DOMAINS.get(proto.domain, proto.domain)
+            attributes = self._attributes(proto.attribute, scope, what, as_arrays=domain == "ai.onnx.ml")
             function = self._functions.get((domain, proto.op_type, proto.overload))
             if function:
                 self._call(function, proto, inputs, attributes, label, scope, parts)
@@ -177,14 +177,18 @@ class Reader:
                 copy = self._names.label(f"{label}/{own}")
                 parts.nodes.append(Node("Identity", "", opset, copy, (inner.names[own],), (name,)))
 
-    def _attributes(self, protos: Iterable[onnx.AttributeProto], scope: Scope, what: str) -> dict[str, Attribute]:
+    def _attributes(
+        self, protos: Iterable[onnx.AttributeProto], scope: Scope, what: str, as_arrays: bool = False
+    ) -> dict[str, Attribute]:
         found: dict[str, Attribute] = {}
         for proto in protos:
             must_be_text(proto.name, proto.ref_attr_name)
             if proto.name in found:
                 raise unsupported(f"{what} has attribute '{proto.name}' twice.")
             if not proto.ref_attr_name:
-                found[proto.name] = Attribute(proto.type, self._value(proto, scope, what))
+                listed = _array(proto) if as_arrays else None
+                value = self._value(proto, scope, what) if listed is None else listed
+                found[proto.name] = Attribute(proto.type, value)
                 continue
             if scope.given is None:
                 rule = f"{what}: attribute '{proto.name}' refers to attribute '{proto.ref_attr_name}' of a function"
@@ -222,3 +226,12 @@ class Reader:
             # Each call of a function has the tensors among its attributes again.
             self._folder.take("the model's own file", values.nbytes, self._size, what)
         return values
+
+
+def _array(proto: onnx.AttributeProto) -> np.ndarray | None:
+    """Return a list of numbers as an array, which takes a tenth of the time and memory; None for anything else."""
+    if proto.type == onnx.AttributeProto.INTS:
+        return np.fromiter(proto.ints, np.int64, len(proto.ints))
+    if proto.type == onnx.AttributeProto.FLOATS:
+        return np.fromiter(proto.floats, np.float32, len(proto.floats))
+    return None

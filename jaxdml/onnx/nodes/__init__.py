@@ -36,6 +36,7 @@ from jaxdml.onnx.nodes import (
     sequences,
     shapes,
     signal,
+    trees,
 )
 from jaxdml.onnx.nodes._handler import Handler, Table
 
@@ -66,6 +67,7 @@ TABLES: Mapping[str, tuple[Table, ...]] = {
         shapes.TABLE,
         signal.TABLE,
     ),
+    "ai.onnx.ml": (trees.TABLE,),
     "ai.onnx.preview": (attention.PREVIEW,),
     "com.microsoft": (
         attention_state.MICROSOFT,
@@ -89,7 +91,6 @@ OPERATORS: Mapping[tuple[str, str], tuple[Handler, ...]] = {
 
 
 _ABSENT = {
-    "ai.onnx.ml": "trees and other models of ai.onnx.ml are not supported",
     "com.microsoft.nchwc": "onnxruntime made it for one kind of processor; save with the EXTENDED level instead",
 }
 """Why a domain has no operators here."""

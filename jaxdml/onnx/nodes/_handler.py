@@ -87,6 +87,10 @@ class Handler:
       filters: the position of the filters of a convolution.
       matrix: the position of the right matrix of a product; attribute ``transB`` says that it is transposed.
       packs: the initializers that are one parameter, if there are such.
+      prepares: makes, when a model is loaded, of attributes one parameter of the model, which becomes the node's last
+        input: ``prepares(dtype, **attributes)``, with the dtype of the first input if it is known, else None. It gets
+        all attributes that are among its own, and the node keeps those that are among those of ``run``. It raises
+        NodeError.
       refuses: says why a node cannot be run, or None, from the node and the dtypes of the values that are known when a
         model is loaded: inputs and constants.
       when: whether it runs a given node; an operator may have several handlers of one version.
@@ -106,6 +110,7 @@ class Handler:
     filters: int | None = None
     matrix: int | None = None
     packs: Packs | None = None
+    prepares: Callable[..., Any] | None = None
     refuses: Callable[[Node, Mapping[str, Any]], str | None] | None = None
     when: Callable[[Node], bool] = lambda node: True
 
@@ -125,9 +130,16 @@ class Handler:
     @cached_property
     def attributes(self) -> Mapping[str, bool]:
         """The attributes that it takes, and whether each is required."""
-        kinds = inspect.Parameter
-        named = {k: p for k, p in self._parameters.items() if p.kind is kinds.KEYWORD_ONLY}
-        return {name: p.default is kinds.empty for name, p in named.items()}
+        return _keyword_only(self._parameters) | self.prepared
+
+    @cached_property
+    def prepared(self) -> Mapping[str, bool]:
+        """The attributes that become a parameter, and whether each is required."""
+        return _keyword_only(inspect.signature(self.prepares).parameters) if self.prepares else {}
+
+    def keeps(self, name: str) -> bool:
+        """Whether ``run`` takes an attribute."""
+        return name in _keyword_only(self._parameters)
 
     def takes(self, name: str) -> bool:
         """Whether it has an attribute."""
@@ -164,6 +176,11 @@ class Handler:
             return f"it has {len(node.inputs)} inputs; {least} to {most} are expected"
         absent = [place for place in range(least) if not node.inputs[place] and place not in self.optional]
         return f"input {absent[0]} is left out" if absent else None
+
+
+def _keyword_only(parameters: Mapping[str, inspect.Parameter]) -> dict[str, bool]:
+    kinds = inspect.Parameter
+    return {name: p.default is kinds.empty for name, p in parameters.items() if p.kind is kinds.KEYWORD_ONLY}
 
 
 FIRST, EVERY = 1, 2**31

@@ -1,0 +1,89 @@
+"""What models of ai.onnx.ml do with their scores: ``post_transform``, and the labels of classes."""
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdml.onnx._errors import NodeError
+from jaxdml.onnx.nodes._handler import NodeCall
+from jaxdml.onnx.nodes._sizes import refusal
+
+
+def logistic(x: jax.Array) -> jax.Array:
+    """Return the logistic function."""
+    return jax.nn.sigmoid(x)
+
+
+def _softmax_of_others(x: jax.Array) -> jax.Array:
+    """Return a softmax of what is not 0, which stays 0."""
+    zero = jnp.abs(x) <= np.float32(1e-7)
+    powers = jnp.exp(x - x.max(-1, keepdims=True))
+    total = jnp.where(zero, 0, powers).sum(-1, keepdims=True)
+    return jnp.where(zero, x * jnp.exp(-x.max(-1, keepdims=True)), powers) / total
+
+
+def probit(x: jax.Array) -> jax.Array:
+    """Return onnxruntime's approximation of the probit function, which is off by up to 0.003."""
+    double = 2 * x - 1
+    log = jnp.log((1 - double) * (1 + double))
+    half = 2 / (np.float32(np.pi) * np.float32(0.147)) + log / 2
+    inverse = jnp.sqrt(jnp.sqrt(half * half - log / np.float32(0.147)) - half)
+    return np.float32(np.sqrt(2)) * jnp.where(double < 0, -inverse, inverse)
+
+
+TRANSFORMS: Mapping[str, Callable[[jax.Array], jax.Array]] = MappingProxyType(
+    {
+        "NONE": lambda x: x,
+        "SOFTMAX": lambda x: jax.nn.softmax(x, -1),
+        "LOGISTIC": logistic,
+        "SOFTMAX_ZERO": _softmax_of_others,
+        "PROBIT": probit,
+    }
+)
+"""By the value of ``post_transform``, in the order of TreeEnsemble's numbers."""
+
+
+def must_be_one_of(name: str, value: Any, known: Sequence[str] | Mapping[str, Any]) -> None:
+    """Refuse a text that is none of those that an attribute may have."""
+    if value not in known:
+        raise NodeError(f"{name} is {value!r}, and must be one of {', '.join(known)}")
+
+
+def transformed(scores: jax.Array, post_transform: str) -> jax.Array:
+    """Return scores ``[rows, targets]`` after ``post_transform``; of one target only PROBIT changes any."""
+    if scores.shape[-1] == 1 and post_transform != "PROBIT":
+        return scores
+    return TRANSFORMS[post_transform](scores)
+
+
+def labels_of(integers: Any, strings: Any) -> np.ndarray:
+    """Return the labels of classes: integers, or the positions of texts.
+
+    Raises:
+      NodeError: if there are none, or both; or if they do not fit.
+    """
+    if bool(len(integers)) == bool(len(strings)):
+        raise NodeError("it needs labels of classes, as integers or as texts")
+    labels = np.asarray(integers, np.int64) if len(integers) else np.arange(len(strings))
+    narrow = jax.dtypes.canonicalize_dtype(np.int64)
+    if (labels != labels.astype(narrow)).any():
+        raise NodeError("a label does not fit int32; set jax_enable_x64")
+    return labels.astype(narrow)
+
+
+def name_labels(call: NodeCall, what: str, strings: Any) -> None:
+    """Tell the report what a node became, and which texts its labels stand for."""
+    if len(strings):
+        what += f"; labels are positions in {list(strings)}"
+    call.note((call.node.name,), what)
+
+
+def rows_of(call: NodeCall, x: jax.Array) -> jax.Array:
+    """Return an input as ``[rows, features]``; one of one dimension is one row."""
+    if x.ndim not in (1, 2):
+        raise refusal(f"{call.node} takes [rows, features]; got an input of shape {list(x.shape)}.")
+    return x[None] if x.ndim == 1 else x

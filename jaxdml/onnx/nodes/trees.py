@@ -1,0 +1,185 @@
+"""Ensembles of trees: TreeEnsemble, TreeEnsembleRegressor and TreeEnsembleClassifier of ai.onnx.ml.
+
+They are packed when a model is loaded: see ``_trees``.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxdml.onnx._graph import Node
+from jaxdml.onnx._stored import on_device
+from jaxdml.onnx._values import channels_first
+from jaxdml.onnx.nodes._ensembles import AGGREGATES, classifier, ensemble, regressor
+from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
+from jaxdml.onnx.nodes._scores import TRANSFORMS, labels_of, logistic, name_labels, probit, rows_of, transformed
+from jaxdml.onnx.nodes._sizes import refusal
+from jaxdml.onnx.nodes._trees import OneSided, Trees
+
+_AT_ONCE = 2**17
+"""How many positions, of trees and rows, are walked at once: with more, they and the keys leave the cache of a CPU."""
+
+
+def _walked(trees: Trees, x: jax.Array, combine: Any) -> tuple[jax.Array, jax.Array | None]:
+    """Return the combined weights ``[rows, targets]``, and which there are any for, or None if for all."""
+    keys = _keys(x, trees)
+    rows, columns = keys.shape
+    groups, count = trees.roots.shape
+    at_once = min(count, max(1, _AT_ONCE // (rows * groups or 1))) if isinstance(rows, int) else min(count, 16)
+    steps = -(-count // at_once)
+    filler = jnp.full((groups, 1), len(trees.nodes) - 1, np.int32) if combine is np.add else trees.roots[:, :1]
+    roots = jnp.concatenate([trees.roots, jnp.broadcast_to(filler, (groups, steps * at_once - count))], 1)
+    start = (lax.broadcasted_iota(keys.dtype, (1, 1, rows), 2) * columns)
+    records, table = trees.nodes.reshape(-1), trees.weights
+    present = trees.present if trees.present is not None and trees.present.ndim == 2 else None
+    join, limit = {np.add: (jnp.add, 0), np.minimum: (jnp.minimum, np.inf), np.maximum: (jnp.maximum, -np.inf)}[combine]
+    reduce = {np.add: jnp.sum, np.minimum: jnp.min, np.maximum: jnp.max}[combine]
+
+    def step(_: Any, at: jax.Array) -> jax.Array:
+        record = 4 * at
+        right = _read(keys.reshape(-1), start + _read(records, record)) > _read(records, record + 1)
+        return _read(records, record + 2 + right)
+
+    def some(total: Any, roots: jax.Array) -> tuple[Any, None]:
+        first = jnp.broadcast_to(roots[..., None].astype(keys.dtype), (*roots.shape, rows))
+        leaf = _read(records, 4 * lax.fori_loop(0, trees.levels, step, first) + 1)
+        weights = _read(table, leaf)
+        score, seen = total
+        if present is not None:
+            there = _read(present, leaf)
+            weights = jnp.where(there, weights, limit)
+            seen = seen | there.any(1)
+        return (join(score, reduce(weights, 1)), seen), None
+
+    shape = (groups, rows, table.shape[1])
+    total = jnp.full(shape, limit, table.dtype), None if present is None else jnp.zeros(shape, bool)
+    parts = jnp.moveaxis(roots.reshape(groups, steps, at_once), 1, 0)
+    score, seen = some(total, parts[0])[0] if steps == 1 else lax.scan(some, total, parts)[0]
+    score, seen = (each if each is None else jnp.moveaxis(each, 0, 1).reshape(rows, -1) for each in (score, seen))
+    if trees.present is not None and trees.present.ndim == 1:
+        seen = jnp.broadcast_to(trees.present, score.shape)
+    return score if seen is None else jnp.where(seen, score, 0), seen
+
+
+def _read(array: jax.Array, at: jax.Array) -> jax.Array:
+    return array.at[at].get(mode="promise_in_bounds")  # Trees are checked when they are packed.
+
+
+def _keys(x: jax.Array, trees: Trees) -> jax.Array:
+    """Return integers in the order of the features, a column of each for each key that stands for NaN."""
+    integer = trees.nodes.dtype
+    bits = lax.bitcast_convert_type(x.astype(np.float64 if integer.itemsize == 8 else np.float32), integer)
+    size = bits & np.iinfo(integer).max
+    key = jnp.where(bits < 0, -size, size)
+    unknown = size > (0x7FF << 52 if integer.itemsize == 8 else 0xFF << 23)
+    columns = [jnp.where(unknown, integer.type(missing), key) for missing in trees.missing]
+    return jnp.stack(columns, -1).reshape(x.shape[0], -1)
+
+
+def _scores(call: NodeCall, X: Any, trees: Trees, aggregate: str) -> tuple[jax.Array, jax.Array | None]:
+    """Return the scores ``[rows, targets]`` without base values, and which targets had weights, or None if all."""
+    x = rows_of(call, on_device(channels_first(X)))
+    if x.shape[1] < trees.features:
+        raise refusal(f"{call.node} compares {trees.features} features; got an input of shape {list(x.shape)}.")
+    score, seen = _walked(trees, x, AGGREGATES[aggregate])
+    return score / trees.count if aggregate == "AVERAGE" else score, seen
+
+
+
+
+def tree_ensemble_regressor(
+    call: NodeCall, X: Any, trees: Any = None, *, aggregate_function: str = "SUM", post_transform: str = "NONE"
+) -> Any:
+    """Compute the combined weights of the leaves, in float32."""
+    call.note((call.node.name,), str(trees))
+    score, _ = _scores(call, X, trees, aggregate_function)
+    score = score + trees.base if trees.base.size else score
+    return transformed(score.astype(np.float32), post_transform)
+
+
+def tree_ensemble(call: NodeCall, X: Any, trees: Any = None, *, aggregate_function: int = 1, post_transform: int = 0) -> Any:
+    """Compute the combined weights of the leaves."""
+    call.note((call.node.name,), str(trees))
+    score, _ = _scores(call, X, trees, list(AGGREGATES)[aggregate_function])
+    return transformed(score, list(TRANSFORMS)[post_transform]).astype(X.dtype)
+
+
+def tree_ensemble_classifier(
+    call: NodeCall,
+    X: Any,
+    trees: Any = None,
+    *,
+    classlabels_int64s: Any = (),
+    classlabels_strings: Any = (),
+    post_transform: str = "NONE",
+) -> tuple[Any, Any]:
+    """Compute the class of each row, and the scores of all classes in float32."""
+    name_labels(call, str(trees), classlabels_strings)
+    labels = labels_of(classlabels_int64s, classlabels_strings)
+    score, seen = _scores(call, X, trees, "SUM")
+    score = score + trees.base if trees.base.size else score
+    if trees.one_sided is not None:
+        return _of_one_side(trees.one_sided, score[:, 0], labels, post_transform)
+    if len(labels) == 1:
+        best = (score[:, 0] > 0).astype(labels.dtype)  # 1 or 0, whatever the label is.
+    else:
+        counts = score if seen is None or trees.base.size else jnp.where(seen, score, -np.inf)
+        best = jnp.asarray(labels)[jnp.argmax(counts, -1)]
+    return best, transformed(score.astype(np.float32), post_transform)
+
+
+def _of_one_side(side: OneSided, score: jax.Array, labels: np.ndarray, post_transform: str) -> tuple[Any, Any]:
+    """Return classes and scores where one of two classes has all weights, as onnxruntime does."""
+    best = jnp.asarray(labels)[(score > (0.5 if side.positive else 0)).astype(np.int32)]
+    score = score.astype(np.float32)
+    if side.target == 1:
+        return best, transformed(jnp.stack([jnp.zeros_like(score), score], -1), post_transform)
+    if post_transform == "LOGISTIC":
+        return best, logistic(jnp.stack([-score, score], -1))
+    other = 1 - score if side.positive else -score
+    return best, jnp.stack([probit(score) if post_transform == "PROBIT" else other, score], -1)
+
+
+def _refuses(texts: Mapping[str, Sequence[str]], numbers: Mapping[str, int]) -> Any:
+    """Return what says that an attribute is none of its texts, or not below its number."""
+
+    def reason(node: Node, _: Any) -> str | None:
+        for name, known in texts.items():
+            if node.attributes.get(name, known[0]) not in known:
+                return f"{name} is {node.attributes[name]!r}, and must be one of {', '.join(known)}"
+        for name, most in numbers.items():
+            if not 0 <= node.attributes.get(name, 0) < most:
+                return f"{name} is {node.attributes[name]}, and must be at least 0 and less than {most}"
+        return None
+
+    return reason
+
+
+_TEXTS = {"post_transform": tuple(TRANSFORMS)}
+TABLE: Table = {
+    "TreeEnsemble": (
+        Handler(
+            5,
+            tree_ensemble,
+            raw=True,
+            prepares=ensemble,
+            refuses=_refuses({}, {"post_transform": len(TRANSFORMS), "aggregate_function": len(AGGREGATES)}),
+        ),
+    ),
+    "TreeEnsembleClassifier": (
+        Handler(1, tree_ensemble_classifier, raw=True, prepares=classifier, refuses=_refuses(_TEXTS, {})),
+    ),
+    "TreeEnsembleRegressor": (
+        Handler(
+            1,
+            tree_ensemble_regressor,
+            raw=True,
+            prepares=regressor,
+            refuses=_refuses({**_TEXTS, "aggregate_function": tuple(AGGREGATES)}, {}),
+        ),
+    ),
+}
