@@ -28,8 +28,8 @@ class OneSided(NamedTuple):
 
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["nodes", "roots", "weights", "present", "base"],
-    meta_fields=["count", "levels", "features", "missing", "one_sided"],
+    data_fields=["nodes", "roots", "levels", "weights", "present", "base"],
+    meta_fields=["count", "features", "missing", "one_sided"],
 )
 @dataclass(frozen=True, eq=False)
 class Trees:
@@ -39,12 +39,12 @@ class Trees:
       nodes: ``[N, 4]``, int32, or int64 for float64: the column of the keys, the bound, the nodes to the left and to the
         right. A leaf leads to itself, and has its row of ``weights`` as bound. The last is one without weights.
       roots: int32 ``[groups, trees]``. The trees of a group, if there are several, all have the group's target.
+      levels: int32, shaped as ``roots``: how many steps lead to any leaf.
       weights: ``[leaves, targets]``, or ``[leaves, 1]`` where there are groups.
       present: bool, which targets a leaf has weights for, shaped as ``weights``, or of the groups ``[groups]``; None if
         all.
       base: what is added to scores: ``[targets]``, ``[1]`` or ``[0]``.
       count: how many trees there are. Static.
-      levels: how many steps lead from any root to a leaf. Static.
       features: how many features an input must have at least. Static.
       missing: keys that stand for NaN. Of each feature there is a column of keys for each. Static.
       one_sided: where only one of two classes has weights, which are for one target then; else None. Static.
@@ -52,11 +52,11 @@ class Trees:
 
     nodes: Any
     roots: Any
+    levels: Any
     weights: Any
     present: Any
     base: Any
     count: int
-    levels: int
     features: int
     missing: tuple[int, ...]
     one_sided: OneSided | None
@@ -67,7 +67,7 @@ class Trees:
         return self.roots.shape[0] * self.weights.shape[1]
 
     def __str__(self) -> str:
-        return f"{self.count} trees of {len(self.nodes)} nodes and at most {self.levels} levels"
+        return f"{self.count} trees of {len(self.nodes)} nodes"
 
 
 export.register_pytree_node_serialization(
@@ -78,8 +78,8 @@ export.register_pytree_node_serialization(
 )
 
 
-def _static(count: int, levels: int, features: int, missing: list[int], one_sided: Any) -> tuple[Any, ...]:
-    return count, levels, features, tuple(missing), one_sided and OneSided(*one_sided)
+def _static(count: int, features: int, missing: list[int], one_sided: Any) -> tuple[Any, ...]:
+    return count, features, tuple(missing), one_sided and OneSided(*one_sided)
 
 
 class Nodes(NamedTuple):
@@ -141,15 +141,15 @@ def pack(
     _require((given.feature[inside] >= 0).all(), "the number of a feature is negative")
     _require(((weights.target >= 0) & (weights.target < targets)).all(), f"a weight is for none of {targets} targets")
     nodes = _compared(given, dtype, key)
-    order, levels = _in_levels(nodes)
+    order = _in_levels(nodes)
     leaves = np.flatnonzero(nodes.left == np.arange(len(nodes.left)))
     row = np.full(len(nodes.left), -1)
     row[leaves] = np.arange(len(leaves))
     rows = row[weights.leaf]
     kept = Weights(rows[rows >= 0], weights.target[rows >= 0], weights.value[rows >= 0])
     _require(len(np.unique(kept.leaf)) == len(leaves), "a leaf has no weight")
-    of_tree = _target_of_each(nodes, order, roots, row, kept)
-    grouped = of_tree is not None
+    height, lowest, highest = _from_leaves(nodes, order, row, kept)
+    grouped = bool((lowest[roots] == highest[roots]).all())
     table, present = _table(len(leaves), 1 if grouped else targets, kept, combine, dtype)
     counted = len(leaves)
     sides = np.unique(nodes.to_left[inside]) if inside.any() else np.zeros(1, bool)
@@ -161,18 +161,18 @@ def pack(
     records = np.concatenate([records, [[0, len(leaves), empty, empty]]]).astype(key)
     limits = np.iinfo(key)
     if grouped:
-        starts, present = _by_target(roots, of_tree, targets, empty, combine)
+        starts, present = _by_target(roots, lowest[roots], targets, empty, combine)
         counted = targets
     else:
         starts = roots[None]
     return Trees(
         jnp.asarray(records),
         jnp.asarray(starts.astype(np.int32)),
+        jnp.asarray(np.append(height, 0)[starts].astype(np.int32)),
         jnp.asarray(table),
         None if present[:counted].all() else jnp.asarray(present),
         jnp.asarray(base.astype(dtype)),
         count=len(roots),
-        levels=levels,
         features=int(given.feature[inside].max(initial=-1)) + 1,
         missing=tuple(int(limits.min if side else limits.max) for side in sides),
         one_sided=one_sided,
@@ -242,8 +242,8 @@ def _around(split: np.ndarray, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
     return below, np.where(nearest < split, np.nextafter(nearest, dtype(np.inf)), nearest)
 
 
-def _in_levels(nodes: _Compared) -> tuple[list[np.ndarray], int]:
-    """Return the nodes, each in a level after all that lead to it, and how many levels there are but the first."""
+def _in_levels(nodes: _Compared) -> list[np.ndarray]:
+    """Return the nodes, each in a level after all that lead to it."""
     own = np.arange(len(nodes.left))
     inner = nodes.left != own
     waiting = np.bincount(np.concatenate([nodes.left[inner], nodes.right[inner]]), minlength=len(own))
@@ -257,24 +257,25 @@ def _in_levels(nodes: _Compared) -> tuple[list[np.ndarray], int]:
         level = follow[waiting[follow] == 0]
     _require(len(order) <= MOST_LEVELS, f"a tree has more than {MOST_LEVELS} levels")
     _require(sum(map(len, order)) == len(own), "nodes lead to one another in a circle")
-    return order, len(order) - 1
+    return order
 
 
-def _target_of_each(
-    nodes: _Compared, order: list[np.ndarray], roots: np.ndarray, row: np.ndarray, weights: Weights
-) -> np.ndarray | None:
-    """Return the target of each tree, or None if a tree has several."""
+def _from_leaves(
+    nodes: _Compared, order: list[np.ndarray], row: np.ndarray, weights: Weights
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return of each node: how many steps lead to a leaf at most, the least and the greatest target of its leaves."""
     leaves = int(row.max()) + 1
     least, most = np.full(leaves, np.iinfo(np.int64).max), np.full(leaves, -1)
     np.minimum.at(least, weights.leaf, weights.target)
     np.maximum.at(most, weights.leaf, weights.target)
-    lowest, highest = least[row], most[row]
+    height, lowest, highest = np.zeros(len(row), np.int64), least[row], most[row]
     for level in reversed(order[:-1]):
         inner = level[row[level] < 0]
         left, right = nodes.left[inner], nodes.right[inner]
+        height[inner] = 1 + np.maximum(height[left], height[right])
         lowest[inner] = np.minimum(lowest[left], lowest[right])
         highest[inner] = np.maximum(highest[left], highest[right])
-    return lowest[roots] if (lowest[roots] == highest[roots]).all() else None
+    return height, lowest, highest
 
 
 def _table(leaves: int, targets: int, weights: Weights, combine: Any, dtype: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -4,6 +4,7 @@ They are packed when a model is loaded: see ``_trees``.
 """
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -20,49 +21,67 @@ from jaxdml.onnx.nodes._scores import TRANSFORMS, labels_of, logistic, name_labe
 from jaxdml.onnx.nodes._sizes import refusal
 from jaxdml.onnx.nodes._trees import OneSided, Trees
 
-_AT_ONCE = 2**17
-"""How many positions, of trees and rows, are walked at once: with more, they and the keys leave the cache of a CPU."""
+_AT_ONCE = 2**14
+"""How many positions, of trees and rows, are walked at once: with more, they leave a CPU's cache, and trees that are
+less deep than others wait longer for these."""
 
 
 def _walked(trees: Trees, x: jax.Array, combine: Any) -> tuple[jax.Array, jax.Array | None]:
     """Return the combined weights ``[rows, targets]``, and which there are any for, or None if for all."""
     keys = _keys(x, trees)
-    rows, columns = keys.shape
-    groups, count = trees.roots.shape
-    at_once = min(count, max(1, _AT_ONCE // (rows * groups or 1))) if isinstance(rows, int) else min(count, 16)
-    steps = -(-count // at_once)
-    filler = jnp.full((groups, 1), len(trees.nodes) - 1, np.int32) if combine is np.add else trees.roots[:, :1]
-    roots = jnp.concatenate([trees.roots, jnp.broadcast_to(filler, (groups, steps * at_once - count))], 1)
-    start = (lax.broadcasted_iota(keys.dtype, (1, 1, rows), 2) * columns)
+    rows, (groups, count) = keys.shape[0], trees.roots.shape
     records, table = trees.nodes.reshape(-1), trees.weights
     present = trees.present if trees.present is not None and trees.present.ndim == 2 else None
-    join, limit = {np.add: (jnp.add, 0), np.minimum: (jnp.minimum, np.inf), np.maximum: (jnp.maximum, -np.inf)}[combine]
-    reduce = {np.add: jnp.sum, np.minimum: jnp.min, np.maximum: jnp.max}[combine]
+    join, limit = _COMBINE[combine]
 
     def step(_: Any, at: jax.Array) -> jax.Array:
         record = 4 * at
-        right = _read(keys.reshape(-1), start + _read(records, record)) > _read(records, record + 1)
-        return _read(records, record + 2 + right)
+        # By rows, so that these may be sharded.
+        key = jax.vmap(_read, (0, 2), 2)(keys, _read(records, record))
+        return _read(records, record + 2 + (key > _read(records, record + 1)))
 
-    def some(total: Any, roots: jax.Array) -> tuple[Any, None]:
-        first = jnp.broadcast_to(roots[..., None].astype(keys.dtype), (*roots.shape, rows))
-        leaf = _read(records, 4 * lax.fori_loop(0, trees.levels, step, first) + 1)
-        weights = _read(table, leaf)
-        score, seen = total
-        if present is not None:
-            there = _read(present, leaf)
-            weights = jnp.where(there, weights, limit)
-            seen = seen | there.any(1)
-        return (join(score, reduce(weights, 1)), seen), None
+    def weight(leaf: jax.Array) -> jax.Array:
+        found = _read(table, leaf)
+        return found if present is None else jnp.where(_read(present, leaf), found, limit)
+
+    def some(total: Any, trees: Any) -> tuple[Any, None]:
+        (score, seen), (roots, levels) = total, trees
+        first = jnp.broadcast_to(roots[..., None].astype(records.dtype), (*roots.shape, rows))
+        leaf = _read(records, 4 * lax.fori_loop(0, levels.max(), step, first) + 1)
+        # In order, as onnxruntime on one thread: votes that are as many are equal sums only then.
+        score, _ = lax.scan(lambda score, leaf: (join(score, weight(leaf)), None), score, leaf.swapaxes(0, 1), unroll=32)
+        return (score, seen if present is None else seen | _read(present, leaf).any(1)), None
 
     shape = (groups, rows, table.shape[1])
     total = jnp.full(shape, limit, table.dtype), None if present is None else jnp.zeros(shape, bool)
-    parts = jnp.moveaxis(roots.reshape(groups, steps, at_once), 1, 0)
-    score, seen = some(total, parts[0])[0] if steps == 1 else lax.scan(some, total, parts)[0]
+    parts = _in_blocks(trees, rows, combine)
+    (score, seen), _ = some(total, parts) if parts[0].ndim == 2 else lax.scan(some, total, parts)
     score, seen = (each if each is None else jnp.moveaxis(each, 0, 1).reshape(rows, -1) for each in (score, seen))
     if trees.present is not None and trees.present.ndim == 1:
         seen = jnp.broadcast_to(trees.present, score.shape)
     return score if seen is None else jnp.where(seen, score, 0), seen
+
+
+_COMBINE: Mapping[Any, Any] = MappingProxyType(
+    {np.add: (jnp.add, 0), np.minimum: (jnp.minimum, np.inf), np.maximum: (jnp.maximum, -np.inf)}
+)
+"""By what combines weights: the same of JAX's arrays, and the number that changes nothing."""
+
+
+def _in_blocks(trees: Trees, rows: Any, combine: Any) -> tuple[jax.Array, jax.Array]:
+    """Return roots and levels ``[blocks, groups, trees]`` of as many trees as are walked at once, or as they are."""
+    groups, count = trees.roots.shape
+    most = max(1, _AT_ONCE // max(1, rows * groups)) if isinstance(rows, int) else 1
+    blocks = -(-count // most)
+    if blocks == 1:
+        return trees.roots, trees.levels
+    size = -(-count // blocks)
+    # Trees that are there twice change no minimum or maximum; to a sum the last node adds nothing.
+    place = np.arange(blocks * size)
+    roots, levels = trees.roots[:, place % count], trees.levels[:, place % count]
+    if combine is np.add:
+        roots = jnp.where(place < count, roots, len(trees.nodes) - 1)
+    return tuple(jnp.moveaxis(each.reshape(groups, blocks, size), 1, 0) for each in (roots, levels))
 
 
 def _read(array: jax.Array, at: jax.Array) -> jax.Array:
