@@ -13,7 +13,7 @@ from jaxdml.onnx._errors import must_be_text, unsupported
 from jaxdml.onnx._external import Folder
 from jaxdml.onnx._graph import DOMAINS, Graph, Node, TensorType
 from jaxdml.onnx._order import in_order
-from jaxdml.onnx._schemas import constant_of, importing, misused, plain, size_name, type_of
+from jaxdml.onnx._schemas import constant_of, importing, misused, plain, size_name, type_of, type_of_output
 from jaxdml.onnx._scopes import Attribute, Function, Names, Parts, Scope
 from jaxdml.onnx._tensors import array, dense
 
@@ -86,7 +86,9 @@ class Reader:
             listed.discard(name)
             parts.constants[names[name]] = self._tensor(tensor, f"initializer '{name}'")
         self._nodes(proto.node, scope, parts)
-        outputs = tuple(replace(type_of(value), name=self._names.made(value.name, scope)) for value in proto.output)
+        outputs = tuple(
+            replace(type_of_output(value), name=self._names.made(value.name, scope)) for value in proto.output
+        )
         symbols = {
             names[value.name]: tuple(size_name(size.dim_param) for size in value.type.tensor_type.shape.dim)
             for value in (*proto.value_info, *proto.output)

@@ -118,6 +118,15 @@ def size_name(name: str) -> str | None:
     return name if letters and name.strip("_<>").lower() not in _UNNAMED else None
 
 
+def type_of_output(value: onnx.ValueInfoProto) -> TensorType:
+    """Return what a graph declares of an output; of texts and of maps nodes make arrays of numbers, or are refused."""
+    kind = value.type.WhichOneof("value")
+    texts = value.type.tensor_type.elem_type == onnx.TensorProto.STRING
+    if texts or (kind == "sequence_type" and value.type.sequence_type.elem_type.HasField("map_type")):
+        return type_of(onnx.ValueInfoProto(name=value.name))
+    return type_of(value)
+
+
 def type_of(value: onnx.ValueInfoProto) -> TensorType:
     """Return what a graph declares of an input or output."""
     must_be_text(value.name)

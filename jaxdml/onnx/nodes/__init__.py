@@ -18,12 +18,14 @@ from jaxdml.onnx.nodes import (
     drawing,
     elementwise,
     experts,
+    features,
     fused,
     fused_attention,
     group_query_attention,
     indexing,
     integer_products,
     linear_algebra,
+    linear_models,
     microsoft,
     movement,
     normalization,
@@ -36,6 +38,7 @@ from jaxdml.onnx.nodes import (
     sequences,
     shapes,
     signal,
+    support_vectors,
     trees,
 )
 from jaxdml.onnx.nodes._handler import Handler, Table
@@ -67,7 +70,7 @@ TABLES: Mapping[str, tuple[Table, ...]] = {
         shapes.TABLE,
         signal.TABLE,
     ),
-    "ai.onnx.ml": (trees.TABLE,),
+    "ai.onnx.ml": (features.TABLE, linear_models.TABLE, support_vectors.TABLE, trees.TABLE),
     "ai.onnx.preview": (attention.PREVIEW,),
     "com.microsoft": (
         attention_state.MICROSOFT,
@@ -91,6 +94,7 @@ OPERATORS: Mapping[tuple[str, str], tuple[Handler, ...]] = {
 
 
 _ABSENT = {
+    "ai.onnx.ml": "it reads or makes texts or maps; give the model numbers, and export it from there",
     "com.microsoft.nchwc": "onnxruntime made it for one kind of processor; save with the EXTENDED level instead",
 }
 """Why a domain has no operators here."""

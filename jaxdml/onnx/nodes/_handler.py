@@ -130,7 +130,7 @@ class Handler:
     @cached_property
     def attributes(self) -> Mapping[str, bool]:
         """The attributes that it takes, and whether each is required."""
-        return _keyword_only(self._parameters) | self.prepared
+        return {**_keyword_only(self._parameters), **self.prepared}
 
     @cached_property
     def prepared(self) -> Mapping[str, bool]:

@@ -7,10 +7,26 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from jaxdml.onnx._errors import NodeError
+from jaxdml.onnx._graph import Node
+from jaxdml.onnx._stored import on_device
+from jaxdml.onnx._values import channels_first
 from jaxdml.onnx.nodes._handler import NodeCall
 from jaxdml.onnx.nodes._sizes import refusal
+
+
+def must_be_one_of(**known: Sequence[Any]) -> Callable[[Node, Any], str | None]:
+    """Return what says that an attribute of a node is none of those that it may be."""
+
+    def reason(node: Node, _: Any) -> str | None:
+        for name, values in known.items():
+            if node.attributes.get(name, values[0]) not in values:
+                return f"{name} is {node.attributes[name]!r}, and must be one of {', '.join(map(str, values))}"
+        return None
+
+    return reason
 
 
 def logistic(x: jax.Array) -> jax.Array:
@@ -46,11 +62,8 @@ TRANSFORMS: Mapping[str, Callable[[jax.Array], jax.Array]] = MappingProxyType(
 )
 """By the value of ``post_transform``, in the order of TreeEnsemble's numbers."""
 
-
-def must_be_one_of(name: str, value: Any, known: Sequence[str] | Mapping[str, Any]) -> None:
-    """Refuse a text that is none of those that an attribute may have."""
-    if value not in known:
-        raise NodeError(f"{name} is {value!r}, and must be one of {', '.join(known)}")
+known_transform = must_be_one_of(post_transform=tuple(TRANSFORMS))
+"""Says that ``post_transform`` is none of these."""
 
 
 def transformed(scores: jax.Array, post_transform: str) -> jax.Array:
@@ -87,3 +100,30 @@ def rows_of(call: NodeCall, x: jax.Array) -> jax.Array:
     if x.ndim not in (1, 2):
         raise refusal(f"{call.node} takes [rows, features]; got an input of shape {list(x.shape)}.")
     return x[None] if x.ndim == 1 else x
+
+
+def matrix_of(values: Any, rows: int, name: str) -> jax.Array:
+    """Return numbers as a matrix of some rows."""
+    if not len(values) or len(values) % rows:
+        raise NodeError(f"{name} has {len(values)} entries, which are not {rows} rows")
+    return jnp.asarray(np.asarray(values, np.float32).reshape(rows, -1))
+
+
+def row_of(values: Any, sizes: tuple[int, ...], name: str) -> jax.Array:
+    """Return numbers, if there are as many as may be."""
+    if len(values) not in sizes:
+        raise NodeError(f"{name} has {len(values)} entries, and must have {' or '.join(map(str, sizes))}")
+    return jnp.asarray(np.asarray(values, np.float32))
+
+
+def features_of(call: NodeCall, X: Any, features: int) -> jax.Array:
+    """Return an input as float32 ``[rows, features]``, if it has as many features as the model."""
+    x = rows_of(call, on_device(channels_first(X))).astype(np.float32)
+    if x.shape[1] != features:
+        raise refusal(f"{call.node} takes {features} features; got an input of shape {list(x.shape)}.")
+    return x
+
+
+def product(x: jax.Array, matrix: jax.Array) -> jax.Array:
+    """Return the products of all rows of one with all rows of the other."""
+    return jnp.matmul(x, matrix.T, precision=lax.Precision.HIGHEST)

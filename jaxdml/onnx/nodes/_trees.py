@@ -36,8 +36,8 @@ class Trees:
     """Trees that are walked all at once: at each node to the right if the key of a feature is greater than a bound.
 
     Attributes:
-      nodes: ``[N, 4]``, int32, or int64 for float64: the column of the keys, the bound, the nodes to the left and to the
-        right. A leaf leads to itself, and has its row of ``weights`` as bound. The last is one without weights.
+      nodes: ``[N, 4]``, int32, or int64 for float64: the column of the keys, the bound, the nodes to the left and
+        to the right. A leaf leads to itself, and has its row of ``weights`` as bound. The last is one without weights.
       roots: int32 ``[groups, trees]``. The trees of a group, if there are several, all have the group's target.
       levels: int32, shaped as ``roots``: how many steps lead to any leaf.
       weights: ``[leaves, targets]``, or ``[leaves, 1]`` where there are groups.
@@ -152,7 +152,7 @@ def pack(
     grouped = bool((lowest[roots] == highest[roots]).all())
     table, present = _table(len(leaves), 1 if grouped else targets, kept, combine, dtype)
     counted = len(leaves)
-    sides = np.unique(nodes.to_left[inside]) if inside.any() else np.zeros(1, bool)
+    sides = np.unique(nodes.to_left[row < 0]) if (row < 0).any() else np.zeros(1, bool)
     column = nodes.feature * len(sides) + (nodes.to_left if len(sides) > 1 else 0)
     bound = np.where(row >= 0, row, nodes.bound)
     column = np.where(row >= 0, 0, column)
@@ -281,7 +281,9 @@ def _from_leaves(
 def _table(leaves: int, targets: int, weights: Weights, combine: Any, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the weights ``[leaves + 1, targets]``, of which the last row is 0, and which of them there are."""
     size = (leaves + 1) * targets
-    _require(size <= max(2**24, 256 * len(weights.value)), f"a table of {leaves} leaves and {targets} targets is too large")
+    _require(
+        size <= max(2**24, 256 * len(weights.value)), f"a table of {leaves} leaves and {targets} targets is too large"
+    )
     start = {np.minimum: np.inf, np.maximum: -np.inf}.get(combine, 0.0)
     place = weights.leaf * targets + np.where(targets == 1, 0, weights.target)
     table, present = np.full(size, start, dtype), np.zeros(size, bool)

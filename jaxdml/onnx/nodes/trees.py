@@ -3,7 +3,7 @@
 They are packed when a model is loaded: see ``_trees``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -12,12 +12,21 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml.onnx._graph import Node
 from jaxdml.onnx._stored import on_device
 from jaxdml.onnx._values import channels_first
 from jaxdml.onnx.nodes._ensembles import AGGREGATES, classifier, ensemble, regressor
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
-from jaxdml.onnx.nodes._scores import TRANSFORMS, labels_of, logistic, name_labels, probit, rows_of, transformed
+from jaxdml.onnx.nodes._scores import (
+    TRANSFORMS,
+    known_transform,
+    labels_of,
+    logistic,
+    must_be_one_of,
+    name_labels,
+    probit,
+    rows_of,
+    transformed,
+)
 from jaxdml.onnx.nodes._sizes import refusal
 from jaxdml.onnx.nodes._trees import OneSided, Trees
 
@@ -29,7 +38,7 @@ less deep than others wait longer for these."""
 def _walked(trees: Trees, x: jax.Array, combine: Any) -> tuple[jax.Array, jax.Array | None]:
     """Return the combined weights ``[rows, targets]``, and which there are any for, or None if for all."""
     keys = _keys(x, trees)
-    rows, (groups, count) = keys.shape[0], trees.roots.shape
+    rows, groups = keys.shape[0], len(trees.roots)
     records, table = trees.nodes.reshape(-1), trees.weights
     present = trees.present if trees.present is not None and trees.present.ndim == 2 else None
     join, limit = _COMBINE[combine]
@@ -49,17 +58,24 @@ def _walked(trees: Trees, x: jax.Array, combine: Any) -> tuple[jax.Array, jax.Ar
         first = jnp.broadcast_to(roots[..., None].astype(records.dtype), (*roots.shape, rows))
         leaf = _read(records, 4 * lax.fori_loop(0, levels.max(), step, first) + 1)
         # In order, as onnxruntime on one thread: votes that are as many are equal sums only then.
-        score, _ = lax.scan(lambda score, leaf: (join(score, weight(leaf)), None), score, leaf.swapaxes(0, 1), unroll=32)
+        score, _ = lax.scan(
+            lambda score, leaf: (join(score, weight(leaf)), None), score, leaf.swapaxes(0, 1), unroll=32
+        )
         return (score, seen if present is None else seen | _read(present, leaf).any(1)), None
 
     shape = (groups, rows, table.shape[1])
     total = jnp.full(shape, limit, table.dtype), None if present is None else jnp.zeros(shape, bool)
     parts = _in_blocks(trees, rows, combine)
-    (score, seen), _ = some(total, parts) if parts[0].ndim == 2 else lax.scan(some, total, parts)
-    score, seen = (each if each is None else jnp.moveaxis(each, 0, 1).reshape(rows, -1) for each in (score, seen))
-    if trees.present is not None and trees.present.ndim == 1:
+    results, _ = some(total, parts) if parts[0].ndim == 2 else lax.scan(some, total, parts)
+    score, seen = (each if each is None else _by_rows(each) for each in results)
+    if trees.present is not None and present is None:
         seen = jnp.broadcast_to(trees.present, score.shape)
     return score if seen is None else jnp.where(seen, score, 0), seen
+
+
+def _by_rows(array: jax.Array) -> jax.Array:
+    """Return ``[groups, rows, targets]`` as ``[rows, groups * targets]``."""
+    return jnp.moveaxis(array, 0, 1).reshape(array.shape[1], -1)
 
 
 _COMBINE: Mapping[Any, Any] = MappingProxyType(
@@ -81,7 +97,8 @@ def _in_blocks(trees: Trees, rows: Any, combine: Any) -> tuple[jax.Array, jax.Ar
     roots, levels = trees.roots[:, place % count], trees.levels[:, place % count]
     if combine is np.add:
         roots = jnp.where(place < count, roots, len(trees.nodes) - 1)
-    return tuple(jnp.moveaxis(each.reshape(groups, blocks, size), 1, 0) for each in (roots, levels))
+    shape = groups, blocks, size
+    return jnp.moveaxis(roots.reshape(shape), 1, 0), jnp.moveaxis(levels.reshape(shape), 1, 0)
 
 
 def _read(array: jax.Array, at: jax.Array) -> jax.Array:
@@ -108,8 +125,6 @@ def _scores(call: NodeCall, X: Any, trees: Trees, aggregate: str) -> tuple[jax.A
     return score / trees.count if aggregate == "AVERAGE" else score, seen
 
 
-
-
 def tree_ensemble_regressor(
     call: NodeCall, X: Any, trees: Any = None, *, aggregate_function: str = "SUM", post_transform: str = "NONE"
 ) -> Any:
@@ -120,7 +135,9 @@ def tree_ensemble_regressor(
     return transformed(score.astype(np.float32), post_transform)
 
 
-def tree_ensemble(call: NodeCall, X: Any, trees: Any = None, *, aggregate_function: int = 1, post_transform: int = 0) -> Any:
+def tree_ensemble(
+    call: NodeCall, X: Any, trees: Any = None, *, aggregate_function: int = 1, post_transform: int = 0
+) -> Any:
     """Compute the combined weights of the leaves."""
     call.note((call.node.name,), str(trees))
     score, _ = _scores(call, X, trees, list(AGGREGATES)[aggregate_function])
@@ -163,22 +180,6 @@ def _of_one_side(side: OneSided, score: jax.Array, labels: np.ndarray, post_tran
     return best, jnp.stack([probit(score) if post_transform == "PROBIT" else other, score], -1)
 
 
-def _refuses(texts: Mapping[str, Sequence[str]], numbers: Mapping[str, int]) -> Any:
-    """Return what says that an attribute is none of its texts, or not below its number."""
-
-    def reason(node: Node, _: Any) -> str | None:
-        for name, known in texts.items():
-            if node.attributes.get(name, known[0]) not in known:
-                return f"{name} is {node.attributes[name]!r}, and must be one of {', '.join(known)}"
-        for name, most in numbers.items():
-            if not 0 <= node.attributes.get(name, 0) < most:
-                return f"{name} is {node.attributes[name]}, and must be at least 0 and less than {most}"
-        return None
-
-    return reason
-
-
-_TEXTS = {"post_transform": tuple(TRANSFORMS)}
 TABLE: Table = {
     "TreeEnsemble": (
         Handler(
@@ -186,11 +187,11 @@ TABLE: Table = {
             tree_ensemble,
             raw=True,
             prepares=ensemble,
-            refuses=_refuses({}, {"post_transform": len(TRANSFORMS), "aggregate_function": len(AGGREGATES)}),
+            refuses=must_be_one_of(post_transform=range(len(TRANSFORMS)), aggregate_function=range(len(AGGREGATES))),
         ),
     ),
     "TreeEnsembleClassifier": (
-        Handler(1, tree_ensemble_classifier, raw=True, prepares=classifier, refuses=_refuses(_TEXTS, {})),
+        Handler(1, tree_ensemble_classifier, raw=True, prepares=classifier, refuses=known_transform),
     ),
     "TreeEnsembleRegressor": (
         Handler(
@@ -198,7 +199,7 @@ TABLE: Table = {
             tree_ensemble_regressor,
             raw=True,
             prepares=regressor,
-            refuses=_refuses({**_TEXTS, "aggregate_function": tuple(AGGREGATES)}, {}),
+            refuses=must_be_one_of(post_transform=tuple(TRANSFORMS), aggregate_function=tuple(AGGREGATES)),
         ),
     ),
 }

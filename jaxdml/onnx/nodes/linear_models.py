@@ -1,0 +1,93 @@
+"""LinearRegressor and LinearClassifier of ai.onnx.ml. What they multiply by is a parameter of the model."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdml.onnx._errors import NodeError
+from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
+from jaxdml.onnx.nodes._scores import (
+    features_of,
+    known_transform,
+    labels_of,
+    matrix_of,
+    name_labels,
+    product,
+    row_of,
+    transformed,
+)
+from jaxdml.onnx.nodes._sizes import refusal
+
+
+def _prepared_regressor(_: Any, *, coefficients: Any = (), intercepts: Any = (), targets: int = 1) -> Any:
+    """Return the parameters of a LinearRegressor."""
+    if targets < 1:
+        raise NodeError("targets must be at least 1")
+    return {
+        "coefficients": matrix_of(coefficients, targets, "coefficients"),
+        "intercepts": row_of(intercepts, (0, targets), "intercepts"),
+    }
+
+
+def _scores(call: NodeCall, X: Any, model: Any) -> jax.Array:
+    score = product(features_of(call, X, model["coefficients"].shape[1]), model["coefficients"])
+    return score + model["intercepts"] if model["intercepts"].size else score
+
+
+def linear_regressor(call: NodeCall, X: Any, model: Any = None, *, post_transform: str = "NONE") -> Any:
+    """Multiply by the coefficients and add the intercepts, in float32."""
+    return transformed(_scores(call, X, model), post_transform)
+
+
+def _prepared_classifier(
+    _: Any,
+    *,
+    coefficients: Any = (),
+    intercepts: Any = (),
+    classlabels_ints: Any = (),
+    classlabels_strings: Any = (),
+) -> Any:
+    """Return the parameters of a LinearClassifier: there are as many scores as intercepts, or classes without these."""
+    classes = len(labels_of(classlabels_ints, classlabels_strings))
+    scores = len(intercepts) or classes
+    if scores not in (1, classes) or (scores == 1 and classes > 2):
+        raise NodeError(f"intercepts has {scores} entries, and there are {classes} classes")
+    return {
+        "coefficients": matrix_of(coefficients, scores, "coefficients"),
+        "intercepts": row_of(intercepts, (0, scores), "intercepts"),
+    }
+
+
+def linear_classifier(
+    call: NodeCall,
+    X: Any,
+    model: Any = None,
+    *,
+    classlabels_ints: Any = (),
+    classlabels_strings: Any = (),
+    multi_class: int = 0,
+    post_transform: str = "NONE",
+) -> tuple[Any, Any]:
+    """Return the class of each row, and the scores of all classes; ``multi_class`` does nothing, as in onnxruntime."""
+    name_labels(call, "a product", classlabels_strings)
+    labels = labels_of(classlabels_ints, classlabels_strings)
+    score = _scores(call, X, model)
+    if score.shape[1] > 1:
+        return jnp.asarray(labels)[jnp.argmax(score, -1)], transformed(score, post_transform)
+    positive = score[:, 0] > 0
+    if len(labels) == 1:
+        return positive.astype(labels.dtype), transformed(score, post_transform)
+    best = jnp.asarray(labels)[positive.astype(np.int32)]
+    if post_transform == "PROBIT":
+        raise refusal(f"{call.node} has two classes and one score, of which PROBIT makes no two.")
+    return best, jnp.concatenate([1 - score, score], 1)
+
+
+TABLE: Table = {
+    "LinearClassifier": (
+        Handler(1, linear_classifier, raw=True, prepares=_prepared_classifier, refuses=known_transform),
+    ),
+    "LinearRegressor": (Handler(1, linear_regressor, raw=True, prepares=_prepared_regressor, refuses=known_transform),),
+}
