@@ -1,5 +1,7 @@
 """Resizes and samples, beyond ONNX's own node tests."""
 
+import math
+from fractions import Fraction
 from itertools import product
 
 import jax
@@ -10,6 +12,7 @@ from onnx import helper, numpy_helper
 
 import jaxdml.onnx
 from jaxdml.onnx import backend
+from jaxdml.onnx.nodes._interpolation import Sampling, meant, originals, taps
 from tests.kit import quick
 from tests.onnx._onnxruntime import assert_agree, model
 
@@ -130,6 +133,123 @@ def test_no_memory_is_taken_for_what_is_too_long():
 def test_scales_or_sizes_must_be_there():
     with pytest.raises(ValueError, match="has neither scales nor sizes"):
         backend.run_node(helper.make_node("Resize", ["x"], ["y"]), [X])
+
+
+HALF, WHOLE = Fraction(1, 2), (Fraction(0), Fraction(1))
+PLACES = {
+    "half_pixel": lambda x, n, m: (x + HALF) * n / m - HALF,
+    "half_pixel_symmetric": lambda x, n, m: (x + HALF) * n / m - HALF,
+    "pytorch_half_pixel": lambda x, n, m: (x + HALF) * n / m - HALF if m > 1 else 0,
+    "tf_half_pixel_for_nn": lambda x, n, m: (x + HALF) * n / m,
+    "asymmetric": lambda x, n, m: Fraction(x * n, m),
+    "align_corners": lambda x, n, m: Fraction(x * (n - 1), m - 1) if m > 1 else 0,
+    "tf_crop_and_resize": lambda x, n, m: Fraction(x * (n - 1), m - 1) if m > 1 else Fraction(n - 1, 2),
+}
+ROUNDINGS = {
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "round_prefer_floor": lambda x: math.ceil(x - HALF),
+    "round_prefer_ceil": lambda x: math.floor(x + HALF),
+}
+
+
+def nearest(n, m, coordinates, way, factor=None):
+    """Return which elements a dimension of n elements is resized from, to m or by a factor."""
+    sampling = Sampling(n, m, Fraction(m, n) if factor is None else factor, coordinates, WHOLE)
+    return taps(sampling, "nearest", way, -0.75, False, False)[0][0].tolist()
+
+
+@pytest.mark.parametrize("coordinates", PLACES)
+def test_the_nearest_element_is_that_of_exact_places(coordinates):
+    """In float32, 20 to 6 and 14 to 4 read another element; in float64, 2 to 82 does with some modes."""
+    sizes = [1, 2, 3, 4, 5, 6, 7, 9, 10, 14, 20, 41, 82]
+    for (n, m), (way, rounded) in product(product(sizes, sizes), ROUNDINGS.items()):
+        want = [min(max(rounded(PLACES[coordinates](x, n, m)), 0), n - 1) for x in range(m)]
+        assert nearest(n, m, coordinates, way) == want, (n, m, way)
+
+
+def test_what_is_nearest_does_not_depend_on_rounding():
+    modes = {"0": ("half_pixel", "round_prefer_ceil", 6), "1": ("asymmetric", "floor", 14)}
+    nodes = [constant("6", [6], np.int64), constant("14", [14], np.int64)]
+    for name, (coordinates, way, size) in modes.items():
+        how = {"coordinate_transformation_mode": coordinates, "nearest_mode": way, "axes": [0]}
+        nodes.append(helper.make_node("Resize", ["x", "", "", f"{size}"], [name], **how))
+    x = np.arange(20, dtype=np.float32)
+    found = backend.prepare(model(nodes, {"x": x}, 19)).run([x])[-2:]
+    assert [each.tolist() for each in found] == [
+        [1, 5, 8, 11, 15, 18],
+        [0, 1, 2, 4, 5, 7, 8, 10, 11, 12, 14, 15, 17, 18],
+    ]
+
+
+@pytest.mark.parametrize("scale", [Fraction(2, 3), Fraction(7, 10), Fraction(11, 10), Fraction(5, 3), Fraction(3, 41)])
+def test_a_scale_is_the_fraction_that_it_was_rounded_from(scale):
+    """As PyTorch takes it, whose exporter writes it in float32: 2 / float32(2 / 3) is less than 3."""
+    n = 82
+    m = math.floor(n * scale)
+    assert meant(np.float32(scale)) == scale
+    assert nearest(n, m, "asymmetric", "floor", meant(np.float32(scale))) == [math.floor(x / scale) for x in range(m)]
+
+
+def test_numbers_that_are_no_simple_fraction_are_what_they_are():
+    tiny = np.float32(2**-100)
+    assert [meant(x) for x in (tiny, -tiny, np.float32(-0.3), np.float32(0))] == [
+        Fraction(1, 2**100),
+        Fraction(-1, 2**100),
+        Fraction(-3, 10),
+        0,
+    ]
+    places = originals(Sampling(5, 3, Fraction(3, 5), "tf_crop_and_resize", (-meant(tiny), Fraction(1))))
+    assert places.outside(5).tolist() == [True, False, False]
+    assert places.rounded("floor").tolist() == [-1, 1, 4]
+
+
+def test_a_region_reaches_the_elements_that_it_names():
+    """In float32 a fifth of 5 elements is more than 1, and rounded up would be 2."""
+    x = np.arange(6, dtype=np.float32)
+    node = helper.make_node(
+        "Resize",
+        ["x", "roi", "", "sizes"],
+        ["y"],
+        coordinate_transformation_mode="tf_crop_and_resize",
+        nearest_mode="ceil",
+    )
+    (found,) = backend.run_node(node, [x, np.float32([0.2, 0.8]), np.int64([4])])
+    assert found.tolist() == [1, 2, 3, 4]
+
+
+def test_weights_that_are_all_outside_are_none():
+    sampling = Sampling(3, 2, Fraction(2, 3), "tf_crop_and_resize", (Fraction(-4), Fraction(1)))
+    _, weights = taps(sampling, "linear", "", 0, exclude_outside=True, antialias=False)
+    assert weights.tolist() == [[0, 1], [0, 0]]
+
+
+def test_a_ratio_that_is_kept_rounds_halves_up():
+    """0.7 of 15 is 10.5, where in floats it is less."""
+    x = np.zeros((10, 15), np.float32)
+    for policy, sizes in (("not_larger", [7, 20]), ("not_smaller", [7, 10])):
+        node = helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], keep_aspect_ratio_policy=policy)
+        assert backend.run_node(node, [x, np.int64(sizes)])[0].shape == (7, 11)
+    node = helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], keep_aspect_ratio_policy="not_larger")
+    assert backend.run_node(node, [x, np.int64([10, 20])])[0].shape == (10, 15)
+
+
+@pytest.mark.parametrize("antialias", [0, 1])
+def test_nothing_may_be_left(antialias):
+    node = helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], mode="linear", antialias=antialias)
+    assert backend.run_node(node, [np.ones((2, 3), np.float32), np.int64([2, 0])])[0].shape == (2, 0)
+
+
+@pytest.mark.parametrize("scale", [0, -1, np.nan, np.inf])
+def test_a_scale_must_be_a_positive_number(scale):
+    with pytest.raises(ValueError, match="a scale must be above 0 and finite; got"):
+        backend.run_node(helper.make_node("Resize", ["x", "", "s"], ["y"]), [X, np.float32([1, 1, scale, 1])])
+
+
+def test_nothing_cannot_be_enlarged():
+    node = helper.make_node("Resize", ["x", "", "", "sizes"], ["y"])
+    with pytest.raises(ValueError, match="a dimension of length 0 has no elements to resize to length 3"):
+        backend.run_node(node, [np.zeros((2, 0), np.float32), np.int64([2, 3])])
 
 
 CASES = [

@@ -1,11 +1,29 @@
-"""Where the results of a resize lie in its input, and from which elements they come."""
+"""Where the results of a resize lie in its input, and from which elements they come.
 
+Sizes are known while tracing, so places are exact: a rounding error near an integer would read another element.
+"""
+
+import math
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxdml.onnx.nodes._windows import LARGEST_TABLE
+
+_HALF = Fraction(1, 2)
+
+
+def meant(number: Any) -> Fraction:
+    """Return the fraction that a float32 number stands for: one with a small denominator that rounds to it.
+
+    Exporters write scales such as 2 / 3 and 0.7. Float32 has neither, and what it has instead moves places by less
+    than an element, but over its edge: 2 / float32(2 / 3) is less than 3.
+    """
+    exact = Fraction(float(number))
+    simple = (exact.limit_denominator(2**bits) for bits in range(24))
+    return next((fraction for fraction in simple if np.float32(fraction) == np.float32(number)), exact)
 
 
 class Sampling(NamedTuple):
@@ -14,48 +32,68 @@ class Sampling(NamedTuple):
     Attributes:
       length: of the input.
       outputs: length of the output.
-      width: of the output before it was rounded to ``outputs``.
-      factor: ``width / length``.
+      factor: length of the output, before it was rounded to ``outputs``, over that of the input.
       mode: ONNX's ``coordinate_transformation_mode``.
       part: where the region of interest starts and ends, 1 being the last element; only for tf_crop_and_resize.
     """
 
     length: int
     outputs: int
-    width: float
-    factor: float
+    factor: Fraction
     mode: str
-    part: tuple[float, float]
+    part: tuple[Fraction, Fraction]
 
 
-def originals(sampling: Sampling) -> np.ndarray:
-    """Return the place in the input for each element of the output.
+class Places(NamedTuple):
+    """Exact places in the input, one for each element of the output: ``numerators / denominator``."""
 
-    In float32, as exporters expect: 2 / float32(2 / 3) must not fall below 3.
-    """
+    numerators: np.ndarray
+    denominator: int
+
+    def outside(self, length: int) -> np.ndarray:
+        """Return which are before the first of so many elements, or after the last one."""
+        return (self.numerators < 0) | (self.numerators > (length - 1) * self.denominator)
+
+    def rounded(self, nearest_mode: str) -> np.ndarray:
+        """Return the nearest whole places."""
+        shift = {"round_prefer_floor": -1, "round_prefer_ceil": 1}.get(nearest_mode, 0)
+        twice, by = 2 * self.numerators + shift * self.denominator, 2 * self.denominator
+        return -(-twice // by) if nearest_mode in ("ceil", "round_prefer_floor") else twice // by
+
+
+def originals(sampling: Sampling) -> Places:
+    """Return the place in the input for each element of the output."""
     if sampling.outputs > LARGEST_TABLE:
         raise NotImplementedError(f"an output of length {sampling.outputs}; at most {LARGEST_TABLE} is supported")
-    real = np.float32
-    factor, width, n = real(sampling.factor), real(sampling.width), real(sampling.length)
-    start, end = map(real, sampling.part)
-    x = np.arange(sampling.outputs, dtype=real)
-    one = sampling.outputs == 1
-    last, half = n - 1, real(0.5)
-    gap = real(max(sampling.outputs - 1, 1))
-    # ONNX's text and onnxruntime divide by ``gap`` here too, but ONNX's tests by the width before rounding.
-    corner = gap if one else width - 1
-    places: Mapping[str, Callable[[], np.ndarray]] = {
-        "half_pixel": lambda: (x + half) / factor - half,
-        "asymmetric": lambda: x / factor,
-        "pytorch_half_pixel": lambda: x if one else (x + half) / factor - half,
-        "tf_half_pixel_for_nn": lambda: (x + half) / factor,
-        "half_pixel_symmetric": lambda: (x + half) / factor - half + n / 2 * (1 - sampling.outputs / width),
-        "align_corners": lambda: x * last / corner,
+    start, step = _line(sampling) if sampling.outputs else (Fraction(), Fraction())
+    denominator = math.lcm(start.denominator, step.denominator)
+    first, more = int(start * denominator), int(step * denominator)
+    largest = abs(first) + sampling.outputs * abs(more) + sampling.length * denominator
+    integer = np.int64 if 4 * largest < 2**63 else object  # Python's integers have no largest.
+    return Places(first + np.arange(sampling.outputs).astype(integer) * more, denominator)
+
+
+def _line(sampling: Sampling) -> tuple[Fraction, Fraction]:
+    """Return the place of the first result, and the step to the next one."""
+    n, outputs, factor = sampling.length, sampling.outputs, sampling.factor
+    last, one = n - 1, outputs == 1
+    start, end = sampling.part
+    half_pixel = _HALF / factor - _HALF
+    # ONNX's text and onnxruntime divide by ``outputs - 1`` here too, but ONNX's tests by the width before rounding.
+    corner = 1 if one else n * factor - 1
+    lines: Mapping[str, Callable[[], tuple[Any, Any]]] = {
+        "half_pixel": lambda: (half_pixel, 1 / factor),
+        "asymmetric": lambda: (0, 1 / factor),
+        "pytorch_half_pixel": lambda: (0 if one else half_pixel, 1 / factor),
+        "tf_half_pixel_for_nn": lambda: (_HALF / factor, 1 / factor),
+        "half_pixel_symmetric": lambda: (half_pixel + (n - outputs / factor) / 2, 1 / factor),
+        "align_corners": lambda: (0, last / Fraction(corner)),
         "tf_crop_and_resize": lambda: (
-            x + (start + end) * last / 2 if one else start * last + x * (end - start) * last / gap
+            ((start + end) * last / 2, 0) if one else (start * last, (end - start) * last / (outputs - 1))
         ),
     }
-    return places[sampling.mode]().astype(real)
+    first, step = lines[sampling.mode]()
+    return Fraction(first), Fraction(step)
 
 
 def taps(
@@ -74,27 +112,25 @@ def taps(
     Returns:
       Indices ``[taps, outputs]``, and weights like them; None for nearest.
     """
-    x = originals(sampling)
+    places = originals(sampling)
     if mode == "nearest":
-        return _clipped(_nearest(x, nearest_mode, sampling.factor)[None], sampling.length), None
+        way = ("ceil" if sampling.factor < 1 else "floor") if nearest_mode == "simple" else nearest_mode
+        return _clipped(places.rounded(way)[None], sampling.length), None
     support, kernel = {"linear": (1, _triangle), "cubic": (2, keys)}[mode]
-    shrink = min(float(sampling.factor), 1.0) if antialias else 1.0
-    reach = int(np.ceil(support / shrink))
-    at = np.floor(x).astype(np.int64) + np.arange(1 - reach, 1 + reach)[:, None]
-    weights = kernel((at - x.astype(np.float64)) * shrink, cubic_coeff_a)
+    shrink = min(sampling.factor, Fraction(1)) if antialias and sampling.outputs else Fraction(1)
+    reach = math.ceil(support / shrink)
+    steps = np.arange(1 - reach, 1 + reach)[:, None]
+    whole, rest = np.divmod(places.numerators, places.denominator)
+    at = whole + steps
+    weights = kernel((steps - (rest / places.denominator).astype(np.float64)) * float(shrink), cubic_coeff_a)
     if exclude_outside:
         weights = np.where((at >= 0) & (at < sampling.length), weights, 0)
-    return _clipped(at, sampling.length), weights / weights.sum(0)
+    total = weights.sum(0)
+    return _clipped(at, sampling.length), weights / np.where(total == 0, 1, total)
 
 
 def _clipped(indices: np.ndarray, length: int) -> np.ndarray:
-    return np.clip(indices, 0, length - 1)
-
-
-def _nearest(x: np.ndarray, nearest_mode: str, factor: float) -> np.ndarray:
-    up = {"simple": factor < 1, "ceil": True, "round_prefer_floor": True, "floor": False, "round_prefer_ceil": False}
-    shift = {"round_prefer_floor": np.float32(-0.5), "round_prefer_ceil": np.float32(0.5)}.get(nearest_mode, 0)
-    return (np.ceil if up[nearest_mode] else np.floor)(x + shift).astype(np.int64)
+    return np.clip(indices, 0, length - 1).astype(np.int64)
 
 
 def _triangle(x: np.ndarray, _: float) -> np.ndarray:

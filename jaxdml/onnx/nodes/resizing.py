@@ -1,6 +1,8 @@
 """Resize and Upsample: one dimension after another, at places that are known while tracing."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -12,8 +14,11 @@ from jaxdml.onnx._stored import stored, stored_axis, widened
 from jaxdml.onnx._values import Value, computed, is_host
 from jaxdml.onnx.nodes import resizing_grid
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
-from jaxdml.onnx.nodes._interpolation import Sampling, originals, taps
-from jaxdml.onnx.nodes._sizes import namespace
+from jaxdml.onnx.nodes._interpolation import Sampling, meant, originals, taps
+from jaxdml.onnx.nodes._sizes import namespace, refusal
+
+_WHOLE = (Fraction(0), Fraction(1))
+"""The region of interest that is all of a dimension."""
 
 _FEW_TAPS = 8
 """Up to this many source elements for one result, adding them beats a matrix product."""
@@ -40,8 +45,9 @@ def _resize(
     nearest_mode: str = "round_prefer_floor",
 ) -> Value:
     axes = [axis % X.ndim for axis in axes] or range(X.ndim)
-    crops = coordinate_transformation_mode == "tf_crop_and_resize"
-    parts: Any = roi.reshape(2, -1).T if crops and roi is not None else [(0.0, 1.0)] * len(axes)
+    parts: Iterable[tuple[Fraction, Fraction]] = [_WHOLE] * len(axes)
+    if coordinate_transformation_mode == "tf_crop_and_resize" and roi is not None:
+        parts = zip(*(map(meant, ends) for ends in roi.reshape(2, -1)), strict=True)
     lengths = [X.shape[axis] for axis in axes]
     if scales is not None and scales.size:
         targets = [_by_factor(n, factor) for n, factor in zip(lengths, scales, strict=True)]
@@ -50,28 +56,35 @@ def _resize(
     else:
         targets = _of_sizes(lengths, sizes.tolist(), keep_aspect_ratio_policy)
     samplings = [
-        (axis, Sampling(n, *target, coordinate_transformation_mode, (part[0], part[1])))
+        (axis, Sampling(n, *target, coordinate_transformation_mode, part))
         for axis, n, target, part in zip(axes, lengths, targets, parts, strict=True)
-        if crops or target[-1] != 1
+        if target[-1] != 1 or part != _WHOLE
     ]
     rule = (mode, nearest_mode, cubic_coeff_a, bool(exclude_outside), bool(antialias))
     return _resized(X, samplings, rule, extrapolation_value)
 
 
-def _by_factor(length: Any, factor: Any) -> tuple[Any, Any, Any]:
-    """Return the length of the output, the same before rounding, and the factor."""
-    width = length if factor == 1 else np.float32(length) * np.float32(factor)
-    return width if factor == 1 else int(width), width, factor
+def _by_factor(length: Any, factor: Any) -> tuple[Any, Fraction]:
+    """Return the length of the output, as ONNX infers it in float32, and the factor."""
+    if not 0 < factor < np.inf:
+        raise refusal(f"a scale must be above 0 and finite; got {factor}.")
+    # A dimension that is not resized may be symbolic.
+    return length if factor == 1 else int(np.float32(length) * np.float32(factor)), meant(factor)
 
 
-def _of_sizes(lengths: list[Any], sizes: list[Any], policy: str) -> list[tuple[Any, Any, Any]]:
+def _of_sizes(lengths: list[Any], sizes: list[Any], policy: str) -> list[tuple[Any, Fraction]]:
     """Return the same as ``_by_factor`` for wanted lengths."""
+    factors = [Fraction(1) if size == n else _factor(n, size) for n, size in zip(lengths, sizes, strict=True)]
     if policy == "stretch":
-        pairs = zip(lengths, sizes, strict=True)
-        return [(size, size, 1 if size == n else np.float32(size) / np.float32(n)) for n, size in pairs]
-    exact = [size / n for n, size in zip(lengths, sizes, strict=True)]
-    factor = min(exact) if policy == "not_larger" else max(exact)
-    return [(int(np.floor(factor * n + 0.5)), factor * n, np.float32(factor)) for n in lengths]
+        return list(zip(sizes, factors, strict=True))
+    factor = min(factors) if policy == "not_larger" else max(factors)
+    return [(n if factor == 1 else math.floor(factor * n + Fraction(1, 2)), factor) for n in lengths]
+
+
+def _factor(length: Any, size: Any) -> Fraction:
+    if not length:
+        raise refusal(f"a dimension of length 0 has no elements to resize to length {size}.")
+    return Fraction(size, length)
 
 
 def _resized(X: Value, samplings: Sequence[tuple[int, Sampling]], rule: Any, extrapolation_value: float) -> Value:
@@ -87,9 +100,8 @@ def _resized(X: Value, samplings: Sequence[tuple[int, Sampling]], rule: Any, ext
         result = _along(xp, result, at, *taps(sampling, *rule))
     for axis, sampling in samplings:
         at = stored_axis(value, axis)
-        places = originals(sampling)
-        outside = (places < 0) | (places > sampling.length - 1)
-        if sampling.mode == "tf_crop_and_resize" and outside.any():
+        crops = sampling.mode == "tf_crop_and_resize"
+        if crops and (outside := originals(sampling).outside(sampling.length)).any():
             mask = outside.reshape(-1, *(1,) * (x.ndim - 1 - at))
             result = xp.where(mask, xp.asarray(extrapolation_value, result.dtype), result)
     if jnp.issubdtype(x.dtype, jnp.integer) and result.dtype != x.dtype:
@@ -137,7 +149,7 @@ def _resize_10(call: NodeCall, X: Value, scales: np.ndarray, *, mode: str = "nea
     mode = {"bilinear": "linear"}.get(mode, mode)
     # Where a dimension shrinks, onnxruntime and the models made for it round up.
     samplings = [
-        (axis, Sampling(n, *_by_factor(n, factor), "asymmetric", (0.0, 1.0)))
+        (axis, Sampling(n, *_by_factor(n, factor), "asymmetric", _WHOLE))
         for axis, (n, factor) in enumerate(zip(X.shape, scales, strict=True))
         if factor != 1
     ]
