@@ -44,6 +44,62 @@ def test_max_agrees_with_onnxruntime():
     assert_agree(nodes, inputs, 12)
 
 
+def largest(x, kernel, strides, dilations, pads, storage_order, ceil):
+    """Return what a window of the definition holds, one after another: its first NaN, else its first largest."""
+    (low, left, high, right), (rows, columns) = pads, x.shape
+    counts = [
+        -(-(n + edges - (k - 1) * d - 1) // s) + 1 if ceil else (n + edges - (k - 1) * d - 1) // s + 1
+        for n, edges, k, s, d in zip(x.shape, (low + high, left + right), kernel, strides, dilations, strict=True)
+    ]
+    counts = [
+        count - (ceil and (count - 1) * s >= n + start)
+        for count, n, s, start in zip(counts, x.shape, strides, pads, strict=False)
+    ]
+    values, places = np.zeros(counts, x.dtype), np.zeros(counts, np.int64)
+    for at in np.ndindex(*counts):
+        starts = [i * s - pad for i, s, pad in zip(at, strides, (low, left), strict=True)]
+        taps = [np.array(starts) + np.multiply(tap, dilations) for tap in np.ndindex(*kernel)]
+        inside = [(int(r), int(c)) for r, c in taps if 0 <= r < rows and 0 <= c < columns]
+        r, c = inside[np.argmax([x[place] for place in inside])]
+        values[at], places[at] = x[r, c], c * rows + r if storage_order else r * columns + c
+    return values, places
+
+
+WAYS = [
+    {"kernel_shape": [2, 2]},
+    {"kernel_shape": [2, 3], "strides": [2, 2], "pads": [1, 1, 0, 1], "storage_order": 1},
+    {"kernel_shape": [2, 2], "dilations": [2, 3], "pads": [1, 1, 1, 1]},
+    {"kernel_shape": [3, 2], "strides": [2, 3], "ceil_mode": 1, "pads": [0, 1, 1, 0]},
+]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8, np.uint8])
+def test_the_largest_element_is_the_same_with_and_without_its_index(dtype):
+    """onnxruntime ignores a NaN or not, by where it is; here it wins, as in NumPy and PyTorch."""
+    rng = np.random.default_rng(0)
+    if np.issubdtype(dtype, np.integer):
+        x = rng.choice([np.iinfo(dtype).min, np.iinfo(dtype).min + 1, 5], (6, 7)).astype(dtype)
+    else:
+        x = rng.choice([np.nan, -np.inf, np.inf, -1, -0.0, 0.0], (6, 7), p=[0.2, 0.5, 0.1, 0.1, 0.05, 0.05])
+        x = x.astype(dtype)
+        x[:3, :3] = -np.inf
+    names = [([f"{i}"], [f"{i}v", f"{i}i"]) for i in range(len(WAYS))]
+    nodes = [
+        helper.make_node("MaxPool", ["x"], outputs, **way)
+        for way, each in zip(WAYS, names, strict=True)
+        for outputs in each
+    ]
+    found = iter(backend.prepare(model(nodes, {"x": x[None, None]}, 12)).run([x[None, None]]))
+    ones = {"strides": [1, 1], "dilations": [1, 1], "pads": [0] * 4, "storage_order": 0, "ceil_mode": 0}
+    for way in WAYS:
+        kernel, *options = {"kernel_shape": 0, **ones, **way}.values()
+        values, places = largest(x, kernel, *options)
+        alone, beside, indices = (next(found)[0, 0] for _ in range(3))
+        np.testing.assert_array_equal(alone, values)
+        np.testing.assert_array_equal(beside, values)
+        np.testing.assert_array_equal(indices, places)
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
 @pytest.mark.parametrize("options", [{"pads": [1] * 4, "strides": [2, 2]}, {"dilations": [2, 1]}, {"ceil_mode": 1}])
 def test_integers_are_pooled_alike_in_the_form_of_tpus(dtype, options):

@@ -84,7 +84,10 @@ def _reduced(x: jax.Array, where: NodeWindows, reduce: Callable[..., Any], neutr
 
 
 def _max_with_indices(x: jax.Array, where: NodeWindows, storage_order: int) -> tuple[jax.Array, jax.Array]:
-    """Return the largest elements, and which elements of the whole input they are; the first of equal ones."""
+    """Return the largest elements, and which elements of the whole input they are; the first of equal ones.
+
+    A NaN is larger than every number, as it is where no indices are asked for.
+    """
     places = np.arange(np.prod(where.inputs)).reshape(where.inputs, order="F" if storage_order else "C")
     inside, at = where.inside(), list(where.elements())
     found = np.zeros(where.counts, np.bool_)
@@ -94,7 +97,7 @@ def _max_with_indices(x: jax.Array, where: NodeWindows, storage_order: int) -> t
         columns = [of[:, i] for of, i in zip(at, tap, strict=True)]
         clipped = [np.clip(column, 0, n - 1) for column, n in zip(columns, where.inputs, strict=True)]
         valid = _outer([of[:, i] for of, i in zip(inside, tap, strict=True)])
-        better = ~found & valid if best is None else (~found & valid) | (valid & (value > best))
+        better = valid & ~found if best is None else valid & (~found | ~(value <= best) & ~jnp.isnan(best))
         best = value if best is None else jnp.where(better, value, best)
         index = jnp.where(better, places[np.ix_(*clipped)], index)
         found |= valid
