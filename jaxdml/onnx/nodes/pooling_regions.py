@@ -9,30 +9,45 @@ import numpy as np
 from jax import lax
 
 from jaxdml.onnx._stored import widened
+from jaxdml.onnx.nodes._coordinates import product, quotient
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
+
+_FARTHEST = 2**29
+"""Coordinates beyond it would overflow, and lie outside of every image."""
 
 _REGIONS_AT_ONCE = 16
 """Of so many regions the image is copied at a time."""
 
 
 def _max_roi_pool(call: NodeCall, X: Any, rois: Any, *, pooled_shape: Sequence[int], spatial_scale: float = 1.0) -> Any:
-    def one(roi: jax.Array) -> jax.Array:
-        image = X[roi[0].astype(np.int32)]
-        for d, count in enumerate(pooled_shape):
-            # A region is given as x before y, a window by its first and its last element.
-            first, last = (jnp.floor(roi[end - d] * spatial_scale + 0.5) for end in (2, 4))
-            size = jnp.maximum(last - first + 1, 1) / count
-            bins = jnp.arange(count)
-            at = jnp.arange(X.shape[2 + d])
-            low, high = first + jnp.floor(bins * size), first + jnp.ceil((bins + 1) * size)
-            members = (at >= low[:, None]) & (at < high[:, None])
+    # A region is given as x before y, a window by its first and its last element.
+    corners = lax.round(product(widened(rois[:, 1:]), spatial_scale), lax.RoundingMethod.AWAY_FROM_ZERO)
+    corners = jnp.clip(corners, -_FARTHEST, _FARTHEST).astype(np.int32)
+
+    def one(region: tuple[jax.Array, jax.Array]) -> jax.Array:
+        of, (*starts, x_end, y_end) = region
+        image, empty = X[of], jnp.zeros((), np.bool_)
+        for d, (first, last, count) in enumerate(zip(starts[::-1], (y_end, x_end), pooled_shape, strict=True)):
+            # Bin i has the elements from i / count of the length on, which is no rounding of floats.
+            ends = _parts(jnp.maximum(last - first + 1, 1), count, up=True)[1:]
+            begins = _parts(jnp.maximum(last - first + 1, 1), count, up=False)[:-1]
+            at = jnp.arange(X.shape[2 + d]) - first
+            members = (at >= begins[:, None]) & (at < ends[:, None])
+            empty = empty[..., None] | ~members.any(-1)
             # The dimension goes last, its bins take its place.
             values = jnp.moveaxis(image, 1 + d, -1)
             values = jnp.where(members, values[..., None, :], -np.inf).max(-1)
             image = jnp.moveaxis(values, -1, 1 + d)
-        return jnp.where(jnp.isneginf(image), 0, image).astype(X.dtype)
+        return jnp.where(empty, 0, image).astype(X.dtype)
 
-    return lax.map(one, rois, batch_size=_REGIONS_AT_ONCE)
+    return lax.map(one, (rois[:, 0].astype(np.int32), corners), batch_size=_REGIONS_AT_ONCE)
+
+
+def _parts(length: jax.Array, count: int, up: bool) -> jax.Array:
+    """Return ``i * length / count`` for i from 0 to the count, rounded down or up; without a product that overflows."""
+    i = jnp.arange(count + 1)
+    rest = i * (length % count)
+    return i * (length // count) + (-(-rest // count) if up else rest // count)
 
 
 def _roi_align(half_pixel: bool) -> Callable[..., Any]:
@@ -52,12 +67,12 @@ def _roi_align(half_pixel: bool) -> Callable[..., Any]:
         coordinate_transformation_mode: str = "half_pixel" if half_pixel else "output_half_pixel",
     ) -> Any:
         shifted = coordinate_transformation_mode == "half_pixel"
-        corners = widened(rois) * spatial_scale - 0.5 * shifted
+        corners = product(widened(rois), spatial_scale) - 0.5 * shifted
         starts = corners[:, 1::-1].T
         sizes = corners[:, :1:-1].T - starts
         sizes = sizes if shifted else jnp.maximum(sizes, 1)
         counts = (output_height, output_width)
-        bins = sizes / np.array(counts, sizes.dtype)[:, None]
+        bins = quotient(sizes, np.array(counts, sizes.dtype)[:, None])
         if sampling_ratio > 0:
             grids: Any = np.full(bins.shape, sampling_ratio)
         else:
@@ -72,8 +87,8 @@ def _places(start: jax.Array, size: jax.Array, grid: Any, count: int) -> Callabl
     """Return a function: where sample ``i`` of each bin of each region is, and whether there is such a sample."""
 
     def at(i: Any) -> tuple[jax.Array, Any]:
-        inside = (i + 0.5) * size / grid
-        return start[:, None] + jnp.arange(count) * size[:, None] + inside[:, None], i < grid
+        inside = quotient((i + 0.5) * size, grid)
+        return start[:, None] + product(jnp.arange(count), size[:, None]) + inside[:, None], i < grid
 
     return at
 

@@ -1,8 +1,8 @@
 """GridSample: read an image at places that another operand says."""
 
+import itertools
 import math
 from collections.abc import Sequence
-from itertools import product
 from typing import Any
 
 import jax
@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdml.onnx._stored import widened
+from jaxdml.onnx.nodes._coordinates import product
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes._interpolation import keys
 
@@ -24,7 +25,7 @@ def _grid_sample_20(
     wide = widened(grid)
     edges = [(0.0, n - 1.0) if align_corners else (-0.5, n - 0.5) for n in lengths]
     # The last dimension of the grid names the places in reversed order, from -1 at one edge to 1 at the other.
-    places = [(wide[..., -1 - d] + 1) / 2 * (high - low) + low for d, (low, high) in enumerate(edges)]
+    places = [product((wide[..., -1 - d] + 1) / 2, high - low) + low for d, (low, high) in enumerate(edges)]
     image = jnp.moveaxis(X, 1, -1)
     return jnp.moveaxis(interpolated(image, places, mode, padding_mode, edges), -1, 1)
 
@@ -60,7 +61,7 @@ def interpolated(
         for place, length, edge in limits
     ]
     result: Any = 0
-    for corner in product(*around):
+    for corner in itertools.product(*around):
         indices, inside, weights = zip(*corner, strict=True)
         found = wide[(batch, *indices)]
         if padding_mode == "zeros":
