@@ -42,8 +42,9 @@ def parsed(text: str, opset: int = 17) -> onnx.ModelProto:
 
 
 def by_onnxruntime(proto: onnx.ModelProto, *inputs: Any) -> list[np.ndarray]:
-    """Return what onnxruntime computes of a file as it is."""
+    """Return what onnxruntime computes of a file as it is, on one thread: some answers of it depend on how many."""
     options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
     options.log_severity_level = 4
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])

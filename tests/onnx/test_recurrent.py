@@ -1,4 +1,4 @@
-"""LSTM, GRU and RNN: what onnx's node tests leave out."""
+"""LSTM, GRU, RNN and DynamicQuantizeLSTM: what onnx's node tests leave out."""
 
 import jax
 import numpy as np
@@ -6,9 +6,10 @@ import onnx
 import pytest
 from onnx import helper
 
-from jaxdml.onnx import load
+import jaxdml
+from jaxdml.onnx import UnsupportedModelError, load
 from tests.kit import quick
-from tests.onnx.floats import as_onnxruntime, one_node
+from tests.onnx.floats import as_onnxruntime, by_onnxruntime, close, one_node
 
 pytestmark = quick
 
@@ -36,6 +37,7 @@ CASES = {
         {"direction": "reverse", "input_forget": 1, "activations": ["HardSigmoid", "Relu", "Softsign"], "clip": 2.0},
     ),
     "gru_linear": ("GRU", operands("GRU", 1), {"direction": "reverse", "linear_before_reset": 1}),
+    "gru_linear_without_bias": ("GRU", operands("GRU", 1, "B", "lengths", "h"), {"linear_before_reset": 1}),
     "gru_functions": (
         "GRU",
         operands("GRU", 2, "lengths", "h"),
@@ -109,3 +111,127 @@ def test_a_recurrent_network_has_derivatives_and_maps_over_a_batch():
     assert gradients.shape == (2, TIME, BATCH, INPUTS)
     assert np.isfinite(gradients).all()
     assert not gradients[:, 1:, 1].any()  # past the length of the second sequence
+
+
+def quantized(directions, dtype, *left_out, by_column=False, lengths=(3, 1)):
+    """Draw operands of DynamicQuantizeLSTM, with weights of 7 bits, whose products no processor saturates."""
+    rng = np.random.default_rng(1)
+    floats = operands("LSTM", directions, *left_out, lengths=lengths)
+    middle, columns = {"uint8": 128, "int8": 0}[dtype], 4 * SIZE
+    for name, rows in (("W", INPUTS), ("R", SIZE)):
+        floats[name] = (rng.integers(-63, 64, (directions, rows, columns)) + middle).astype(dtype)
+        shape = (directions, columns) if by_column else (directions,)
+        floats[f"{name}_scale"] = rng.uniform(0.01, 0.03, shape).astype(np.float32)
+        floats[f"{name}_zero_point"] = np.full(shape, middle if by_column else middle + 3, dtype)
+    return floats
+
+
+QUANTIZED = {
+    "all_that_it_takes": (quantized(2, "uint8"), {"direction": "bidirectional", "clip": 0.7}),
+    "by_column_and_nothing_to_read": (
+        quantized(1, "int8", "B", by_column=True, lengths=(0, 2)),
+        {"direction": "reverse", "input_forget": 1},
+    ),
+    "forward_with_other_functions": (
+        quantized(1, "int8", "lengths", "h", "c", "P"),
+        {"activations": ["HardSigmoid", "Relu", "Softsign"], "activation_alpha": [0.3]},
+    ),
+}
+
+
+def quantized_model(inputs, *outputs, fixed=(), **attributes):
+    """Return a model with the operands of these names as initializers, and what to call it with."""
+    options = {"domain": "com.microsoft", "hidden_size": SIZE}
+    proto, _ = one_node("DynamicQuantizeLSTM", inputs, *outputs, **options | attributes)
+    declared = {value.name: value for value in proto.graph.input}
+    for name in fixed:
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(inputs[name], name))
+        proto.graph.input.remove(declared[name])
+    names = {value.name for value in proto.graph.input}
+    return proto, [value for name, value in inputs.items() if name in names]
+
+
+FIXED = ("W", "R", "B", "W_scale", "W_zero_point", "R_scale", "R_zero_point")
+
+
+@pytest.mark.parametrize("case", QUANTIZED)
+def test_dynamically_quantized_networks_are_those_of_onnxruntime(case):
+    inputs, attributes = QUANTIZED[case]
+    fixed = [name for name in FIXED if inputs[name] is not None]
+    # What no sequence reaches has no part in the range of the inputs.
+    beyond = TIME if inputs["lengths"] is None else max(inputs["lengths"])
+    inputs = inputs | {"X": np.concatenate([inputs["X"][:beyond], 100 * inputs["X"][beyond:]])}
+    proto, given = quantized_model(inputs, "Y", "Y_h", "Y_c", fixed=fixed, **attributes)
+    model = load(proto)
+    assert isinstance(model.params["W"], jaxdml.PackedMatrix)
+    assert isinstance(model.params["R"], jaxdml.PackedMatrix)
+    close(model(*given), by_onnxruntime(proto, *given))
+
+
+def test_no_answer_depends_on_the_outputs_that_are_asked_for_or_on_how_weights_are_stored():
+    inputs, attributes = QUANTIZED["all_that_it_takes"]
+    proto, given = quantized_model(inputs, "Y", "Y_h", fixed=FIXED, **attributes)
+    wanted = by_onnxruntime(proto, *given)
+    proto, given = quantized_model(inputs, "", "Y_h", fixed=FIXED, **attributes)
+    close(load(proto, numerics="literal")(*given), wanted[1:])
+
+
+def test_each_example_of_a_mapped_quantized_network_has_its_own_range():
+    proto, (x,) = quantized_model(quantized(1, "int8", "lengths", "h", "c", "P"), "Y", fixed=FIXED)
+    model = load(proto)
+    both = np.stack([x, 9 * x])
+    mapped = jax.vmap(lambda x: model.apply(model.params, x)[0])(both)
+    close(mapped, [by_onnxruntime(proto, x)[0] for x in both])
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "message"),
+    [
+        ("X", (TIME, BATCH), "X must have 3 dimensions; got [3, 2]"),
+        ("W", (2, 8, 1), "W must have the shape [2, 8, 3]; got [2, 8, 1]"),
+        ("R", (1, 8, 2), "R must have the shape [2, 8, 2]; got [1, 8, 2]"),
+        ("B", (2, 1), "B must have the shape [2, 16]; got [2, 1]"),
+        ("lengths", (1,), "sequence_lens must have the shape [2]; got [1]"),
+        ("h", (2, 1, 2), "initial_h must have the shape [2, 2, 2]; got [2, 1, 2]"),
+        ("c", (1, 2, 2), "initial_c must have the shape [2, 2, 2]; got [1, 2, 2]"),
+        ("P", (2, 2), "P must have the shape [2, 6]; got [2, 2]"),
+    ],
+)
+def test_operands_of_other_shapes_are_refused(name, shape, message):
+    inputs = operands("LSTM", 2)
+    inputs |= {name: np.ones(shape, inputs[name].dtype)}
+    proto, given = one_node("LSTM", inputs, "Y", hidden_size=SIZE, direction="bidirectional")
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        jax.eval_shape(load(proto).apply, {}, *given)
+    rule, *others = str(caught.value).splitlines()
+    assert "LSTM" in rule
+    assert message in rule
+    assert len(others) == 2
+
+
+@pytest.mark.parametrize(
+    ("inputs", "attributes", "message"),
+    [
+        ({}, {"hidden_size": 3}, "hidden_size is 3, but R is for states of size 2"),
+        ({"R_scale": np.ones((1, 2), np.float32)}, {}, r"shape \[1\] or \[1, 8\]; got \[1, 2\]"),
+        ({"W": np.ones((1, 8, INPUTS), np.int8)}, {}, r"W must have the shape \[1, 3, 8\]; got \[1, 8, 3\]"),
+    ],
+)
+def test_operands_of_a_quantized_network_must_fit_too(inputs, attributes, message):
+    proto, given = quantized_model(quantized(1, "int8") | inputs, "Y", **attributes)
+    with pytest.raises(ValueError, match=message):
+        jax.eval_shape(load(proto).apply, {}, *given)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "reason"),
+    [
+        ({"direction": "sideways"}, "direction is 'sideways', not one of forward, reverse, bidirectional"),
+        ({"activations": ["Sigmoid", "Cosine", "Tanh"]}, "activation 'Cosine' is not one of"),
+        ({"activations": ["Sigmoid", "Tanh"]}, "it has 2 activations; each direction has 3"),
+    ],
+)
+def test_attributes_that_no_network_has_are_refused(attributes, reason):
+    proto, _ = one_node("LSTM", operands("LSTM", 1), "Y", hidden_size=SIZE, **attributes)
+    with pytest.raises(UnsupportedModelError, match=reason):
+        load(proto)

@@ -31,6 +31,7 @@ from jaxdml.onnx.nodes import (
     normalization,
     pooling,
     quantized_layers,
+    quantized_recurrent,
     quantizing,
     recurrent,
     reductions,
@@ -81,6 +82,7 @@ TABLES: Mapping[str, tuple[Table, ...]] = {
         group_query_attention.TABLE,
         microsoft.TABLE,
         quantized_layers.TABLE,
+        quantized_recurrent.TABLE,
     ),
 }
 

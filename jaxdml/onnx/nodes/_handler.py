@@ -85,7 +85,7 @@ class Handler:
       moves: how many of the outputs consist of elements of the first input, which may be integers that stand for reals.
       orders: whether the order of the elements tells which they are; then integers need a positive scale.
       filters: the position of the filters of a convolution.
-      matrix: the position of the right matrix of a product; attribute ``transB`` says that it is transposed.
+      matrices: positions of right matrices of products; attribute ``transB`` says that they are transposed.
       packs: the initializers that are one parameter, if there are such.
       prepares: makes, when a model is loaded, of attributes one parameter of the model, which becomes the node's last
         input: ``prepares(dtype, **attributes)``, with the dtype of the first input if it is known, else None. It gets
@@ -108,7 +108,7 @@ class Handler:
     moves: int = 0
     orders: bool = False
     filters: int | None = None
-    matrix: int | None = None
+    matrices: tuple[int, ...] = ()
     packs: Packs | None = None
     prepares: Callable[..., Any] | None = None
     refuses: Callable[[Node, Mapping[str, Any]], str | None] | None = None
@@ -157,7 +157,7 @@ class Handler:
         """Return how the node reads a weight at this position, or None if not as filters or a matrix."""
         if position == self.filters:
             return Reads.FILTERS
-        if position != self.matrix:
+        if position not in self.matrices:
             return None
         return Reads.TRANSPOSED if node.attributes.get("transB") else Reads.MATRIX
 

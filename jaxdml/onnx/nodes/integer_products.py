@@ -128,8 +128,10 @@ def quantized_linear_convolution(
 
 
 TABLE: Table = {
-    "MatMulInteger": (Handler(10, matrix_multiply_integer, raw=True, constant=(2, 3), matrix=1),),
+    "MatMulInteger": (Handler(10, matrix_multiply_integer, raw=True, constant=(2, 3), matrices=(1,)),),
     "ConvInteger": (Handler(10, convolution_integer, raw=True, constant=(2, 3), filters=1),),
-    "QLinearMatMul": (Handler(10, quantized_linear_matrix_multiply, raw=True, constant=(1, 2, 4, 5, 6, 7), matrix=3),),
+    "QLinearMatMul": (
+        Handler(10, quantized_linear_matrix_multiply, raw=True, constant=(1, 2, 4, 5, 6, 7), matrices=(3,)),
+    ),
     "QLinearConv": (Handler(10, quantized_linear_convolution, raw=True, constant=(1, 2, 4, 5, 6, 7), filters=3),),
 }

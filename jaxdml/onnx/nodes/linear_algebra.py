@@ -49,6 +49,6 @@ def _det(call: NodeCall, x: Any) -> Any:
 TABLE: Table = {
     "Det": (Handler(11, _det),),
     "Einsum": (Handler(12, _einsum),),
-    "Gemm": (Handler(7, _gemm, matrix=1),),
-    "MatMul": (Handler(1, _matmul, matrix=1),),
+    "Gemm": (Handler(7, _gemm, matrices=(1,)),),
+    "MatMul": (Handler(1, _matmul, matrices=(1,)),),
 }

@@ -243,9 +243,9 @@ def _raw(run: Any, *constant: int, **facts: Any) -> tuple[Handler, ...]:
 
 TABLE: Table = {
     "DequantizeLinear": _raw(quantizing.dequantize_linear, 1, 2),
-    "DynamicQuantizeMatMul": _raw(dynamic_quantize_matrix_multiply, 2, 3, matrix=1),
-    "MatMulIntegerToFloat": _raw(matrix_multiply_integer_to_float, 2, 3, 4, 5, matrix=1),
-    "QGemm": _raw(gemm, 1, 2, 4, 5, 7, 8, matrix=3),
+    "DynamicQuantizeMatMul": _raw(dynamic_quantize_matrix_multiply, 2, 3, matrices=(1,)),
+    "MatMulIntegerToFloat": _raw(matrix_multiply_integer_to_float, 2, 3, 4, 5, matrices=(1,)),
+    "QGemm": _raw(gemm, 1, 2, 4, 5, 7, 8, matrices=(3,)),
     "QLinearAdd": _raw(add, 1, 2, 4, 5, 6, 7, optional=(2, 5)),
     "QLinearAveragePool": _raw(average_pool, 1, 2, 3, 4, optional=(2,)),
     "QLinearConcat": _raw(concatenate, *range(0, 2), *(n for n in range(2, 192) if n % 3 != 2)),

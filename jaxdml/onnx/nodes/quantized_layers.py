@@ -87,7 +87,7 @@ def quantized_embedding(
 
 TABLE: Table = {
     "QAttention": (
-        Handler(1, quantized_attention, raw=True, constant=(3, 4, 6, 7), refuses=refuses_attention, matrix=1),
+        Handler(1, quantized_attention, raw=True, constant=(3, 4, 6, 7), refuses=refuses_attention, matrices=(1,)),
     ),
     "QEmbedLayerNormalization": (
         Handler(1, quantized_embedding, constant=tuple(range(8, 18)), optional=(1, 4, 7, 10, 15)),
