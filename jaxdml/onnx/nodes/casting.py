@@ -22,16 +22,16 @@ NARROW = (*SATURATING, "float8_e8m0fnu", "float4_e2m1fn", "int2", "uint2", "int4
 
 
 def _cast(call: NodeCall, x: Any, *, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
-    return _converted(call.xp, x, _dtype(to), bool(saturate), round_mode)
+    return converted(call.xp, x, _dtype(to), bool(saturate), round_mode)
 
 
 def _cast_like(call: NodeCall, x: Any, like: Any, *, saturate: int = 1, round_mode: str = "up") -> Any:
     """Convert; of ``like`` nothing but its type is read, so it does not matter how it is stored."""
     value = computed(x)
     if is_host(value):
-        return _converted(np, value, like.dtype, bool(saturate), round_mode)
+        return converted(np, value, like.dtype, bool(saturate), round_mode)
     data, wrap = stored(value)
-    return wrap(_converted(jnp, data, like.dtype, bool(saturate), round_mode))
+    return wrap(converted(jnp, data, like.dtype, bool(saturate), round_mode))
 
 
 def _bit_cast(call: NodeCall, x: Any, *, to: int) -> Any:
@@ -55,7 +55,16 @@ def _unknown_type(node: Node, dtypes: Mapping[str, Any]) -> str | None:
     return f"type {names.get(node.attributes['to'], node.attributes['to'])} is not supported"
 
 
-def _converted(xp: ModuleType, x: Any, dtype: Any, saturate: bool, round_mode: str) -> Any:
+def converted(xp: ModuleType, x: Any, dtype: Any, saturate: bool, round_mode: str = "up") -> Any:
+    """Convert an array as ``Cast`` does.
+
+    Args:
+      xp: numpy or jax.numpy.
+      x: the array.
+      dtype: the new one.
+      saturate: whether a float8 type takes its greatest number where it does not hold one.
+      round_mode: of float8_e8m0fnu.
+    """
     dtype = jax.dtypes.canonicalize_dtype(dtype) if xp is jnp else dtype
     if x.dtype in (dtype, object):  # Sizes that are symbols stay so.
         return x

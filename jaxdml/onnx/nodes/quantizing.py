@@ -21,6 +21,7 @@ from jaxdml.onnx._values import (
     computed,
 )
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Packs, Table
+from jaxdml.onnx.nodes._small_floats import SMALL_FLOATS, from_small_floats, to_small_floats
 
 _NARROW = {"int4": np.int8, "uint4": np.uint8, "int2": np.int8, "uint2": np.uint8}
 """Integers of fewer than 8 bits, and what they are computed in."""
@@ -31,12 +32,20 @@ _ELEMENT_TYPES = {
     3: "int8",
     4: "uint16",
     5: "int16",
+    17: "float8_e4m3fn",
+    18: "float8_e4m3fnuz",
+    19: "float8_e5m2",
+    20: "float8_e5m2fnuz",
     21: "uint4",
     22: "int4",
+    23: "float4_e2m1fn",
     25: "uint2",
     26: "int2",
 }
 """ONNX's numbers of the dtypes that QuantizeLinear may return; 0 is none."""
+
+_FLOATS = {0: None, 1: np.float32, 10: np.float16, 16: jnp.bfloat16}
+"""ONNX's numbers of the dtypes of real numbers; 0 stands for that of the scale."""
 
 
 def quantization(scale: Any, zero_point: Any, axis: int, block_size: int, rank: int) -> Quantization:
@@ -62,15 +71,17 @@ def dequantize_linear(
     block_size: int = 0,
     output_dtype: int = 0,
 ) -> Any:
-    """Return integers with what they mean; floats only where a node wants floats."""
+    """Return integers with what they mean; floats only where a node wants floats, or if they are small floats."""
     if isinstance(x, jaxdml.PackedBlocks):
         call.note((call.node.name,), f"packed, {x.bits} bits")
         return Blocks(x, transposed=axis % 2 == 1)
     x_scale, x_zero_point = channels_first(x_scale), none_or_array(x_zero_point)
     if narrow := _NARROW.get(str(x.dtype)):
         x = ChannelsLast(x.array.astype(narrow)) if isinstance(x, ChannelsLast) else x.astype(narrow)
-    dtype = {0: x_scale.dtype, 1: np.float32, 10: np.float16, 16: jnp.bfloat16}[output_dtype]
+    dtype = _FLOATS[output_dtype] or x_scale.dtype
     stands_for = quantization(as_float32(x_scale), x_zero_point, axis, block_size, x.ndim)
+    if str(x.dtype) in SMALL_FLOATS:
+        return from_small_floats(x, stands_for, dtype)
     if not call.exact:
         return Dequantized(x, stands_for, np.dtype(dtype)).floats()
     name = (call.node.name,)
@@ -106,12 +117,17 @@ def quantize_linear(
     precision: int = 0,
     saturate: int = 1,
 ) -> Any:
-    """Round real numbers once: by the integer operator that they are pending for, or as floats."""
+    """Round real numbers once: by the integer operator that they are pending for, or as floats.
+
+    To integers quotients are rounded as real numbers, whatever ``precision`` says.
+    """
     y_scale, y_zero_point = channels_first(y_scale), none_or_array(y_zero_point)
     wanted = y_zero_point.dtype if y_zero_point is not None else _ELEMENT_TYPES[output_dtype] or "uint8"
     narrow = _NARROW.get(str(wanted))
     dtype = np.dtype(narrow or wanted)
     out = quantization(as_float32(y_scale), y_zero_point, axis, block_size, x.ndim)
+    if str(dtype) in SMALL_FLOATS:
+        return to_small_floats(x, out, dtype, _FLOATS[precision] or y_scale.dtype, bool(saturate))
     if call.exact and out.whole and narrow is None and str(dtype) in QUANTIZED:
         result = _rounded_once(call, x, out, dtype)
         if result is not None:
@@ -161,23 +177,26 @@ def dynamic_quantize_linear(call: NodeCall, x: Any) -> tuple[Any, ...]:
     return wrap(result.output), result.scale, result.zero_point
 
 
-_INTEGERS = frozenset({"int8", "uint8", "int16", "uint16", "int32", *_NARROW})
+_STORED = frozenset({"int8", "uint8", "int16", "uint16", "int32", *_NARROW, *SMALL_FLOATS})
 
 
 def refuses_quantize(node: Node, dtypes: Mapping[str, Any]) -> str | None:
-    """Refuse to quantize to floats."""
+    """Refuse types that are not stored here."""
     dtype = dtypes.get(node.inputs[2]) if len(node.inputs) > 2 else None
     asked = node.attributes.get("output_dtype", 0)
-    if (dtype is not None and str(dtype) not in _INTEGERS) or asked not in _ELEMENT_TYPES:
-        return f"it quantizes to {asked if dtype is None else dtype}, which is no integer of 2 to 16 bits"
+    if (dtype is not None and str(dtype) not in _STORED) or asked not in _ELEMENT_TYPES:
+        return f"it quantizes to {asked if dtype is None else dtype}, which is {_NEITHER}"
     return None
 
 
 def refuses_dequantize(node: Node, dtypes: Mapping[str, Any]) -> str | None:
-    """Refuse to dequantize floats."""
+    """Refuse types that are not stored here."""
     known = (dtypes[name] for position, name in enumerate(node.inputs) if position != 1 and name in dtypes)
-    wrong = next((dtype for dtype in known if str(dtype) not in _INTEGERS), None)
-    return f"it dequantizes {wrong}, which is no integer of 2 to 32 bits" if wrong else None
+    wrong = next((dtype for dtype in known if str(dtype) not in _STORED), None)
+    return f"it dequantizes {wrong}, which is {_NEITHER}" if wrong else None
+
+
+_NEITHER = "no integer of 2 to 32 bits and no float8 or float4"
 
 
 TABLE: Table = {
