@@ -266,3 +266,19 @@ def test_derivatives_of_a_packed_matrix_are_those_of_integers():
     gradients = jax.grad(loss, allow_int=True)({"b": jaxdml.prepack(B), "s": ONE})
     assert gradients["b"].matrix.dtype == jax.dtypes.float0
     assert gradients["s"] == 0
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("dtype", QUANTIZED)
+def test_a_matrix_on_the_host_is_packed_there(caplog, dtype, transposed):
+    b = integers(np.random.default_rng(0), np.dtype(dtype), (3, 17, 6))
+    given = np.array(b)
+    with jax.log_compiles():
+        packed = jaxdml.prepack(given, transposed=transposed)
+    assert "Compiling" not in caplog.text
+    of_jax = jaxdml.prepack(jnp.asarray(b), transposed=transposed)
+    assert jax.tree.structure(packed) == jax.tree.structure(of_jax)
+    for ours, theirs in zip(jax.tree.leaves(packed), jax.tree.leaves(of_jax), strict=True):
+        assert_same_bits(ours, theirs)
+    given[:] = 0  # It is the caller's to change.
+    assert_same_bits(packed.unpacked(), b.swapaxes(-1, -2) if transposed else b)

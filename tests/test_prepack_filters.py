@@ -229,3 +229,16 @@ def test_what_cannot_be_packed_is_refused(w, order, error, rule):
 def test_the_order_may_be_three_numbers_of_jax():
     channels_last = jaxdml.prepack_filters(W, dimension_numbers=CHANNELS_LAST[1])
     assert channels_last.dimensions == (3, 2, 0, 1)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("shape", [(5, 3, 2, 4), (6, 1, 3, 2), (7, 9, 1, 1)])
+def test_filters_on_the_host_are_packed_there(caplog, dtype, shape):
+    w = np.random.default_rng(0).integers(0, 256, shape).astype(np.uint8).view(dtype)
+    with jax.log_compiles():
+        packed = jaxdml.prepack_filters(w)
+    assert "Compiling" not in caplog.text
+    of_jax = jaxdml.prepack_filters(jnp.asarray(w))
+    assert jax.tree.structure(packed) == jax.tree.structure(of_jax)
+    for ours, theirs in zip(jax.tree.leaves(packed), jax.tree.leaves(of_jax), strict=True):
+        assert_same_bits(ours, theirs)

@@ -25,6 +25,25 @@ class Call(ErrorContext):
 
     def array(self, name: str) -> jax.Array:
         """Return the operand as a JAX array, which later messages describe instead of the argument."""
+        value = self._array(name)
+        try:
+            self.operands[name] = jnp.asarray(native(value))
+        except (TypeError, OverflowError):
+            got = getattr(value, "dtype", "an int that is too large")
+            rule = f"{name} must be of a dtype that JAX has; got {got}."
+            self.fail(TypeError, rule, f"Pass {name} as an array of numbers of at most 64 bits.", name)
+        return self.operands[name]
+
+    def stored(self, name: str) -> Any:
+        """Return the operand as ``array`` does, or as an array of NumPy if it is one: nothing is compiled for that."""
+        value = self._array(name)
+        if not isinstance(value, np.ndarray):
+            return self.array(name)
+        self.operands[name] = native(value)
+        return self.operands[name]
+
+    def _array(self, name: str) -> Any:
+        """Return the operand as it was given, if it is an array."""
         value = self.operands[name]
         if not _is_array(value):
             self.fail(TypeError, f"{name} must be an array.", _instead_of(name, value), name)
@@ -39,13 +58,7 @@ class Call(ErrorContext):
                 self.fail(TypeError, rule, advice, name)
         elif isinstance(value, np.ma.MaskedArray):
             self.fail(TypeError, f"{name} must not be masked.", f"Pass {name}.filled(value).", name)
-        try:
-            self.operands[name] = jnp.asarray(native(value))
-        except (TypeError, OverflowError):
-            got = getattr(value, "dtype", "an int that is too large")
-            rule = f"{name} must be of a dtype that JAX has; got {got}."
-            self.fail(TypeError, rule, f"Pass {name} as an array of numbers of at most 64 bits.", name)
-        return self.operands[name]
+        return value
 
     def known(self, name: str, dtype: Any) -> np.ndarray[Any, Any] | None:
         """Return what is known of a checked operand while tracing: a Python number, a NumPy array, or None as 0.

@@ -17,20 +17,30 @@ from jaxdml._placement.layout import Labels
 def integers(call: Call, name: str) -> jax.Array:
     """Require an operand to be int8 or uint8, and return it as a JAX array."""
     tensor = call.array(name)
+    must_be_integers(call, name, tensor)
+    return tensor
+
+
+def must_be_integers(call: Call, name: str, tensor: Any) -> None:
+    """Require an operand to be int8 or uint8."""
     advice = ""
     if jnp.issubdtype(tensor.dtype, jnp.floating):
         advice = f"Quantize it: round({name} / {name}_scale) + {name}_zero_point, clipped, as int8 or uint8."
     call.dtype(name, QUANTIZED, advice)
-    return tensor
 
 
 def matrix(call: Call, name: str) -> jax.Array:
     """Require an operand to be int8 or uint8 with two dimensions or more, and return it as a JAX array."""
     given = integers(call, name)
+    must_be_matrix(call, name, given)
+    return given
+
+
+def must_be_matrix(call: Call, name: str, given: Any) -> None:
+    """Require an operand to have two dimensions or more."""
     if given.ndim < 2:
         rule = f"{name} must have at least two dimensions; got {given.ndim}."
         call.fail(TypeError, rule, f"Add a dimension of size 1 to {name}.", name)
-    return given
 
 
 def output_dtype(call: Call, requested: Any, default: np.dtype[Any]) -> np.dtype[Any]:

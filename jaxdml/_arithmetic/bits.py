@@ -16,14 +16,15 @@ def bits_of(x: jax.Array) -> jax.Array:
     return lax.bitcast_convert_type(x, _UNSIGNED[x.dtype.itemsize])
 
 
-def with_flipped_sign(x: jax.Array, dtype: Any) -> jax.Array:
+def with_flipped_sign(x: Any, dtype: Any) -> Any:
     """Turn int8 into uint8, each 128 more, or uint8 into int8, each 128 less; ``dtype`` is the new one.
 
-    XLA sees that two such additions cancel, so it stores the int8 that one operator makes and another reads.
+    XLA sees that two such additions cancel, so it stores the int8 that one operator makes and another reads. Arrays of
+    NumPy stay NumPy's.
     """
     if np.dtype(dtype) == np.int8:
-        return lax.bitcast_convert_type(x + np.uint8(128), jnp.int8)
-    return bits_of(x) + np.uint8(128)
+        return (x + np.uint8(128)).view(np.int8)
+    return x.view(np.uint8) + np.uint8(128)
 
 
 def by_bits(move: Callable[[jax.Array], jax.Array], x: jax.Array) -> jax.Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import jax
@@ -13,6 +12,7 @@ from jax.typing import ArrayLike
 from jaxdml._arguments import quantized
 from jaxdml._arguments.call import Call
 from jaxdml._kernels.integer_product import PackedMatrix, pack, storage, stored_as
+from jaxdml._placement.from_host import from_host
 from jaxdml._placement.platforms import is_on_cpu
 
 
@@ -49,14 +49,21 @@ def prepack(b: ArrayLike, *, transposed: bool = False) -> PackedMatrix:
       Array([[30]], dtype=uint8)
     """
     call = Call("prepack", b=b)
-    given = quantized.matrix(call, "b")
+    given = call.stored("b")
+    quantized.must_be_integers(call, "b", given)
+    quantized.must_be_matrix(call, "b", given)
     call.static("transposed", transposed)
     if not isinstance(transposed, bool | np.bool_):
         call.fail(TypeError, f"transposed must be a bool; got {type(transposed).__name__}.", "Pass True or False.")
+    if isinstance(given, np.ndarray):
+        on_cpu = is_on_cpu(jax.device_put(np.zeros(1, np.int8)))
+        return from_host(_packed(given, bool(transposed), jnp.dtype(storage(on_cpu))))
     return _pack(given, bool(transposed), jnp.dtype(storage(is_on_cpu(given))))
 
 
-@partial(jax.jit, static_argnums=(1, 2), inline=True)
-def _pack(b: jax.Array, transposed: bool, stored: np.dtype[Any]) -> PackedMatrix:
-    packed, _ = stored_as(stored, pack(b if transposed else jnp.swapaxes(b, -1, -2), b.dtype), None)
+def _packed(b: Any, transposed: bool, stored: np.dtype[Any]) -> PackedMatrix:
+    packed, _ = stored_as(stored, pack(b if transposed else b.swapaxes(-1, -2), b.dtype), None)
     return packed
+
+
+_pack = jax.jit(_packed, static_argnums=(1, 2), inline=True)

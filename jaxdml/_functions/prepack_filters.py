@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import jax
+import numpy as np
 from jax.typing import ArrayLike
 
 from jaxdml._arguments import dimensions, quantized
 from jaxdml._arguments.call import Call
 from jaxdml._kernels.integer_convolution import PackedFilters, pack
+from jaxdml._placement.from_host import from_host
 
 
 def prepack_filters(w: ArrayLike, *, dimension_numbers: str | None = None) -> PackedFilters:
@@ -47,22 +48,24 @@ def prepack_filters(w: ArrayLike, *, dimension_numbers: str | None = None) -> Pa
       Array([[[ 0, -1, -1, -1]]], dtype=int32)
     """
     call = Call("prepack_filters", w=w)
-    w = quantized.integers(call, "w")
-    if w.ndim < 3:
-        rule = f"w must have at least three dimensions; got {w.ndim}."
+    filters = call.stored("w")
+    quantized.must_be_integers(call, "w", filters)
+    if filters.ndim < 3:
+        rule = f"w must have at least three dimensions; got {filters.ndim}."
         call.fail(TypeError, rule, "Give w as [M, C / group_count, *spatial].", "w")
     call.static("dimension_numbers", dimension_numbers)
     given: Any = dimension_numbers
     if isinstance(given, str):
         alike = given.replace("O", "N").replace("I", "C")
         given = alike, given, alike
-    order = dimensions.order(w.shape, w.shape, given) if given is None or isinstance(given, tuple) else None
+    shape = filters.shape
+    order = dimensions.order(shape, shape, given) if given is None or isinstance(given, tuple) else None
     if order is None:
-        rule = f"dimension_numbers must say where the {w.ndim} dimensions of w are; got {dimension_numbers!r}."
+        rule = f"dimension_numbers must say where the {filters.ndim} dimensions of w are; got {dimension_numbers!r}."
         call.fail(ValueError, rule, "Pass a string such as 'HWIO', or None for output channels first.", "w")
-    return _pack(w, tuple(order.rhs_spec))
+    if isinstance(filters, np.ndarray):
+        return from_host(pack(filters, tuple(order.rhs_spec)))
+    return _pack(filters, tuple(order.rhs_spec))
 
 
-@partial(jax.jit, static_argnums=1, inline=True)
-def _pack(w: jax.Array, order: tuple[int, ...]) -> PackedFilters:
-    return pack(w, order)
+_pack = jax.jit(pack, static_argnums=1, inline=True)

@@ -14,7 +14,7 @@ from jaxdml.onnx import nodes
 from jaxdml.onnx._graph import Graph, Node, reads
 from jaxdml.onnx._needs import must_be_known, needed
 from jaxdml.onnx._packing import packed_together, prepared
-from jaxdml.onnx._stored import FloatFilters, Transposed, as_jax
+from jaxdml.onnx._stored import FloatFilters, Transposed, as_jax, from_host
 from jaxdml.onnx.nodes._handler import Reads
 
 Parameter = jax.Array | Transposed | jaxdml.PackedFilters | jaxdml.PackedMatrix | jaxdml.PackedBlocks
@@ -113,7 +113,7 @@ def _parameter(array: np.ndarray, reads: Reads | None, exact: bool) -> Parameter
     """Return an initializer as a parameter of the model."""
     eight_bits = str(array.dtype) in QUANTIZED
     if _is_filters(array, reads):
-        return jnp.asarray(np.ascontiguousarray(np.transpose(array, (*range(2, array.ndim), 1, 0))))
+        return from_host(np.transpose(array, (*range(2, array.ndim), 1, 0)))
     if eight_bits and reads == Reads.FILTERS and array.ndim > 2:
         return jaxdml.prepack_filters(array)
     if exact and eight_bits and reads == Reads.MATRIX:

@@ -155,7 +155,12 @@ def as_jax(value: np.ndarray) -> jax.Array:
             raise OverflowError(
                 f"a constant {value.dtype} of {value.min()} to {value.max()} does not fit {wanted}; set jax_enable_x64"
             )
-    return jnp.asarray(value.astype(wanted))
+    return from_host(value.astype(wanted, copy=False))
+
+
+def from_host(value: np.ndarray) -> jax.Array:
+    """Return a copy on the device; ``jnp.asarray`` compiles a program for each shape."""
+    return jax.device_put(np.array(value, order="C"))  # On a CPU it goes on to read the memory that it is given.
 
 
 def widened(x: jax.Array) -> jax.Array:

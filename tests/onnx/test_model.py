@@ -202,6 +202,24 @@ def test_parameters_are_what_is_not_needed_while_tracing():
     np.testing.assert_array_equal(grad, [[8, 8], [12, 12]])
 
 
+def test_loading_compiles_nothing(caplog):
+    rng = np.random.default_rng(0)
+    weights = {
+        "filters": rng.standard_normal((3, 2, 5)).astype(np.float32),
+        "quantized": rng.integers(0, 256, (4, 3, 7), np.uint8),
+        "matrix": rng.integers(-128, 128, (11, 13), np.int8),
+        "bias": rng.standard_normal((1, 13)).astype(np.float32),
+    }
+    text = """g (float[1, 2, 9] x, uint8[1, 3, 9] q, int8[2, 11] m, float[2, 13] z) => (a, b, c, d)
+        { a = Conv(x, filters) b = ConvInteger(q, quantized) c = MatMulInteger(m, matrix) d = Add(z, bias) }"""
+    proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> {text}')
+    proto.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in weights.items())
+    with jax.log_compiles():
+        model = jaxdml.onnx.load(proto)
+    assert "Compiling" not in caplog.text
+    assert set(model.params) == set(weights)
+
+
 def test_constants_of_64_bits_that_do_not_fit_are_refused():
     groups = Groups()
     groups.out(groups("Add", groups.input(np.int64([1])), np.int64([2**40])))

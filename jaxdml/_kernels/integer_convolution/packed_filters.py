@@ -99,18 +99,18 @@ def _stored_order(dimensions: tuple[int, ...], by_rows: bool) -> tuple[int, ...]
     return (features, *spatial, depth) if by_rows else (*spatial, depth, features)
 
 
-def pack(w: jax.Array, dimensions: tuple[int, ...], by_rows: bool | None = None) -> PackedFilters:
+def pack(w: Any, dimensions: tuple[int, ...], by_rows: bool | None = None) -> PackedFilters:
     """Pack int8 or uint8 filters.
 
     Args:
-      w: the filters.
+      w: the filters, an array of JAX or of NumPy; so is what is packed.
       dimensions: where O, I and the spatial dimensions are.
       by_rows: how to store them; None chooses.
     """
     features, depth, *sizes = (w.shape[d] for d in dimensions)
     if by_rows is None:
         by_rows = depth > 1 and (max(sizes, default=1) == 1 or features * depth >= LARGE)
-    stored = lax.transpose(w, _stored_order(dimensions, by_rows))
+    stored = w.transpose(_stored_order(dimensions, by_rows))
     integers = stored if w.dtype == jnp.int8 else with_flipped_sign(stored, jnp.int8)
     k = depth * math.prod(sizes)
     return PackedFilters(
@@ -118,9 +118,9 @@ def pack(w: jax.Array, dimensions: tuple[int, ...], by_rows: bool | None = None)
     )
 
 
-def _sums(filters: jax.Array, by_rows: bool) -> jax.Array:
+def _sums(filters: Any, by_rows: bool) -> Any:
     axes = range(1, filters.ndim) if by_rows else range(filters.ndim - 1)
-    return jnp.sum(filters, axis=tuple(axes), dtype=jnp.int32)
+    return filters.sum(axis=tuple(axes), dtype=np.int32)
 
 
 def sums_of(w: PackedFilters) -> jax.Array:

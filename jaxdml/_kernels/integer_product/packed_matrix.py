@@ -69,9 +69,12 @@ Right = jax.Array | PackedMatrix
 """The right matrix of a product: an array ``[..., K, N]``, or packed."""
 
 
-def pack(matrix: jax.Array, dtype: np.dtype[Any]) -> PackedMatrix:
-    """Pack int8 or uint8 ``[..., N, K]``, the columns as rows; ``dtype`` is that of the matrix to multiply by."""
-    return PackedMatrix(matrix=matrix, sums=jnp.sum(matrix, axis=-1, dtype=jnp.int32), dtype=dtype, k=matrix.shape[-1])
+def pack(matrix: Any, dtype: np.dtype[Any]) -> PackedMatrix:
+    """Pack int8 or uint8 ``[..., N, K]``, the columns as rows; ``dtype`` is that of the matrix to multiply by.
+
+    What is packed is of NumPy if the matrix is.
+    """
+    return PackedMatrix(matrix=matrix, sums=matrix.sum(axis=-1, dtype=np.int32), dtype=dtype, k=matrix.shape[-1])
 
 
 def stored_as(stored: Any, b: PackedMatrix, zero_point: jax.Array | None) -> tuple[PackedMatrix, jax.Array | None]:
@@ -79,10 +82,10 @@ def stored_as(stored: Any, b: PackedMatrix, zero_point: jax.Array | None) -> tup
     wide = None if zero_point is None else zero_point.astype(jnp.int32)
     by = _offset(stored) - _offset(b.dtype)
     if by:
-        wide = jnp.int32(by) if wide is None else wide + by
+        wide = np.int32(by) if wide is None else wide + by
     if b.matrix.dtype == stored:
         return b, wide
-    sums = b.sums + b.k * jnp.int32(_offset(stored) - _offset(b.matrix.dtype))
+    sums = b.sums + np.int64(b.k * (_offset(stored) - _offset(b.matrix.dtype))).astype(np.int32)
     return PackedMatrix(matrix=with_flipped_sign(b.matrix, stored), sums=sums, dtype=b.dtype, k=b.k), wide
 
 
