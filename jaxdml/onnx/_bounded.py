@@ -14,7 +14,7 @@ from jax.sharding import AxisType
 
 from jaxdml._base import errors
 from jaxdml.onnx._graph import Graph, Node
-from jaxdml.onnx._lengths import Length, atom, bounds, same, true
+from jaxdml.onnx._lengths import Length, atom, bounds, true
 
 
 class Padded(NamedTuple):
@@ -193,20 +193,6 @@ class Identical:
 def on_inner(value: Any, change: Callable[[Any], Any]) -> Any:
     """Change what a bounded value has in it, or any other value."""
     return replace(value, value=change(value.value)) if isinstance(value, Bounded) else change(value)
-
-
-def common(sizes: Sequence[Any]) -> Any:
-    """Return the size that dimensions broadcast to, or None where that is not known."""
-    others = [size for size in sizes if isinstance(size, Length) or size != 1]
-    return next(iter(others), 1) if all(same(size, others[0]) for size in others) else None
-
-
-def broadcast(*shapes: Sequence[Any]) -> tuple[Any, ...] | None:
-    """Return the sizes that all of these broadcast to, or None where that is not known."""
-    rank = max(map(len, shapes), default=0)
-    aligned = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
-    found = tuple(map(common, zip(*aligned, strict=True)))
-    return None if any(size is None for size in found) else found
 
 
 def is_bounded_in(sizes: Sequence[Any], dimensions: Sequence[int]) -> bool:

@@ -20,6 +20,7 @@ from jaxdml.onnx._inputs import must_fit
 from jaxdml.onnx._interpreter import Report
 from jaxdml.onnx._memory import on_host
 from jaxdml.onnx._parameters import as_read, constant_inputs
+from jaxdml.onnx._promises import collected, must_be_kept
 from jaxdml.onnx._rounding import Seen, exact, held, on_device_exactly, rounded
 from jaxdml.onnx._stages import Stage, stages
 from jaxdml.onnx._stored import on_device
@@ -139,9 +140,13 @@ class Calls:
         """Compute a program of a call on arrays that are longer than what counts, or else on their true shapes."""
         if not self._refusing:
             try:
-                return self.rounding(known, number, given, key)
+                results: tuple[Any, ...]
+                results, promises = self.rounding(known, number, given, key)
             except UnsupportedModelError:
                 self._refusing.append(number)
+            else:
+                must_be_kept(promises)
+                return results
         return self.whole(known, {}, {name: exact(value) for name, value in given.items()}, key)
 
     @cached_property
@@ -156,7 +161,7 @@ class Calls:
 
     @cached_property
     def rounding(self) -> Any:
-        """The program on arrays that are longer than what counts."""
+        """The program on arrays that are longer than what counts: its results, and the promises on which it relies."""
 
         @partial(jax.jit, static_argnums=(0, 1))
         def compiled(known: Known, number: int, given: Any, key: Any) -> Any:
@@ -166,7 +171,9 @@ class Calls:
                 place = next(places)
                 return held(result, number, place) if isinstance(result, Bounded) else as_output(result)
 
-            return self._model.computed(returned, given | _arrays(known), key, Report(), Bounds(active=True))
+            with collected() as promises:
+                results = self._model.computed(returned, given | _arrays(known), key, Report(), Bounds(active=True))
+            return results, promises
 
         return compiled
 

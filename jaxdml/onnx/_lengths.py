@@ -44,6 +44,11 @@ class Length:
         return self.times, tuple(atom.key for atom in self.atoms)
 
     @property
+    def own_key(self) -> Hashable:
+        """The key of an atom that has this number."""
+        return self.atoms[0].key if self.times == 1 and len(self.atoms) == 1 else self.key
+
+    @property
     def true(self) -> Any:
         """The number, traced."""
         return self.times * math.prod((atom.true for atom in self.atoms[1:]), start=self.atoms[0].true)

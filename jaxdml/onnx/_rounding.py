@@ -133,7 +133,7 @@ def held(value: Bounded, *result: Hashable) -> Held:
     """Return what a program hands to the next one; ``result`` says which of the results it is."""
     lengths = tuple(jnp.asarray(true(size), jnp.int32) for size in value.sizes if isinstance(size, Length))
     keys = tuple(
-        _stable(size.key, *result, place) if isinstance(size, Length) else None
+        _stable(size.own_key, *result, place) if isinstance(size, Length) else None
         for place, size in enumerate(value.sizes)
     )
     return Held(on_device(channels_first(value.value)), lengths, keys)

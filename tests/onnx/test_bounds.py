@@ -239,10 +239,7 @@ REFUSED = {
     ),
     "a normal of columns": ("t = Transpose(some) y = LayerNormalization(t, bias)", "the result for sizes"),
     "an image": ("a = Unsqueeze(some, i01) y = GlobalMaxPool(a)", "GlobalMaxPool 'y' needs to know the result for"),
-    "sizes that differ": ("p = NonZero(some) q = Gather(p, s0) y = Add(row, q)", "Add 'y' needs to know whether sizes"),
-    "a known size": ("c = Gather<axis=1>(x, s0) y = Add(row, q) q = Cast<to=7>(c)", "whether sizes"),
     "parts": ("y, z = Split(some)", "Split 'y' needs to know the parts"),
-    "other elements": ("y = Reshape(some, i7)", "whether sizes .* have as many elements"),
     "steps of a range": ("n = Shape<end=1>(some) c = Squeeze(n, i0) y = Range(s0, c, s2)", "in steps of 2"),
     "the last of equal": ("y = ArgMax<select_last_index=1>(some)", "the last of equal elements"),
     "the sign of a size": ("n = Shape<end=1>(some) k = Sub(n, i3) y = Slice(x, k, i100)", "is negative"),
@@ -250,7 +247,6 @@ REFUSED = {
         "n = Shape(row) s = Expand(n, i2) t = Concat<axis=0>(e1, n) a = Concat<axis=0>(some, x) y = Reshape(a, t)",
         "/ length of 'at'",
     ),
-    "concatenated columns": ("y = Concat<axis=1>(some, x)", "Concat 'y' needs to know whether sizes"),
     "a loop": (
         "c = Constant<value_int=1>() g = Cast<to=9>(c) y = Loop(, g, some) <body = b (int64 i, bool on, float[n, 4] a)"
         " => (bool off, float[n, 4] r) { r = Neg(a) s = ReduceSum<keepdims=0>(r) off = Greater(s, two) }>",

@@ -45,6 +45,8 @@ CASES = {
     "zeros_are_equal": ("TopK", [np.float32([0, -0.0, 0, 1, -0.0, -1]), i64(4)], {"outputs": 2}),
     "zeros_are_equal_up": ("TopK", [np.float32([0, -0.0, 0, 1, -0.0, -1]), i64(4)], {"outputs": 2, "largest": 0}),
     "non_zero_of_nothing": ("NonZero", [numbers(0, 3)], {}),
+    "extremes_of_no_sequences": ("ArgMin", [numbers(0, 0, 3)], {"axis": 1}),
+    "extremes_of_no_sequences_dropped": ("ArgMax", [numbers(0, 3, 0)], {"axis": -1, "keepdims": 0}),
     "compress_fewer": ("Compress", [numbers(2, 3), np.array([False, True])], {"axis": -1}),
     "compress_flat": ("Compress", [numbers(2, 3), np.array([False, True, True, False, True])], {}),
     "unique_as_they_come": ("Unique", [np.float32([[3, 1], [3, 2], [3, 1]])], {"sorted": 0, "axis": 0, "outputs": 4}),

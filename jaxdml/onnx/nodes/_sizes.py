@@ -7,6 +7,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from jaxdml._base import errors
 from jaxdml._base.shapes import is_static
@@ -51,3 +52,16 @@ def namespace(xp: ModuleType, shape: Sequence[Any], dtype: Any) -> ModuleType:
 def placed(xp: ModuleType, array: Any) -> Any:
     """Return an operand as what ``namespace`` chose takes."""
     return array if xp is np else on_device(array)
+
+
+def resized(x: Any, shape: Sequence[int]) -> Any:
+    """Return an array of another shape: each element stays at its place, and zeros are added."""
+    if tuple(x.shape) == tuple(shape):
+        return x
+    kept = [min(pair) for pair in zip(x.shape, shape, strict=True)]
+    return jnp.pad(lax.slice(x, [0] * len(kept), kept), [(0, n - own) for n, own in zip(shape, kept, strict=True)])
+
+
+def not_empty(x: Any, dimensions: Sequence[int]) -> Any:
+    """Return an array that has an element for indices that do not count, along some dimensions."""
+    return resized(x, [1 if d in dimensions and is_static(n) and n == 0 else n for d, n in enumerate(x.shape)])

@@ -17,13 +17,12 @@ from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 
 def _extreme(search: Callable[..., Any]) -> Callable[..., Any]:
     def run(call: NodeCall, x: Any, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Any:
-        return search(
-            x,
-            axis=axis,
-            keepdims=bool(keepdims),
-            select_last_index=bool(select_last_index),
-            index_dtype=jax.dtypes.canonicalize_dtype(np.int64),
-        )
+        dtype = jax.dtypes.canonicalize_dtype(np.int64)
+        kept = [1 if d == axis % x.ndim else n for d, n in enumerate(x.shape) if keepdims or d != axis % x.ndim]
+        if 0 in kept:
+            return jnp.zeros(kept, dtype)  # Of no sequences none has to have elements.
+        last = bool(select_last_index)
+        return search(x, axis=axis, keepdims=bool(keepdims), select_last_index=last, index_dtype=dtype)
 
     return run
 

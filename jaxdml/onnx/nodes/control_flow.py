@@ -10,6 +10,7 @@ from jax import lax
 from jax.extend.core import jaxpr_as_fun
 
 from jaxdml._base import errors
+from jaxdml.onnx._bodies import tracing_a_body
 from jaxdml.onnx._errors import NotKnownError, UnsupportedModelError
 from jaxdml.onnx._graph import Graph, Node
 from jaxdml.onnx._lengths import LengthError
@@ -151,7 +152,8 @@ def _probe(call: NodeCall, body: Graph, carried: Sequence[Value], settled: bool)
 
 def traced(function: Callable[..., Any], *operands: Any) -> tuple[Callable[..., Any], Any]:
     """Return a function that does not trace this one again, and the shapes of its results."""
-    program, shapes = jax.make_jaxpr(function, return_shape=True)(*operands)
+    with tracing_a_body():
+        program, shapes = jax.make_jaxpr(function, return_shape=True)(*operands)
     structure = jax.tree.structure(shapes)
 
     def run(*operands: Any) -> Any:
@@ -171,7 +173,9 @@ def _never(call: NodeCall, body: Graph, carried: Sequence[Value]) -> tuple[Value
     def scans() -> list[Any]:
         return _arrays(_step(call, body, np.asarray(0), np.asarray(True), operands)[1 + len(carried) :])
 
-    return *operands, *(np.zeros((0, *output.shape), output.dtype) for output in jax.eval_shape(scans))
+    with tracing_a_body():
+        shapes = jax.eval_shape(scans)
+    return *operands, *(np.zeros((0, *output.shape), output.dtype) for output in shapes)
 
 
 def _written_out(call: NodeCall, body: Graph, M: Value, carried: Sequence[Value]) -> tuple[Value, ...]:
@@ -256,7 +260,8 @@ def scan(
 
     def step(state: list[Any], turn: tuple[Any, list[Any]]) -> tuple[list[Any], list[Any]]:
         number, slices = turn
-        results = _arrays(call.body(body, [*state, *slices], number))
+        with tracing_a_body():
+            results = _arrays(call.body(body, [*state, *slices], number))
         return _like(results[:states], start), results[states:]
 
     last, stacked = lax.scan(step, start, (jnp.arange(turned[0].shape[0]), turned))

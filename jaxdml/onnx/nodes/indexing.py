@@ -1,5 +1,6 @@
 """Operators that read and write at indices."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -7,9 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxdml
+from jaxdml.onnx._bodies import may_not_run
 from jaxdml.onnx.nodes._checks import within
 from jaxdml.onnx.nodes._handler import FIRST, Handler, NodeCall, Table
-from jaxdml.onnx.nodes._sizes import axis_of, namespace, numbers, placed, refusal
+from jaxdml.onnx.nodes._sizes import axis_of, namespace, not_empty, numbers, placed, refusal
 
 _REDUCTIONS = ("add", "mul", "max", "min")
 
@@ -21,17 +23,24 @@ def gather(call: NodeCall, x: Any, indices: Any, *, axis: int = 0) -> Any:
     if xp is np:
         return np.asarray(np.take(x, indices, axis), x.dtype)
     within(call.node, indices, x.shape[axis])
-    return jaxdml.gather(placed(xp, x), indices, axis=axis)
+    return jaxdml.gather(_readable(placed(xp, x), [axis]), indices, axis=axis)
+
+
+def _readable(x: Any, dimensions: Sequence[int]) -> Any:
+    """Return what is read at indices: a body that reads an array without elements is traced, but never runs."""
+    return not_empty(x, dimensions) if may_not_run() else x
 
 
 def _gather_elements(call: NodeCall, x: Any, indices: Any, *, axis: int = 0) -> Any:
-    within(call.node, indices, x.shape[axis_of(axis, x.ndim)])
-    return jaxdml.gather_elements(x, indices, axis=axis)
+    axis = axis_of(axis, x.ndim)
+    within(call.node, indices, x.shape[axis])
+    return jaxdml.gather_elements(_readable(x, [axis]), indices, axis=axis)
 
 
 def _gather_nd(call: NodeCall, x: Any, indices: Any, *, batch_dims: int = 0) -> Any:
     within(call.node, indices, _limits(x, indices, batch_dims))
-    return jaxdml.gather_nd(x, indices, batch_dims=batch_dims)
+    addressed = range(batch_dims, batch_dims + indices.shape[-1])
+    return jaxdml.gather_nd(_readable(x, addressed), indices, batch_dims=batch_dims)
 
 
 def _limits(x: Any, indices: Any, batch_dims: int = 0) -> Any:

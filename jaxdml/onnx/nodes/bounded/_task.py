@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from jaxdml.onnx._bounded import inner
-from jaxdml.onnx._lengths import LengthError
 from jaxdml.onnx._stored import on_device
 from jaxdml.onnx._values import Value, channels_first
 from jaxdml.onnx.nodes._handler import Handler, NodeCall
@@ -45,10 +44,3 @@ Rules = Mapping[str, Rule]
 def array(value: Value) -> Any:
     """Return a value, or what a bounded one has in it, as a JAX array."""
     return on_device(channels_first(inner(value)))
-
-
-def agreed(sizes: tuple[Any, ...] | None, what: str) -> tuple[Any, ...]:
-    """Return sizes that operands have in common, if they have."""
-    if sizes is None:
-        raise LengthError(f"whether {what} fit")
-    return sizes

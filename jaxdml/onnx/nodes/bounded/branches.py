@@ -52,7 +52,7 @@ def _either(a: Any, b: Any, found: Any, name: str) -> Any:
     if same(a, b) and not isinstance(a, Length):
         return a
     bound = max(limits(a).bound, limits(b).bound)
-    return atom(Identical(found), f"length of '{name}'", found, bound)
+    return atom(a.own_key if same(a, b) else Identical(found), f"length of '{name}'", found, bound)
 
 
 RULES: Rules = {"If": if_}

@@ -2,18 +2,20 @@
 
 import numpy as np
 
-from jaxdml.onnx._bounded import bounded, broadcast, filled, inner, is_bounded_in, sizes_of
+from jaxdml.onnx._bounded import bounded, filled, inner, is_bounded_in, sizes_of
 from jaxdml.onnx._lengths import Length, LengthError, has_lengths
+from jaxdml.onnx._promises import broadcast, equal
 from jaxdml.onnx._values import Value
 from jaxdml.onnx.nodes._sizes import axis_of
-from jaxdml.onnx.nodes.bounded._task import Rules, Task, agreed, array
+from jaxdml.onnx.nodes.bounded._fitting import stretched
+from jaxdml.onnx.nodes.bounded._task import Rules, Task, array
 
 
 def elementwise(task: Task, *operands: Value) -> tuple[Value, ...]:
     """Compute all elements; those that do not count are computed from others that do not."""
-    shapes = [sizes_of(operand) for operand in operands if operand is not None]
-    sizes = agreed(broadcast(*shapes), f"sizes {' and '.join(str(list(shape)) for shape in shapes)}")
-    return tuple(bounded(result, sizes) for result in task.compute(*map(inner, operands)))
+    sizes = broadcast(task.call.node, *(sizes_of(operand) for operand in operands if operand is not None))
+    arrays = (None if operand is None else inner(stretched(operand, sizes)) for operand in operands)
+    return tuple(bounded(result, sizes) for result in task.compute(*arrays))
 
 
 def like_first(task: Task, x: Value, *others: Value) -> tuple[Value, ...]:
@@ -75,17 +77,18 @@ def dynamic_quantize(task: Task, x: Value) -> tuple[Value, ...]:
 def matrix_product(task: Task, a: Value, b: Value, *others: Value) -> tuple[Value, ...]:
     """Multiply matrices; what does not count is 0 where it is summed over."""
     _must_not_have_lengths(others)
-    of_a, of_b = sizes_of(a), sizes_of(b)
-    if task.call.node.op_type == "Gemm":
-        of_a = of_a[::-1] if task.attribute("transA") else of_a
-        of_b = of_b[::-1] if task.attribute("transB") else of_b
-    rows, columns = (of_a, of_b) if min(len(of_a), len(of_b)) > 1 else ((1, *of_a)[-2:], (*of_b, 1)[:2])
-    inside = agreed(broadcast(rows[-1:], columns[-2:-1]), f"sizes {list(of_a)} and {list(of_b)}")
-    batch = agreed(broadcast(rows[:-2], columns[:-2]), f"sizes {list(of_a)} and {list(of_b)}")
-    sizes = [*batch, *(of_a[-2:-1] if len(of_a) > 1 else ()), *(of_b[-1:] if len(of_b) > 1 else ())]
-    if is_bounded_in(inside, (0,)):
+    turns_a, turns_b = (task.handler.takes(name) and bool(task.attribute(name)) for name in ("transA", "transB"))
+    of_a, of_b = sizes_of(a)[:: -1 if turns_a else 1], sizes_of(b)[:: -1 if turns_b else 1]
+    inside = equal(task.call.node, of_a[-1], of_b[-2:][0])
+    batch = broadcast(task.call.node, of_a[:-2], of_b[:-2])
+    rows, columns = of_a[-2:-1], of_b[-1:] if len(of_b) > 1 else ()
+    a, b = (
+        stretched(operand, sizes[:: -1 if turns else 1])
+        for operand, sizes, turns in ((a, (*batch, *rows, inside), turns_a), (b, (*batch, inside, *columns), turns_b))
+    )
+    if isinstance(inside, Length):
         a, b = (filled(array(operand), sizes_of(operand), 0) for operand in (a, b))
-    return tuple(bounded(result, sizes) for result in task.compute(inner(a), inner(b), *others))
+    return tuple(bounded(y, (*batch, *rows, *columns)) for y in task.compute(inner(a), inner(b), *others))
 
 
 def _must_not_have_lengths(operands: tuple[Value, ...]) -> None:

@@ -1,48 +1,82 @@
 """What reads and writes at indices: those that do not count read anything, and write nothing."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml.onnx._bounded import Bounded, bounded, broadcast, counts, filled, inner, sizes_of
-from jaxdml.onnx._lengths import Length, least, limits, true
+from jaxdml.onnx._bounded import Bounded, bounded, counts, filled, inner, sizes_of
+from jaxdml.onnx._lengths import Length, LengthError, bounds, least, limits, true
+from jaxdml.onnx._promises import at_most, equal, equal_shapes, must_be_as_many
 from jaxdml.onnx._values import Value
 from jaxdml.onnx.nodes._checks import within
-from jaxdml.onnx.nodes._sizes import axis_of
-from jaxdml.onnx.nodes.bounded._task import Rules, Task, agreed, array
+from jaxdml.onnx.nodes._sizes import axis_of, not_empty, resized
+from jaxdml.onnx.nodes.bounded._fitting import fitted
+from jaxdml.onnx.nodes.bounded._task import Rules, Task, array
 
 
 def gather(task: Task, x: Value, indices: Value) -> tuple[Value, ...]:
     """Read slices along an axis."""
     sizes, places = sizes_of(x), sizes_of(indices)
     axis = task.axis(len(sizes))
-    at = _from_front(task, indices, (sizes[axis],))
+    x, at = _readable(task, x, indices, (axis,))
     return tuple(bounded(y, (*sizes[:axis], *places, *sizes[axis + 1 :])) for y in task.compute(inner(x), at))
 
 
 def gather_elements(task: Task, x: Value, indices: Value) -> tuple[Value, ...]:
-    """Read elements along an axis."""
-    at = _from_front(task, indices, (sizes_of(x)[task.axis(x.ndim)],))
-    return tuple(bounded(y, sizes_of(indices)) for y in task.compute(inner(x), at))
+    """Read elements along an axis; along others there may be fewer indices than elements."""
+    places = sizes_of(indices)
+    axis = task.axis(x.ndim)
+    x, at = _readable(task, x, indices, (axis,))
+    at = resized(at, _off_axis(task, places, sizes_of(x), axis))
+    return tuple(bounded(resized(y, bounds(places)), places) for y in task.compute(inner(x), at))
 
 
 def gather_nd(task: Task, x: Value, indices: Value) -> tuple[Value, ...]:
     """Read at tuples of indices."""
-    sizes, (*places, depth) = sizes_of(x), sizes_of(indices)
-    batch = task.attribute("batch_dims")
-    agreed(broadcast(sizes[:batch], places[:batch]), f"sizes {list(sizes)} and {[*places, depth]}")
-    at = _from_front(task, indices, sizes[batch : batch + limits(depth).bound])
-    return tuple(bounded(y, (*places, *sizes[batch + limits(depth).bound :])) for y in task.compute(inner(x), at))
+    batch, depth = task.attribute("batch_dims"), _depth(indices)
+    pairs = zip(sizes_of(x)[:batch], sizes_of(indices)[:batch], strict=True)
+    common = [equal(task.call.node, *pair) for pair in pairs]
+    x = fitted(x, (*common, *sizes_of(x)[batch:]))
+    indices = fitted(indices, (*common, *sizes_of(indices)[batch:]))
+    sizes = (*sizes_of(indices)[:-1], *sizes_of(x)[batch + depth :])
+    x, at = _readable(task, x, indices, range(batch, batch + depth))
+    return tuple(bounded(y, sizes) for y in task.compute(inner(x), at))
 
 
-def _from_front(task: Task, indices: Value, sizes: tuple[Any, ...]) -> Any:
+def _depth(indices: Value) -> int:
+    """Return how many indices a tuple has."""
+    depth = sizes_of(indices)[-1]
+    if isinstance(depth, Length):
+        raise LengthError(f"tuples of {depth} indices")
+    return int(depth)
+
+
+def _off_axis(task: Task, places: Sequence[Any], sizes: Sequence[Any], axis: int) -> list[int]:
+    """Return the capacity for indices: off the axis that they address no more than the array has."""
+    must_be_as_many(task.call.node, places, sizes)
+    for d, (place, size) in enumerate(zip(places, sizes, strict=True)):
+        if d != axis:
+            at_most(task.call.node, place, size)
+    pairs = zip(bounds(places), bounds(sizes), strict=True)
+    return [place if d == axis else min(place, size) for d, (place, size) in enumerate(pairs)]
+
+
+def _readable(task: Task, x: Value, indices: Value, dimensions: Sequence[int]) -> tuple[Value, Any]:
+    """Return an array and indices into some of its dimensions: those that do not count can be read, too."""
+    at = _from_front(task, indices, [sizes_of(x)[d] for d in dimensions])
+    if isinstance(indices, Bounded) and not all(x.shape[d] for d in dimensions):
+        x = bounded(not_empty(array(x), dimensions), sizes_of(x))
+    return x, at
+
+
+def _from_front(task: Task, indices: Value, sizes: Sequence[Any]) -> Any:
     """Return indices into dimensions of such sizes, counted from the front, and 0 where none counts."""
     of_indices = sizes_of(indices)
     at = filled(array(indices), of_indices, 0)
-    lengths = [true(size) for size in sizes]
-    if any(isinstance(size, Length) for size in sizes):
-        limit = jnp.stack([jnp.asarray(size, at.dtype) for size in lengths])
+    if any(isinstance(size, Length) or size == 0 for size in sizes):
+        limit = jnp.stack([jnp.asarray(true(size), at.dtype) for size in sizes])
         limit = limit if len(sizes) > 1 or _is_tuple(task) else limit[0]
         within(task.call.node, at, limit, counts(of_indices))
         at = jnp.where(at < 0, at + limit, at)
@@ -59,29 +93,33 @@ def scatter_elements(task: Task, x: Value, indices: Value, updates: Value) -> tu
     """Write along an axis; what does not count goes to an element that is dropped."""
     sizes = sizes_of(x)
     axis = task.axis(len(sizes))
-    at = _from_front(task, indices, (sizes[axis],))
+    places = equal_shapes(task.call.node, sizes_of(indices), sizes_of(updates))
+    capacity = _off_axis(task, places, sizes, axis)
+    at = _from_front(task, fitted(indices, places), (sizes[axis],))
     size = limits(sizes[axis]).bound
-    at = jnp.where(counts(sizes_of(indices)), jnp.where(at < 0, at + size, at), size)
-    return _dropping(task, x, at, updates, axis)
+    at = jnp.where(counts(places), jnp.where(at < 0, at + size, at), size)
+    return _dropping(task, x, resized(at, capacity), resized(array(updates), capacity), (axis,))
 
 
 def scatter_nd(task: Task, x: Value, indices: Value, updates: Value) -> tuple[Value, ...]:
     """Write at tuples of indices; what does not count goes to a slice that is dropped."""
-    sizes, places = sizes_of(x), sizes_of(indices)
-    depth = limits(places[-1]).bound
-    at = _from_front(task, indices, sizes[:depth])
+    sizes, depth = sizes_of(x), _depth(indices)
+    wanted = (*sizes_of(indices)[:-1], *sizes[depth:])
+    places = equal_shapes(task.call.node, wanted, sizes_of(updates))[: indices.ndim - 1]
+    at = _from_front(task, fitted(indices, (*places, depth)), sizes[:depth])
     limit = np.array([limits(size).bound for size in sizes[:depth]])
     beyond = np.array([limit[0], *(0,) * (depth - 1)], np.int32).astype(at.dtype)
-    at = jnp.where(counts(places), jnp.where(at < 0, at + limit.astype(at.dtype), at), beyond)
-    return _dropping(task, x, at, updates, 0)
+    valid = counts((*places, depth))
+    at = jnp.where(valid, jnp.where(at < 0, at + limit.astype(at.dtype), at), beyond)
+    updates = fitted(updates, (*places, *sizes[depth:]))
+    return _dropping(task, x, at, array(updates), range(depth))
 
 
-def _dropping(task: Task, x: Value, at: Any, updates: Value, axis: int) -> tuple[Value, ...]:
-    array_of_x = array(x)
-    spare = [(0, 1) if d == axis else (0, 0) for d in range(array_of_x.ndim)]
-    (result,) = task.compute(jnp.pad(array_of_x, spare), at, array(updates))
-    result = jnp.take(result, np.arange(array_of_x.shape[axis]), axis=axis)
-    return (bounded(result, sizes_of(x)),)
+def _dropping(task: Task, x: Value, at: Any, updates: Any, dimensions: Sequence[int]) -> tuple[Value, ...]:
+    """Write into an array that has an element more along the first of the dimensions that indices address."""
+    shape = [n + 1 if d == dimensions[0] else n for d, n in enumerate(x.shape)]
+    (result,) = task.compute(not_empty(resized(array(x), shape), dimensions), at, updates)
+    return (bounded(resized(result, x.shape), sizes_of(x)),)
 
 
 def top_k(task: Task, x: Value, k: Value = None) -> tuple[Value, ...]:
@@ -90,6 +128,7 @@ def top_k(task: Task, x: Value, k: Value = None) -> tuple[Value, ...]:
     axis = axis_of(task.attribute("axis"), len(sizes))
     takes_first = not task.handler.takes("largest") or bool(task.attribute("largest"))
     (count,) = (task.attribute("k"),) if k is None else k.reshape(-1).tolist()
+    at_most(task.call.node, count, sizes[axis])
     most = min(limits(count).bound, limits(sizes[axis]).bound)
     kept = filled(array(x), sizes, last(x.dtype, takes_first), (axis,))
     operands = [] if k is None else [np.array([most])]
@@ -117,13 +156,25 @@ def one_hot(task: Task, indices: Value, depth: np.ndarray, values: Value) -> tup
     )
 
 
+def reverse_sequence(task: Task, x: Value, lengths: Value) -> tuple[Value, ...]:
+    """Reverse the beginning of each sequence of a batch."""
+    sizes = list(sizes_of(x))
+    batch = axis_of(task.attribute("batch_axis"), len(sizes))
+    (sizes[batch],) = equal_shapes(task.call.node, [sizes[batch]], sizes_of(lengths))
+    kept = fitted(lengths, [sizes[batch]])
+    results = task.compute(inner(fitted(x, sizes)), filled(array(kept), sizes_of(kept), 0))
+    return tuple(bounded(y, sizes) for y in results)
+
+
 def regions(task: Task, x: Value, rois: Value, batch_indices: Value = None) -> tuple[Value, ...]:
     """Pool regions of an image that has no lengths."""
     if isinstance(x, Bounded):
-        agreed(None, f"sizes {list(sizes_of(x))}")
-    others = [] if batch_indices is None else [filled(array(batch_indices), sizes_of(batch_indices), 0)]
-    kept = filled(array(rois), sizes_of(rois), 0)
-    return tuple(bounded(y, (sizes_of(rois)[0], *y.shape[1:])) for y in task.compute(x, kept, *others))
+        raise LengthError(f"the result for sizes {list(sizes_of(x))}")
+    given = [rois] if batch_indices is None else [rois, batch_indices]
+    count = equal(task.call.node, *(sizes_of(each)[0] for each in given))
+    each = [fitted(value, (count, *sizes_of(value)[1:])) for value in given]
+    kept = [filled(array(value), sizes_of(value), 0) for value in each]
+    return tuple(bounded(y, (count, *y.shape[1:])) for y in task.compute(x, *kept))
 
 
 RULES: Rules = {
@@ -132,6 +183,7 @@ RULES: Rules = {
     "GatherND": gather_nd,
     "MaxRoiPool": regions,
     "OneHot": one_hot,
+    "ReverseSequence": reverse_sequence,
     "RoiAlign": regions,
     "Scatter": scatter_elements,
     "ScatterElements": scatter_elements,

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml.onnx._bounded import bounded, broadcast, inner, is_bounded_in, sizes_of
+from jaxdml.onnx._bounded import bounded, inner, is_bounded_in, sizes_of
 from jaxdml.onnx._lengths import (
     Length,
     LengthError,
@@ -22,9 +22,11 @@ from jaxdml.onnx._lengths import (
     same,
     true,
 )
+from jaxdml.onnx._promises import broadcast, equal, equal_shapes
 from jaxdml.onnx._values import Value, known
-from jaxdml.onnx.nodes._sizes import axis_of, numbers
-from jaxdml.onnx.nodes.bounded._task import Rules, Task, agreed, array
+from jaxdml.onnx.nodes._sizes import axis_of, not_empty, numbers
+from jaxdml.onnx.nodes.bounded._fitting import fitted, stretched
+from jaxdml.onnx.nodes.bounded._task import Rules, Task, array
 
 _FAR = 2**31 - 1
 
@@ -52,6 +54,7 @@ def reshape(task: Task, x: Value, shape: np.ndarray) -> tuple[Value, ...]:
         if found is None:
             raise LengthError(f"{product(old)} / {rest}")
         new[place] = found
+    equal(task.call.node, product(sizes_of(x)), product(new))
     return _reshaped(x, new, lambda x: task.compute(x, np.asarray(bounds(new), np.int64)))
 
 
@@ -71,14 +74,12 @@ def merged(x: Value) -> Value:
 
 def _reshaped(x: Value, new: Sequence[Any], reshape: Callable[[Value], tuple[Value, ...]]) -> tuple[Value, ...]:
     old = sizes_of(x)
-    if not same(product(old), product(new)):
-        raise LengthError(f"whether sizes {list(old)} and {list(new)} have as many elements")
     a, b = list(old), list(new)
     for end in (0, -1):
         while a and b and same(a[end], b[end]):
             del a[end], b[end]
     in_order = not is_bounded_in(a, range(1, len(a))) and not is_bounded_in(b, range(1, len(b)))
-    if not in_order:
+    if not in_order or not same(product(old), product(new)):
         return (bounded(_compacted(array(x), old, new), new),)
     return tuple(bounded(result, new) for result in reshape(inner(x)))
 
@@ -96,14 +97,15 @@ def _compacted(x: Any, old: Sequence[Any], new: Sequence[Any]) -> Any:
     for size in reversed(old):
         length = jnp.maximum(true(size), 1)
         at, flat, step = at + flat % length * step, flat // length, step * limits(size).bound
-    return jnp.take(x.reshape(-1), at, mode="clip").reshape(bounds(new))
+    return jnp.take(not_empty(x.reshape(-1), (0,)), at, mode="clip").reshape(bounds(new))
 
 
 def expand(task: Task, x: Value, shape: np.ndarray) -> tuple[Value, ...]:
     """Broadcast to sizes."""
     wanted = numbers(shape)
-    sizes = agreed(broadcast(sizes_of(x), wanted), f"sizes {list(sizes_of(x))} and {list(wanted)}")
-    return tuple(bounded(y, sizes) for y in task.compute(inner(x), np.asarray(bounds(sizes), np.int64)))
+    sizes = broadcast(task.call.node, sizes_of(x), wanted)
+    x = inner(stretched(x, sizes))
+    return tuple(bounded(y, sizes) for y in task.compute(x, np.asarray(bounds(sizes), np.int64)))
 
 
 def constant_of_shape(task: Task, shape: np.ndarray) -> tuple[Value, ...]:
@@ -152,13 +154,14 @@ def squeeze(task: Task, x: Value, axes: np.ndarray | None = None) -> tuple[Value
 
 def concat(task: Task, *operands: Value) -> tuple[Value, ...]:
     """Put arrays one after another: each begins where what counts of the one before it ends."""
-    every = [sizes_of(operand) for operand in operands]
-    axis = task.axis(len(every[0]))
+    axis = task.axis(operands[0].ndim)
+    every = [list(sizes_of(operand)) for operand in operands]
+    lengths = [each[axis : axis + 1] for each in every]
+    around = equal_shapes(task.call.node, *(each[:axis] + each[axis + 1 :] for each in every))
+    every = [[*around[:axis], *length, *around[axis:]] for length in lengths]
     sizes = list(every[0])
-    if not all(same(*pair) for each in every for d, pair in enumerate(zip(sizes, each, strict=True)) if d != axis):
-        raise LengthError(f"whether sizes {' and '.join(str(list(each)) for each in every)} fit")
-    sizes[axis] = sum((each[axis] for each in every[1:]), start=every[0][axis])
-    arrays = [array(operand) for operand in operands]
+    sizes[axis] = sum((each[axis] for each in every[1:]), start=sizes[axis])
+    arrays = [array(fitted(*pair)) for pair in zip(operands, every, strict=True)]
     if not is_bounded_in([each[axis] for each in every], range(len(every) - 1)):
         return tuple(bounded(y, sizes) for y in task.compute(*arrays))
     # What is written next covers what does not count.

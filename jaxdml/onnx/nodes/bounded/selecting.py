@@ -9,9 +9,11 @@ from jax import lax
 
 from jaxdml.onnx._bounded import Bounded, Identical, bounded, counts, filled, length_of, needs_bound, sizes_of
 from jaxdml.onnx._errors import NotKnownError
-from jaxdml.onnx._lengths import bounds
+from jaxdml.onnx._lengths import bounds, product
+from jaxdml.onnx._promises import at_most, equal
 from jaxdml.onnx._values import Value, is_host
-from jaxdml.onnx.nodes._sizes import axis_of
+from jaxdml.onnx.nodes._sizes import axis_of, not_empty
+from jaxdml.onnx.nodes.bounded._fitting import fitted
 from jaxdml.onnx.nodes.bounded._task import Rules, Task, array
 from jaxdml.onnx.nodes.bounded.movement import merged
 
@@ -41,10 +43,11 @@ def compress(task: Task, x: Value, condition: Value) -> tuple[Value, ...]:
     sizes = sizes_of(x)
     found = filled(array(condition), sizes_of(condition), False)
     bound = _bound(task, 1, found.size)
+    axis = 0 if axis is None else axis_of(axis, len(sizes))
+    at_most(task.call.node, product(sizes_of(condition)), sizes[axis])
     length = length_of(task.call.node, ("Compress", Identical(condition)), found.sum(), bound)
     (places,) = jnp.nonzero(found.reshape(-1), size=bound, fill_value=0)
-    axis = 0 if axis is None else axis_of(axis, len(sizes))
-    result = jnp.take(array(x), places, axis=axis, mode="clip")
+    result = jnp.take(not_empty(array(x), (axis,)), places, axis=axis, mode="clip")
     return (bounded(result, (*sizes[:axis], length, *sizes[axis + 1 :])),)
 
 
@@ -57,6 +60,9 @@ def non_max_suppression(
     least: Value = None,
 ) -> tuple[Value, ...]:
     """Return the boxes that no better one of their class overlaps too much, as the function on the host does."""
+    batch, places = (equal(task.call.node, sizes_of(boxes)[a], sizes_of(scores)[b]) for a, b in ((0, 0), (1, 2)))
+    boxes = fitted(boxes, (batch, places, 4))
+    scores = fitted(scores, (batch, sizes_of(scores)[1], places))
     valid = counts(sizes_of(scores)) & jnp.ones(bounds(sizes_of(scores)), bool)
     pairs = valid.shape[0] * valid.shape[1]
     places = valid.shape[2]
