@@ -142,7 +142,7 @@ class Calls:
             try:
                 results: tuple[Any, ...]
                 results, promises = self.rounding(known, number, given, key)
-            except UnsupportedModelError:
+            except (NotImplementedError, UnsupportedModelError):
                 self._refusing.append(number)
             else:
                 must_be_kept(promises)

@@ -25,6 +25,7 @@ S = np.random.default_rng(1).integers(-4, 5, (6, 4)).astype(np.float32)
 CONSTANTS = {
     **{f"i{number}": np.array([number]) for number in range(6)},
     "i01": np.array([0, 1]),
+    "i11": np.array([1, 1]),
     "nought": np.float32(0),
     "n0": np.array(0),
     "n1": np.array(1),
@@ -163,6 +164,44 @@ def test_indices_that_do_not_count_are_not_used_on_an_array_without_elements(row
     bodies = EMPTY if not rows else {name: body for name, body in EMPTY.items() if name != "Where"}
     x = X[:rows]
     check(bodies, [(x, np.full(rows, -1, np.float32), x)], 5, rows=rows)
+
+
+COUNTED = """g = Cast<to=7>(m) c = ReduceSum(g, i0) u = Slice(first, i0, c) y = ScatterND(f, index, u)
+    z = Slice(x, i1, c)"""
+
+
+def test_a_slice_up_to_a_number_that_is_computed_may_have_a_bound():
+    proto = graph(COUNTED, "y, z")
+    model = load(proto)
+    for case in MASKS:
+        given = X, mask(case), S
+        wanted = by_onnxruntime(proto, *given)
+        close(model(*given), wanted)
+        close(model(*given, bounds={"at": 6, "c": 6}), wanted)
+    model = load(graph("v = ReduceMax<keepdims=0>(s) k = Cast<to=7>(v) e = Reshape(k, flat) y = Slice(first, i0, e)"))
+    with pytest.raises(ValueError, match="Slice 'y' has a bound, but -1 counts from the end"):
+        model(X, mask("some"), -abs(S) - 1, bounds={"at": 6, "y": 6})
+
+
+SIZES = {
+    "written at an index": ("e = Shape(x) d = ScatterElements(e, i0, n) y = Expand(i1, d)", False),
+    "written at tuples": (
+        'q = Reshape(i0, i11) e = Shape(x) d = ScatterND<reduction="mul">(e, q, i2)'
+        " b = Concat<axis=0>(n, d) y = Expand(i1, b)",
+        False,
+    ),
+    "that no rule follows": ("e = Shape(some) d = CumSum(e, n0) y = Expand(i1, d)", True),
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_sizes_are_known_or_a_program_gets_true_shapes(name):
+    body, refusing = SIZES[name]
+    proto = graph(body)
+    model = load(proto)
+    for case in ("none", "some"):
+        close(model(X, mask(case), S), by_onnxruntime(proto, X, mask(case), S))
+    assert bool(model._calls.parts[-1][1]._refusing) == refusing
 
 
 BROKEN = {

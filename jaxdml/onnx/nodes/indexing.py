@@ -13,7 +13,7 @@ from jaxdml.onnx.nodes._checks import within
 from jaxdml.onnx.nodes._handler import FIRST, Handler, NodeCall, Table
 from jaxdml.onnx.nodes._sizes import axis_of, namespace, not_empty, numbers, placed, refusal
 
-_REDUCTIONS = ("add", "mul", "max", "min")
+_REDUCTIONS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
 def gather(call: NodeCall, x: Any, indices: Any, *, axis: int = 0) -> Any:
@@ -51,10 +51,16 @@ def _limits(x: Any, indices: Any, batch_dims: int = 0) -> Any:
 def _scatter_elements(
     call: NodeCall, x: Any, indices: Any, updates: Any, *, axis: int = 0, reduction: str = "none"
 ) -> Any:
-    within(call.node, indices, x.shape[axis_of(axis, x.ndim)])
+    axis = axis_of(axis, x.ndim)
+    xp = namespace(call.xp, x.shape, x.dtype)
+    if xp is np:
+        places = np.indices(indices.shape)
+        places[axis] = indices
+        return _on_host(x, tuple(places), updates, reduction)
+    x, indices, updates = (placed(xp, operand) for operand in (x, indices, updates))
+    within(call.node, indices, x.shape[axis])
     if reduction == "none":
         return jaxdml.scatter_elements(x, indices, updates, axis=axis, duplicates="last")
-    axis = axis_of(axis, x.ndim)
     block = tuple(slice(None) if d == axis else slice(size) for d, size in enumerate(indices.shape))
 
     def of_line(x: Any, indices: Any, updates: Any) -> Any:
@@ -67,15 +73,34 @@ def _scatter_elements(
 
 
 def _scatter_nd(call: NodeCall, x: Any, indices: Any, updates: Any, *, reduction: str = "none") -> Any:
+    xp = namespace(call.xp, x.shape, x.dtype)
+    if xp is np:
+        return _on_host(x, tuple(np.moveaxis(indices, -1, 0)), updates, reduction)
+    x, indices, updates = (placed(xp, operand) for operand in (x, indices, updates))
     within(call.node, indices, _limits(x, indices))
     if reduction == "none":
         return jaxdml.scatter_nd(x, indices, updates, duplicates="last")
     return _reduced(x, tuple(jnp.moveaxis(indices, -1, 0)), updates, reduction)
 
 
-def _reduced(x: Any, places: Any, updates: Any, reduction: str) -> Any:
+def _on_host(x: Any, places: Any, updates: Any, reduction: str) -> Any:
+    """Write with NumPy, one update after another. Sizes may be objects."""
+    result = x.astype(np.result_type(x, updates))
+    if reduction == "none":
+        result[places] = updates
+    else:
+        _must_be_known(reduction)
+        _REDUCTIONS[reduction].at(result, places, updates)
+    return result
+
+
+def _must_be_known(reduction: str) -> None:
     if reduction not in _REDUCTIONS:
         raise refusal(f"reduction {reduction!r} is none of {', '.join(_REDUCTIONS)}.")
+
+
+def _reduced(x: Any, places: Any, updates: Any, reduction: str) -> Any:
+    _must_be_known(reduction)
     return getattr(x.at[places], reduction)(updates, mode="drop", out_sharding=jax.typeof(x).sharding)
 
 
@@ -138,9 +163,9 @@ TABLE: Table = {
     "Gather": (Handler(1, gather, host=True, moves=FIRST),),
     "GatherElements": (Handler(11, _gather_elements, moves=FIRST),),
     "GatherND": (Handler(11, _gather_nd, moves=FIRST),),
-    "Scatter": (Handler(9, _scatter_elements),),
-    "ScatterElements": (Handler(11, _scatter_elements),),
-    "ScatterND": (Handler(11, _scatter_nd),),
+    "Scatter": (Handler(9, _scatter_elements, host=True),),
+    "ScatterElements": (Handler(11, _scatter_elements, host=True),),
+    "ScatterND": (Handler(11, _scatter_nd, host=True),),
     "TensorScatter": (Handler(24, _tensor_scatter),),
     "TopK": (Handler(1, _top_k_1), Handler(10, _top_k, static=(1,))),
 }

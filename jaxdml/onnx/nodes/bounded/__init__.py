@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from jaxdml._base import errors
-from jaxdml.onnx._bounded import Bounded, Identical, length_of, needs_bound
+from jaxdml.onnx._bounded import Bounded, Identical, length_of, needs_bound, report
 from jaxdml.onnx._errors import NotKnownError, UnsupportedModelError
 from jaxdml.onnx._graph import Node
 from jaxdml.onnx._lengths import LengthError, as_traced, greatest, has_lengths, least
@@ -29,7 +29,7 @@ RULES: Rules = {
 """By operator of ai.onnx."""
 
 
-COUNTED = ("ConstantOfShape", "Range", "TopK")
+COUNTED = ("ConstantOfShape", "Range", "Slice", "TopK")
 """Operators that take a whole number that a program computes as a size, where it has a bound."""
 
 
@@ -110,6 +110,9 @@ def _as_length(task: Task, place: int, operand: Value) -> Value:
     bound = _bound(task.call, place, operand)
     if bound is None:
         raise unknown(task.call.node, place, operand)
+    if task.call.node.op_type == "Slice":
+        place = array(operand).reshape(())
+        report(place >= 0, f"{task.call.node} has a bound, but {{place}} counts from the end", place=place)
     length = length_of(task.call.node, Identical(operand), array(operand), bound)
     return np.array([length], object).reshape(operand.shape)
 
