@@ -16,6 +16,7 @@ import onnx
 from jaxdml._base import errors
 from jaxdml.onnx import _files, nodes
 from jaxdml.onnx._bounded import Padded
+from jaxdml.onnx._declared_shapes import refuse_wrong_shapes
 from jaxdml.onnx._decoder import Decoder, DecoderState, decoder
 from jaxdml.onnx._errors import UnsupportedModelError, listed, unsupported
 from jaxdml.onnx._graph import Graph, Node
@@ -70,6 +71,7 @@ def load(
     # Of a large model there are never more than two copies: the file's, the arrays', the device's.
     del proto
     _refuse_unsupported(graph)
+    refuse_wrong_shapes(graph)
     graph, weights = parameters(graph, exact=numerics == "exact")
     return Model(graph if remarks is None else replace(graph, remarks=remarks), weights, numerics)
 

@@ -22,6 +22,7 @@ from jaxdml.onnx._stored import on_device, unfolded
 from jaxdml.onnx._values import LAZY, Dequantized, Value, alike, channels_first, computed, is_host, known
 from jaxdml.onnx.nodes import bounded, groups
 from jaxdml.onnx.nodes._handler import Handler, NodeCall
+from jaxdml.onnx.nodes.operands import described, objection
 
 
 @dataclass
@@ -78,8 +79,12 @@ def run(
         for name in {name for inner in node.graphs() for name in inner.captured()}:
             computed(values[name])  # Floats that are made within a traced body would not be valid after it.
         operands = [values[name] if name else None for name in node.inputs]
-        with _named(node):
-            results = _compute(nodes.runner(node), call, operands)
+        handler = nodes.runner(node)
+        with _named(node, handler, operands):
+            wrong = objection(node, handler, operands)
+            if wrong:
+                raise ValueError(errors.compose("onnx.Model", *wrong))
+            results = _compute(handler, call, operands)
             if any(node.outputs[len(results) :]):
                 rule = f"{node} makes {len(results)} outputs; the model wants {len(node.outputs)}."
                 raise ValueError(errors.compose("onnx.Model", rule, "The model may be malformed."))
@@ -89,8 +94,8 @@ def run(
 
 
 @contextmanager
-def _named(node: Node) -> Iterator[None]:
-    """Name the node in an error; what Python raises of a malformed node becomes a ValueError."""
+def _named(node: Node, handler: Handler, operands: list[Value]) -> Iterator[None]:
+    """Name the node in an error, and show its operands; what Python raises of a malformed node becomes a ValueError."""
     try:
         yield
     except TooLargeError as error:
@@ -104,9 +109,20 @@ def _named(node: Node) -> Iterator[None]:
         rule = f"{node} cannot be computed: {type(error).__name__}: {error}."
         raise ValueError(errors.compose("onnx.Model", rule, "The model may be malformed.")) from error
     except Exception as error:
+        within = (each for graph in node.graphs() for each in graph.walk())
+        if type(error) in (TypeError, ValueError) and not any(str(each) in str(error) for each in (node, *within)):
+            raise type(error)(_explained(node, handler, operands, error)) from error
         if not getattr(error, "__notes__", None):
             error.add_note(f"in node {node} of the ONNX model")
         raise
+
+
+def _explained(node: Node, handler: Handler, operands: list[Value], error: Exception) -> str:
+    """Compose the message of an error that does not name the node."""
+    rule = str(error).partition("\n")[0].removeprefix("jaxdml.onnx.Model: ").rstrip(".")
+    given = described(handler.names(len(operands)), operands)
+    reason = "The shapes of these, or an attribute, do not fit the operator."
+    return errors.compose("onnx.Model", f"{node} cannot be computed: {rule}.", given, reason)
 
 
 def _compute(handler: Handler, call: NodeCall, operands: list[Value]) -> tuple[Value, ...]:

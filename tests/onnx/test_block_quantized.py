@@ -8,6 +8,7 @@ from onnx import numpy_helper
 
 import jaxdml
 from jaxdml.onnx import UnsupportedModelError, load
+from jaxdml.onnx.nodes.block_quantized import pack_weights
 from tests.kit import quick
 from tests.onnx.floats import by_onnxruntime, one_node
 
@@ -225,24 +226,33 @@ def test_other_layouts_are_refused(rule, attributes):
         load(proto)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"K": (WIDTH,)},
-        {"block_size": 0},
-        {"K": WIDTH + 1},
-        {"K": WIDTH - SIZE},
-        {"K": 0},
-        {"block_size": 24},
-        {"block_size": -16},
-    ],
-)
-def test_weights_that_do_not_fit_are_no_error_before_they_are_read(wrong):
+@pytest.mark.parametrize("wrong", [{"K": (WIDTH,)}, {"block_size": 0}, {"block_size": -16}])
+def test_attributes_that_make_no_sense_are_no_error_before_they_are_read(wrong):
     operands = matrix(4)
     sizes = {"K": WIDTH, "N": COUNT, "block_size": SIZE} | wrong
     proto, _ = one_node("MatMulNBits", {"A": rows(2, WIDTH), **operands}, "y", domain="com.microsoft", **sizes)
     model = load(with_initializers(proto, {name: x for name, x in operands.items() if x is not None}))
     assert set(model.params) == {"B", "scales"}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"K": WIDTH + 1},
+        {"K": WIDTH - SIZE},
+        {"K": 0},
+        {"block_size": 24},
+        {"block_size": 2**62},
+        {"scales": scales(COUNT, BLOCKS + 1)},
+        {"zero_points": few_bits(COUNT, 5)},
+        {"data": few_bits(COUNT, BLOCKS, 8).astype(np.int16)},
+    ],
+)
+def test_what_does_not_fit_is_not_packed(wrong):
+    given = {"data": few_bits(COUNT, BLOCKS, 8), "scales": scales(COUNT, BLOCKS), "zero_points": None}
+    sizes = {"K": WIDTH, "block_size": SIZE}
+    assert pack_weights(**given, **sizes) is not None
+    assert pack_weights(**given | sizes | wrong) is None
 
 
 def test_a_node_without_scales_is_no_error_before_it_is_computed():
@@ -255,24 +265,8 @@ def test_a_node_without_scales_is_no_error_before_it_is_computed():
 
 
 def test_floats_are_no_packed_elements():
-    operands = matrix(4) | {"B": rows(COUNT, WIDTH)}
+    operands = matrix(4) | {"B": rows(COUNT, BLOCKS * 8).reshape(COUNT, BLOCKS, 8)}
     sizes = {"K": WIDTH, "N": COUNT, "block_size": SIZE}
     proto, _ = one_node("MatMulNBits", {"A": rows(2, WIDTH), **operands}, "y", domain="com.microsoft", **sizes)
     model = load(with_initializers(proto, {name: x for name, x in operands.items() if x is not None}))
     assert set(model.params) == {"B", "scales"}
-
-
-def test_blocks_of_a_huge_size_take_no_memory():
-    operands = matrix(4) | {"scales": scales(COUNT, 1)}
-    sizes = {"K": WIDTH, "N": COUNT, "block_size": 2**62}
-    proto, _ = one_node("MatMulNBits", {"A": rows(2, WIDTH), **operands}, "y", domain="com.microsoft", **sizes)
-    model = load(with_initializers(proto, {name: x for name, x in operands.items() if x is not None}))
-    (packed,) = model.params.values()
-    assert packed.words.nbytes == operands["B"].nbytes
-
-
-def test_zero_points_of_another_size_stay_as_they_are():
-    operands = matrix(4, "packed") | {"zeros": few_bits(COUNT, 5)}
-    sizes = {"K": WIDTH, "N": COUNT, "block_size": SIZE}
-    proto, _ = one_node("MatMulNBits", {"A": rows(2, WIDTH), **operands}, "y", domain="com.microsoft", **sizes)
-    assert set(load(with_initializers(proto, operands)).params) == {"B", "scales", "zeros"}

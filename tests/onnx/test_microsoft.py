@@ -101,7 +101,7 @@ def refusals():
     x = np.zeros((1, 1, 5), U8)
     window = {"kernel_shape": [2], "strides": [2], "ceil_mode": 1, "count_include_pad": 1}
     yield "overhang", lambda g: g("com.microsoft.QLinearAveragePool", g.input(x), F(1), U8(0), F(1), U8(0), **window)
-    c = np.zeros((3, 1), S32)
+    c = np.zeros((5, 1), S32)
     yield (
         "more than one row",
         lambda g: g("com.microsoft.QGemm", g.input(x[0].T), F(1), U8(0), x[0][:, :3], F(1), U8(0), c),

@@ -9,6 +9,12 @@ from jaxdml.onnx._graph import Node
 from jaxdml.onnx._values import is_host
 
 
+def lengths_within(node: Node, lengths: Any, limit: Any) -> None:
+    """Have lengths reported that are negative, or more than there is, where the caller checks them."""
+    if not is_host(lengths):
+        report(((lengths >= 0) & (lengths <= limit)).all(), f"{node} has a length out of range")
+
+
 def within(node: Node, indices: Any, limit: Any, valid: Any = True) -> None:
     """Have indices reported that are out of range, where the caller checks them; else nothing is computed.
 

@@ -127,6 +127,14 @@ class Handler:
         least = sum(p.default is kinds.empty for p in positional)
         return least, float("inf") if variadic else len(positional)
 
+    def names(self, count: int) -> list[str]:
+        """Return what this many inputs are called."""
+        kinds = inspect.Parameter
+        parameters = list(self._parameters.values())[1:]
+        named = [p.name for p in parameters if p.kind is kinds.POSITIONAL_OR_KEYWORD]
+        more = next((p.name for p in parameters if p.kind is kinds.VAR_POSITIONAL), "input")
+        return [*named, *(f"{more}[{place}]" for place in range(count - len(named)))][:count]
+
     @cached_property
     def attributes(self) -> Mapping[str, bool]:
         """The attributes that it takes, and whether each is required."""

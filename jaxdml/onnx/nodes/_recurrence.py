@@ -13,10 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxdml._base.errors import describe
 from jaxdml.onnx._graph import Node
-from jaxdml.onnx.nodes._handler import NodeCall
-from jaxdml.onnx.nodes._sizes import refusal
 
 Activation = Callable[[Any], Any]
 """A function of gates, [directions, batch, n]."""
@@ -100,44 +97,6 @@ def refuses(node: Node, dtypes: Mapping[str, Any]) -> str | None:
     if len(names) not in (0, functions, functions * len(DIRECTIONS[direction])):
         return f"it has {len(names)} activations; each direction has {functions}"
     return None
-
-
-def must_fit(call: NodeCall, gates: int, size: int, operands: Mapping[str, Any], *, by_column: bool = False) -> None:
-    """Refuse operands whose shapes do not fit.
-
-    Args:
-      call: the node's.
-      gates: how many the network has.
-      size: of a state.
-      operands: by ONNX's names; None for one that is left out.
-      by_column: whether the weights of a gate are a column of W and of R.
-    """
-    given = {name: value for name, value in operands.items() if value is not None}
-    attributes = call.node.attributes
-    direction, layout = attributes.get("direction", "forward"), attributes.get("layout", 0)
-    described = ", ".join(f"{name}: {describe(value)}" for name, value in given.items())
-    advice = f"With direction {direction!r} and states of size {size}, W, R, B and initial states have to fit X."
-    if len(given["X"].shape) != 3:
-        raise refusal(f"{call.node}: X must have 3 dimensions; got {list(given['X'].shape)}.", described, advice)
-    directions, rows = len(DIRECTIONS[direction]), gates * size
-    inputs, batch = given["X"].shape[2], given["X"].shape[0 if layout else 1]
-    state = (batch, directions, size) if layout else (directions, batch, size)
-    wanted = {
-        "W": (directions, inputs, rows) if by_column else (directions, rows, inputs),
-        "R": (directions, size, rows) if by_column else (directions, rows, size),
-        "B": (directions, 2 * rows),
-        "sequence_lens": (batch,),
-        "initial_h": state,
-        "initial_c": state,
-        "P": (directions, 3 * size),
-    }
-    for name, shape in wanted.items():
-        if name in given and tuple(given[name].shape) != shape:
-            rule = f"{call.node}: {name} must have the shape {list(shape)}; got {list(given[name].shape)}."
-            raise refusal(rule, described, advice)
-    if attributes.get("hidden_size", size) != size:
-        rule = f"{call.node}: hidden_size is {attributes['hidden_size']}, but R is for states of size {size}."
-        raise refusal(rule, described, f"Write hidden_size={size}, or pass other weights.")
 
 
 def time_first(x: Any, layout: int) -> Any:

@@ -1,7 +1,7 @@
 """Sizes and axes: what operators that move elements check."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -36,6 +36,20 @@ def axis_of(axis: int, rank: int) -> int:
     if not -rank <= axis < rank:
         raise refusal(f"axis {axis} is out of range for rank {rank}.")
     return axis % rank
+
+
+def axes_of(axes: Iterable[int], rank: int) -> tuple[int, ...]:
+    """Return axes counted from the front, each once."""
+    return tuple(dict.fromkeys(axis_of(axis, rank) for axis in axes))
+
+
+def different_axes(axes: Iterable[int], rank: int) -> tuple[int, ...]:
+    """Return axes counted from the front; refuse one that is there twice."""
+    given = tuple(axes)
+    found = axes_of(given, rank)
+    if len(found) < len(given):
+        raise refusal(f"axes {list(given)} have one twice, of rank {rank}.")
+    return found
 
 
 def namespace(xp: ModuleType, shape: Sequence[Any], dtype: Any) -> ModuleType:

@@ -19,6 +19,7 @@ from jaxdml.onnx._graph import Node
 from jaxdml.onnx._stored import on_device
 from jaxdml.onnx._values import channels_first
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Packs, Table
+from jaxdml.onnx.nodes._sizes import axis_of
 
 _BLOCK_TYPES: Mapping[int, tuple[Any, Any, int]] = MappingProxyType(
     {2: (jnp.uint2, jnp.int2, 0xAA), 4: (jnp.uint4, jnp.int4, 0x88), 8: (jnp.uint8, jnp.int8, 0x80)}
@@ -148,7 +149,7 @@ def gather_block_quantized(
         rows = data.columns(jnp.where(indices < 0, indices + count, indices))
         return _or_zero(rows, indices, count, 0)
     data, scales = (on_device(channels_first(array)) for array in (data, scales))
-    axis, is_packed = gather_axis % data.ndim, data.dtype == jnp.uint8
+    axis, is_packed = axis_of(gather_axis, data.ndim), data.dtype == jnp.uint8
     signed = str(data.dtype).startswith("i")
 
     def elements(array: Any) -> jax.Array:

@@ -9,9 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxdml._base.shapes import is_static
 from jaxdml.onnx._stored import ChannelsLast, FloatFilters, on_device
 from jaxdml.onnx._values import channels_first, channels_last
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
+from jaxdml.onnx.nodes._sizes import refusal
 from jaxdml.onnx.nodes._windows import NodeWindows, kernel_of, slices, windows, windows_of_filters
 from jaxdml.onnx.nodes.resizing_grid import interpolated
 
@@ -106,6 +108,9 @@ def _conv_transpose(
         (n - 1) * stride + reach + extra for n, stride, reach, extra in zip(inputs, strides, reaches, more, strict=True)
     ]
     if output_shape:
+        most = [n * stride + reach - 1 for n, stride, reach in zip(inputs, strides, reaches, strict=True)]
+        if any(is_static(limit) and n > limit for n, limit in zip(output_shape[-rank:], most, strict=True)):
+            raise refusal(f"output_shape is {list(output_shape)}; the input reaches no further than {most}.")
         cut = [_cut(full - n, auto_pad) for full, n in zip(whole, output_shape[-rank:], strict=True)]
     elif auto_pad in ("SAME_UPPER", "SAME_LOWER"):
         cut = [_cut(full - n * stride, auto_pad) for full, n, stride in zip(whole, inputs, strides, strict=True)]

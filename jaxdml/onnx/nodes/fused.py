@@ -12,6 +12,7 @@ from jaxdml.onnx._values import channels_first, channels_last
 from jaxdml.onnx.nodes import convolution, linear_algebra, pooling
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes._recurrence import ACTIVATIONS
+from jaxdml.onnx.nodes._sizes import refusal
 from jaxdml.onnx.nodes.activations import gelu, swish
 from jaxdml.onnx.nodes.normalization import layer_normalization, rms_normalization
 
@@ -31,6 +32,8 @@ def _matmul(
     transBatchB: int = 0,
 ) -> jax.Array:
     """Multiply matrices; ``transBatch`` says that rows are the first dimension, before those of the batch."""
+    if (transBatchA or transBatchB) and A.ndim != B.ndim:
+        raise refusal(f"with transBatch both operands must have one rank; they have {A.ndim} and {B.ndim}.")
     operands = []
     for operand, first, swapped in ((A, transBatchA, transA), (B, transBatchB, transB)):
         placed = jnp.moveaxis(operand, 0, -2) if first else operand
@@ -112,6 +115,9 @@ def _conv(
     shapes = {"dilations": dilations, "kernel_shape": kernel_shape, "pads": pads, "strides": strides}
     result = channels_last(handler.run(call, X, W, B, auto_pad=auto_pad, group=group, **shapes))
     if Z is not None:
+        shape = (*result.shape[:1], result.shape[-1], *result.shape[1:-1])
+        if Z.shape != shape:
+            raise refusal(f"Z must have the shape of the result, {list(shape)}; it has {list(Z.shape)}.")
         result = result + channels_last(Z)
     return ChannelsLast(_fused(activation, activation_params)(result))
 

@@ -13,10 +13,12 @@ import numpy as np
 from jax import lax
 
 import jaxdml
+from jaxdml._base.shapes import is_static
 from jaxdml.onnx._graph import Node
 from jaxdml.onnx.nodes._attending import capped, merge_heads, probabilities, products, rotated, split_heads, weighted
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes._quantized_cache import bits_of, refuses, restored, stored
+from jaxdml.onnx.nodes._sizes import refusal
 from jaxdml.onnx.nodes.indexing import on_shards_of_rows, tensor_scatter
 
 
@@ -143,7 +145,11 @@ def _positions(rows: _Rows, length: int) -> Any:
 def _linear(k: Any, v: Any, past: Any, rows: _Rows, total: int) -> _Cache:
     """Keep the key of each position in the row of that number; what does not fit is not kept."""
     past = past or tuple(new[:, :, :0] for new in (k, v))
-    room = max(total, past[0].shape[2])
+    before, new = past[0].shape[2], k.shape[2]
+    if is_static(before, new) and (total < new or before < total != before + new):
+        rule = f"total_sequence_length must be {before + new}, or between {new} and {before}, the length of the cache"
+        raise refusal(f"{rule}; got {total}.")
+    room = max(total, before)
     added = [(0, 0), (0, 0), (0, room - past[0].shape[2]), (0, 0)]
     keys, values = (_written(jnp.pad(old, added), new, rows.before) for old, new in zip(past, (k, v), strict=True))
     places = jnp.arange(room)

@@ -33,6 +33,7 @@ from jaxdml.onnx.nodes._groups_of_products import convolution, gemm, matrix_mult
 from jaxdml.onnx.nodes._handler import Handler, NodeCall
 from jaxdml.onnx.nodes._pending import Floats, Group, pending
 from jaxdml.onnx.nodes._real_functions import REAL
+from jaxdml.onnx.nodes._sizes import axis_of
 from jaxdml.onnx.nodes._windows import windows
 
 
@@ -209,7 +210,7 @@ def reduce_mean(
     call: NodeCall, x: Any, axes: Any = None, *, floats: Floats, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Any:
     """Average all spatial dimensions, which is how PyTorch's exporter writes a global average."""
-    if axes is None or {int(axis) % x.ndim for axis in axes} != set(range(2, x.ndim)):
+    if axes is None or {axis_of(int(axis), x.ndim) for axis in axes} != set(range(2, x.ndim)):
         return "it averages other dimensions than the spatial ones"
     return _spatial_mean(call, x, floats, keepdims=bool(keepdims))
 
@@ -242,7 +243,7 @@ def softmax(call: NodeCall, x: Any, *, floats: Floats, axis: int | None = None) 
         return None
     old = call.node.opset < 13
     axis = (1 if old else -1) if axis is None else axis
-    axes = tuple(range(axis % x.ndim, x.ndim)) if old else (axis,)
+    axes = tuple(range(axis_of(axis, x.ndim), x.ndim)) if old else (axis,)
 
     def normalized(out: Quantization, dtype: Any) -> Any:
         result = _integers.softmax(x, axes, out, dtype)

@@ -7,6 +7,7 @@ from jax import lax
 
 from jaxdml.onnx._stored import widened
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
+from jaxdml.onnx.nodes._sizes import refusal
 
 HIGHEST = lax.Precision.HIGHEST
 
@@ -38,6 +39,13 @@ def _times(x: Any, factor: float) -> Any:
 
 
 def _einsum(call: NodeCall, *operands: Any, equation: str) -> Any:
+    terms = equation.replace(" ", "").partition("->")[0].split(",")
+    for term, operand in zip(terms, operands, strict=False):
+        # What "..." stands for is repeated nowhere.
+        first, _, last = term.partition("...")
+        ends = [*zip(first, operand.shape, strict=False), *zip(last[::-1], operand.shape[::-1], strict=False)]
+        if any(size != dict(ends)[letter] for letter, size in ends):
+            raise refusal(f"{term!r} has dimensions of one letter and of other sizes: {list(operand.shape)}.")
     return jnp.einsum(equation, *operands, precision=HIGHEST)
 
 

@@ -18,6 +18,7 @@ from jaxdml.onnx._stored import ChannelsLast, on_device
 from jaxdml.onnx._values import Dequantized, Quantization, alike, channels_first, right_matrix
 from jaxdml.onnx.nodes import _groups_of_products, _real_functions, integer_products, quantizing
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
+from jaxdml.onnx.nodes._sizes import axis_of
 from jaxdml.onnx.nodes._windows import windows
 
 _FLOAT = np.dtype(np.float32)
@@ -179,7 +180,7 @@ def gemm(
 
 def softmax(call: NodeCall, X: Any, sx: Any, zx: Any, sy: Any, zy: Any, *, opset: int, axis: int = -1) -> Any:
     """Normalize exponentials."""
-    axes = tuple(range(axis % X.ndim, X.ndim)) if opset < 13 else (axis,)
+    axes = tuple(range(axis_of(axis, X.ndim), X.ndim)) if opset < 13 else (axis,)
     return _known(call, _integers.softmax(_value(X, sx, zx), axes, _one(sy, zy), X.dtype))
 
 

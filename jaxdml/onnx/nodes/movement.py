@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from jaxdml._base.shapes import broadcast, is_static
+from jaxdml.onnx.nodes._checks import lengths_within
 from jaxdml.onnx.nodes._handler import EVERY, FIRST, Handler, NodeCall, Table
-from jaxdml.onnx.nodes._sizes import axis_of, namespace, numbers, placed, refusal
+from jaxdml.onnx.nodes._sizes import axes_of, axis_of, different_axes, namespace, numbers, placed, refusal
 
 _FAR = 10**9
 """What files write for "to the edge", or more: tf2onnx this number, others the greatest of 32 or 64 bits."""
@@ -28,11 +29,11 @@ def _flatten(call: NodeCall, x: Any, *, axis: int = 1) -> Any:
 
 
 def _squeeze(call: NodeCall, x: Any, axes: np.ndarray | None = None) -> Any:
-    return call.xp.squeeze(x, None if axes is None or axes.size == 0 else numbers(axes))
+    return call.xp.squeeze(x, None if axes is None or axes.size == 0 else axes_of(numbers(axes), x.ndim))
 
 
 def _squeeze_1(call: NodeCall, x: Any, *, axes: tuple[int, ...] | None = None) -> Any:
-    return call.xp.squeeze(x, axes or None)
+    return call.xp.squeeze(x, axes_of(axes, x.ndim) if axes else None)
 
 
 def _unsqueeze(call: NodeCall, x: Any, axes: np.ndarray) -> Any:
@@ -44,6 +45,8 @@ def _unsqueeze_1(call: NodeCall, x: Any, *, axes: tuple[int, ...]) -> Any:
 
 
 def _transpose(call: NodeCall, x: Any, *, perm: tuple[int, ...] | None = None) -> Any:
+    if perm is not None and sorted(perm) != list(range(x.ndim)):
+        raise refusal(f"perm {list(perm)} is no order of {x.ndim} axes.")
     return call.xp.transpose(x, perm)
 
 
@@ -102,11 +105,11 @@ def _slice(
     steps: np.ndarray | None = None,
 ) -> Any:
     firsts = numbers(starts)
-    chosen = range(len(firsts)) if axes is None else numbers(axes)
+    chosen = different_axes(range(len(firsts)) if axes is None else numbers(axes), x.ndim)
     strides = (1,) * len(firsts) if steps is None else numbers(steps)
     places = [slice(None)] * x.ndim
     for axis, first, end, step in zip(chosen, firsts, numbers(ends), strides, strict=True):
-        places[axis_of(axis, x.ndim)] = _places(x.shape[axis], first, end, step)
+        places[axis] = _places(x.shape[axis], first, end, step)
     return x[tuple(places)]
 
 
@@ -114,11 +117,15 @@ def _places(size: Any, first: Any, end: Any, step: int) -> slice:
     if step < 0 and is_static(first) and first < -1:
         # It is clamped to the first element; to Python nothing would be left.
         first = max(first, -size)
+    if is_static(size, first, end):
+        # XLA computes with the numbers of a slice, and takes none of more than 64 bits.
+        start, stop, step = slice(first, end, step).indices(size)
+        return slice(start, None if stop < 0 else stop, min(max(step, -size - 1), size + 1))
     if not is_static(size):
         # JAX takes no 64-bit number for a symbolic size.
         first = None if _is_far(first, -step) else first
         end = None if _is_far(end, step) else end
-    return slice(first, end, step)
+    return slice(first, end, min(max(step, -_FAR), _FAR))
 
 
 def _is_far(place: Any, direction: int) -> bool:
@@ -143,7 +150,7 @@ def _pad(
 ) -> Any:
     if mode not in ("constant", "reflect", "edge", "wrap"):
         raise refusal(f"the mode of a Pad is {mode!r}.")
-    chosen = [axis_of(axis, x.ndim) for axis in (range(x.ndim) if axes is None else numbers(axes))]
+    chosen = different_axes(range(x.ndim) if axes is None else numbers(axes), x.ndim)
     amounts = numbers(pads)
     if len(amounts) != 2 * len(chosen):
         raise refusal(f"{len(amounts)} pads are given for {len(chosen)} axes.")
@@ -194,11 +201,13 @@ def _in_rows(mode: str) -> bool:
 
 def _reverse_sequence(call: NodeCall, x: Any, lengths: Any, *, batch_axis: int = 1, time_axis: int = 0) -> Any:
     xp = call.xp
+    lengths_within(call.node, lengths, x.shape[time_axis])
     over = [1] * x.ndim
     over[batch_axis] = x.shape[batch_axis]
     lengths = lengths.reshape(over)
     over[batch_axis], over[time_axis] = 1, x.shape[time_axis]
     places = xp.arange(x.shape[time_axis]).reshape(over)
+    lengths = xp.clip(lengths, 0, x.shape[time_axis])  # Others are reported.
     return xp.take_along_axis(x, xp.where(places < lengths, lengths - 1 - places, places), time_axis)
 
 

@@ -12,7 +12,7 @@ from jaxdml.onnx._errors import unsupported
 from jaxdml.onnx._stored import ChannelsLast, on_device, widened
 from jaxdml.onnx._values import Value, channels_first, channels_last, computed
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
-from jaxdml.onnx.nodes._sizes import axis_of
+from jaxdml.onnx.nodes._sizes import axes_of, axis_of
 
 
 def _parameter(value: Value) -> jax.Array:
@@ -117,7 +117,7 @@ def layer_normalization(
 ) -> tuple[Any, ...]:
     """Normalize all that follows an axis; return the mean and the inverse deviation, too."""
     wide = widened(X)
-    mean, variance = _moments(wide, range(axis % X.ndim, X.ndim))
+    mean, variance = _moments(wide, range(axis_of(axis, X.ndim), X.ndim))
     inverse = lax.rsqrt(variance + epsilon)
     # The statistics are float32, and what follows has the type of the input.
     result = ((wide - mean) * inverse).astype(X.dtype) * Scale
@@ -130,7 +130,7 @@ def rms_normalization(
 ) -> tuple[Any, ...]:
     """Divide all that follows an axis by the root of its mean square; return the inverse of the root, too."""
     wide = widened(X)
-    inverse = lax.rsqrt(jnp.square(wide).mean(range(axis % X.ndim, X.ndim), keepdims=True) + epsilon)
+    inverse = lax.rsqrt(jnp.square(wide).mean(range(axis_of(axis, X.ndim), X.ndim), keepdims=True) + epsilon)
     return (wide * inverse).astype(X.dtype) * scale, inverse
 
 
@@ -145,7 +145,7 @@ def _mean_variance_1(call: NodeCall, x: Any, *, across_channels: int = 0, normal
 
 def _mean_variance_9(call: NodeCall, X: Any, *, axes: Sequence[int] = (0, 2, 3)) -> Any:
     wide = widened(X)
-    mean, variance = _moments(wide, [axis_of(axis, X.ndim) for axis in axes])
+    mean, variance = _moments(wide, axes_of(axes, X.ndim))
     return ((wide - mean) / (jnp.sqrt(variance) + 1e-9)).astype(X.dtype)
 
 

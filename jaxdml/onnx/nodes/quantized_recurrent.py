@@ -12,12 +12,10 @@ import jax
 import jax.numpy as jnp
 
 import jaxdml
-from jaxdml._base.errors import describe
 from jaxdml.onnx._stored import on_device
 from jaxdml.onnx._values import channels_first, right_matrix
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
-from jaxdml.onnx.nodes._recurrence import must_fit, refuses, run
-from jaxdml.onnx.nodes._sizes import refusal
+from jaxdml.onnx.nodes._recurrence import refuses, run
 from jaxdml.onnx.nodes.recurrent import both_biases, lstm_gates, lstm_step
 
 
@@ -51,9 +49,8 @@ def dynamic_quantize_lstm(
     }
     W, R = right_matrix(W), right_matrix(R)
     directions, size, columns = R.shape
-    must_fit(call, 4, size, arrays | {"W": W, "R": R}, by_column=True)
-    of_inputs = (W, *(_by_column(call, directions, columns, value) for value in (W_scale, W_zero_point)))
-    of_states = (R, *(_by_column(call, directions, columns, value) for value in (R_scale, R_zero_point)))
+    of_inputs = (W, *(_by_column(directions, value) for value in (W_scale, W_zero_point)))
+    of_states = (R, *(_by_column(directions, value) for value in (R_scale, R_zero_point)))
     x, lengths = arrays["X"], arrays["sequence_lens"]
     time, batch, inputs = x.shape
     if lengths is not None:  # What no sequence reaches does not count for the range.
@@ -67,12 +64,8 @@ def dynamic_quantize_lstm(
     return run(step, products, (arrays["initial_h"], arrays["initial_c"]), size, lengths, direction)
 
 
-def _by_column(call: NodeCall, directions: int, columns: int, value: Any) -> jax.Array:
+def _by_column(directions: int, value: Any) -> jax.Array:
     """Return scales or zero points as [directions, 1, 1 or columns]."""
-    if tuple(value.shape) not in ((directions,), (directions, columns)):
-        wanted = f"[{directions}] or [{directions}, {columns}]"
-        rule = f"{call.node}: scales and zero points must have the shape {wanted}; got {list(value.shape)}."
-        raise refusal(rule, f"one of them: {describe(value)}", "Pass one for each direction, or for each gate of it.")
     return on_device(channels_first(value)).reshape(directions, 1, -1)
 
 

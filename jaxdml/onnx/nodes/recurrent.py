@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxdml.onnx.nodes._checks import lengths_within
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
-from jaxdml.onnx.nodes._recurrence import Activation, Step, functions_of, must_fit, refuses, run, time_first
+from jaxdml.onnx.nodes._recurrence import Activation, Step, functions_of, refuses, run, time_first
 
 
 def lstm(
@@ -34,8 +35,7 @@ def lstm(
 ) -> tuple[Any, ...]:
     """Run a long short-term memory; gates are input, output, forget, cell."""
     size = R.shape[-1]
-    states = {"initial_h": initial_h, "initial_c": initial_c}
-    must_fit(call, 4, size, {"X": X, "W": W, "R": R, "B": B, "sequence_lens": sequence_lens, **states, "P": P})
+    _lengths_fit(call, X, sequence_lens, layout)
     gates = lstm_gates(activations, activation_alpha, activation_beta, clip, len(R))
     step = partial(lstm_step, gates, partial(_product, R), P, bool(input_forget))
     products = _input_products(time_first(X, layout), W, None if B is None else both_biases(B))
@@ -103,7 +103,7 @@ def gru(
 ) -> tuple[Any, ...]:
     """Run gated recurrent units; gates are update, reset, hidden."""
     size = R.shape[-1]
-    must_fit(call, 3, size, {"X": X, "W": W, "R": R, "B": B, "sequence_lens": sequence_lens, "initial_h": initial_h})
+    _lengths_fit(call, X, sequence_lens, layout)
     names = activations or ("Sigmoid", "Tanh")
     functions = functions_of(names, activation_alpha, activation_beta, (clip, clip), len(R))
     bias = None if B is None else both_biases(B)
@@ -159,7 +159,7 @@ def rnn(
 ) -> tuple[Any, ...]:
     """Run a simple recurrent network."""
     size = R.shape[-1]
-    must_fit(call, 1, size, {"X": X, "W": W, "R": R, "B": B, "sequence_lens": sequence_lens, "initial_h": initial_h})
+    _lengths_fit(call, X, sequence_lens, layout)
     (function,) = functions_of(activations or ("Tanh",), activation_alpha, activation_beta, (clip,), len(R))
     products = _input_products(time_first(X, layout), W, None if B is None else both_biases(B))
     return run(partial(_rnn_step, function, R), products, (initial_h,), size, sequence_lens, direction, layout)
@@ -187,6 +187,11 @@ def _input_products(X: Any, W: Any, bias: Any) -> jax.Array:
 def _product(weights: Any, x: Any) -> jax.Array:
     """Multiply [directions, batch, size] by the rows of [directions, gates, size]."""
     return lax.dot_general(x, weights, (((2,), (2,)), ((0,), (0,))), precision=lax.Precision.HIGHEST)
+
+
+def _lengths_fit(call: NodeCall, X: Any, lengths: Any, layout: int) -> None:
+    if lengths is not None:
+        lengths_within(call.node, lengths, X.shape[layout])
 
 
 TABLE: Table = {

@@ -1,6 +1,6 @@
 """Reductions over axes."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdml.onnx.nodes._handler import FIRST, Handler, NodeCall, Table
-from jaxdml.onnx.nodes._sizes import axis_of
+from jaxdml.onnx.nodes._sizes import axes_of
 from jaxdml.onnx.nodes.elementwise import is_integer, truncating_divide
 
 Reduction = Callable[..., Any]
@@ -71,20 +71,16 @@ def _start(dtype: Any, which: int) -> dict[str, Any]:
     return {"initial": (-np.inf, np.inf)[which]}
 
 
-def _placed(axes: Iterable[int], x: Any) -> tuple[int, ...]:
-    return tuple(axis_of(axis, x.ndim) for axis in axes)
-
-
 def _axes_attribute(reduction: Reduction) -> Callable[..., Any]:
     def run(call: NodeCall, x: Any, *, axes: tuple[int, ...] = (), keepdims: int = 1) -> Any:
-        return reduction(call.xp, x, axis=_placed(axes, x) or None, keepdims=bool(keepdims))
+        return reduction(call.xp, x, axis=axes_of(axes, x.ndim) or None, keepdims=bool(keepdims))
 
     return run
 
 
 def _axes_input(reduction: Reduction) -> Callable[..., Any]:
     def run(call: NodeCall, x: Any, axes: Any = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Any:
-        axis = () if axes is None else _placed(axes.tolist(), x)
+        axis = () if axes is None else axes_of(axes.tolist(), x.ndim)
         return reduction(call.xp, x, axis=axis if axis or noop_with_empty_axes else None, keepdims=bool(keepdims))
 
     return run

@@ -15,7 +15,7 @@ from jaxdml.onnx._values import Value, computed, is_host
 from jaxdml.onnx.nodes import resizing_grid
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes._interpolation import Sampling, meant, originals, taps
-from jaxdml.onnx.nodes._sizes import namespace, refusal
+from jaxdml.onnx.nodes._sizes import different_axes, namespace, refusal
 
 _WHOLE = (Fraction(0), Fraction(1))
 """The region of interest that is all of a dimension."""
@@ -44,7 +44,7 @@ def _resize(
     mode: str = "nearest",
     nearest_mode: str = "round_prefer_floor",
 ) -> Value:
-    axes = [axis % X.ndim for axis in axes] or range(X.ndim)
+    axes = different_axes(axes, X.ndim) or range(X.ndim)
     parts: Iterable[tuple[Fraction, Fraction]] = [_WHOLE] * len(axes)
     if coordinate_transformation_mode == "tf_crop_and_resize" and roi is not None:
         parts = zip(*(map(meant, ends) for ends in roi.reshape(2, -1)), strict=True)

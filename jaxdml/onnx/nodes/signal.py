@@ -7,9 +7,10 @@ import numpy as np
 import onnx
 from jax import lax
 
+from jaxdml._base.shapes import is_static
 from jaxdml.onnx._stored import widened
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
-from jaxdml.onnx.nodes._sizes import refusal
+from jaxdml.onnx.nodes._sizes import axis_of, refusal
 
 
 def _transformed(x: Any, length: int, axis: int, inverse: int, onesided: int) -> Any:
@@ -43,7 +44,7 @@ def _parts(values: Any, dtype: Any) -> Any:
 def _dft_17(
     call: NodeCall, input: Any, dft_length: Any = None, *, axis: int = 1, inverse: int = 0, onesided: int = 0
 ) -> Any:
-    axis %= input.ndim
+    axis = axis_of(axis, input.ndim)
     whole = input.shape[axis]
     if inverse and onesided:
         whole = 2 * (whole - 1)
@@ -65,6 +66,8 @@ def _stft(
     whole = signal.shape[1] if window is None else window.shape[0]
     length = whole if frame_length is None else int(frame_length)
     step = int(frame_step)
+    if is_static(signal.shape[1]) and not 0 < length <= signal.shape[1]:
+        raise refusal(f"a frame has {length} elements, the signal {signal.shape[1]}.")
     count = 1 + (signal.shape[1] - length) // step
     frames = signal[:, step * np.arange(count)[:, None] + np.arange(length)]
     if window is not None:

@@ -1,0 +1,63 @@
+"""What a rule is, and what one that depends on a node gets."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxdml.onnx._values import is_host
+from jaxdml.onnx.nodes.operands._language import Sizes
+
+
+class Operands(NamedTuple):
+    """A node's operands, as far as they are known.
+
+    Attributes:
+      opset: the version of the node's domain.
+      attributes: by name, defaults among them.
+      shapes: by position; None for an operand that is left out, or of which nothing is known.
+      values: by position.
+      names: by position; "" for an operand that is left out.
+    """
+
+    opset: int
+    attributes: Mapping[str, Any]
+    shapes: Sequence[Sizes | None]
+    values: Sequence[Any]
+    names: Sequence[str]
+
+    def given(self, position: int) -> bool:
+        """Whether an operand is there."""
+        return position < len(self.names) and bool(self.names[position])
+
+    def shape(self, position: int) -> tuple[int | None, ...] | None:
+        """Return the shape of an operand, with None for sizes that are not known, or None."""
+        sizes = self.shapes[position] if self.given(position) else None
+        return None if sizes is None else tuple(size if isinstance(size, int) else None for size in sizes)
+
+    def dtype(self, position: int) -> str:
+        """Return the name of the dtype of an operand, or "" where it is not known."""
+        dtype = getattr(self.values[position], "dtype", None) if self.given(position) else None
+        return "" if dtype is None else str(dtype)
+
+    def known(self, position: int) -> np.ndarray | None:
+        """Return an operand whose values are known."""
+        value = self.values[position] if self.given(position) else None
+        return value if is_host(value) else None
+
+    def rank(self, position: int) -> int | None:
+        """Return how many dimensions an operand has, or None."""
+        shape = self.shape(position)
+        return None if shape is None else len(shape)
+
+
+Texts = str | tuple[str, ...]
+"""A rule, or one for each of several layouts."""
+
+Rule = Texts | Callable[[Operands], Texts]
+"""A rule, or what makes it of the node's operands."""
+
+
+def written(sizes: Sequence[Any]) -> str:
+    """Return sizes as a rule writes them."""
+    return " ".join("_" if size is None else str(size) for size in sizes)
