@@ -288,7 +288,7 @@ NESTS = {
     "until": f"r = Loop(, yes, a) {BODY} s = ReduceSum<keepdims=0>(r) on = Greater(s, least) }}>",
     "branches": "r = If(c) <then_branch = t () => (float[3] r) { INNER }, "
     "else_branch = e () => (float[3] r) { r = Neg(a) }>",
-    "scans": "r, = Scan<num_scan_inputs = 1, "
+    "scans": "r, w = Scan<num_scan_inputs = 1, "
     "body = b (float[3] a, float u) => (float[3] r, float v) { INNER v = Neg(u) }>(a, a)",
 }
 

@@ -17,6 +17,7 @@ from jaxdml.onnx._lengths import LengthError
 from jaxdml.onnx._memory import is_on_host
 from jaxdml.onnx._stored import on_device
 from jaxdml.onnx._values import Value, channels_first, is_host
+from jaxdml.onnx.nodes import _body_arity
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 
 FEW = 16
@@ -332,7 +333,13 @@ def _differ(one: Sequence[Any], other: Sequence[Any]) -> bool:
 
 
 TABLE: Table = {
-    "If": (Handler(1, if_, raw=True, static=(0,), when=_chosen), Handler(1, if_, raw=True)),
-    "Loop": (Handler(1, loop, raw=True, static=(0, 1), when=_counted), Handler(1, loop, raw=True)),
-    "Scan": (Handler(9, scan, raw=True),),
+    "If": (
+        Handler(1, if_, raw=True, static=(0,), refuses=_body_arity.of_if, when=_chosen),
+        Handler(1, if_, raw=True, refuses=_body_arity.of_if),
+    ),
+    "Loop": (
+        Handler(1, loop, raw=True, static=(0, 1), refuses=_body_arity.of_loop, when=_counted),
+        Handler(1, loop, raw=True, refuses=_body_arity.of_loop),
+    ),
+    "Scan": (Handler(9, scan, raw=True, refuses=_body_arity.of_scan),),
 }

@@ -9,6 +9,7 @@ import numpy as np
 from jaxdml.onnx._graph import Graph
 from jaxdml.onnx._stored import on_device
 from jaxdml.onnx._values import Value, channels_first, is_host, shape_of
+from jaxdml.onnx.nodes._bodies import of_map
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes._sizes import axis_of, numbers, refusal
 
@@ -132,6 +133,6 @@ TABLE: Table = {
     "SequenceErase": (Handler(11, _erase, raw=True, static=(1,)),),
     "SequenceInsert": (Handler(11, _insert, raw=True, static=(2,)),),
     "SequenceLength": (Handler(11, _length, raw=True, shape_only=(0,)),),
-    "SequenceMap": (Handler(17, _map, raw=True),),
+    "SequenceMap": (Handler(17, _map, raw=True, refuses=of_map),),
     "SplitToSequence": (Handler(11, _split, raw=True, static=(1,)),),
 }

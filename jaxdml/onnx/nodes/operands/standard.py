@@ -58,7 +58,7 @@ def quantizing(o: Operands) -> str:
     place = axis % len(x)
     if not block:
         of_axis = written([x[place]])
-        return f"x: *; scale: {ONE} | {of_axis}; zero_point: {of_axis}"
+        return f"x: *; scale: {ONE} | {of_axis}; zero_point: {'*' if scale is None else of_axis}"
     blocks = written([-(-n // block) if d == place and n is not None else n for d, n in enumerate(x)])
     return f"x: *; scale: {blocks}; zero_point: {blocks}"
 
