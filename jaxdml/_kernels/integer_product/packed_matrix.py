@@ -79,7 +79,7 @@ def pack(matrix: Any, dtype: np.dtype[Any]) -> PackedMatrix:
 
 def stored_as(stored: Any, b: PackedMatrix, zero_point: jax.Array | None) -> tuple[PackedMatrix, jax.Array | None]:
     """Return ``b`` stored as int8 or uint8, and the int32 zero point of the numbers that are stored; None for 0."""
-    wide = None if zero_point is None else zero_point.astype(jnp.int32)
+    wide: Any = None if zero_point is None else zero_point.astype(jnp.int32)
     by = _offset(stored) - _offset(b.dtype)
     if by:
         wide = np.int32(by) if wide is None else wide + by

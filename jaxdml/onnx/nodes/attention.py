@@ -12,7 +12,7 @@ from jaxdml.onnx._graph import Graph
 from jaxdml.onnx._stored import on_device
 from jaxdml.onnx._values import channels_first
 from jaxdml.onnx.nodes._attending import merge_heads, products, rotated, split_heads, weighted
-from jaxdml.onnx.nodes._bodies import of_functions
+from jaxdml.onnx.nodes._body_arity import of_functions
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes.along_axis import softmax
 

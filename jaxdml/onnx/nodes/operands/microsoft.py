@@ -10,6 +10,7 @@ from jaxdml.onnx.nodes.operands.standard import (
     causal_convolution,
     gemm,
     half,
+    must_be_within,
     quantizing,
     total,
 )
@@ -32,6 +33,16 @@ def _by_columns(rule: str) -> tuple[str, str]:
     """Return a rule for a right matrix, and for several, with what each column may have of its own."""
     one, several = f"{ONE} | N | 1 N", f"{ONE} | *B 1 N"
     return rule.replace("COLUMNS", one).replace("*B ", ""), rule.replace("COLUMNS", several)
+
+
+def _dynamic_quantize_lstm(o: Operands) -> str:
+    shape = o.shape(0)
+    must_be_within(o.known(4), shape[0] if shape else None)
+    d, rows = 2 if o.attributes["direction"] == "bidirectional" else 1, "4*hidden_size"
+    weights = f"X: T N I; W: {d} I {rows}; R: {d} hidden_size {rows}; B: {d} 8*hidden_size; sequence_lens: N"
+    states = f"initial_h: {d} N hidden_size; initial_c: {d} N hidden_size; P: {d} 3*hidden_size"
+    scales = (f"{of}_{what}: {d} | {d} {rows}" for of in "WR" for what in ("scale", "zero_point"))
+    return "; ".join((weights, states, *scales))
 
 
 def _packed(count: int, bits: int) -> int:
@@ -202,6 +213,7 @@ RULES: Mapping[str, Rule] = {
     "BiasGelu": "A: * C; B: C",
     "CausalConvWithState": causal_convolution,
     "DequantizeLinear": quantizing,
+    "DynamicQuantizeLSTM": _dynamic_quantize_lstm,
     "DynamicQuantizeMatMul": _by_columns("A: * K; B: *B K N; b_scale: COLUMNS; b_zero_point: COLUMNS; bias: N | 1 N"),
     "EmbedLayerNormalization": _embedding,
     "FastGelu": "X: * C; bias: C",
