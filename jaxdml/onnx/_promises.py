@@ -95,15 +95,7 @@ def equal(node: Node, *sizes: Any) -> Any:
 
 def equal_shapes(node: Node, *shapes: Sequence[Any]) -> tuple[Any, ...]:
     """Return the one shape of operands that an operator wants equal."""
-    must_be_as_many(node, *shapes)
     return tuple(equal(node, *sizes) for sizes in zip(*shapes, strict=True))
-
-
-def must_be_as_many(node: Node, *shapes: Sequence[Any]) -> None:
-    """Raise an error where shapes differ in their number of dimensions."""
-    for shape in shapes:
-        if len(shape) != len(shapes[0]):
-            raise _broken(node, list(shapes[0]), list(shape), "which must have as many dimensions")
 
 
 def at_most(node: Node, size: Any, most: Any) -> None:

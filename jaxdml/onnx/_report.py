@@ -105,7 +105,7 @@ def _first_that_fits(
                 failed.append(error)
     if len(failed) == 1:
         raise failed[0]
-    reason, *_ = str(failed[0]).split("\n")
+    reason = str(failed[0]).split("\n")[0].removeprefix("jaxdml.onnx.Model: ")
     rule = f"none of the sizes {', '.join(map(str, tried))} fits where the model leaves them open; with 1: {reason}"
     declared = f"inputs: {', '.join(map(str, model.inputs))}"
     advice = "Give arrays, or shapes: model.report(*inputs), or --inputs where it is the command."

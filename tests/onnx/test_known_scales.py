@@ -205,24 +205,28 @@ def test_without_a_proof_the_operator_rounds(changes):
     np.testing.assert_array_equal(loaded(x)[0], want)
 
 
+def quantized_layer(kind, changes):
+    if kind == "QLinearConv":
+        return convolution(**changes)
+    a, b, _, _ = matrices("int8", a=(3, 9), b=(9, 8))
+    constants = {"sx": np.float32(0.02), "zx": np.uint8(3), "w": b, "sw": np.float32(1), "zw": np.int8(0)}
+    constants |= {"sy": np.float32(0.05), "zy": np.uint8(9)}
+    order, domain = ORDER[:-1], ""
+    if kind == "QGemm":
+        order, domain = [*order[:6], "b", *order[6:]], "com.microsoft"
+        constants["b"] = np.zeros(8, np.int32)
+    return model(kind, {"x": a}, constants | changes, "uint8", domain=domain, order=order), a
+
+
 @pytest.mark.parametrize("kind", ["QLinearConv", "QLinearMatMul", "QGemm"])
 @pytest.mark.parametrize("changes", [{"sw": np.ones(3, np.float32)}, {"zx": np.int8(3)}])
 def test_malformed_operands_are_refused(kind, changes):
-    if kind == "QLinearConv":
-        loaded, x = convolution(**changes)
-    else:
-        a, b, _, _ = matrices("int8", a=(3, 9), b=(9, 8))
-        x = a
-        constants = {"sx": np.float32(0.02), "zx": np.uint8(3), "w": b, "sw": np.float32(1), "zw": np.int8(0)}
-        constants |= {"sy": np.float32(0.05), "zy": np.uint8(9)}
-        order = ORDER[:-1]
-        if kind == "QGemm":
-            order = [*order[:6], "b", *order[6:]]
-            constants["b"] = np.zeros(8, np.int32)
-        domain = "com.microsoft" if kind == "QGemm" else ""
-        loaded = model(kind, {"x": x}, constants | changes, "uint8", domain=domain, order=order)
-    with pytest.raises((TypeError, ValueError)):
+    def load_and_call():
+        loaded, x = quantized_layer(kind, changes)
         loaded(x)
+
+    with pytest.raises((TypeError, ValueError)):
+        load_and_call()
 
 
 @pytest.mark.parametrize("symbolic", [False, True])

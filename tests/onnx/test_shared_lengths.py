@@ -245,7 +245,7 @@ def test_a_promise_is_reported_only_where_the_caller_asks_for_checks():
 
 NEVER = {
     "y = ScatterND(first, index, u3)": r"sizes 3 and length of 'at' \(at most 2\), which must be equal",
-    "y = ScatterND(x, index, first)": r"which must have as many dimensions",
+    "y = ScatterND(x, index, first)": r"updates must have the shape \[any, 4\], not \[6\]",
     "e = Concat<axis=0>(n, i5) a = Expand(index, e) y = GatherElements(x, a)": "sizes 5 and 4, of which the",
     "y = GatherND(x, at)": "GatherND 'y' needs to know tuples of length of 'at' indices",
 }

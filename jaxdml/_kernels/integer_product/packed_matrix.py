@@ -10,6 +10,7 @@ import numpy as np
 from jax import export, lax
 
 from jaxdml._arithmetic.bits import with_flipped_sign
+from jaxdml._base.shapes import is_static
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["matrix", "sums"], meta_fields=["dtype", "k"])
@@ -85,7 +86,8 @@ def stored_as(stored: Any, b: PackedMatrix, zero_point: jax.Array | None) -> tup
         wide = np.int32(by) if wide is None else wide + by
     if b.matrix.dtype == stored:
         return b, wide
-    sums = b.sums + np.int64(b.k * (_offset(stored) - _offset(b.matrix.dtype))).astype(np.int32)
+    offset = b.k * (_offset(stored) - _offset(b.matrix.dtype))
+    sums = b.sums + (np.int64(offset).astype(np.int32) if is_static(b.k) else jnp.int32(offset))
     return PackedMatrix(matrix=with_flipped_sign(b.matrix, stored), sums=sums, dtype=b.dtype, k=b.k), wide
 
 

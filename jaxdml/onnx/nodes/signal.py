@@ -15,10 +15,6 @@ from jaxdml.onnx.nodes._sizes import axis_of, refusal
 
 def _transformed(x: Any, length: int, axis: int, inverse: int, onesided: int) -> Any:
     """Transform an array whose last dimension is a real part, or a real and an imaginary one."""
-    if x.shape[-1] not in (1, 2):
-        raise refusal(
-            f"the last dimension holds {x.shape[-1]} numbers; it holds a real part, or also an imaginary one."
-        )
     wide = widened(x)
     if inverse and onesided:
         return jnp.fft.irfft(_complex(wide), length, axis)[..., None].astype(x.dtype)

@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxdml.onnx._bounded import Bounded, bounded, counts, filled, inner, sizes_of
 from jaxdml.onnx._lengths import Length, LengthError, bounds, least, limits, true
-from jaxdml.onnx._promises import at_most, equal, equal_shapes, must_be_as_many
+from jaxdml.onnx._promises import at_most, equal, equal_shapes
 from jaxdml.onnx._values import Value
 from jaxdml.onnx.nodes._checks import within
 from jaxdml.onnx.nodes._sizes import axis_of, not_empty, resized
@@ -55,7 +55,6 @@ def _depth(indices: Value) -> int:
 
 def _off_axis(task: Task, places: Sequence[Any], sizes: Sequence[Any], axis: int) -> list[int]:
     """Return the capacity for indices: off the axis that they address no more than the array has."""
-    must_be_as_many(task.call.node, places, sizes)
     for d, (place, size) in enumerate(zip(places, sizes, strict=True)):
         if d != axis:
             at_most(task.call.node, place, size)

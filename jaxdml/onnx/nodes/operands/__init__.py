@@ -52,7 +52,9 @@ def _rules(
     node: Node, handler: Handler, values: Sequence[Any], shapes: Sequence[Any]
 ) -> tuple[tuple[str, ...], Mapping[str, Any]]:
     """Return the rules of a node, one for each layout, and its attributes."""
-    rule = RULES.get((node.domain, node.op_type), ())
+    rule = RULES.get((node.domain, node.op_type))
+    if rule is None:
+        return (), {}
     attributes = {name: handler.default(name) for name in handler.attributes} | dict(node.attributes)
     given = Operands(node.opset, attributes, shapes, values, node.inputs)
     texts = rule(given) if callable(rule) else rule
