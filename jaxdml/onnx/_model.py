@@ -187,8 +187,8 @@ class Model:
         """
         like = signature(inputs, by_name) if key is None and bounds is None else None
         if (passed := self._passed.get(like)) is not None:
-            traced = dict(zip(passed, (*inputs, *by_name.values()), strict=True))
-            return self._calls.whole((), dict(self.params), traced, None)
+            arrays_by_name = dict(zip(passed, (*inputs, *by_name.values()), strict=True))
+            return self._calls.whole((), dict(self.params), arrays_by_name, None)
         named: dict[str, Any] = by_name
         names = {value.name for value in (*self.inputs, *self.optional_inputs)}
         if key is not None and "key" in names:
