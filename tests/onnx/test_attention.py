@@ -68,6 +68,29 @@ def test_before_version_24_a_mask_of_one_column_is_for_all_keys():
     np.testing.assert_array_equal(found, load(full)(*given)[0])
 
 
+HIDING = {
+    "valid": heads(valid=np.array([2, 1])),
+    "booleans": heads(np.array([[[[True, False, False]]], [[[True, True, False]]]])),
+    "booleans_of_all": heads(np.array([[True, True, False]] * 3)),
+    "numbers": heads(np.float32([[[0, -np.inf, -np.inf]] * 3] * 4)),
+}
+
+
+@pytest.mark.parametrize("case", HIDING)
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_keys_that_no_query_sees_are_never_used(case, value):
+    """A weight of 0 times NaN would be NaN."""
+    proto, given = one_node("Attention", HIDING[case], "Y", opset=24)
+    model = load(proto)
+    wanted = model(*given)[0]
+    beyond = {"valid": [(0, 2), (1, 1)], "booleans": [(0, 1), (1, 2)], "numbers": [(0, 1), (1, 1)]}
+    odd = [np.array(each) for each in given]
+    for row, first in beyond.get(case, [(0, 2), (1, 2)]):
+        odd[1][row, :, first:] = odd[2][row, :, first:] = value
+    np.testing.assert_array_equal(model(*odd)[0], wanted)
+    assert np.isfinite(wanted).all()
+
+
 def test_a_row_that_sees_nothing_has_derivatives_of_0():
     proto, given = one_node("Attention", heads(valid=np.array([0, 3])), "Y", opset=24)
     model = load(proto)

@@ -48,6 +48,17 @@ def weighted(probabilities: Any, v: Any) -> Any:
     return ungrouped(jnp.einsum("bghqk,bgkv->bghqv", by_group, v, precision=EXACTLY))
 
 
+def without_unseen(v: Any, visible: Any) -> Any:
+    """Return values with 0 for those of keys that no query sees: their weight is 0, and 0 times NaN is NaN.
+
+    Args:
+      v: ``[batch, heads, keys, size]``.
+      visible: booleans ``[queries, keys]``, with heads and batch before them or without.
+    """
+    seen = visible.any(axis=tuple(range(-min(visible.ndim, 3), -1)), keepdims=True)  # The last dimension is of keys.
+    return jnp.where(jnp.swapaxes(seen, -1, -2), v, 0)
+
+
 def capped(x: Any, softcap: float) -> Any:
     """Bound scores by a tanh, if there is a cap."""
     return softcap * jnp.tanh(x / softcap) if softcap else x

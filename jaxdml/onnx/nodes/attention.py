@@ -11,7 +11,7 @@ import jaxdml
 from jaxdml.onnx._graph import Graph
 from jaxdml.onnx._stored import on_device
 from jaxdml.onnx._values import channels_first
-from jaxdml.onnx.nodes._attending import merge_heads, products, rotated, split_heads, weighted
+from jaxdml.onnx.nodes._attending import merge_heads, products, rotated, split_heads, weighted, without_unseen
 from jaxdml.onnx.nodes._body_arity import of_functions
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes.along_axis import softmax
@@ -58,9 +58,11 @@ def attention(
         attn_mask = _padded(attn_mask, K.shape[2])
     right = min((size for size in (right_window_size, 0 if is_causal else -1) if size >= 0), default=-1)
     bias = _bias(raw, attn_mask, offset, left_window_size, right, nonpad_kv_seqlen)
-    biased = capped + bias
-    probabilities = _softmax(biased, bias, softmax_precision).astype(Q.dtype)
-    Y = weighted(probabilities, V).astype(Q.dtype)
+    hidden = bias == -jnp.inf
+    # What is hidden may be NaN, such as rows of a cache that were never written.
+    biased = jnp.where(hidden, -jnp.inf, capped + bias)
+    probabilities = _softmax(biased, hidden, softmax_precision).astype(Q.dtype)
+    Y = weighted(probabilities, without_unseen(V, ~hidden)).astype(Q.dtype)
     return merge_heads(Y) if packed else Y, K, V, (raw, capped, biased, probabilities)[qk_matmul_output_mode]
 
 
@@ -95,11 +97,11 @@ def _bias(raw: Any, mask: Any, offset: Any, left: int, right: int, valid: Any) -
     return bias
 
 
-def _softmax(biased: Any, bias: Any, precision: int | None) -> Any:
+def _softmax(biased: Any, hidden: Any, precision: int | None) -> Any:
     """Normalize rows. Rows without a key are 0, and so are their derivatives."""
-    hidden = jnp.all(bias == -jnp.inf, axis=-1, keepdims=True)
-    biased = jnp.where(hidden, 0, biased).astype(_dtype(precision, biased.dtype))
-    return jnp.where(hidden, 0, softmax(biased, (-1,)))
+    nothing = jnp.all(hidden, axis=-1, keepdims=True)
+    biased = jnp.where(nothing, 0, biased).astype(_dtype(precision, biased.dtype))
+    return jnp.where(nothing, 0, softmax(biased, (-1,)))
 
 
 def _dtype(precision: int | None, default: Any) -> Any:
