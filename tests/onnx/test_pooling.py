@@ -1,5 +1,7 @@
 """Poolings, beyond ONNX's own node tests."""
 
+import math
+
 import jax
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from onnx import helper
 import jaxdml.onnx
 from jaxdml.onnx import backend
 from jaxdml.onnx.nodes import pooling
+from jaxdml.onnx.nodes._coordinates import product, quotient
 from jaxdml.onnx.nodes._windows import windows
 from tests.kit import quick
 from tests.onnx._onnxruntime import assert_agree, model
@@ -215,3 +218,54 @@ def test_largest_elements_of_regions_agree_with_onnxruntime(regions):
     boxes = np.concatenate([regions["of"][:, None], regions["boxes"]], 1, dtype=np.float32)
     node = helper.make_node("MaxRoiPool", ["x", "boxes"], ["0"], pooled_shape=[2, 3], spatial_scale=0.7)
     assert_agree([node], {"x": regions["x"], "boxes": boxes}, 11)
+
+
+def largest_of_regions(image, rois, count, scale):
+    """Return what the bins of each region hold, whose ends are fractions of its length; nothing is 0."""
+    found = np.zeros((len(rois), 1, count, count), np.float32)
+    for region, _, *bins in np.ndindex(found.shape):
+        corners = [math.copysign(math.floor(abs(end) + 0.5), end) for end in (rois[region, 1:] * scale).tolist()]
+        part = image
+        for d, i in enumerate(bins):
+            first, length = int(corners[1 - d]), max(int(corners[3 - d] - corners[1 - d]) + 1, 1)
+            begin, end = first + i * length // count, first - (-(i + 1) * length // count)
+            part = np.moveaxis(part, d, 0)[max(begin, 0) : max(end, 0)]
+            part = np.moveaxis(part, 0, d)
+        found[(region, 0, *bins)] = part.max() if part.size else 0
+    return found
+
+
+@pytest.mark.parametrize(("count", "scale"), [(7, 1.0), (11, 0.5), (3, 0.1)])
+def test_bins_of_regions_end_at_exact_places(count, scale):
+    """Parts of 7 and 11 are no floats; halves are rounded away from 0; and -inf is a largest element, too."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(1, 1, 40, 40)).astype(np.float32)
+    x[0, 0, :4, :4] = -np.inf
+    first = rng.integers(-9, 44 / scale, (60, 2))
+    rois = np.concatenate(
+        [np.zeros((60, 1)), first, first + rng.integers(-2, 40 / scale, (60, 2))], 1, dtype=np.float32
+    )
+    rois[:2] = [0, 0, 0, 1, 1], [0, -1e30, -1e30, 1e30, 1e30]
+    node = helper.make_node("MaxRoiPool", ["x", "rois"], ["y"], pooled_shape=[count, count], spatial_scale=scale)
+    (found,) = backend.prepare(model([node], {"x": x, "rois": rois}, 22)).run([x, rois])
+    rois[1, 1:] = np.clip(rois[1, 1:] * scale, -(2**29), 2**29) / np.float32(scale)
+    np.testing.assert_array_equal(found, largest_of_regions(x[0, 0], rois, count, np.float32(scale)))
+
+
+def test_regions_have_as_many_samples_as_in_onnxruntime():
+    """A bin of 1.0000001 has two samples, and one of 1 has one."""
+    rng = np.random.default_rng(0)
+    first = rng.integers(0, 300, (100, 2))
+    boxes = np.concatenate([first, first + rng.integers(0, 300, (100, 2))], 1, dtype=np.float32)
+    inputs = {"x": normal(1, 1, 48, 48), "boxes": boxes, "of": np.zeros(100, np.int64)}
+    size = {"output_height": 7, "output_width": 5, "spatial_scale": 0.1}
+    nodes = [helper.make_node("RoiAlign", ["x", "boxes", "of"], ["0"], **size)]
+    nodes += [helper.make_node("RoiAlign", ["x", "boxes", "of"], ["1"], sampling_ratio=3, **size)]
+    assert_agree(nodes, inputs, 16)
+
+
+def test_coordinates_are_rounded_at_each_step():
+    x = np.random.default_rng(0).normal(size=4000).astype(np.float32)
+    scale, parts = np.float32(0.7), np.float32(7)
+    found = jax.jit(lambda x: (product(x, scale) - np.float32(0.5), quotient(x, parts)))(x)
+    np.testing.assert_array_equal(found, (x * scale - np.float32(0.5), x / parts))

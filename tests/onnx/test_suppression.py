@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from jaxdml.onnx.nodes import _suppression
-from jaxdml.onnx.nodes._suppression import best_apart
+from jaxdml.onnx.nodes._suppression import best_apart, best_of_classes, boxes_of
 
 ODD = np.float32([np.nan, np.inf, -np.inf, 3.4e38])
 
@@ -39,9 +39,39 @@ def boxes(rng, kind, count):
 def test_the_same_boxes_are_kept_as_one_by_one(kind, monkeypatch):
     rng = np.random.default_rng(0)
     for _ in range(200):
-        monkeypatch.setattr(_suppression, "CHUNK", int(rng.integers(1, 40)))
+        monkeypatch.setattr(_suppression, "BLOCK", int(rng.integers(1, 40)))
+        monkeypatch.setattr(_suppression, "STRIP", int(rng.integers(1, 10)))
         low, high = boxes(rng, kind, int(rng.integers(0, 60)))
         most, overlap = int(rng.choice([0, 1, 3, 1000])), np.float32(rng.choice([-1, 0, 0.1, 0.5, 1]))
         with np.errstate(all="ignore"):
-            found, wanted = best_apart(low, high, most, overlap), one_by_one(low, high, most, overlap)
+            found = best_apart(boxes_of(low, high, overlap), np.arange(len(low)), most)
+            wanted = one_by_one(low, high, most, overlap)
         np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("least", [None, np.float32(0.3), np.float32(-np.inf)])
+def test_classes_are_sorted_as_far_as_needed(least, monkeypatch):
+    """Few scores differ, so that ties are cut; some are NaN, which no number is less than."""
+    rng = np.random.default_rng(1)
+    for _ in range(100):
+        monkeypatch.setattr(_suppression, "SAMPLE", int(rng.integers(1, 30)))
+        count, most = int(rng.integers(0, 300)), int(rng.choice([0, 1, 3, 30, 1000]))
+        low, high = boxes(rng, "grid", count)
+        scores = rng.choice(np.float32([0, 0.1, 0.5, 0.3, 1, -np.inf, np.inf, np.nan]), (3, count))
+        scores[0] = 0
+        found = best_of_classes(boxes_of(low, high, np.float32(0.2)), scores, most, least)
+        for own, places in zip(scores, found, strict=True):
+            order = np.argsort(-own, kind="stable")
+            order = order if least is None else order[own[order] > least]
+            with np.errstate(all="ignore"):
+                wanted = order[one_by_one(low[order], high[order], most, np.float32(0.2))]
+            np.testing.assert_array_equal(places, wanted)
+
+
+def test_more_boxes_are_sorted_where_the_best_ones_are_one():
+    """The best 1,990 boxes are the same, so all that is sorted at first keeps one."""
+    low = np.zeros((2000, 2), np.float32)
+    low[1990:] += np.arange(1, 11, dtype=np.float32)[:, None]
+    scores = np.linspace(1, 0, 2000, dtype=np.float32)[None]
+    (found,) = best_of_classes(boxes_of(low, low + 1, np.float32(0.5)), scores, 4, None)
+    assert found.tolist() == [0, 1990, 1991, 1992]

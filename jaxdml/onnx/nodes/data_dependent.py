@@ -6,7 +6,7 @@ import numpy as np
 
 from jaxdml.onnx.nodes._handler import FIRST, Handler, NodeCall, Table
 from jaxdml.onnx.nodes._sizes import axis_of, refusal
-from jaxdml.onnx.nodes._suppression import best_apart
+from jaxdml.onnx.nodes._suppression import best_of_classes, boxes_of
 from jaxdml.onnx.nodes.indexing import gather
 
 
@@ -43,27 +43,20 @@ def _non_max_suppression(
     center_point_box: int = 0,
 ) -> np.ndarray:
     most = 0 if max_output_boxes_per_class is None else int(max_output_boxes_per_class.reshape(()))
-    overlap = np.float32(0) if iou_threshold is None else iou_threshold.reshape(())
-    least = None if score_threshold is None else score_threshold.reshape(())
+    overlap = np.float32(0) if iou_threshold is None else iou_threshold.reshape(())[()]
+    least = None if score_threshold is None else score_threshold.reshape(())[()]
     first, second = boxes[..., :2], boxes[..., 2:]
     if center_point_box:
         first, second = first - second / 2, first + second / 2
     low, high = np.minimum(first, second), np.maximum(first, second)
-    rows = [
-        (batch, kind, box)
-        for batch, kind in np.ndindex(scores.shape[:2])
-        for box in _kept(low[batch], high[batch], scores[batch, kind], most, overlap, least)
+    found = [
+        best_of_classes(boxes_of(low_of, high_of, overlap), scores_of, most, least)
+        for low_of, high_of, scores_of in zip(low, high, scores, strict=True)
     ]
-    return np.array(rows, np.int64).reshape(-1, 3)
-
-
-def _kept(low: np.ndarray, high: np.ndarray, scores: np.ndarray, most: int, overlap: Any, least: Any) -> list[int]:
-    """Return the boxes of one class that no better one overlaps too much, the best first."""
-    # The lower of equal scores first.
-    order = np.argsort(-scores, kind="stable")
-    order = order if least is None else order[scores[order] > least]
-    kept: list[int] = order[best_apart(low[order], high[order], most, overlap)].tolist()
-    return kept
+    counts = [len(each) for of in found for each in of]
+    kinds = np.array(list(np.ndindex(scores.shape[:2])), np.int64).reshape(-1, 2)
+    places = np.concatenate([np.zeros(0, np.int64), *(each for of in found for each in of)])
+    return np.column_stack([np.repeat(kinds, counts, axis=0), places])
 
 
 TABLE: Table = {
