@@ -43,8 +43,10 @@ def _non_max_suppression(
     center_point_box: int = 0,
 ) -> np.ndarray:
     most = 0 if max_output_boxes_per_class is None else int(max_output_boxes_per_class.reshape(()))
-    overlap = np.float32(0) if iou_threshold is None else iou_threshold.reshape(())[()]
-    least = None if score_threshold is None else score_threshold.reshape(())[()]
+    overlap = 0.0 if iou_threshold is None else iou_threshold.item()
+    if not 0 <= overlap <= 1:
+        raise refusal(f"iou_threshold must be from 0 to 1; got {overlap:g}.")
+    least = None if score_threshold is None else score_threshold.item()
     first, second = boxes[..., :2], boxes[..., 2:]
     if center_point_box:
         first, second = first - second / 2, first + second / 2
