@@ -371,3 +371,82 @@ def test_loops_within_loops_are_written_out_where_their_result_must_be_known():
         }"""),
         X,
     )
+
+
+PLUS = "{ k = Identity(g) t = Add(s, s) }"
+STATE = "(int64 i, bool g, float[2] s) => (bool k, float[2] t)"
+BAD_BODIES = {
+    "a state too many": (
+        f"g (float[2] x, int64 m, bool c) => (y) {{ y, z = Loop<body = b {STATE} {PLUS}>(m, c, x, x) }}",
+        "Loop 'y'.*body takes 3 inputs that are no initializers; the node gives it 4",
+    ),
+    "a state too few": (
+        f"g (float[2] x, int64 m, bool c) => (y) {{ y = Loop<body = b {STATE} {PLUS}>(m, c) }}",
+        "Loop 'y'.*body takes 3 inputs that are no initializers; the node gives it 2",
+    ),
+    "a state that is an initializer": (
+        f"g (float[2] x, int64 m, bool c) => (y) {{ y = Loop<body = b {STATE} <float[2] s = {{1, 2}}> {PLUS}>(m, c, x) }}",
+        "Loop 'y'.*body takes 2 inputs that are no initializers; the node gives it 3",
+    ),
+    "an output too few": (
+        "g (float[2] x, int64 m, bool c) => (y) { y = Loop<body = b (int64 i, bool g, float[2] s) => (bool k) "
+        f"{PLUS}>(m, c, x) }}",
+        "Loop 'y'.*body returns 1 values; by the node's outputs it must be 2",
+    ),
+    "fewer outputs than states": (
+        "g (float[2] x, int64 m, bool c) => (y) { y = Loop<body = b (int64 i, bool g, float[2] s, float[2] u) => "
+        f"(bool k, float[2] t) {PLUS}>(m, c, x, x) }}",
+        "Loop 'y'.*it has 2 states and 1 outputs",
+    ),
+    "a state left out": (
+        f'g (float[2] x, int64 m, bool c) => (y) {{ y = Loop<body = b {STATE} {PLUS}>(m, c, "") }}',
+        "Loop 'y'.*a state is left out",
+    ),
+    "branches that differ": (
+        "g (float[2] x, bool c) => (y) { y = If(c) <then_branch = t () => (float[2] a) { a = Neg(x) }, "
+        "else_branch = e () => (float[2] b, float[2] d) { b = Neg(x) d = Abs(x) }> }",
+        "If 'y'.*else_branch returns 2 values; by the node's outputs it must be 1",
+    ),
+    "a branch with an input": (
+        "g (float[2] x, bool c) => (y) { y = If(c) <then_branch = t (float[2] q) => (float[2] a) { a = Neg(q) }, "
+        "else_branch = e () => (float[2] b) { b = Neg(x) }> }",
+        "If 'y'.*then_branch takes 1 inputs that are no initializers; the node gives it 0",
+    ),
+    "a sequence too many": (
+        "g (float[2] x) => (y) { q = SequenceConstruct(x, x) y = SequenceMap<body = b (float[2] e) => (float[2] f) "
+        "{ f = Neg(e) }>(q, x) }",
+        "SequenceMap 'y'.*body takes 1 inputs that are no initializers; the node gives it 2",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_BODIES)
+def test_bodies_with_other_numbers_of_values_are_refused_at_load(name):
+    text, rule = BAD_BODIES[name]
+    with pytest.raises(UnsupportedModelError, match=f"(?s){rule}"):
+        load(parsed(text))
+
+
+SCANNED = "body = b (float[2] s, float[2] e) => (float[2] t, float[2] u) { t = Add(s, e) u = Neg(e) }"
+BAD_SCANS = {
+    "num_scan_inputs = 0": "num_scan_inputs is 0, and must be between 1 and 2",
+    "num_scan_inputs = 3": "num_scan_inputs is 3, and must be between 1 and 2",
+    "num_scan_inputs = 1, scan_input_axes = [0, 0]": "scan_input_axes has 2 numbers for 1 inputs",
+    "num_scan_inputs = 1, scan_input_directions = [2]": "scan_input_directions is .2.; 0 is forward",
+    "num_scan_inputs = 1, scan_output_axes = [0, 0]": "scan_output_axes has 2 numbers for 1 outputs",
+}
+
+
+@pytest.mark.parametrize("attributes", BAD_SCANS)
+def test_scans_that_read_or_write_otherwise_are_refused_at_load(attributes):
+    text = f"g (float[2] x, float[3, 2] r) => (y, z) {{ y, z = Scan<{attributes}, {SCANNED}>(x, r) }}"
+    with pytest.raises(UnsupportedModelError, match=f"(?s)Scan 'y'.*{BAD_SCANS[attributes]}"):
+        load(parsed(text))
+
+
+def test_an_initializer_of_a_body_may_be_listed_as_an_input():
+    text = """g (float[2] x, int64 m, bool c) => (y) { y = Loop<
+        body = b (int64 i, bool g, float[2] s, float[2] w) => (bool k, float[2] t) <float[2] w = {9, 9}>
+        { k = Identity(g) t = Add(s, w) }>(m, c, x) }"""
+    model = load(parsed(text))
+    np.testing.assert_array_equal(model(np.float32([1, 2]), np.int64(3), np.array(True))[0], [28, 29])

@@ -3,8 +3,11 @@
 import itertools
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
+from jaxdml.onnx import load
 from jaxdml.onnx._bounded import Bounded, Identical
 from jaxdml.onnx._lengths import Length, LengthError, as_traced, atom, greatest, least, limits, quotient, same, true
 from jaxdml.onnx._values import channels_first
@@ -123,3 +126,28 @@ def test_an_array_of_which_only_a_part_counts_is_not_read_whole():
     size = atom("k", "a length", np.int32(2), 4)
     with pytest.raises(LengthError, match=r"an array of sizes \[a length, 3\]"):
         channels_first(Bounded(np.zeros((4, 3), np.float32), (size, 3)))
+
+
+def test_slices_of_a_length_near_the_ends_of_int64():
+    low, high = -(2**63), 2**63 - 1
+    places = (low, -2, 0, 1, high)
+    chosen = [(a, b, c) for a in places for b in places for c in (low, -1, 2, high)]
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["at"]),
+        helper.make_node("Constant", [], ["axis"], value_ints=[1]),
+    ]
+    for place, numbers in enumerate(chosen):
+        names = [f"{name}{place}" for name in "abc"]
+        nodes += [
+            helper.make_node("Constant", [], [name], value_ints=[n]) for name, n in zip(names, numbers, strict=True)
+        ]
+        nodes.append(helper.make_node("Slice", ["at", *names[:2], "axis", names[2]], [f"y{place}"]))
+    outputs = [onnx.ValueInfoProto(name=f"y{place}") for place in range(len(chosen))]
+    typed = [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [6])]
+    graph = helper.make_graph(nodes, "g", typed, outputs)
+    model = load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+    for x in (np.float32([1, 0, 2, 3, 0, 4]), np.float32([0, 0, 0, 0, 0, 5]), np.zeros(6, np.float32)):
+        (at,) = np.nonzero(x)
+        for (first, end, step), found in zip(chosen, model(x, bounds={"at": 6}), strict=True):
+            wanted = at[slice(max(first, -len(at)) if step < 0 else first, end, step)]
+            np.testing.assert_array_equal(found, wanted[None], err_msg=f"{at}, {first}:{end}:{step}")

@@ -1,5 +1,7 @@
 """Operators that move elements, and that make tensors from shapes: what onnx's node tests leave out."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import ml_dtypes
@@ -265,3 +267,28 @@ def test_moves_are_differentiable_and_batched():
     np.testing.assert_array_equal(gradient, [[0, 2, 2], [0, 4, 4]])
     batched = jax.vmap(lambda x: model.apply({}, x, pads)[0])(jnp.stack([x, -x]))
     np.testing.assert_array_equal(batched[1], -batched[0])
+
+
+def test_slices_near_the_ends_of_int64():
+    low, high = -(2**63), 2**63 - 1
+    x = np.arange(5, dtype=np.float32)
+    places = [low, low + 1, -6, -5, -2, 0, 3, 5, high - 1, high]
+    steps = [low, -(2**31), -2, -1, 1, 2, 2**31, high]
+    # ONNX clamps where a slice begins to an element; with a step back, before the first one is the first one.
+    wanted = {
+        (first, end, step): x[slice(max(first, -5) if step < 0 else first, end, step)]
+        for first, end, step in itertools.product(places, places, steps)
+    }
+    model = load(one_node("Slice", x, i64(0), i64(5), i64(0), i64(1)))
+    for (first, end, step), result in wanted.items():
+        (found,) = model.apply({}, x, i64(first), i64(end), i64(0), i64(step))
+        np.testing.assert_array_equal(found, result, err_msg=f"{first}:{end}:{step}")
+    some = list(wanted)[::17]
+    traced = jax.jit(lambda x: [model.apply({}, x, *(i64(n) for n in (a, b, 0, c)))[0] for a, b, c in some])(x)
+    for key, found in zip(some, traced, strict=True):
+        np.testing.assert_array_equal(found, wanted[key], err_msg=str(key))
+    narrow = load(one_node("Slice", x, *(i64(n).astype(np.int32) for n in (0, 5, 0, 1))))
+    limits = np.iinfo(np.int32)
+    for numbers, result in (((limits.max, limits.min, 0, limits.min), x[4:]), ((0, limits.max, 0, limits.max), x[:1])):
+        (found,) = jax.jit(lambda x, n=numbers: narrow.apply({}, x, *(i64(k).astype(np.int32) for k in n)))(x)
+        np.testing.assert_array_equal(found, result)

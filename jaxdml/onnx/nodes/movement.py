@@ -37,11 +37,11 @@ def _squeeze_1(call: NodeCall, x: Any, *, axes: tuple[int, ...] | None = None) -
 
 
 def _unsqueeze(call: NodeCall, x: Any, axes: np.ndarray) -> Any:
-    return call.xp.expand_dims(x, numbers(axes))
+    return _unsqueeze_1(call, x, axes=numbers(axes))
 
 
 def _unsqueeze_1(call: NodeCall, x: Any, *, axes: tuple[int, ...]) -> Any:
-    return call.xp.expand_dims(x, axes)
+    return call.xp.expand_dims(x, different_axes(axes, x.ndim + len(axes)))
 
 
 def _transpose(call: NodeCall, x: Any, *, perm: tuple[int, ...] | None = None) -> Any:

@@ -24,7 +24,7 @@ from jaxdml.onnx._lengths import (
 )
 from jaxdml.onnx._promises import broadcast, equal, equal_shapes
 from jaxdml.onnx._values import Value, known
-from jaxdml.onnx.nodes._sizes import axis_of, not_empty, numbers
+from jaxdml.onnx.nodes._sizes import axis_of, different_axes, not_empty, numbers
 from jaxdml.onnx.nodes.bounded._fitting import fitted, stretched
 from jaxdml.onnx.nodes.bounded._task import Rules, Task, array
 
@@ -200,11 +200,13 @@ def sliced(
     chosen = task.attribute("axes") if task.handler.takes("axes") else None if axes is None else numbers(axes)
     strides = (1,) * len(firsts) if steps is None else numbers(steps)
     result, sizes = array(x), list(sizes_of(x))
-    for axis, first, end, step in zip(chosen or range(len(firsts)), firsts, lasts, strides, strict=True):
-        d = axis_of(axis, len(sizes))
-        start, count = _run(sizes[d], first, end, step)
-        places = true(start) + step * lax.iota(jnp.int32, limits(count).bound)
-        if not (same(start, 0) and step == 1 and same(count, sizes[d])):
+    places_of = different_axes(chosen or range(len(firsts)), len(sizes))
+    for d, first, end, step in zip(places_of, firsts, lasts, strides, strict=True):
+        most = limits(sizes[d]).bound + 1
+        stride = min(max(step, -most), most)  # Places are computed in 32 bits.
+        start, count = _run(sizes[d], first, end, stride)
+        places = true(start) + stride * lax.iota(jnp.int32, limits(count).bound)
+        if not (same(start, 0) and stride == 1 and same(count, sizes[d])):
             result = jnp.take(result, places, axis=d, mode="clip")
         sizes[d] = count
     return (bounded(result, sizes),)
@@ -212,18 +214,19 @@ def sliced(
 
 def _run(size: Any, first: Any, end: Any, step: int) -> tuple[Any, Any]:
     """Return where a slice begins, and how many elements it has."""
-    low, high = (0, size) if step > 0 else (-1, size - 1)
+    high = size if step > 0 else size - 1
 
-    def placed(place: Any) -> Any:
+    def placed(place: Any, low: int) -> Any:
         if is_number(place) and abs(place) >= _FAR:
-            return high if place > 0 else low
+            return high if place > 0 else least(low, high)
         if limits(place).low < 0:
             if limits(place).bound >= 0:
                 raise LengthError(f"whether {place} is negative")
             place = size + place
         return least(greatest(place, low), high)
 
-    start, stop = placed(first), placed(end)
+    # A step back begins at the first element at least, and ends before it.
+    start, stop = placed(first, 0), placed(end, 0 if step > 0 else -1)
     distance = stop - start if step > 0 else start - stop
     return start, greatest((distance + (abs(step) - 1)) // abs(step) if abs(step) > 1 else distance, 0)
 

@@ -180,7 +180,7 @@ def _written(form: Form, names: Names) -> str:
         wanted, sign, limit = _split(text)
         terms = _terms(wanted, names)
         unknown = any(isinstance(factor, str) for term in terms for factor in term)
-        own = wanted.replace("_", "any") if unknown else str(_sum(terms))
+        own = ("any" if wanted == "_" else wanted) if unknown else str(_sum(terms))
         bound = _number(limit, names) if limit else None
         return own + {"": "", "?": " or 1"}.get(sign, f" {sign} {limit if bound is None else bound}")
 

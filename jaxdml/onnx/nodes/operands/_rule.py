@@ -45,10 +45,9 @@ class Operands(NamedTuple):
         value = self.values[position] if self.given(position) else None
         return value if is_host(value) else None
 
-    def rank(self, position: int) -> int | None:
-        """Return how many dimensions an operand has, or None."""
-        shape = self.shape(position)
-        return None if shape is None else len(shape)
+    def rank(self, *positions: int) -> int | None:
+        """Return how many dimensions the first of some operands has of which it is known, or None."""
+        return next((len(shape) for position in positions if (shape := self.shape(position)) is not None), None)
 
 
 Texts = str | tuple[str, ...]

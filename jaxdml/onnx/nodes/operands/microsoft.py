@@ -76,7 +76,7 @@ def _multi_head_attention(o: Operands) -> str:
     if o.rank(0) == 5:
         parts, keys = "query: N L num_heads 3 E; key: *; value: *", total(o, 1, 6, key=0)
     else:
-        rank = o.rank(1)
+        rank = o.rank(1, 2)
         parts = f"query: N L num_heads*E; {by_rank.get(3 if rank is None else rank, by_rank[3])}"
         keys = total(o, 2 if rank == 4 else 1, 6)
     masks = f"key_padding_mask: N | 3*N+2 | N {keys} | N L {keys}; attention_bias: N? num_heads? L {keys}"

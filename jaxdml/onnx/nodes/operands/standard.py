@@ -71,7 +71,7 @@ def _batch_normalization(o: Operands) -> Texts:
 
 
 def _attention(o: Operands) -> str:
-    packed = o.rank(0) == 3
+    packed = o.rank(0, 1, 2) == 3
     h, g = ("q_num_heads", "kv_num_heads") if packed else ("H", "G")
     q, k, v = (f"N L {h}*E", f"N S {g}*E", f"N S {g}*D") if packed else ("N H L E", "N G S E", "N G S D")
     # From version 24 on a mask may end before the keys do.
