@@ -125,7 +125,7 @@ class Model:
             try:
                 return self.compute(params, named, key, bounds=bounds)
             except NotKnownError as error:
-                raise self._advised(error, named) from None
+                raise self._advised(error, {**params, **named}) from None
 
     def _advised(self, error: NotKnownError, given: Mapping[str, Any]) -> NotKnownError:
         """Return an error that names the inputs, if those that must be known are few numbers."""
