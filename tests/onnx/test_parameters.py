@@ -9,6 +9,7 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import jaxdml.onnx
+from jaxdml.onnx._parameters import as_read
 from tests.kit import quick
 
 pytestmark = quick
@@ -79,12 +80,15 @@ def plainly(params, x, labels):
 
 
 def test_parameters_are_arrays_by_name():
-    params = jaxdml.onnx.load(classifier()).params
+    model = jaxdml.onnx.load(classifier())
+    params = model.params
     assert params.keys() == DRAWN.keys()
     for name, array in params.items():
         assert isinstance(array, jax.Array)
         np.testing.assert_array_equal(array, stored(name, DRAWN[name]))
     assert all(finite.all() for finite in jax.tree.leaves(jax.tree.map(jnp.isfinite, params)))
+    for name, value in as_read(model.graph, params).items():  # Nodes see the file's order.
+        assert (value.shape, value.ndim, value.dtype) == (WEIGHTS[name], len(WEIGHTS[name]), np.float32)
 
 
 def test_gradients_are_those_of_the_same_network_in_jax():
