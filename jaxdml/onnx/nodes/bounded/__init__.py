@@ -111,8 +111,8 @@ def _as_length(task: Task, place: int, operand: Value) -> Value:
     if bound is None:
         raise unknown(task.call.node, place, operand)
     if task.call.node.op_type == "Slice":
-        place = array(operand).reshape(())
-        report(place >= 0, f"{task.call.node} has a bound, but {{place}} counts from the end", place=place)
+        end = array(operand).reshape(())
+        report(end >= 0, f"{task.call.node} has a bound, but {{end}} counts from the end", end=end)
     length = length_of(task.call.node, Identical(operand), array(operand), bound)
     return np.array([length], object).reshape(operand.shape)
 
