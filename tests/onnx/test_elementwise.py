@@ -69,6 +69,19 @@ def test_remainder_of_zero_has_the_sign_of_the_divisor(traced):
     np.testing.assert_array_equal(np.signbit(result), np.signbit(np.mod(a, b)))
 
 
+def test_a_whole_quotient_is_whole():
+    """XLA would multiply by the reciprocal of 41, and 82 times that is less than 2."""
+    nodes = [
+        helper.make_node("Constant", [], ["by"], value_float=41.0),
+        helper.make_node("Div", ["x", "by"], ["part"]),
+        helper.make_node("Floor", ["part"], ["y"]),
+    ]
+    typed = [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1000])]
+    made = helper.make_model(helper.make_graph(nodes, "g", typed, [onnx.ValueInfoProto(name="y")]), ir_version=10)
+    x = np.arange(1000, dtype=np.float32)
+    np.testing.assert_array_equal(load(made)(41 * x)[0], x)
+
+
 def test_a_power_has_the_type_of_its_base():
     assert run("Pow", np.float16([2, 3]), np.float32([0.5, 2]))[0].dtype == np.float16
     np.testing.assert_array_equal(run("Pow", np.float32([2, 3]), np.int32([3, -1]))[0], np.float32([8, 1 / 3]))

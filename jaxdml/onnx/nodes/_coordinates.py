@@ -1,7 +1,7 @@
 """Coordinates that are computed from traced ones, in the order of their definition and rounded at each step.
 
 A coordinate decides which element is read, so the last bit counts. XLA contracts ``a * b + c`` into one operation, and
-divides by a constant as it multiplies by its reciprocal: 3 parts of 41 times 41 elements are then not 3 times 41.
+multiplies by the reciprocal of a constant instead of dividing by it: 82 / 41 is then less than 2.
 """
 
 from typing import Any
@@ -21,4 +21,4 @@ def product(a: Any, b: Any) -> jax.Array:
 def quotient(a: Any, b: Any) -> jax.Array:
     """Return ``a / b``, rounded once."""
     # The divisor is no constant, for all that XLA knows.
-    return a / jnp.where(jnp.isnan(a), a, b)
+    return a / jnp.where(jnp.isnan(a), jnp.nan, b)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxdml.onnx.nodes._coordinates import quotient
 from jaxdml.onnx.nodes._handler import FIRST, Handler, NodeCall, Table
 from jaxdml.onnx.nodes.drawing import dropout
 
@@ -62,7 +63,9 @@ def truncating_divide(xp: ModuleType, a: Any, b: Any) -> Any:
 
 
 def _divide(call: NodeCall, a: Any, b: Any) -> Any:
-    return truncating_divide(call.xp, a, b) if is_integer(a) else call.xp.divide(a, b)
+    if is_integer(a):
+        return truncating_divide(call.xp, a, b)
+    return quotient(a, b) if call.xp is jnp else np.divide(a, b)
 
 
 def _mod(call: NodeCall, a: Any, b: Any, *, fmod: int = 0) -> Any:
