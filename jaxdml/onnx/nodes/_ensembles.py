@@ -97,10 +97,11 @@ def classifier(
         nodes_missing_value_tracks_true,
     )
     leaves = _weights(class_treeids, class_nodeids, class_ids, weights, place)
-    sides = np.unique(leaves.target)
-    one_sided = OneSided(int(sides[0]), bool((weights >= 0).all())) if classes == 2 and len(sides) == 1 else None
-    if one_sided and one_sided.target in (0, 1):
-        leaves, classes = leaves._replace(target=np.zeros_like(leaves.target)), 1
+    side = int(leaves.target[0]) if len(leaves.target) else 0
+    one_sided = None
+    if classes == 2 and side in (0, 1) and (leaves.target == side).all():
+        one_sided, classes = OneSided(side, bool((weights >= 0).all())), 1
+        leaves = leaves._replace(target=np.zeros_like(leaves.target))
     _must_be_of_size("base_values", base, (0, classes) if not one_sided or one_sided.target == 0 else (0,))
     return pack(nodes, roots, leaves, classes, np.add, base, _dtype_for(dtype), one_sided)
 
@@ -234,7 +235,7 @@ def _numbered(
     unknown = sorted(set(modes) - set(known))
     if unknown or not len(tree):
         raise NodeError(f"nodes_modes has {', '.join(map(repr, unknown)) or 'no node'}; known are {', '.join(known)}")
-    mode = np.fromiter((known[each] for each in modes), np.int64, len(tree))
+    mode = np.fromiter(map(known.__getitem__, modes), np.int64, len(tree))
     key = _key(tree, number)
     order = np.argsort(key, kind="stable")
     key = key[order]

@@ -138,21 +138,25 @@ def pack(
     key = np.int64 if dtype == np.float64 else np.int32
     _require(bool(len(roots)), "it has no trees")
     inside = given.mode != LEAF
-    _require((given.feature[inside] >= 0).all(), "the number of a feature is negative")
+    possible = (given.feature[inside] >= 0) & (given.feature[inside] < 2**30)
+    _require(possible.all(), "the number of a feature is negative, or too large")
     _require(((weights.target >= 0) & (weights.target < targets)).all(), f"a weight is for none of {targets} targets")
     nodes = _compared(given, dtype, key)
-    order = _in_levels(nodes)
-    leaves = np.flatnonzero(nodes.left == np.arange(len(nodes.left)))
+    leaves = np.flatnonzero(~inside)
     row = np.full(len(nodes.left), -1)
     row[leaves] = np.arange(len(leaves))
+    order = _in_levels(nodes, row < 0)
     rows = row[weights.leaf]
     kept = Weights(rows[rows >= 0], weights.target[rows >= 0], weights.value[rows >= 0])
-    _require(len(np.unique(kept.leaf)) == len(leaves), "a leaf has no weight")
+    weighted = np.zeros(len(leaves), bool)
+    weighted[kept.leaf] = True
+    _require(weighted.all(), "a leaf has no weight")
     height, lowest, highest = _from_leaves(nodes, order, row, kept)
     grouped = bool((lowest[roots] == highest[roots]).all())
     table, present = _table(len(leaves), 1 if grouped else targets, kept, combine, dtype)
     counted = len(leaves)
-    sides = np.unique(nodes.to_left[row < 0]) if (row < 0).any() else np.zeros(1, bool)
+    to_left = nodes.to_left[row < 0]
+    sides = [side for side in (False, True) if (to_left == side).any()] or [False]
     column = nodes.feature * len(sides) + (nodes.to_left if len(sides) > 1 else 0)
     bound = np.where(row >= 0, row, nodes.bound)
     column = np.where(row >= 0, 0, column)
@@ -242,11 +246,9 @@ def _around(split: np.ndarray, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
     return below, np.where(nearest < split, np.nextafter(nearest, dtype(np.inf)), nearest)
 
 
-def _in_levels(nodes: _Compared) -> list[np.ndarray]:
+def _in_levels(nodes: _Compared, inner: np.ndarray) -> list[np.ndarray]:
     """Return the nodes, each in a level after all that lead to it."""
-    own = np.arange(len(nodes.left))
-    inner = nodes.left != own
-    waiting = np.bincount(np.concatenate([nodes.left[inner], nodes.right[inner]]), minlength=len(own))
+    waiting = np.bincount(np.concatenate([nodes.left[inner], nodes.right[inner]]), minlength=len(inner))
     level = np.flatnonzero(waiting == 0)
     order: list[np.ndarray] = []
     while len(level) and len(order) <= MOST_LEVELS:
@@ -256,7 +258,7 @@ def _in_levels(nodes: _Compared) -> list[np.ndarray]:
         waiting[follow] -= times
         level = follow[waiting[follow] == 0]
     _require(len(order) <= MOST_LEVELS, f"a tree has more than {MOST_LEVELS} levels")
-    _require(sum(map(len, order)) == len(own), "nodes lead to one another in a circle")
+    _require(sum(map(len, order)) == len(inner), "nodes lead to one another in a circle")
     return order
 
 

@@ -64,10 +64,10 @@ def _walked(trees: Trees, x: jax.Array, combine: Any) -> tuple[jax.Array, jax.Ar
         return (score, seen if present is None else seen | _read(present, leaf).any(1)), None
 
     shape = (groups, rows, table.shape[1])
-    total = jnp.full(shape, limit, table.dtype), None if present is None else jnp.zeros(shape, bool)
+    total: Any = jnp.full(shape, limit, table.dtype), None if present is None else jnp.zeros(shape, bool)
     parts = _in_blocks(trees, rows, combine)
     results, _ = some(total, parts) if parts[0].ndim == 2 else lax.scan(some, total, parts)
-    score, seen = (each if each is None else _by_rows(each) for each in results)
+    score, seen = _by_rows(results[0]), None if present is None else _by_rows(results[1])
     if trees.present is not None and present is None:
         seen = jnp.broadcast_to(trees.present, score.shape)
     return score if seen is None else jnp.where(seen, score, 0), seen
