@@ -385,7 +385,8 @@ BAD_BODIES = {
         "Loop 'y'.*body takes 3 inputs that are no initializers; the node gives it 2",
     ),
     "a state that is an initializer": (
-        f"g (float[2] x, int64 m, bool c) => (y) {{ y = Loop<body = b {STATE} <float[2] s = {{1, 2}}> {PLUS}>(m, c, x) }}",
+        "g (float[2] x, int64 m, bool c) => (y)"
+        f" {{ y = Loop<body = b {STATE} <float[2] s = {{1, 2}}> {PLUS}>(m, c, x) }}",
         "Loop 'y'.*body takes 2 inputs that are no initializers; the node gives it 3",
     ),
     "an output too few": (

@@ -33,7 +33,7 @@ if jax.default_backend() == "gpu" or jax.__version_info__ >= (0, 12):
     ROUGH |= dict.fromkeys(("test_dft_inverse", "test_dft_inverse_opset19"), 1e-5)
 
 REFUSED = re.compile(
-    "strings|ImageDecoder|TfIdfVectorizer|ai.onnx.ml|"
+    "strings|ImageDecoder|TfIdfVectorizer|"
     "ai.onnx.preview.training|which is no integer of 2 to 32 bits and no float8|Scan .* 8|value_string|opset is [1-6];"
 )
 """Why a node test may be refused."""

@@ -48,13 +48,13 @@ def test_nodes_that_are_not_supported_are_told_once_for_each_kind():
     scaled = " ".join(f"s{i} = Affine<alpha = 2.0>(x)" for i in range(30))
     text = (
         scaled
-        + " t = ai.onnx.ml.Maps(x) a = Nope(x) b = com.microsoft.nchwc.Conv(x) y = com.microsoft.nchwc.Conv(b)"
+        + " t = ai.onnx.ml.CastMap(x) a = Nope(x) b = com.microsoft.nchwc.Conv(x) y = com.microsoft.nchwc.Conv(b)"
     )
     refused(
         parsed(f"{{ {text} }}", head),
-        "34 nodes are not supported: Affine (30), ai.onnx.ml.Maps (1), Nope (1), com.microsoft.nchwc.Conv (2).\n"
+        "34 nodes are not supported: Affine (30), ai.onnx.ml.CastMap (1), Nope (1), com.microsoft.nchwc.Conv (2).\n"
         "  Affine 's0' and 29 more, domain 'ai.onnx', opset 9: there is no such operator here.\n"
-        "  ai.onnx.ml.Maps 't', domain 'ai.onnx.ml', opset 3: it reads or makes texts or maps",
+        "  ai.onnx.ml.CastMap 't', domain 'ai.onnx.ml', opset 3: it reads or makes texts or maps; give the",
         "com.microsoft.nchwc.Conv 'b' and 1 more, domain 'com.microsoft.nchwc', opset 1: "
         "onnxruntime made it for one kind of processor; save with the EXTENDED level instead.",
     )

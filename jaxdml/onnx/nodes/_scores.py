@@ -73,6 +73,13 @@ def transformed(scores: jax.Array, post_transform: str) -> jax.Array:
     return TRANSFORMS[post_transform](scores)
 
 
+def of_both(score: jax.Array, other: jax.Array, post_transform: str) -> jax.Array:
+    """Return scores ``[rows, 2]`` of two classes from that of the second, as onnxruntime does; only LOGISTIC counts."""
+    if post_transform == "LOGISTIC":
+        return logistic(jnp.stack([-score, score], -1))
+    return jnp.stack([other, score], -1)
+
+
 def labels_of(integers: Any, strings: Any) -> np.ndarray:
     """Return the labels of classes: integers, or the positions of texts.
 

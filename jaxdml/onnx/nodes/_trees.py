@@ -61,11 +61,6 @@ class Trees:
     missing: tuple[int, ...]
     one_sided: OneSided | None
 
-    @property
-    def targets(self) -> int:
-        """How many targets there are."""
-        return self.roots.shape[0] * self.weights.shape[1]
-
     def __str__(self) -> str:
         return f"{self.count} trees of {len(self.nodes)} nodes"
 

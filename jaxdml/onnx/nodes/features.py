@@ -17,14 +17,19 @@ from jaxdml.onnx.nodes.indexing import gather
 STRINGS = "strings are not supported: encode them as integers before the model"
 
 
+def _features(call: NodeCall, x: Any) -> int:
+    """Return how many features an input ``[rows, features]`` or ``[features]`` has."""
+    if x.ndim not in (1, 2):
+        raise refusal(f"{call.node} takes [rows, features]; got an input of shape {list(x.shape)}.")
+    return x.shape[-1]
+
+
 def _of_features(call: NodeCall, name: str, values: Any, x: Any, dtype: Any) -> np.ndarray:
-    """Return an attribute that has one number, or one for each feature, as what broadcasts against the input."""
-    values = np.asarray(values).astype(dtype)
-    features = x.shape[min(1, x.ndim - 1)] if x.ndim else None
-    if values.size not in (1, features):
-        rule = f"{call.node} has {values.size} entries in {name}, and an input of shape {list(x.shape)}."
-        raise refusal(rule, "It takes one entry, or one for each of the features, which are the second dimension.")
-    return values.reshape(-1, *[1] * max(0, x.ndim - 2)) if values.size > 1 else values.reshape(())
+    """Return an attribute that has one number, or one for each feature."""
+    if len(values) not in (1, _features(call, x)):
+        rule = f"{call.node} has {len(values)} entries in {name}, and an input of shape {list(x.shape)}."
+        raise refusal(rule, "It takes one entry, or one for each of the features.")
+    return np.asarray(values).astype(dtype)
 
 
 def scaler(call: NodeCall, X: Any, *, offset: Any = (), scale: Any = ()) -> Any:
@@ -43,14 +48,15 @@ def _scaler_refuses(node: Node, _: Any) -> str | None:
 
 def normalizer(call: NodeCall, X: Any, *, norm: str = "MAX") -> Any:
     """Divide by the largest element along the features, by the sum of magnitudes or by the root of that of squares."""
-    x, axis = X.astype(np.float32), min(1, X.ndim - 1)
+    _features(call, X)
+    x = X.astype(np.float32)
     if norm == "MAX":
-        by = x.max(axis, keepdims=True, initial=np.finfo(np.float32).min, where=~jnp.isnan(x))
+        by = x.max(-1, keepdims=True, initial=np.finfo(np.float32).min, where=~jnp.isnan(x))
     elif norm == "L1":
-        by = jnp.abs(x).sum(axis, keepdims=True)
+        by = jnp.abs(x).sum(-1, keepdims=True)
     else:
         squares = x * x
-        by = squares.sum(axis, keepdims=True)
+        by = squares.sum(-1, keepdims=True)
         return jnp.where(by == 0, x, jnp.sign(x) * jnp.sqrt(squares / jnp.where(by == 0, 1, by)))
     return jnp.where(by == 0, x, x / jnp.where(by == 0, 1, by))
 
@@ -110,7 +116,8 @@ def feature_vectorizer(call: NodeCall, *inputs: Any, inputdimensions: Any = ()) 
 def _vectorizer_refuses(node: Node, _: Any) -> str | None:
     sizes = node.attributes.get("inputdimensions", ())
     if len(sizes) != len(node.inputs) or any(size < 0 for size in sizes):
-        return f"inputdimensions is {list(sizes)}; it must have a number for each of {len(node.inputs)} inputs"
+        given = np.asarray(sizes).tolist()
+        return f"inputdimensions is {given}; it must have a number for each of {len(node.inputs)} inputs"
     return None
 
 

@@ -14,6 +14,7 @@ from jaxdml.onnx.nodes._scores import (
     labels_of,
     matrix_of,
     name_labels,
+    of_both,
     product,
     row_of,
     transformed,
@@ -52,7 +53,7 @@ def _prepared_classifier(
     """Return the parameters of a LinearClassifier: there are as many scores as intercepts, or classes without these."""
     classes = len(labels_of(classlabels_ints, classlabels_strings))
     scores = len(intercepts) or classes
-    if scores not in (1, classes) or (scores == 1 and classes > 2):
+    if scores not in ((1, 2) if classes == 2 else (classes,)) or classes == 1:
         raise NodeError(f"intercepts has {scores} entries, and there are {classes} classes")
     return {
         "coefficients": matrix_of(coefficients, scores, "coefficients"),
@@ -76,13 +77,10 @@ def linear_classifier(
     score = _scores(call, X, model)
     if score.shape[1] > 1:
         return jnp.asarray(labels)[jnp.argmax(score, -1)], transformed(score, post_transform)
-    positive = score[:, 0] > 0
-    if len(labels) == 1:
-        return positive.astype(labels.dtype), transformed(score, post_transform)
-    best = jnp.asarray(labels)[positive.astype(np.int32)]
+    score = score[:, 0]
     if post_transform == "PROBIT":
         raise refusal(f"{call.node} has two classes and one score, of which PROBIT makes no two.")
-    return best, jnp.concatenate([1 - score, score], 1)
+    return jnp.asarray(labels)[(score > 0).astype(np.int32)], of_both(score, 1 - score, post_transform)
 
 
 TABLE: Table = {

@@ -19,6 +19,7 @@ from jaxdml.onnx.nodes._scores import (
     matrix_of,
     must_be_one_of,
     name_labels,
+    of_both,
     product,
     row_of,
     transformed,
@@ -153,8 +154,8 @@ def svm_classifier(
         return best, transformed(score, post_transform)
     if post_transform == "PROBIT":
         raise refusal(f"{call.node} has two classes and one score, of which PROBIT makes no two.")
-    other = -score if post_transform == "NONE" else 1 - score
-    return best, jnp.concatenate([other, score], 1)
+    score = score[:, 0]
+    return best, of_both(score, -score if post_transform == "NONE" else 1 - score, post_transform)
 
 
 def _best(score: jax.Array, coefficients: jax.Array) -> jax.Array:

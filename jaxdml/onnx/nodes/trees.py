@@ -20,9 +20,9 @@ from jaxdml.onnx.nodes._scores import (
     TRANSFORMS,
     known_transform,
     labels_of,
-    logistic,
     must_be_one_of,
     name_labels,
+    of_both,
     probit,
     rows_of,
     transformed,
@@ -174,10 +174,8 @@ def _of_one_side(side: OneSided, score: jax.Array, labels: np.ndarray, post_tran
     score = score.astype(np.float32)
     if side.target == 1:
         return best, transformed(jnp.stack([jnp.zeros_like(score), score], -1), post_transform)
-    if post_transform == "LOGISTIC":
-        return best, logistic(jnp.stack([-score, score], -1))
-    other = 1 - score if side.positive else -score
-    return best, jnp.stack([probit(score) if post_transform == "PROBIT" else other, score], -1)
+    other = probit(score) if post_transform == "PROBIT" else 1 - score if side.positive else -score
+    return best, of_both(score, other, post_transform)
 
 
 TABLE: Table = {
