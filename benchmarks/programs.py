@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 from jax import ShapeDtypeStruct as Shape
 
 import jaxdml
@@ -150,6 +151,81 @@ def _products() -> Iterator[Call]:
         yield name, multiply, (*left, *right, *parameters(row, a))
 
 
+_LAYERS: tuple[tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
+    ("3x3", (2, 16, 14, 14), (32, 16, 3, 3), {"start_padding": 1, "end_padding": 1}),
+    ("1x1", (2, 64, 14, 14), (96, 64, 1, 1), {}),
+    ("1x1 by 2", (2, 64, 14, 14), (96, 64, 1, 1), {"strides": 2}),
+    ("few channels", (1, 3, 32, 32), (32, 3, 7, 7), {"strides": 2, "start_padding": 3, "end_padding": 3}),
+    ("single channels", (2, 32, 14, 14), (32, 1, 3, 3), {"group_count": 32, "start_padding": 1, "end_padding": 1}),
+    ("groups", (2, 32, 9, 9), (48, 8, 3, 3), {"group_count": 4}),
+    ("one dimension", (4, 16, 40), (32, 16, 5), {"dilations": 2}),
+    ("deep", (1, 4096, 3, 3), (8, 4096, 3, 3), {"start_padding": 1, "end_padding": 1}),
+)
+_CHANNELS_LAST = ("NHWC", "OIHW", "NHWC")
+
+
+def _convolutions() -> Iterator[Call]:
+    for name, x, w, options in _LAYERS:
+        orders = (None, _CHANNELS_LAST) if len(x) == 4 else (None,)
+        for order, signed in itertools.product(orders, ("int8", "uint8")):
+            of_x = (x[0], *x[2:], x[1]) if order else x
+            convolve = partial(jaxdml.convolution_integer, dimension_numbers=order, **options)
+            rounded = partial(jaxdml.quantized_linear_convolution, dimension_numbers=order, **options)
+
+            def known(x: Any, w: Any, bias: Any, rounded: Any = rounded) -> Any:
+                return rounded(x, 0.02, np.asarray(3, x.dtype), w, 0.01, None, bias, 0.5, np.asarray(7, x.dtype))
+
+            arrays, bias = (Shape(of_x, signed), Shape(w, "int8")), Shape(w[:1], "int32")
+            scale, zero = Shape((), "float32"), Shape((), signed)
+            label = f"convolution {name} {order} {signed}"
+            yield f"{label} integer", lambda x, z, w, f=convolve: f(x, z, w, None), (arrays[0], zero, arrays[1])
+            yield f"{label} known", known, (*arrays, bias)
+            given = arrays[0], scale, zero, arrays[1], scale, None, bias, scale, zero
+            yield f"{label} traced", rounded, given
+
+
+def _products_of_known_scales() -> Iterator[Call]:
+    for m, k, n in ((1, 64, 48), (64, 4096, 256), (300, 512, 300), (7, 100_000, 9)):
+        for a, b in itertools.product(("int8", "uint8"), repeat=2):
+
+            def known(a: Any, b: Any, bias: Any) -> Any:
+                zero = np.asarray(5, a.dtype)
+                scales = np.full(b.shape[-1], 0.01, np.float32)
+                return jaxdml.quantized_linear_matrix_multiply(a, 0.02, zero, b, scales, None, 0.5, zero, bias=bias)
+
+            arrays = Shape((m, k), a), Shape((k, n), b)
+            yield f"known {m}x{k}x{n} {a} {b}", known, (*arrays, Shape((n,), "int32"))
+            integer = partial(jaxdml.matrix_multiply_integer, implementation="integer_dot")
+            yield f"integer {m}x{k}x{n} {a} {b}", integer, (arrays[0], Shape((), a), arrays[1], Shape((n,), b))
+            to_float = partial(jaxdml.matrix_multiply_integer_to_float, implementation="integer_dot")
+            scale, of_columns = Shape((), "float32"), Shape((n,), "float32")
+            given = arrays[0], scale, Shape((), a), arrays[1], of_columns, None, of_columns
+            yield f"to float {m}x{k}x{n} {a} {b}", to_float, given
+
+
+def _pointwise() -> Iterator[Call]:
+    for shape in ((100,), (64, 2048), (8, 3, 300)):
+        scale, zero = Shape((), "float32"), Shape((), "int8")
+        for dtype in ("float32", "bfloat16", "int32"):
+            quantize = partial(jaxdml.quantize_linear, output_dtype="int8")
+            yield f"quantize {shape} {dtype}", quantize, (Shape(shape, dtype), scale, zero)
+            yield f"quantize {shape} {dtype} known", lambda x, f=quantize: f(x, 0.1), (Shape(shape, dtype),)
+        yield f"dequantize {shape}", jaxdml.dequantize_linear, (Shape(shape, "int8"), scale, zero)
+        yield f"dequantize {shape} known", lambda x: jaxdml.dequantize_linear(x, 0.1, 3), (Shape(shape, "int8"),)
+        yield f"dynamic {shape}", jaxdml.dynamic_quantize_linear, (Shape(shape, "float32"),)
+        x = Shape(shape, "int8")
+        add = jaxdml.quantized_linear_add
+        yield f"add {shape}", add, (x, scale, zero, x, scale, zero, scale, zero)
+        yield f"add {shape} known", lambda a, b, f=add: f(a, 0.1, 3, b, 0.2, 5, 0.3, 7), (x, x)
+        requantize = partial(jaxdml.requantize, output_dtype="int8")
+        yield f"requantize {shape}", requantize, (Shape(shape, "int32"), scale, scale, scale, zero)
+        yield f"requantize {shape} known", lambda x, f=requantize: f(x, 0.1, 0.2, 0.3), (Shape(shape, "int32"),)
+    pool = partial(jaxdml.quantized_linear_average_pooling, window=3, strides=2, start_padding=1, end_padding=1)
+    x, scale, zero = Shape((2, 8, 15, 15), "uint8"), Shape((), "float32"), Shape((), "uint8")
+    yield "pool", pool, (x, scale, zero, scale, zero)
+    yield "pool known", lambda x: pool(x, 0.1, 3, 0.2, 5), (x,)
+
+
 def calls() -> Iterator[Call]:
     """Yield the name, the function and the shapes of every call."""
     yield from _searches()
@@ -157,6 +233,9 @@ def calls() -> Iterator[Call]:
     yield from _scatters()
     yield from _gathers()
     yield from _products()
+    yield from _products_of_known_scales()
+    yield from _convolutions()
+    yield from _pointwise()
 
 
 def write(folder: Path, chosen: Sequence[Call]) -> Mapping[str, str]:
