@@ -45,6 +45,7 @@ def _accelerators() -> Iterator[NamedCall]:
 OPERATOR = Operator(
     "argmax",
     _extremes.examples("argmax", _BY_AXES, [3, 2, 1, 2, 3], 0, 4),
+    dimensions="a b n -> a b; n",
     dtypes=DTYPES,
     scenarios=scenarios,
     shardings=shardings,

@@ -29,6 +29,7 @@ def _models() -> Iterator[NamedCall]:
 OPERATOR = Operator(
     "argmin",
     _extremes.examples("argmin", _BY_AXES, [1, 2, 3, 2, 1], 0, 4),
+    dimensions="a b n -> a b; n",
     dtypes=DTYPES[::2],
     scenarios=scenarios,
     shardings=shardings,

@@ -77,6 +77,7 @@ _MEASURED = (("uint8", "float32"), ("int32", "float32"))
 OPERATOR = Operator(
     _NAME,
     EXAMPLES,
+    dimensions="m c, m e, -> m c; c",
     dtypes=tuple(_DTYPES),
     scenarios=scenarios,
     shardings=shardings,

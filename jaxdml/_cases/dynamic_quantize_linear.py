@@ -114,6 +114,7 @@ _HIDDEN = "the hidden states of BERT base, 128 tokens"
 OPERATOR = Operator(
     _NAME,
     EXAMPLES,
+    dimensions="m c -> m c, , ; m c",
     dtypes=tuple(_DTYPES),
     scenarios=scenarios,
     shardings=shardings,

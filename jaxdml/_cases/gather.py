@@ -86,6 +86,7 @@ def stock(call: NamedCall) -> Callable[..., jax.Array]:
 OPERATOR = Operator(
     "gather",
     EXAMPLES,
+    dimensions="m c, i -> i c; m",
     dtypes=DTYPES,
     scenarios=scenarios,
     shardings=shardings,

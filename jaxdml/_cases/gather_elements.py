@@ -75,6 +75,7 @@ def stock(call: NamedCall) -> Callable[..., jax.Array]:
 OPERATOR = Operator(
     "gather_elements",
     EXAMPLES,
+    dimensions="m c, i c -> i c; m",
     dtypes=DTYPES,
     scenarios=scenarios,
     shardings=shardings,

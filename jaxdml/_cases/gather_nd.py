@@ -92,6 +92,7 @@ def stock(call: NamedCall) -> Callable[..., jax.Array]:
 OPERATOR = Operator(
     "gather_nd",
     EXAMPLES,
+    dimensions="m l c, i j t -> i j c; m l",
     dtypes=DTYPES,
     scenarios=scenarios,
     shardings=shardings,

@@ -131,6 +131,7 @@ _MODEL = "a layer of BERT base's MLP, 128 tokens, quantized dynamically"
 OPERATOR = Operator(
     _NAME,
     EXAMPLES,
+    dimensions="b m k, m, b k n, n -> b m n; k",
     dtypes=tuple(_DTYPES),
     scenarios=scenarios,
     shardings=shardings,

@@ -167,6 +167,7 @@ def _layer_of_bert(part: str, k: int, n: int) -> NamedCall:
 OPERATOR = Operator(
     _NAME,
     EXAMPLES,
+    dimensions="b m k, m, m, b k n, n, , n -> b m n; k",
     dtypes=tuple(_DTYPES),
     scenarios=scenarios,
     shardings=shardings,

@@ -99,6 +99,7 @@ _MEASURED = (("float32", "uint8"), ("float16", "int8"))
 OPERATOR = Operator(
     _NAME,
     EXAMPLES,
+    dimensions="m c, c, c -> m c",
     dtypes=tuple(_DTYPES),
     scenarios=scenarios,
     shardings=shardings,

@@ -149,6 +149,7 @@ _SHAPES = ((256, 56, 56), (512, 28, 28), (2048, 7, 7))
 OPERATOR = Operator(
     _NAME,
     EXAMPLES,
+    dimensions="b m c, c, c, m c, , , , -> b m c",
     dtypes=tuple(_DTYPES),
     scenarios=scenarios,
     shardings=shardings,

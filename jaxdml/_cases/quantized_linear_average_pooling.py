@@ -162,6 +162,7 @@ def _models() -> tuple[NamedCall, ...]:
 OPERATOR = Operator(
     _NAME,
     EXAMPLES,
+    dimensions="N C h w, C, C, , -> N C h w",
     dtypes=tuple(_DTYPES),
     scenarios=scenarios,
     shardings=shardings,

@@ -156,6 +156,7 @@ def stock(call: NamedCall) -> Callable[..., jax.Array]:
 OPERATOR = Operator(
     _NAME,
     EXAMPLES,
+    dimensions="N C h w, , , O C p q, O, O, O, , -> N O h w; C",
     dtypes=tuple(_DTYPES),
     scenarios=scenarios,
     shardings=shardings,

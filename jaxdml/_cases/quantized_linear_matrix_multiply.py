@@ -185,6 +185,7 @@ def stock(call: NamedCall) -> Callable[..., jax.Array]:
 OPERATOR = Operator(
     _NAME,
     EXAMPLES,
+    dimensions="b m k, m, m, b k n, n, , , -> b m n; k",
     dtypes=tuple(_DTYPES),
     scenarios=scenarios,
     shardings=shardings,

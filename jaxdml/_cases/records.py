@@ -101,6 +101,10 @@ class Operator:
 
     name: str
     examples: tuple[Example, ...]
+    dimensions: str
+    """The dimensions of the arguments and of the results, by letters: ``"m c, u t, u c -> m c; m"``. Equal letters mean
+    the same dimension. After the semicolon stand those that the operator combines: blocks of such a dimension have to
+    know of each other. ``dimensions.of`` reads it."""
     dtypes: tuple[str, ...]
     """The dtypes that the self-check runs, one row of its table for each."""
     scenarios: Callable[[str], tuple[Scenario, ...]]

@@ -101,6 +101,7 @@ def stock(call: NamedCall) -> Callable[..., jax.Array]:
 OPERATOR = Operator(
     "scatter_elements",
     EXAMPLES,
+    dimensions="m c, u c, u c -> m c; m",
     dtypes=DTYPES,
     scenarios=scenarios,
     shardings=shardings,

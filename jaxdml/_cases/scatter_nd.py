@@ -109,6 +109,7 @@ def stock(call: NamedCall) -> Callable[..., jax.Array]:
 OPERATOR = Operator(
     "scatter_nd",
     EXAMPLES,
+    dimensions="m c, u t, u c -> m c; m",
     dtypes=DTYPES,
     scenarios=scenarios,
     shardings=shardings,

@@ -193,6 +193,7 @@ def stock(call: NamedCall, **options: Any) -> Callable[..., tuple[jax.Array, ...
 OPERATOR = Operator(
     "top_k",
     EXAMPLES,
+    dimensions="a b n -> a b k, a b k; n",
     dtypes=DTYPES,
     scenarios=scenarios,
     shardings=shardings,

@@ -10,6 +10,7 @@ from jax import export
 
 from tests.kit import assert_same_trees, compiled
 from tests.matrix.compositions import COMPOSITIONS, Layout, operands, oracle
+from tests.matrix.compositions import layouts as all_layouts
 from tests.matrix.placements import layouts_of, mesh_of, placed_operator, put
 
 
@@ -25,7 +26,7 @@ class Placed(NamedTuple):
 def layout_of(name: str, placement: str, *, last: bool = False) -> Layout:
     """Return the main layout that the operator has there, or its last one if it can be had there."""
     layouts = layouts_of(name, placement)
-    main, *_, final = [*layouts, *COMPOSITIONS[name].layouts]
+    main, *_, final = [*layouts, *all_layouts(name)]
     return layouts[final if last and final in layouts else main]
 
 

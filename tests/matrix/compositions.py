@@ -1,5 +1,6 @@
 """One small call of every operator, for tests of transformations and of meshes: a new operator needs one entry here."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -11,6 +12,7 @@ from jax.sharding import PartitionSpec as P
 
 import jaxdml
 from jaxdml import reference
+from jaxdml._cases import OPERATORS, dimensions
 from jaxdml._kernels.extremes import kernel as extremes
 from jaxdml._kernels.indexed_write import kernel as indexed_write
 from jaxdml._kernels.integer_convolution import kernel as integer_convolution
@@ -21,6 +23,8 @@ from tests.kit import data
 Arrays = tuple[np.ndarray, ...]
 
 ON_CPU = jax.default_backend() == "cpu"
+
+RECORDS = {record.name: record for record in OPERATORS}
 
 
 @dataclass(frozen=True)
@@ -49,8 +53,10 @@ class Composition:
 
     draw: Callable[..., Arrays]
     """Takes a generator and whether to draw tame arguments, which have small integers and no index out of range."""
-    layouts: Mapping[str, Layout]
-    """By what is sharded. The first is for all transformations; blocks of the last are independent."""
+    sharded: Mapping[str, Mapping[str, str]]
+    """By what is sharded: the mesh axes of some dimensions, by letter.
+
+    The first is for all transformations; blocks of the last are independent."""
     options: Mapping[str, Any] = field(default_factory=dict)
     differentiable: tuple[int, ...] = (0,)
     derivative: Callable[..., np.ndarray] | None = None
@@ -73,8 +79,26 @@ class Composition:
     """Draws arguments that every method can serve, if those of ``draw`` are too short."""
     function: Callable[[Any], Callable[..., Any]] | None = None
     """Takes ``jaxdml`` or the oracle, and returns what to call; by default the operator of that name."""
+    dimensions: str = ""
+    """As in the record of the operator, where these are the dimensions of another way to call it."""
     stands_for_a_kernel: bool = False
     """Whether a default run has all its cells (tests/matrix/cells.py): it is the first one that a kernel serves."""
+
+
+def layouts(name: str) -> dict[str, Layout]:
+    """Return the layouts of a call by their names: they follow from the letters of its dimensions."""
+    composition = COMPOSITIONS[name]
+    dims = dimensions.of(composition.dimensions or RECORDS[name].dimensions)
+    by_name = (
+        "axis_name" in inspect.signature(getattr(jaxdml, name, jaxdml.quantized_linear_matrix_multiply)).parameters
+    )
+    found = {}
+    for label, over in composition.sharded.items():
+        specs, results = (tuple(P(*axes) for axes in arrays) for arrays in dims.sharded(over))
+        combined = [axis for letter, axis in over.items() if letter in dims.combined]
+        axis_name = combined[0] if by_name and len(combined) == 1 else None
+        found[label] = Layout(specs, results, axis_name, dims.independent(over))
+    return found
 
 
 def call(module: Any, name: str, *arguments: Any, **more: Any) -> tuple[Any, ...]:
@@ -165,10 +189,10 @@ def _written(name, tangents, at):
 
 _SCATTERS = Composition(
     draw=partial(_scattered, indices=(6, 1), updates=(6, 4)),
-    layouts={
-        "rows_and_columns": Layout((P("y", "x"), P(), P(None, "x")), (P("y", "x"),), "y"),
-        "updates": Layout((P(None, "y"), P("x"), P("x", "y")), (P(None, "y"),)),
-        "columns": Layout((P(None, "y"), P(), P(None, "y")), (P(None, "y"),), independent=True),
+    sharded={
+        "rows_and_columns": {"m": "y", "c": "x"},
+        "updates": {"c": "y", "u": "x"},
+        "columns": {"c": "y"},
     },
     options={"duplicates": "last"},
     differentiable=(0, 2),
@@ -180,9 +204,9 @@ _SCATTERS = Composition(
 COMPOSITIONS = {
     "top_k": Composition(
         draw=lambda rng, tame: (_floats(rng, tame, (2, 4, 8)),),
-        layouts={
-            "selected": Layout((P("x", None, "y"),), (P("x", None, None),) * 2, "y"),
-            "batch": Layout((P("x", "y", None),), (P("x", "y", None),) * 2, independent=True),
+        sharded={
+            "selected": {"a": "x", "n": "y"},
+            "batch": {"a": "x", "b": "y"},
         },
         options={"k": 3},
         methods=tuple(name for name in selection.METHODS if ON_CPU or name not in selection.ONLY_ON),
@@ -195,25 +219,19 @@ COMPOSITIONS = {
     "scatter_elements": replace(
         _SCATTERS,
         draw=partial(_scattered, indices=(6, 4), updates=(6, 4)),
-        layouts={
-            "rows_and_columns": Layout((P("x", "y"), P(None, "y"), P(None, "y")), (P("x", "y"),)),
-            "updates": Layout((P(None, "y"), P("x", "y"), P("x", "y")), (P(None, "y"),)),
-            "columns": Layout((P(None, "y"),) * 3, (P(None, "y"),), independent=True),
+        sharded={
+            "rows_and_columns": {"m": "x", "c": "y"},
+            "updates": {"c": "y", "u": "x"},
+            "columns": {"c": "y"},
         },
         derivative=partial(_written, "scatter_elements"),
     ),
     "quantized_linear_matrix_multiply": Composition(
         draw=_quantized,
-        layouts={
-            "depth": Layout((P("x", None, "y"), P(), P(), P("x", "y", None), *[P()] * 4), (P("x", None, None),), "y"),
-            "rows_and_columns": Layout(
-                (P(None, "x", None), P("x"), P("x"), P(None, None, "y"), P("y"), P(), P(), P()),
-                (P(None, "x", "y"),),
-                independent=True,
-            ),
-            "rows": Layout(
-                (P("x", "y", None), P("y"), P("y"), P("x"), *[P()] * 4), (P("x", "y", None),), independent=True
-            ),
+        sharded={
+            "depth": {"b": "x", "k": "y"},
+            "rows_and_columns": {"m": "x", "n": "y"},
+            "rows": {"b": "x", "m": "y"},
         },
         methods=tuple(name for name, only in integer_product.METHODS.items() if ON_CPU or not only),
         differentiable=(1, 4, 6),
@@ -224,12 +242,10 @@ COMPOSITIONS = {
 }
 COMPOSITIONS["matrix_multiply_integer"] = Composition(
     draw=_integers,
-    layouts={
-        "depth": Layout((P("x", None, "y"), P(), P("x", "y", None), P()), (P("x", None, None),), "y"),
-        "rows_and_columns": Layout(
-            (P(None, "x", None), P("x"), P(None, None, "y"), P("y")), (P(None, "x", "y"),), independent=True
-        ),
-        "rows": Layout((P("x", "y", None), P("y"), P("x"), P()), (P("x", "y", None),), independent=True),
+    sharded={
+        "depth": {"b": "x", "k": "y"},
+        "rows_and_columns": {"m": "x", "n": "y"},
+        "rows": {"b": "x", "m": "y"},
     },
     methods=COMPOSITIONS["quantized_linear_matrix_multiply"].methods,
     differentiable=(),
@@ -239,19 +255,12 @@ COMPOSITIONS["matrix_multiply_integer"] = Composition(
 COMPOSITIONS["packed_product"] = replace(
     COMPOSITIONS["quantized_linear_matrix_multiply"],
     function=_packed_product,
+    dimensions="b m k, m, m, b n k, b n, n, , , -> b m n; k",
     draw=_packed,
-    layouts={
-        "depth": Layout(
-            (P("x", None, "y"), P(), P(), P("x", None, "y"), P("x"), *[P()] * 4), (P("x", None, None),), "y"
-        ),
-        "rows_and_columns": Layout(
-            (P(None, "x", None), P("x"), P("x"), P(None, "y"), P(None, "y"), P("y"), P(), P(), P()),
-            (P(None, "x", "y"),),
-            independent=True,
-        ),
-        "rows": Layout(
-            (P("x", "y", None), P("y"), P("y"), P("x"), P("x"), *[P()] * 4), (P("x", "y", None),), independent=True
-        ),
+    sharded={
+        "depth": {"b": "x", "k": "y"},
+        "rows_and_columns": {"m": "x", "n": "y"},
+        "rows": {"b": "x", "m": "y"},
     },
     differentiable=(1, 5, 7),
     mapped={"b": (3, 4), "zero_points": (2, 6, 8)},
@@ -271,10 +280,10 @@ def _read(name, tangents, at):
 
 COMPOSITIONS["gather"] = Composition(
     draw=partial(_gathered, shape=(4, 4), indices=(4,)),
-    layouts={
-        "axis": Layout((P("y", "x"), P()), (P(None, "x"),), "y"),
-        "indices": Layout((P(None, "y"), P("x")), (P("x", "y"),), independent=True),
-        "columns": Layout((P(None, "y"), P()), (P(None, "y"),), independent=True),
+    sharded={
+        "axis": {"m": "y", "c": "x"},
+        "indices": {"c": "y", "i": "x"},
+        "columns": {"c": "y"},
     },
     derivative=partial(_read, "gather"),
     mapped={"x": (0,), "indices": (1,)},
@@ -284,10 +293,10 @@ COMPOSITIONS["gather"] = Composition(
 COMPOSITIONS["gather_elements"] = replace(
     COMPOSITIONS["gather"],
     draw=partial(_gathered, shape=(4, 4), indices=(4, 4)),
-    layouts={
-        "axis": Layout((P("y", "x"), P(None, "x")), (P(None, "x"),), "y"),
-        "indices": Layout((P(None, "y"), P("x", "y")), (P("x", "y"),), independent=True),
-        "columns": Layout((P(None, "y"), P(None, "y")), (P(None, "y"),), independent=True),
+    sharded={
+        "axis": {"m": "y", "c": "x"},
+        "indices": {"c": "y", "i": "x"},
+        "columns": {"c": "y"},
     },
     derivative=partial(_read, "gather_elements"),
     stands_for_a_kernel=False,
@@ -295,11 +304,11 @@ COMPOSITIONS["gather_elements"] = replace(
 COMPOSITIONS["gather_nd"] = replace(
     COMPOSITIONS["gather"],
     draw=partial(_gathered, shape=(4, 4, 2), indices=(4, 4, 2)),
-    layouts={
-        "axis": Layout((P("y", None, "x"), P()), (P(None, None, "x"),), "y"),
-        "both": Layout((P("x", "y", None), P()), (P(),)),
-        "indices": Layout((P(), P("x", "y")), (P("x", "y", None),), independent=True),
-        "columns": Layout((P(None, None, "x"), P()), (P(None, None, "x"),), independent=True),
+    sharded={
+        "axis": {"m": "y", "c": "x"},
+        "both": {"m": "x", "l": "y"},
+        "indices": {"i": "x", "j": "y"},
+        "columns": {"c": "x"},
     },
     derivative=partial(_read, "gather_nd"),
     stands_for_a_kernel=False,
@@ -321,16 +330,10 @@ def _scaled(tangents, at):
 
 COMPOSITIONS["matrix_multiply_integer_to_float"] = Composition(
     draw=_to_floats,
-    layouts={
-        "depth": Layout((P("x", None, "y"), P(), P(), P("x", "y", None), P(), P(), P()), (P("x", None, None),), "y"),
-        "rows_and_columns": Layout(
-            (P(None, "x", None), P("x"), P("x"), P(None, None, "y"), P("y"), P(), P("y")),
-            (P(None, "x", "y"),),
-            independent=True,
-        ),
-        "rows": Layout(
-            (P("x", "y", None), P("y"), P("y"), P("x"), P(), P(), P()), (P("x", "y", None),), independent=True
-        ),
+    sharded={
+        "depth": {"b": "x", "k": "y"},
+        "rows_and_columns": {"m": "x", "n": "y"},
+        "rows": {"b": "x", "m": "y"},
     },
     methods=COMPOSITIONS["quantized_linear_matrix_multiply"].methods,
     differentiable=(1, 4, 6),
@@ -345,10 +348,7 @@ COMPOSITIONS["quantize_linear"] = Composition(
         np.exp2(_floats(rng, tame, (8,))) if tame else _floats(rng, tame, (8,)),
         rng.integers(-128, 128, 8).astype(np.int8),
     ),
-    layouts={
-        "rows_and_columns": Layout((P("x", "y"), P("y"), P("y")), (P("x", "y"),)),
-        "columns": Layout((P(None, "y"), P("y"), P("y")), (P(None, "y"),), independent=True),
-    },
+    sharded={"rows_and_columns": {"m": "x", "c": "y"}, "columns": {"c": "y"}},
     options={"axis": -1},
     differentiable=(0, 1),
     mapped={"x": (0,), "scales": (1,), "zero_points": (2,)},
@@ -361,10 +361,7 @@ COMPOSITIONS["dequantize_linear"] = Composition(
         _floats(rng, tame, (4, 3)),
         rng.integers(9, size=(1, 3)).astype(np.int8),
     ),
-    layouts={
-        "rows_and_columns": Layout((P("x", "y"), P("x"), P()), (P("x", "y"),)),
-        "rows": Layout((P("x"), P("x"), P()), (P("x"),), independent=True),
-    },
+    sharded={"rows_and_columns": {"m": "x", "c": "y"}, "rows": {"m": "x"}},
     options={"axis": -1, "block_size": 3},
     differentiable=(1,),
     derivative=lambda tangents, at: oracle("dequantize_linear", *tangents)[0],
@@ -373,18 +370,18 @@ COMPOSITIONS["dequantize_linear"] = Composition(
 )  # fmt: skip
 COMPOSITIONS["dynamic_quantize_linear"] = Composition(
     draw=lambda rng, tame: (_floats(rng, tame, (4, 8)),),
-    layouts={
-        "columns": Layout((P(None, "y"),), (P(None, "y"), P(), P()), "y"),
-        "rows_and_columns": Layout((P("x", "y"),), (P("x", "y"), P(), P())),
-        "whole": Layout((P(),), (P(),) * 3, independent=True),
+    sharded={
+        "columns": {"c": "y"},
+        "rows_and_columns": {"m": "x", "c": "y"},
+        "whole": {},
     },
 )
 _ARGMAX = Composition(
     draw=lambda rng, tame: (_floats(rng, tame, (2, 4, 8)),),
-    layouts={
-        "axis": Layout((P("x", None, "y"),), (P("x", None),), "y"),
-        "axis_and_others": Layout((P(None, "y", "x"),), (P(None, "y"),), "x"),
-        "batch": Layout((P("x", "y", None),), (P("x", "y"),), independent=True),
+    sharded={
+        "axis": {"a": "x", "n": "y"},
+        "axis_and_others": {"b": "y", "n": "x"},
+        "batch": {"a": "x", "b": "y"},
     },
     methods=tuple(extremes.METHODS),
     draw_long=lambda rng, tame: (_floats(rng, tame, (2, 4, 1030)),),
@@ -418,10 +415,10 @@ _OPTIONS_OF_CONVOLUTIONS = {"start_padding": (1, 0)}
 
 COMPOSITIONS["convolution_integer"] = Composition(
     draw=_convolved,
-    layouts={
-        "channels": Layout((P("x", "y"), P(), P(None, "y"), P()), (P("x"),), "y"),
-        "images_and_filters": Layout((P("x"), P(), P("y"), P("y")), (P("x", "y"),), independent=True),
-        "images": Layout((P("x"), P(), P(), P()), (P("x"),), independent=True),
+    sharded={
+        "channels": {"N": "x", "C": "y"},
+        "images_and_filters": {"N": "x", "O": "y"},
+        "images": {"N": "x"},
     },
     options=_OPTIONS_OF_CONVOLUTIONS,
     # The other methods need channels last, or filters of one channel: tests/test_convolutions.py.
@@ -435,12 +432,10 @@ COMPOSITIONS["convolution_integer"] = Composition(
 )
 COMPOSITIONS["quantized_linear_convolution"] = Composition(
     draw=_quantized_and_convolved,
-    layouts={
-        "channels": Layout((P("x", "y"), P(), P(), P(None, "y"), *[P()] * 5), (P("x"),), "y"),
-        "images_and_filters": Layout(
-            (P("x"), P(), P(), P("y"), P("y"), P("y"), P("y"), P(), P()), (P("x", "y"),), independent=True
-        ),
-        "images": Layout((P("x"), *[P()] * 8), (P("x"),), independent=True),
+    sharded={
+        "channels": {"N": "x", "C": "y"},
+        "images_and_filters": {"N": "x", "O": "y"},
+        "images": {"N": "x"},
     },
     options=_OPTIONS_OF_CONVOLUTIONS,
     methods=COMPOSITIONS["convolution_integer"].methods,
@@ -448,13 +443,9 @@ COMPOSITIONS["quantized_linear_convolution"] = Composition(
 )
 COMPOSITIONS["quantized_linear_add"] = Composition(
     draw=_added,
-    layouts={
-        "batch": Layout(
-            (P("x", "y", None), P(), P(), P("y", None), *[P()] * 4), (P("x", "y", None),), independent=True
-        ),
-        "columns": Layout(
-            (P("x", None, "y"), P("y"), P("y"), P(None, "y"), *[P()] * 4), (P("x", None, "y"),), independent=True
-        ),
+    sharded={
+        "batch": {"b": "x", "m": "y"},
+        "columns": {"b": "x", "c": "y"},
     },
     differentiable=(1, 4, 6),
     mapped={"a_and_scales": (0, 1, 4, 6), "b_and_zero_points": (2, 3, 5, 7)},
@@ -463,13 +454,9 @@ COMPOSITIONS["quantized_linear_add"] = Composition(
 )
 COMPOSITIONS["quantized_linear_average_pooling"] = Composition(
     draw=_averaged,
-    layouts={
-        "batch_and_channels": Layout(
-            (P("x", "y", None, None), P("y"), P("y"), P(), P()), (P("x", "y", None, None),), independent=True
-        ),
-        "rows": Layout(
-            (P(None, "y", "x", None), P("y"), P("y"), P(), P()), (P(None, "y", "x", None),), independent=True
-        ),
+    sharded={
+        "batch_and_channels": {"N": "x", "C": "y"},
+        "rows": {"C": "y", "h": "x"},
     },
     options={"window": (1, 2), "start_padding": (0, 1)},
     differentiable=(1, 3),

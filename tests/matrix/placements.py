@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from tests.kit import meshes
-from tests.matrix.compositions import COMPOSITIONS, Layout, operator
+from tests.matrix.compositions import Layout, layouts, operator
 from tests.matrix.transformations import Cell
 
 PLACEMENTS = ("one", "auto", "explicit", "shard_map", "axis_name")
@@ -17,7 +17,7 @@ on blocks inside ``jax.shard_map``: on blocks that need not know of each other, 
 
 def layouts_of(name: str, placement: str) -> dict[str, Layout]:
     """Return the layouts that an operator can have there, the main one first."""
-    every = dict(COMPOSITIONS[name].layouts)
+    every = layouts(name)
     if placement == "axis_name":
         return {label: layout for label, layout in every.items() if layout.axis_name}
     if placement == "shard_map":

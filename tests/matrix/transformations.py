@@ -17,7 +17,7 @@ from jax.experimental import checkify
 from jax.sharding import PartitionSpec as P
 
 from tests.matrix import derivatives
-from tests.matrix.compositions import COMPOSITIONS, Layout, operands, oracle
+from tests.matrix.compositions import COMPOSITIONS, Layout, layouts, operands, oracle
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def jit(name: str, layout: Layout) -> Cell:
 
 def jit_of(label):
     """Return the cell with another of the operator's layouts."""
-    return lambda name, layout: jit(name, COMPOSITIONS[name].layouts[label])
+    return lambda name, layout: jit(name, layouts(name)[label])
 
 
 def implementations(name, layout):
