@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdml._arithmetic.residuals import by_residuals
-from jaxdml._kernels.integer_product.raw_product import RawProduct
-from jaxdml._kernels.requantization.kernel import by_multiplier_or_residuals
+from jaxdml._kernels.integer_sums import RawProduct
 from tests.kit.exact_rounding import one_multiply, rounded_quotients, scale_triples
+from tests.kit.forms import rounded_on_cpu
 
 _PER_TRIPLE = 500_000
 
@@ -28,7 +28,7 @@ def main() -> int:
     def by_multiplier(accumulators: jax.Array, *scales: jax.Array) -> jax.Array:
         shape = (1, *accumulators.shape)
         raw = RawProduct(accumulators.reshape(shape))
-        return by_multiplier_or_residuals(raw, scales, None, shape=shape, dtype=np.dtype(np.int8))[0]
+        return rounded_on_cpu(raw, scales, None, shape)[0]
 
     compared = ours = usual = 0
     while compared < arguments.outputs:

@@ -14,7 +14,7 @@ import jaxdml
 from jaxdml._kernels.integer_product import cpu as product_cpu
 from jaxdml._kernels.integer_product import gpu as product_gpu
 from jaxdml._kernels.selection import kernel as lowering
-from jaxdml._placement import platforms as _platform
+from jaxdml._placement import processor
 from tests.kit import OneOf, grid
 
 PLATFORMS = ["cpu", "cuda", "rocm", "tpu"]
@@ -139,8 +139,8 @@ def test_cpu_features_are_what_linux_lists(monkeypatch, tmp_path, listed):
     file = tmp_path / "cpuinfo"
     if listed is not None:
         file.write_text(listed)
-    monkeypatch.setattr(_platform, "Path", lambda _: file)
-    found = _platform.cpu_features.__wrapped__()
+    monkeypatch.setattr(processor, "Path", lambda _: file)
+    found = processor.cpu_features.__wrapped__()
     assert found == ({"fpu", "avx512_vnni", "sse"} if listed and "flags" in listed else frozenset())
 
 

@@ -14,8 +14,9 @@ from jax import export
 import jaxdml
 from jaxdml import reference
 from jaxdml._kernels.integer_product import cpu as lowering
-from jaxdml._kernels.integer_product import integer_dot, packed_columns, raw_product, tensor_core_dot
+from jaxdml._kernels.integer_product import integer_dot, packed_columns, tensor_core_dot
 from jaxdml._kernels.integer_product.packed_matrix import pack
+from jaxdml._kernels.integer_sums import raw as raw_product
 from tests.kit import OneOf, as_shipped, assert_same_bits, compiled, grid, quick, seeds
 from tests.test_lowerings import array, lowered
 from tests.test_quantized_linear_matrix_multiply import (

@@ -15,13 +15,14 @@ import jaxdml
 from jaxdml import reference
 from jaxdml._arithmetic import float_parts
 from jaxdml._arithmetic.residuals import by_residuals as round_by_residuals
-from jaxdml._kernels.integer_product import integer_dot, raw_product, tensor_core_dot
+from jaxdml._kernels.integer_product import integer_dot, tensor_core_dot
 from jaxdml._kernels.integer_product import kernel as lowering
 from jaxdml._kernels.integer_product.row_product import row_product
-from jaxdml._kernels.requantization.kernel import by_multiplier_or_residuals
+from jaxdml._kernels.integer_sums import raw as raw_product
 from jaxdml._kernels.requantization.multiplier import may_be_doubtful, multiplier_of, rounded_products
 from tests.kit import OneOf, assert_same_bits, grid, quick, seeds
 from tests.kit.exact_rounding import begins, one_multiply, rounded_quotients, scale_triples
+from tests.kit.forms import rounded_on_cpu
 
 multiply = jaxdml.quantized_linear_matrix_multiply
 jitted_multiply = jax.jit(multiply, static_argnames=("output_dtype", "implementation"))
@@ -139,7 +140,7 @@ def multipliers(low, high, *scales, zero_point):
     assert high is None
     shape = (1,) * (2 - low.ndim) + low.shape
     raw = raw_product.RawProduct(low.reshape(shape))
-    return by_multiplier_or_residuals(raw, scales, zero_point, shape=shape, dtype=np.dtype(np.int8)).reshape(low.shape)
+    return rounded_on_cpu(raw, scales, zero_point, shape).reshape(low.shape)
 
 
 AT_ONCE = 4096

@@ -14,7 +14,8 @@ import jaxdml
 from benchmarks.collectives import collectives
 from jaxdml import reference
 from jaxdml._kernels.integer_product import kernel as integer_product
-from jaxdml._kernels.integer_product.raw_product import accumulator
+from jaxdml._kernels.integer_sums import accumulator
+from jaxdml._placement.lowering import Target
 from tests.kit import assert_same_bits, compiled, grid, quick
 from tests.kit.meshes import COUNT, mesh_of, needs_devices, put
 
@@ -188,7 +189,7 @@ def test_devices_that_share_k_get_no_small_int8_product_on_gpus(k):
     za, zb = np.int32(rng.integers(-128, 128, (3, 1))), np.int32(rng.integers(-128, 128, (1, 5)))
     wide = (a.astype(np.int64) - za) @ (b.astype(np.int64) - zb)
     for right in (jnp.asarray(b), jaxdml.prepack(b)):
-        on_gpus = jax.jit(integer_product.partitioned_product(None, 4).gpu)
+        on_gpus = jax.jit(integer_product.form(Target("cuda", 4), isinstance(right, jaxdml.PackedMatrix), None))
         assert accumulator(on_gpus(a, za, right, zb), (3, 5)).tolist() == wide.tolist()
         assert ("bf16" in str(on_gpus.trace(a, za, right, zb).jaxpr)) == (k <= 4 * 1024)
 

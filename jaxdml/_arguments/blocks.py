@@ -13,14 +13,14 @@ from jaxdml._arguments.call import Call
 from jaxdml._base.dtypes import SCALES
 from jaxdml._base.shapes import broadcasts_to
 from jaxdml._kernels.quantization import on_shard
-from jaxdml._placement.layout import Layout, layout, on_shards
+from jaxdml._placement.layout import Layout, Names, layout, run
 
 Blocks = tuple[tuple[int, int], ...]
 """Axes, each with the size of its blocks."""
 
 
 class BlockPlan(NamedTuple):
-    """Hold what is static of a call; ``run`` takes it with the operands."""
+    """Hold what is static of a call; ``run_by_blocks`` takes it with the operands."""
 
     blocks: tuple[Blocks, Blocks]
     """Of the scale and of the zero point: the axes along which they have one value for each block."""
@@ -61,21 +61,33 @@ def plan(
     return (x, *parameters), BlockPlan((divided[0], divided[1]), axes, where)
 
 
-def run(function: Callable[..., jax.Array], operands: tuple[jax.Array | None, ...], static: BlockPlan) -> jax.Array:
+def run_by_blocks(
+    function: Callable[..., jax.Array], operands: tuple[jax.Array | None, ...], plan: BlockPlan, **static: Any
+) -> jax.Array:
     """Call ``function`` on ``x``, the scale and the zero point, on every shard; they broadcast against ``x``."""
-    over = dict(zip(static.axes, static.where.over, strict=True))
-
-    def part(x: jax.Array, *parameters: jax.Array | None) -> jax.Array:
-        spread = []
-        for given, blocks in zip(parameters, static.blocks, strict=True):
-            one = given
-            for axis, block in blocks:
-                one = on_shard(one, axis, block, x.shape[axis], over[axis])  # type: ignore[arg-type]
-            spread.append(one)
-        return function(x, *spread)
-
-    result: jax.Array = on_shards(part, static.where, *operands)
+    options = {"function": function, "blocks": plan.blocks, "axes": plan.axes, "options": tuple(static.items())}
+    result: jax.Array = run(_spread, plan.where, *operands, **options)
     return result
+
+
+def _spread(
+    x: jax.Array,
+    *parameters: jax.Array | None,
+    over: tuple[Names, ...],
+    function: Callable[..., jax.Array],
+    blocks: tuple[Blocks, Blocks],
+    axes: tuple[int, ...],
+    options: tuple[tuple[str, Any], ...],
+) -> jax.Array:
+    """Give each element of this shard its parameters; ``over`` has the mesh axes of each of the ``axes``."""
+    mesh_axes = dict(zip(axes, over, strict=True))
+    spread = []
+    for given, divided in zip(parameters, blocks, strict=True):
+        one = given
+        for axis, block in divided:
+            one = on_shard(one, axis, block, x.shape[axis], mesh_axes[axis])  # type: ignore[arg-type]
+        spread.append(one)
+    return function(x, *spread, **dict(options))
 
 
 def _named(scale: jax.Array, zero_point: jax.Array | None) -> tuple[tuple[str, jax.Array | None], ...]:

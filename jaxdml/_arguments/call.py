@@ -13,7 +13,7 @@ from jaxdml._kernels.block_product import PackedBlocks
 from jaxdml._kernels.integer_convolution import PackedFilters
 from jaxdml._kernels.integer_product import PackedMatrix
 from jaxdml._placement.layout import Names, axis_size
-from jaxdml._placement.platforms import Forced
+from jaxdml._placement.lowering import Forced
 
 
 class Call(ErrorContext):

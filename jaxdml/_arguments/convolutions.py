@@ -12,9 +12,9 @@ from jaxdml._arguments.call import Call
 from jaxdml._arithmetic.windows import Windows
 from jaxdml._kernels import integer_convolution, integer_product
 from jaxdml._kernels.integer_convolution import METHODS, Filters, PackedFilters, in_canonical_order, why_not
-from jaxdml._placement.layout import Labels, Layout, Names, axis_size, layout, on_shards
+from jaxdml._placement.layout import Labels, Names, axis_size, layout, run
+from jaxdml._placement.lowering import Forced
 from jaxdml._placement.materialized import materialized
-from jaxdml._placement.platforms import Forced
 
 
 class InputAndFilters(NamedTuple):
@@ -26,15 +26,6 @@ class InputAndFilters(NamedTuple):
     order: lax.ConvDimensionNumbers
     names: Names
     """The mesh axes that the contracted channels are sharded over in the caller's ``jax.shard_map``."""
-
-
-class ConvolutionPlan(NamedTuple):
-    """Hold what is static of a call; ``convolve`` takes it with the operands."""
-
-    windows: Windows
-    order: lax.ConvDimensionNumbers
-    forced: Forced | None
-    where: Layout
 
 
 def convolution(call: Call, axis_name: Any, dimension_numbers: Any, options: Mapping[str, Any]) -> InputAndFilters:
@@ -113,16 +104,19 @@ def greatest_sum(call: Call, given: InputAndFilters) -> int:
     return integer_product.greatest_sum(depth, *operands) + rounding.magnitude(call, "bias")
 
 
-def plan(
-    call: Call, given: InputAndFilters, implementation: Any, *parameters: Any
-) -> tuple[tuple[Any, ...], ConvolutionPlan]:
-    """Return the operands of ``convolve`` and what is static.
+def convolve(
+    call: Call, given: InputAndFilters, implementation: Any, finish: Callable[..., Any], *parameters: Any, **static: Any
+) -> jax.Array:
+    """Return ``finish(sums, *parameters, **static)`` of the parameters after the two zero points, on every shard.
 
     Args:
       call: the call.
       given: its arrays.
       implementation: the name of a method to force, or None.
+      finish: a function of a module; it takes what ``integer_convolution.convolve`` returns, and the parameters so that
+        they broadcast against the sums.
       parameters: the zero points of ``x`` and of ``w``, and all other pytrees of parameters, ``[1]`` or ``[O]``.
+      static: what else ``finish`` takes; hashable.
     """
     windows, order = given.windows, given.order
     features, depth = (given.w.shape[d] for d in order.rhs_spec[:2])
@@ -156,30 +150,35 @@ def plan(
         fail=fail,
     )
     dimensions.require_whole(where, (of_x, *of_filters), ("batch", "features", "channels"), fail)
-    return (given.x, given.w, *parameters), ConvolutionPlan(windows, order, forced, where)
+    how = {"windows": windows, "order": order, "forced": forced, "finish": finish, "options": tuple(static.items())}
+    convolved: jax.Array = run(_convolved, where, given.x, given.w, *parameters, **how)
+    return convolved
 
 
-def convolve(operands: tuple[Any, ...], static: ConvolutionPlan, finish: Callable[..., Any]) -> Any:
-    """Return ``finish(sums, *parameters)`` of the parameters after the two zero points, on every shard.
-
-    ``finish`` gets the parameters so that they broadcast against the sums.
-    """
-    order, windows = static.order, static.windows
-
-    def part(x: Any, w: Any, zx: Any, zw: Any, *rest: Any) -> Any:
-        x = lax.transpose(x, _canonical(order.lhs_spec, windows))
-        w = in_canonical_order(w, order.rhs_spec)
-        depth = w.shape[1]
-        of_block = windows._replace(groups=x.shape[windows.channel_axis] // depth) if depth else windows
-        over = static.where.over[0]
-        sums = integer_convolution.convolve((x, zx), (w, zw), of_block, static.forced, over)
-        result = finish(sums, *jax.tree.map(windows.along_channels, rest))
-        places = np.argsort(_canonical(order.out_spec, windows))
-        if result.dtype.itemsize == 1 and (np.diff(places) < 0).any():
-            result = materialized(result)  # Else a CPU would round in a loop over a transposed array.
-        return lax.transpose(result, places)
-
-    return on_shards(part, static.where, *operands)
+def _convolved(
+    x: Any,
+    w: Any,
+    zx: Any,
+    zw: Any,
+    *parameters: Any,
+    over: tuple[Names, ...],
+    windows: Windows,
+    order: lax.ConvDimensionNumbers,
+    forced: Forced | None,
+    finish: Callable[..., Any],
+    options: tuple[tuple[str, Any], ...],
+) -> Any:
+    """Convolve on one shard, and finish; ``over`` has the mesh axes that contracted channels are sharded over."""
+    x = lax.transpose(x, _canonical(order.lhs_spec, windows))
+    w = in_canonical_order(w, order.rhs_spec)
+    depth = w.shape[1]
+    of_block = windows._replace(groups=x.shape[windows.channel_axis] // depth) if depth else windows
+    sums = integer_convolution.convolve((x, zx), (w, zw), of_block, forced, over[0])
+    result = finish(sums, *jax.tree.map(windows.along_channels, parameters), **dict(options))
+    places = np.argsort(_canonical(order.out_spec, windows))
+    if result.dtype.itemsize == 1 and (np.diff(places) < 0).any():
+        result = materialized(result)  # Else a CPU would round in a loop over a transposed array.
+    return lax.transpose(result, places)
 
 
 def _canonical(spec: Sequence[int], windows: Windows) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Hashable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,18 +15,7 @@ from jaxdml._arithmetic.sizes import at_most
 from jaxdml._base.dtypes import SELECTABLE
 from jaxdml._kernels import extremes
 from jaxdml._kernels.extremes import Axes, Rule, find
-from jaxdml._placement.layout import Layout, Names, axis_size, layout, on_shards
-
-
-class _SearchPlan(NamedTuple):
-    """Hold what is static of a call."""
-
-    axes: Axes
-    keepdims: bool
-    rule: Rule
-    implementation: str | None
-    index_dtype: np.dtype[Any]
-    where: Layout
+from jaxdml._placement.layout import Names, axis_size, layout, run
 
 
 def search(
@@ -59,7 +48,9 @@ def search(
     call.implementation(implementation, extremes.METHODS, lambda name: extremes.why_not(name, *sizes))
     if not axes:
         return jnp.zeros_like(x, dtype)
-    return _search(x, _SearchPlan(axes, keepdims, Rule(least, last), implementation, dtype, where))
+    options = {"axes": axes, "keepdims": keepdims, "rule": Rule(least, last), "implementation": implementation}
+    indices: jax.Array = run(_found, where, x, index_dtype=dtype, **options)
+    return indices
 
 
 def _axes(call: Call, axis: Any, axis_name: Any, rank: int) -> tuple[Axes, tuple[Names, ...]]:
@@ -91,13 +82,16 @@ def _flag(call: Call, name: str, value: Any) -> bool:
     return bool(value)
 
 
-@partial(jax.jit, static_argnums=(1,), inline=True)
-def _search(x: jax.Array, plan: _SearchPlan) -> jax.Array:
-    axes, keepdims, rule, implementation, index_dtype, where = plan
-
-    def part(x: jax.Array) -> jax.Array:
-        indices = find(x, axes, rule, implementation, index_dtype, where.over)
-        return jnp.expand_dims(indices, axes) if keepdims else indices
-
-    indices: jax.Array = on_shards(part, where, x)
-    return indices
+def _found(
+    x: jax.Array,
+    *,
+    over: tuple[Names, ...],
+    axes: Axes,
+    keepdims: bool,
+    rule: Rule,
+    implementation: str | None,
+    index_dtype: np.dtype[Any],
+) -> jax.Array:
+    """Search on one shard; ``over`` has the mesh axes of each of the ``axes``."""
+    indices = find(x, axes, rule, implementation, index_dtype, over)
+    return jnp.expand_dims(indices, axes) if keepdims else indices

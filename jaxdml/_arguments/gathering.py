@@ -13,7 +13,7 @@ from jaxdml._arguments import indexing
 from jaxdml._arguments.call import Call
 from jaxdml._kernels import indexed_read
 from jaxdml._kernels.indexed_read import Reading
-from jaxdml._placement.layout import Labels, Layout, Names, axis_size, layout, on_shards
+from jaxdml._placement.layout import Labels, Names, axis_size, layout, run
 
 MODES = ("clip", "fill", "promise_in_bounds")
 
@@ -67,7 +67,10 @@ class Gather(NamedTuple):
             rule = "indices address a dimension of x that has no elements."
             self.call.fail(ValueError, rule, "Pass no indices, or mode='fill'.")
         fitted = indexing.fit(self.call, self.indices, sizes, "gather from").reshape(self.indices.shape)
-        return _read(self.x, fitted, Reading(numbers, self.mode, self.fill), tuple(over), tuples, shared, where)
+        how = Reading(numbers, self.mode, self.fill)
+        options = {"how": how, "addressed": tuple(over), "tuples": tuples, "shared": shared}
+        result: jax.Array = run(_read, where, self.x, fitted, **options)
+        return result
 
 
 def check(function: str, x: Any, indices: Any, mode: str, fill_value: Any) -> Gather:
@@ -106,19 +109,17 @@ def _kind(dtype: Any) -> int:
     return next((place for place, kind in enumerate(kinds) if jnp.issubdtype(dtype, kind)), len(kinds))
 
 
-@partial(jax.jit, static_argnums=(2, 3, 4, 5, 6), inline=True)
 def _read(
     x: jax.Array,
     indices: jax.Array,
+    *,
+    over: tuple[Names, ...],
     how: Reading,
     addressed: tuple[int, ...],
     tuples: bool,
     shared: int,
-    where: Layout,
 ) -> jax.Array:
-    def part(x: jax.Array, indices: jax.Array) -> jax.Array:
-        each = indices if tuples else indices[..., None]
-        each = jnp.broadcast_to(each, (*x.shape[:shared], *each.shape))
-        return indexed_read.read(x, each, how, dict(zip(addressed, where.over, strict=True)))
-
-    return on_shards(part, where, x, indices)
+    """Read on one shard; ``over`` has the mesh axes of each dimension that is ``addressed``."""
+    each = indices if tuples else indices[..., None]
+    each = jnp.broadcast_to(each, (*x.shape[:shared], *each.shape))
+    return indexed_read.read(x, each, how, dict(zip(addressed, over, strict=True)))

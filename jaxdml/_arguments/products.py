@@ -8,14 +8,14 @@ import jax
 import numpy as np
 from jax import lax
 
-from jaxdml._arguments import packing, quantized
+from jaxdml._arguments import packing, quantized, rounding
 from jaxdml._arguments.call import Call
 from jaxdml._arithmetic.sizes import at_most
 from jaxdml._base.shapes import Shape, broadcast, is_static
 from jaxdml._kernels import integer_product
 from jaxdml._kernels.integer_product import METHODS, PackedMatrix, Right, longest
-from jaxdml._placement.layout import Labels, Layout, Names, axis_size, layout, on_shards
-from jaxdml._placement.platforms import Forced
+from jaxdml._placement.layout import Labels, Names, axis_size, layout, run
+from jaxdml._placement.lowering import Forced
 
 
 class Matrices(NamedTuple):
@@ -28,17 +28,11 @@ class Matrices(NamedTuple):
     batch: Shape
 
     def along(self, tensor: str) -> quantized.Along:
-        """Return where a parameter of ``"a"``, of ``"b"`` or of ``"the output"`` may have several values."""
+        """Return where a parameter of ``"a"``, of ``"b"`` or of ``"output"`` may have several values."""
         if tensor == "b":
             return quantized.Along((*self.batch, 1, self.b.shape[-1]), "column", tensor)
-        return quantized.Along((*self.batch, self.a.shape[-2], 1), "row", tensor)
-
-
-class ProductPlan(NamedTuple):
-    """Hold what is static of a call; ``multiply`` takes it with the operands."""
-
-    forced: Forced | None
-    where: Layout
+        named = "the output" if tensor == "output" else tensor
+        return quantized.Along((*self.batch, self.a.shape[-2], 1), "row", named)
 
 
 def matrices(call: Call, axis_name: Any) -> Matrices:
@@ -56,9 +50,16 @@ def matrices(call: Call, axis_name: Any) -> Matrices:
     return Matrices(a, b, names, batch)
 
 
-def scale(call: Call, name: str, along: quantized.Along) -> jax.Array:
-    """Return a scale."""
-    return quantized.parameter(call, name, np.dtype(np.float32), along)
+def scales(call: Call, given: Matrices, *tensors: str) -> dict[str, jax.Array]:
+    """Return the scales of some of the tensors ``"a"``, ``"b"`` and ``"output"``, by name."""
+    dtype = np.dtype(np.float32)
+    return {f"{of}_scale": quantized.parameter(call, f"{of}_scale", dtype, given.along(of)) for of in tensors}
+
+
+def zero_points(call: Call, given: Matrices, **outputs: Any) -> list[jax.Array | None]:
+    """Return the zero points of ``a``, of ``b`` and of ``output``, if its dtype is given; None stays None."""
+    dtypes = {"a": given.a.dtype, "b": given.b.dtype, **outputs}
+    return [integers(call, f"{of}_zero_point", dtype, given.along(of)) for of, dtype in dtypes.items()]
 
 
 def integers(call: Call, name: str, dtype: Any, along: quantized.Along) -> jax.Array | None:
@@ -66,22 +67,26 @@ def integers(call: Call, name: str, dtype: Any, along: quantized.Along) -> jax.A
     return None if call.operands.get(name) is None else quantized.parameter(call, name, np.dtype(dtype), along)
 
 
-def greatest_sum(call: Call, given: Matrices, bias: int = 0) -> int:
-    """Bound the sums of a call by what is known of its zero points, with a bias of this magnitude."""
+def greatest_sum(call: Call, given: Matrices) -> int:
+    """Bound the sums of a call with its bias by what is known of its zero points and its bias."""
     depth = given.a.shape[-1] * axis_size(given.names)
     operands = ((x.dtype, call.known(f"{name}_zero_point", x.dtype)) for name, x in (("a", given.a), ("b", given.b)))
-    return integer_product.greatest_sum(depth, *operands) + bias
+    return integer_product.greatest_sum(depth, *operands) + rounding.magnitude(call, "bias")
 
 
-def plan(call: Call, given: Matrices, implementation: Any, *parameters: Any) -> tuple[tuple[Any, ...], ProductPlan]:
-    """Return the operands of ``multiply`` and what is static.
+def multiply(
+    call: Call, given: Matrices, implementation: Any, finish: Callable[..., Any], *parameters: Any, **static: Any
+) -> jax.Array:
+    """Return ``finish(sums, *parameters, **static)`` of the parameters after the two zero points, on every shard.
 
     Args:
       call: the call.
       given: its matrices.
       implementation: the name of a method to force, or None.
+      finish: a function of a module; it takes what ``integer_product.multiply`` returns.
       parameters: the zero points of ``a`` and of ``b``, and all other pytrees of arrays that broadcast against the
         result.
+      static: what else ``finish`` takes; hashable.
     """
     a, b, names, batch = given
     k = a.shape[-1]
@@ -110,18 +115,24 @@ def plan(call: Call, given: Matrices, implementation: Any, *parameters: Any) -> 
         deciding=2,
         fail=lambda rule: call.fail(ValueError, rule, "Reshard a or b with jax.sharding.reshard.", "a", "b"),
     )
-    return (a, b, *parameters), ProductPlan(forced, where)
+    options = {"forced": forced, "finish": finish, "options": tuple(static.items())}
+    result: jax.Array = run(_multiplied, where, a, b, *parameters, **options)
+    return result
 
 
-def multiply(operands: tuple[Any, ...], static: ProductPlan, finish: Callable[..., Any]) -> Any:
-    """Return ``finish(sums, *parameters)`` of the parameters after the two zero points, on every shard."""
-
-    def part(a: Any, b: Any, za: Any, zb: Any, *parameters: Any) -> Any:
-        over = static.where.over[0]
-        sums = integer_product.multiply((a, za), (b, zb), static.forced, over)
-        return finish(sums, *parameters)
-
-    return on_shards(part, static.where, *operands)
+def _multiplied(
+    a: Any,
+    b: Any,
+    za: Any,
+    zb: Any,
+    *parameters: Any,
+    over: tuple[Names, ...],
+    forced: Forced | None,
+    finish: Callable[..., Any],
+    options: tuple[tuple[str, Any], ...],
+) -> Any:
+    """Multiply on one shard, and finish; ``over`` has the mesh axes that K is sharded over."""
+    return finish(integer_product.multiply((a, za), (b, zb), forced, over[0]), *parameters, **dict(options))
 
 
 def _with_rank(x: jax.Array, rank: int) -> jax.Array:

@@ -4,10 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from jaxdml._arguments.call import Call
 from jaxdml._kernels import requantization
+from jaxdml._kernels.integer_sums import Accumulator, DeepAccumulator
 
 
 def multiplier(
@@ -28,6 +31,23 @@ def multiplier(
             return None
         known.append(value if given is None else value.reshape(given.shape))
     return requantization.proved(known, greatest, count)
+
+
+def rounded(
+    sums: Accumulator | DeepAccumulator,
+    a_scale: jax.Array,
+    b_scale: jax.Array,
+    output_scale: jax.Array,
+    bias: jax.Array | None,
+    zero_point: jax.Array | None,
+    multiplier: requantization.Multiplier | None,
+    *,
+    dtype: np.dtype[Any],
+) -> jax.Array:
+    """Return ``clamp(round((sums + bias) * a_scale * b_scale / output_scale) + zero_point)``, without a derivative."""
+    scales = lax.stop_gradient((a_scale, b_scale, output_scale))
+    wide = None if zero_point is None else zero_point.astype(jnp.int32)
+    return requantization.requantize(sums, scales, wide, dtype, bias, multiplier)
 
 
 def magnitude(call: Call, name: str) -> int:

@@ -13,7 +13,7 @@ from jaxdml._arguments import quantized
 from jaxdml._arguments.call import Call
 from jaxdml._kernels.integer_product import PackedMatrix, pack, storage, stored_as
 from jaxdml._placement.from_host import from_host
-from jaxdml._placement.platforms import is_on_cpu
+from jaxdml._placement.processor import is_on_cpu
 
 
 def prepack(b: ArrayLike, *, transposed: bool = False) -> PackedMatrix:

@@ -10,7 +10,7 @@ from jax.typing import ArrayLike
 from jaxdml._arguments.call import Call
 from jaxdml._base.dtypes import SCALES
 from jaxdml._kernels.block_product import BITS, PackedBlocks, pack
-from jaxdml._placement.platforms import is_on_cpu
+from jaxdml._placement.processor import is_on_cpu
 
 
 def prepack_blocks(

@@ -6,16 +6,13 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jax.typing import ArrayLike, DTypeLike
 
 from jaxdml._arguments import quantized, rounding
 from jaxdml._arguments.call import Call
-from jaxdml._kernels import requantization
-from jaxdml._kernels.integer_product import of_total
-from jaxdml._placement.layout import Layout, layout, on_shards
+from jaxdml._kernels.integer_sums import of_total
+from jaxdml._placement.layout import Names, layout, run
 from jaxdml._placement.materialized import materialized
 
 
@@ -84,16 +81,21 @@ def requantize(
         deciding=1,
         fail=partial(call.fail, ValueError, advice=""),
     )
-    result = _requantize(operands, where, dtype)
+    result: jax.Array = run(_rounded, where, *operands, dtype=dtype)
     return result if multiplier is None else materialized(result)
 
 
-@partial(jax.jit, static_argnums=(1, 2), inline=True)
-def _requantize(operands: tuple[Any, ...], where: Layout, dtype: np.dtype[Any]) -> jax.Array:
-    def part(x: Any, a_scale: Any, b_scale: Any, output_scale: Any, zero_point: Any, multiplier: Any) -> jax.Array:
-        scales = lax.stop_gradient((a_scale, b_scale, output_scale))
-        wide = None if zero_point is None else zero_point.astype(jnp.int32)
-        return requantization.requantize(of_total(x), scales, wide, dtype, multiplier=multiplier)
-
-    result: jax.Array = on_shards(part, where, *operands)
-    return result
+def _rounded(
+    x: Any,
+    a_scale: Any,
+    b_scale: Any,
+    output_scale: Any,
+    zero_point: Any,
+    multiplier: Any,
+    *,
+    over: tuple[Names, ...],
+    dtype: np.dtype[Any],
+) -> jax.Array:
+    """Round on one shard."""
+    del over
+    return rounding.rounded(of_total(x), a_scale, b_scale, output_scale, None, zero_point, multiplier, dtype=dtype)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from typing import Any
 
 import jax
 from jax import lax
@@ -12,9 +10,8 @@ from jax.typing import ArrayLike
 
 from jaxdml._arguments import convolutions
 from jaxdml._arguments.call import Call
-from jaxdml._arguments.convolutions import ConvolutionPlan
-from jaxdml._kernels import integer_product
 from jaxdml._kernels.integer_convolution import PackedFilters
+from jaxdml._kernels.integer_sums import wrapped
 
 
 def convolution_integer(
@@ -87,10 +84,4 @@ def convolution_integer(
     given = convolutions.convolution(call, axis_name, dimension_numbers, options)
     zx = convolutions.one_value(call, "x_zero_point", given.x.dtype, given)
     zw = convolutions.by_channel(call, "w_zero_point", given.w.dtype, given)
-    return _convolve(*convolutions.plan(call, given, implementation, zx, zw))
-
-
-@partial(jax.jit, static_argnums=(1,), inline=True)
-def _convolve(operands: tuple[Any, ...], static: ConvolutionPlan) -> jax.Array:
-    result: jax.Array = convolutions.convolve(operands, static, integer_product.wrapped)
-    return result
+    return convolutions.convolve(call, given, implementation, wrapped, zx, zw)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import jax
 import numpy as np
 from jax.typing import ArrayLike
 
 from jaxdml._arguments import blocks, quantized
-from jaxdml._arguments.blocks import BlockPlan
 from jaxdml._arguments.call import Call
 from jaxdml._kernels.quantization import are_normal, dequantize
 
@@ -68,9 +65,4 @@ def dequantize_linear(
     zero = quantized.optional(call, "zero_point", x.dtype)
     operands, static = blocks.plan(call, x, blocks.scale_of(call), zero, axis, block_size)
     known = call.known("scale", np.float32)
-    return _dequantize(operands, static, known is not None and bool(are_normal(known)))
-
-
-@partial(jax.jit, static_argnums=(1, 2), inline=True)
-def _dequantize(operands: tuple[jax.Array | None, ...], static: BlockPlan, normal: bool) -> jax.Array:
-    return blocks.run(partial(dequantize, normal=normal), operands, static)
+    return blocks.run_by_blocks(dequantize, operands, static, normal=known is not None and bool(are_normal(known)))

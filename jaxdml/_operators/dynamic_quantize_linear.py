@@ -89,12 +89,16 @@ def _quantize(
     x: jax.Array, output_dtype: str, names: Names, of_range: Layout, of_output: Layout
 ) -> DynamicQuantization:
     over = (*names, *(name for axes in of_range.over for name in axes))
-    scale, zero_point = on_shards(lambda x: scale_and_zero_point(widened(x), over), of_range, x)
-
-    def part(x: jax.Array, scale: jax.Array, zero_point: jax.Array) -> jax.Array:
-        return quantize_by_range(x, scale, zero_point.astype(jnp.int32), np.dtype("uint8"))
-
-    output = on_shards(part, of_output, x, scale, zero_point)
+    scale, zero_point = on_shards(partial(_range, over=over), of_range, x)
+    output = on_shards(_quantized, of_output, x, scale, zero_point)
     if output_dtype == "int8":
         output, zero_point = (with_flipped_sign(of, output_dtype) for of in (output, zero_point))
     return DynamicQuantization(output, scale, zero_point)
+
+
+def _range(x: jax.Array, *, over: Names) -> tuple[jax.Array, jax.Array]:
+    return scale_and_zero_point(widened(x), over)
+
+
+def _quantized(x: jax.Array, scale: jax.Array, zero_point: jax.Array) -> jax.Array:
+    return quantize_by_range(x, scale, zero_point.astype(jnp.int32), np.dtype("uint8"))

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
-
 import jax
 from jax.typing import ArrayLike
 
 from jaxdml._arguments import products
 from jaxdml._arguments.call import Call
-from jaxdml._arguments.products import ProductPlan
-from jaxdml._kernels import integer_product
 from jaxdml._kernels.integer_product import PackedMatrix
+from jaxdml._kernels.integer_sums import wrapped
 
 
 def matrix_multiply_integer(
@@ -62,12 +58,5 @@ def matrix_multiply_integer(
     """
     call = Call("matrix_multiply_integer", a=a, a_zero_point=a_zero_point, b=b, b_zero_point=b_zero_point)
     given = products.matrices(call, axis_name)
-    za = products.integers(call, "a_zero_point", given.a.dtype, given.along("a"))
-    zb = products.integers(call, "b_zero_point", given.b.dtype, given.along("b"))
-    return _multiply(*products.plan(call, given, implementation, za, zb))
-
-
-@partial(jax.jit, static_argnums=(1,), inline=True)
-def _multiply(operands: tuple[Any, ...], static: ProductPlan) -> jax.Array:
-    total: jax.Array = products.multiply(operands, static, integer_product.wrapped)
-    return total
+    zeros = products.zero_points(call, given)
+    return products.multiply(call, given, implementation, wrapped, *zeros)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import jax
@@ -13,7 +12,6 @@ from jax.typing import ArrayLike, DTypeLike
 
 from jaxdml._arguments import products
 from jaxdml._arguments.call import Call, dtype_or_none
-from jaxdml._arguments.products import ProductPlan
 from jaxdml._base.shapes import Shape, broadcasts_to
 from jaxdml._kernels import float_scaling
 from jaxdml._kernels.float_scaling import Scaling
@@ -92,14 +90,9 @@ def matrix_multiply_integer_to_float(
     )
     given = products.matrices(call, axis_name)
     dtype = _float_dtype(call, output_dtype)
-    scales = [products.scale(call, f"{name}_scale", given.along(name)) for name in ("a", "b")]
-    zeros = [
-        products.integers(call, f"{name}_zero_point", x.dtype, given.along(name))
-        for name, x in (("a", given.a), ("b", given.b))
-    ]
+    scales, zeros = products.scales(call, given, "a", "b"), products.zero_points(call, given)
     added = _bias(call, (*given.batch, given.a.shape[-2], given.b.shape[-1]))
-    operands, static = products.plan(call, given, implementation, *zeros, *scales, added)
-    return _multiply(operands, static, dtype)
+    return products.multiply(call, given, implementation, _scaled, *zeros, *scales.values(), added, dtype=dtype)
 
 
 def _float_dtype(call: Call, requested: Any) -> np.dtype[Any]:
@@ -133,10 +126,5 @@ def _bias(call: Call, shape: Shape) -> jax.Array | None:
     return lax.expand_dims(given, range(len(shape) - given.ndim))
 
 
-@partial(jax.jit, static_argnums=(1, 2), inline=True)
-def _multiply(operands: tuple[Any, ...], static: ProductPlan, dtype: np.dtype[Any]) -> jax.Array:
-    def finish(sums: Any, *parameters: Any) -> jax.Array:
-        return float_scaling.to_float(sums, Scaling(*parameters), dtype)
-
-    result: jax.Array = products.multiply(operands, static, finish)
-    return result
+def _scaled(sums: Any, *by: Any, dtype: np.dtype[Any]) -> jax.Array:
+    return float_scaling.to_float(sums, Scaling(*by), dtype)

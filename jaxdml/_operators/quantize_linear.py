@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import jax
@@ -11,7 +10,6 @@ import numpy as np
 from jax.typing import ArrayLike, DTypeLike
 
 from jaxdml._arguments import blocks, quantized
-from jaxdml._arguments.blocks import BlockPlan
 from jaxdml._arguments.call import Call, dtype_or_none
 from jaxdml._arithmetic.to_float32 import widened
 from jaxdml._base.dtypes import SCALES
@@ -75,7 +73,7 @@ def quantize_linear(
     operands, static = blocks.plan(call, x, blocks.scale_of(call), zero, axis, block_size)
     known = call.known("scale", np.float32)
     ordinary = known is not None and bool(are_ordinary(known))
-    result = _quantize(operands, static, dtype, ordinary)
+    result = blocks.run_by_blocks(_quantized, operands, static, dtype=dtype, ordinary=ordinary)
     return materialized(result) if ordinary and x.ndim > 2 and dtype.itemsize == 1 else result
 
 
@@ -94,12 +92,8 @@ def _output_dtype(call: Call, requested: Any) -> np.dtype[Any]:
     return dtype
 
 
-@partial(jax.jit, static_argnums=(1, 2, 3), inline=True)
-def _quantize(
-    operands: tuple[jax.Array | None, ...], static: BlockPlan, dtype: np.dtype[Any], ordinary: bool
+def _quantized(
+    x: jax.Array, scale: jax.Array, zero_point: jax.Array | None, *, dtype: np.dtype[Any], ordinary: bool
 ) -> jax.Array:
-    def part(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None) -> jax.Array:
-        wide = None if zero_point is None else zero_point.astype(jnp.int32)
-        return quantize(x, widened(scale), wide, dtype, ordinary)
-
-    return blocks.run(part, operands, static)
+    wide = None if zero_point is None else zero_point.astype(jnp.int32)
+    return quantize(x, widened(scale), wide, dtype, ordinary)

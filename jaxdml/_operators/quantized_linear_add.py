@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import jax
@@ -16,7 +15,7 @@ from jaxdml._arguments.call import Call
 from jaxdml._base.shapes import broadcast
 from jaxdml._kernels import quantized_sum
 from jaxdml._kernels.requantization import Addends, proved_sum
-from jaxdml._placement.layout import Layout, layout, on_shards
+from jaxdml._placement.layout import Names, layout, run
 
 
 def quantized_linear_add(
@@ -108,7 +107,8 @@ def quantized_linear_add(
         deciding=2,
         fail=lambda rule: call.fail(ValueError, rule, "Reshard a or b with jax.sharding.reshard.", "a", "b"),
     )
-    return _add((*operands, known), where, dtype)
+    result: jax.Array = run(_added, where, *operands, known, dtype=dtype)
+    return result
 
 
 def _known(call: Call, dtypes: Mapping[str, np.dtype[Any]]) -> Addends | None:
@@ -121,10 +121,21 @@ def _known(call: Call, dtypes: Mapping[str, np.dtype[Any]]) -> Addends | None:
     return proved_sum(parts[:3], parts[3:], [dtypes["a"], dtypes["b"]])
 
 
-@partial(jax.jit, static_argnums=(1, 2), inline=True)
-def _add(operands: tuple[Any, ...], where: Layout, dtype: np.dtype[Any]) -> jax.Array:
-    def rounded(a: Any, b: Any, sa: Any, sb: Any, so: Any, za: Any, zb: Any, zo: Any, known: Any) -> jax.Array:
-        return quantized_sum.add(a, b, lax.stop_gradient((sa, sb, so)), za, zb, zo, dtype, known)
-
-    result: jax.Array = on_shards(rounded, where, *operands)
-    return result
+def _added(
+    a: Any,
+    b: Any,
+    a_scale: Any,
+    b_scale: Any,
+    output_scale: Any,
+    za: Any,
+    zb: Any,
+    zero_point: Any,
+    known: Addends | None,
+    *,
+    over: tuple[Names, ...],
+    dtype: np.dtype[Any],
+) -> jax.Array:
+    """Add on one shard."""
+    del over
+    scales = lax.stop_gradient((a_scale, b_scale, output_scale))
+    return quantized_sum.add(a, b, scales, za, zb, zero_point, dtype, known)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,18 +15,7 @@ from jaxdml._arguments import pooling, quantized, rounding
 from jaxdml._arguments.call import Call
 from jaxdml._arithmetic.windows import Windows
 from jaxdml._kernels import average_pooling, integer_product
-from jaxdml._placement.layout import Layout, on_shards
-
-
-class _PoolingPlan(NamedTuple):
-    """Hold what is static of a call."""
-
-    windows: Windows
-    include_padding: bool
-    dtype: np.dtype[Any]
-    order: tuple[int, ...]
-    """Where the dimensions of ``x`` come from, in the order of the result."""
-    where: Layout
+from jaxdml._placement.layout import Names, run
 
 
 def quantized_linear_average_pooling(
@@ -136,17 +124,28 @@ def quantized_linear_average_pooling(
     operands = (x, *scales, *zero_points, multiplier)
     where = pooling.layout_of(call, operands, of_x, of_result, windows)
     order = tuple(of_x[of_result.index(d)] for d in range(x.ndim))
-    return _pool(operands, _PoolingPlan(windows, bool(include_padding), dtype, order, where))
-
-
-@partial(jax.jit, static_argnums=(1,), inline=True)
-def _pool(operands: tuple[Any, ...], static: _PoolingPlan) -> jax.Array:
-    def pooled(x: Any, x_scale: Any, output_scale: Any, zx: Any, zo: Any, multiplier: Any) -> jax.Array:
-        scales = lax.stop_gradient((x_scale, output_scale))
-        zx, zo = (None if zero is None else zero.astype(jnp.int32) for zero in (zx, zo))
-        windows, include_padding = static.windows, static.include_padding
-        means = average_pooling.average(x, windows, scales, zx, zo, include_padding, static.dtype, multiplier)
-        return lax.transpose(means, static.order)
-
-    result: jax.Array = on_shards(pooled, static.where, *operands)
+    how: dict[str, Any] = {"windows": windows, "include_padding": bool(include_padding)}
+    result: jax.Array = run(_averaged, where, *operands, dtype=dtype, order=order, **how)
     return result
+
+
+def _averaged(
+    x: Any,
+    x_scale: Any,
+    output_scale: Any,
+    zx: Any,
+    zero_point: Any,
+    multiplier: Any,
+    *,
+    over: tuple[Names, ...],
+    windows: Windows,
+    include_padding: bool,
+    dtype: np.dtype[Any],
+    order: tuple[int, ...],
+) -> jax.Array:
+    """Average on one shard, and put the dimensions in ``order``."""
+    del over
+    scales = lax.stop_gradient((x_scale, output_scale))
+    zx, zero = (None if zero is None else zero.astype(jnp.int32) for zero in (zx, zero_point))
+    means = average_pooling.average(x, windows, scales, zx, zero, include_padding, dtype, multiplier)
+    return lax.transpose(means, order)

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.typing import ArrayLike, DTypeLike
 
 from jaxdml._arguments import convolutions, quantized, rounding
 from jaxdml._arguments.call import Call
-from jaxdml._arguments.convolutions import ConvolutionPlan
-from jaxdml._kernels import requantization
 from jaxdml._kernels.integer_convolution import PackedFilters
 
 
@@ -128,18 +123,5 @@ def quantized_linear_convolution(
     added = convolutions.by_channel(call, "bias", np.int32, given)
     zo = convolutions.one_value(call, "output_zero_point", dtype, given)
     multiplier = rounding.multiplier(call, scales, convolutions.greatest_sum(call, given))
-    operands, static = convolutions.plan(call, given, implementation, zx, zw, *scales.values(), added, zo, multiplier)
-    return _convolve(operands, static, dtype)
-
-
-@partial(jax.jit, static_argnums=(1, 2), inline=True)
-def _convolve(operands: tuple[Any, ...], static: ConvolutionPlan, dtype: np.dtype[Any]) -> jax.Array:
-    def rounded(
-        sums: Any, x_scale: Any, w_scale: Any, output_scale: Any, bias: Any, zero_point: Any, multiplier: Any
-    ) -> jax.Array:
-        scales = lax.stop_gradient((x_scale, w_scale, output_scale))
-        wide = None if zero_point is None else zero_point.astype(jnp.int32)
-        return requantization.requantize(sums, scales, wide, dtype, bias, multiplier)
-
-    result: jax.Array = convolutions.convolve(operands, static, rounded)
-    return result
+    parameters = zx, zw, *scales.values(), added, zo, multiplier
+    return convolutions.convolve(call, given, implementation, rounding.rounded, *parameters, dtype=dtype)

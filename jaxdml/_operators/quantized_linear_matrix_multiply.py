@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
-
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jax.typing import ArrayLike, DTypeLike
 
 from jaxdml._arguments import products, quantized, rounding
 from jaxdml._arguments.call import Call
-from jaxdml._arguments.products import ProductPlan
-from jaxdml._kernels import requantization
 from jaxdml._kernels.integer_product import PackedMatrix
 
 
@@ -99,26 +92,9 @@ def quantized_linear_matrix_multiply(
     )
     given = products.matrices(call, axis_name)
     dtype = quantized.output_dtype(call, output_dtype, given.a.dtype)
-    along = {"a": given.along("a"), "b": given.along("b"), "output": given.along("the output")}
-    scales = {f"{name}_scale": products.scale(call, f"{name}_scale", of) for name, of in along.items()}
-    za, zb, zo = (
-        products.integers(call, f"{name}_zero_point", of, along[name])
-        for name, of in (("a", given.a.dtype), ("b", given.b.dtype), ("output", dtype))
-    )
-    added = products.integers(call, "bias", np.int32, along["b"])
-    multiplier = rounding.multiplier(call, scales, products.greatest_sum(call, given, rounding.magnitude(call, "bias")))
-    operands, static = products.plan(call, given, implementation, za, zb, *scales.values(), added, zo, multiplier)
-    return _multiply(operands, static, dtype)
-
-
-@partial(jax.jit, static_argnums=(1, 2), inline=True)
-def _multiply(operands: tuple[Any, ...], static: ProductPlan, dtype: np.dtype[Any]) -> jax.Array:
-    def rounded(
-        sums: Any, a_scale: Any, b_scale: Any, output_scale: Any, bias: Any, zero_point: Any, multiplier: Any
-    ) -> jax.Array:
-        scales = lax.stop_gradient((a_scale, b_scale, output_scale))
-        wide = None if zero_point is None else zero_point.astype(jnp.int32)
-        return requantization.requantize(sums, scales, wide, dtype, bias, multiplier)
-
-    result: jax.Array = products.multiply(operands, static, rounded)
-    return result
+    scales = products.scales(call, given, "a", "b", "output")
+    za, zb, zo = products.zero_points(call, given, output=dtype)
+    added = products.integers(call, "bias", np.int32, given.along("b"))
+    multiplier = rounding.multiplier(call, scales, products.greatest_sum(call, given))
+    parameters = za, zb, *scales.values(), added, zo, multiplier
+    return products.multiply(call, given, implementation, rounding.rounded, *parameters, dtype=dtype)

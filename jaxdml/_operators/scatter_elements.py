@@ -13,7 +13,7 @@ from jaxdml._arguments.call import Call
 from jaxdml._arithmetic import canonical_indices
 from jaxdml._kernels import indexed_write
 from jaxdml._kernels.indexed_write import block_of
-from jaxdml._placement.layout import Layout, layout, on_shards
+from jaxdml._placement.layout import Names, layout, run
 
 
 def scatter_elements(
@@ -86,22 +86,22 @@ def scatter_elements(
     indices = indexing.fit(call, raw, (canonical_indices.longest(x.shape),))
     if updates.size == 0 or x.size == 0:
         return x
-    return _scatter_elements(x, indices, updates, axis, addressed, mode, duplicates, where)
+    options = {"axis": axis, "addressed": addressed, "mode": mode, "duplicates": duplicates}
+    result: jax.Array = run(_written, where, x, indices, updates, **options)
+    return result
 
 
-@partial(jax.jit, static_argnums=(3, 4, 5, 6, 7), inline=True)
-def _scatter_elements(
+def _written(
     x: jax.Array,
     indices: jax.Array,
     updates: jax.Array,
+    *,
+    over: tuple[Names, ...],
     axis: int,
     addressed: tuple[int, ...],
     mode: str,
     duplicates: str,
-    where: Layout,
 ) -> jax.Array:
-    def part(x: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
-        block = block_of(x, dict(zip(addressed, where.over, strict=True)))
-        return indexed_write.write_elements(x, indices, updates, axis, mode, duplicates, block)
-
-    return on_shards(part, where, x, indices, updates)
+    """Write on one shard; ``over`` has the mesh axes of each dimension that is ``addressed``."""
+    block = block_of(x, dict(zip(addressed, over, strict=True)))
+    return indexed_write.write_elements(x, indices, updates, axis, mode, duplicates, block)

@@ -12,7 +12,7 @@ from jaxdml._arguments import indexing
 from jaxdml._arguments.call import Call
 from jaxdml._kernels import indexed_write
 from jaxdml._kernels.indexed_write import block_of
-from jaxdml._placement.layout import Layout, axis_size, layout, on_shards
+from jaxdml._placement.layout import Names, axis_size, layout, run
 
 
 def scatter_nd(
@@ -91,15 +91,18 @@ def scatter_nd(
     indices = indexing.fit(call, raw, sizes)
     if updates.size == 0 or x.size == 0:
         return x
-    return _scatter_nd(x, indices, updates, mode, duplicates, where)
+    result: jax.Array = run(_written, where, x, indices, updates, mode=mode, duplicates=duplicates)
+    return result
 
 
-@partial(jax.jit, static_argnums=(3, 4, 5), inline=True)
-def _scatter_nd(
-    x: jax.Array, indices: jax.Array, updates: jax.Array, mode: str, duplicates: str, where: Layout
+def _written(
+    x: jax.Array,
+    indices: jax.Array,
+    updates: jax.Array,
+    *,
+    over: tuple[Names, ...],
+    mode: str,
+    duplicates: str,
 ) -> jax.Array:
-    def part(x: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
-        block = block_of(x, dict(enumerate(where.over)))
-        return indexed_write.write_slices(x, indices, updates, mode, duplicates, block)
-
-    return on_shards(part, where, x, indices, updates)
+    """Write on one shard; ``over`` has the mesh axes of each dimension that the indices address."""
+    return indexed_write.write_slices(x, indices, updates, mode, duplicates, block_of(x, dict(enumerate(over))))

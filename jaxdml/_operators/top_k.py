@@ -20,8 +20,8 @@ from jaxdml._base.dtypes import SELECTABLE
 from jaxdml._base.shapes import is_static
 from jaxdml._kernels import selection
 from jaxdml._kernels.selection import select
-from jaxdml._placement.layout import Layout, axis_size, layout, on_shards
-from jaxdml._placement.platforms import Forced
+from jaxdml._placement.layout import Names, axis_size, layout, run
+from jaxdml._placement.lowering import Forced
 
 _DIRECTIONS = {"decreasing": AxisDirection.DECREASING, "increasing": AxisDirection.INCREASING}
 
@@ -121,7 +121,9 @@ def top_k(
         selection.ONLY_ON,
     )
     direction, index_dtype = _direction(call, direction), index_dtype_for(call, index_dtype, n)
-    return _top_k(x, k, axis, direction, index_dtype, forced, where)
+    options = {"k": k, "axis": axis, "direction": direction, "forced": forced, "index_dtype": index_dtype}
+    result: TopK = run(_selected, where, x, **options)
+    return result
 
 
 def _direction(call: Call, value: Any) -> AxisDirection:
@@ -132,19 +134,17 @@ def _direction(call: Call, value: Any) -> AxisDirection:
     return _DIRECTIONS[value]
 
 
-@partial(jax.jit, static_argnums=(1, 2, 3, 4, 5, 6), inline=True)
-def _top_k(
+def _selected(
     x: jax.Array,
+    *,
+    over: tuple[Names, ...],
     k: int,
     axis: int,
     direction: AxisDirection,
-    index_dtype: np.dtype[Any],
     forced: Forced | None,
-    where: Layout,
+    index_dtype: np.dtype[Any],
 ) -> TopK:
-    def part(x: jax.Array) -> TopK:
-        last = jnp.moveaxis(x, axis, -1)
-        parts = select(last, k, direction, forced, index_dtype, where.over[0])
-        return TopK(*(jnp.moveaxis(part, -1, axis) for part in parts))
-
-    return on_shards(part, where, x)
+    """Select on one shard; ``over`` has the mesh axes that ``axis`` is sharded over."""
+    last = jnp.moveaxis(x, axis, -1)
+    parts = select(last, k, direction, forced, index_dtype, over[0])
+    return TopK(*(jnp.moveaxis(part, -1, axis) for part in parts))

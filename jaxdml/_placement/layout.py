@@ -93,6 +93,25 @@ def layout(
     )
 
 
+def run(part: Callable[..., Any], where: Layout, *operands: Any, **static: Any) -> Any:
+    """Call ``part(*operands, over=where.over, **static)`` on every shard, in a program of its own where JAX is eager.
+
+    Args:
+      part: a function of a module.
+      where: how the operands and the results lie on a mesh.
+      operands: pytrees whose leaves are those of the layout, in its order.
+      static: what else ``part`` takes; hashable.
+    """
+    return _run(part, where, operands, tuple(static.items()))
+
+
+@partial(jax.jit, static_argnums=(0, 1, 3), inline=True)
+def _run(
+    part: Callable[..., Any], where: Layout, operands: tuple[Any, ...], static: tuple[tuple[str, Any], ...]
+) -> Any:
+    return on_shards(partial(part, over=where.over, **dict(static)), where, *operands)
+
+
 def on_shards(part: Callable[..., Any], where: Layout, *operands: Any) -> Any:
     """Call ``part`` on the operands, or in ``jax.shard_map`` on each shard of them.
 
@@ -129,6 +148,20 @@ def on_shards(part: Callable[..., Any], where: Layout, *operands: Any) -> Any:
         return mapped(*placed)
     finally:
         _nested.reset(token)
+
+
+def on_batch_shards(function: Callable[[jax.Array], Any], x: jax.Array) -> Any:
+    """Call ``function`` on every shard of ``x`` where ``jax.vmap`` has left its batch sharded over Explicit axes.
+
+    ``function`` takes any batch dimensions, and keeps them: ``[..., n]`` to ``[..., k]``.
+    """
+    mesh = jax.sharding.get_abstract_mesh()
+    explicit = {name for name, kind in zip(mesh.axis_names, mesh.axis_types, strict=True) if kind == AxisType.Explicit}
+    if not explicit:
+        return function(x)
+    *batch, _ = jax.typeof(x).sharding.spec
+    in_specs, out_specs = jax.typeof(x).sharding.spec, P(*batch, None)  # type: ignore[no-untyped-call]
+    return jax.shard_map(function, in_specs=in_specs, out_specs=out_specs, axis_names=explicit)(x)
 
 
 def _resharded(x: jax.Array, sharding: NamedSharding) -> jax.Array:

@@ -8,8 +8,7 @@ from jax import lax
 from jaxdml._arithmetic.bits import with_flipped_sign
 from jaxdml._base.shapes import is_static
 from jaxdml._placement import jax_versions
-from jaxdml._placement.partitioning import by_partitioning
-from jaxdml._placement.platforms import Kernel, run
+from jaxdml._placement.lowering import Form, Target, at_lowering
 
 
 def materialized(x: jax.Array) -> jax.Array:
@@ -21,9 +20,15 @@ def materialized(x: jax.Array) -> jax.Array:
     """
     if not is_static(*x.shape) or x.size < 2 or any(jax.typeof(x).sharding.spec):
         return x
-    kernel = Kernel(_itself, cpu=lax.optimization_barrier if jax_versions.BARRIERS_HOLD else _in_a_branch)
-    result: jax.Array = by_partitioning(lambda x: run(kernel, x), lambda devices, x: x, x)
+    result: jax.Array = at_lowering(form, x)
     return result
+
+
+def form(target: Target) -> Form:
+    """Say what stores an array where a program is lowered for ``target``."""
+    if not (target.alone and target.platform == "cpu"):
+        return _itself
+    return lax.optimization_barrier if jax_versions.BARRIERS_HOLD else _in_a_branch
 
 
 def _itself(x: jax.Array) -> jax.Array:

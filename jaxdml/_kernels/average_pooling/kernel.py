@@ -12,9 +12,7 @@ from jaxdml._arithmetic.windows import Windows
 from jaxdml._kernels.average_pooling.pools import real_elements, window_sums, window_sums_at_once
 from jaxdml._kernels.average_pooling.rounded_mean import rounded_mean
 from jaxdml._kernels.requantization import Multiplier, proved_rounding
-from jaxdml._placement.partitioning import by_partitioning
-from jaxdml._placement.platforms import Kernel, run
-from jaxdml._placement.when_lowered import Form
+from jaxdml._placement.lowering import Form, Target, at_lowering
 
 
 def average(
@@ -39,26 +37,47 @@ def average(
       dtype: int8 or uint8.
       multiplier: what ``requantization.proved`` returns for the scales, sums and ``counts``, or None.
     """
-    by_platform = partial(
-        run, Kernel(partial(window_sums, windows=windows), tpu=partial(window_sums_at_once, windows=windows))
-    )
-    total = by_partitioning(by_platform, lambda devices, x: window_sums(x, windows), x)
+    total = at_lowering(form, x, windows=windows)
     real = real_elements(windows, x.shape)
     if zx is not None:
         total -= zx * real
     count = counts(windows, x.shape, include_padding)
+    choose = partial(form_of_rounding, digits=multiplier.digits if multiplier else None)
+    result: jax.Array = at_lowering(choose, total, multiplier, count, scales, zero_point, dtype=dtype)
+    return result
 
-    def exactly(total: jax.Array, multiplier: Any, scales: Any, zero_point: Any) -> jax.Array:
-        return clamp(rounded_mean(total, jnp.asarray(count), *scales), zero_point, dtype)
 
-    if multiplier is None:
-        return exactly(total, None, scales, zero_point)
+def form(target: Target) -> Form:
+    """Say who sums windows where a program is lowered for ``target``."""
+    return window_sums_at_once if target.alone and target.platform == "tpu" else window_sums
 
-    def by_proof(round_total: Form) -> Form:
-        return lambda total, multiplier, _, zero_point: round_total(total, multiplier, zero_point, dtype)
 
-    kernel = proved_rounding(multiplier).each(by_proof)._replace(default=exactly)
-    return run(kernel, total, multiplier, scales, zero_point)
+def form_of_rounding(target: Target, digits: int | None) -> Form:
+    """Say who rounds where a program is lowered for ``target``, by a proved multiplier with these digits or None."""
+    round_total = None if digits is None else proved_rounding(target, digits)
+    return partial(_by_proof, round_total=round_total) if round_total else _exactly
+
+
+def _exactly(
+    total: jax.Array, multiplier: Any, count: Any, scales: Any, zero_point: jax.Array | None, *, dtype: jnp.dtype
+) -> jax.Array:
+    del multiplier
+    return clamp(rounded_mean(total, count, *scales), zero_point, dtype)
+
+
+def _by_proof(
+    total: jax.Array,
+    multiplier: Multiplier,
+    count: Any,
+    scales: Any,
+    zero_point: jax.Array | None,
+    *,
+    round_total: Form,
+    dtype: jnp.dtype,
+) -> jax.Array:
+    del count, scales
+    rounded: jax.Array = round_total(total, multiplier, zero_point, dtype)
+    return rounded
 
 
 def counts(windows: Windows, shape: tuple[int, ...], include_padding: bool) -> np.ndarray[Any, Any]:

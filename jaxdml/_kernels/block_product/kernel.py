@@ -8,10 +8,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxdml._base.shapes import is_static
 from jaxdml._kernels.block_product.packed_blocks import PackedBlocks
-from jaxdml._placement.partitioning import by_partitioning
-from jaxdml._placement.platforms import Kernel, run
-from jaxdml._placement.when_lowered import Form
+from jaxdml._placement.lowering import Form, Target, at_lowering
 
 _FEW_ROWS = 8
 """Up to so many rows, adding up products takes less time than writing the floats and reading them: on an H100 and on an
@@ -26,7 +25,8 @@ def multiply(a: jax.Array, b: PackedBlocks) -> jax.Array:
     """
     if any(any(jax.typeof(x).sharding.spec) for x in jax.tree.leaves((a, b))):
         return by_dimensions(a, b)  # On Explicit axes no dimension that is sharded can be merged or taken apart.
-    product: jax.Array = by_partitioning(_single, _partitioned, a, b)
+    few = is_static(*a.shape) and 0 < math.prod(a.shape[:-1]) <= _FEW_ROWS
+    product: jax.Array = at_lowering(partial(form, few=few, by_columns=b.by_columns), a, b)
     return product
 
 
@@ -36,26 +36,27 @@ def _(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[jax.Array, j
     return multiply(a, b), by_dimensions(tangent, b)
 
 
-def _single(a: jax.Array, b: PackedBlocks) -> jax.Array:
-    few = 0 < math.prod(a.shape[:-1]) <= _FEW_ROWS
-    on_cpu = _inside_of_loops(by_sums if b.by_columns and few else partial(by_floats, dtype=jnp.float32))
-    on_cuda = by_sums if few and not b.by_columns else partial(by_floats, alone=True)
-    product: jax.Array = run(Kernel(by_floats, on_cpu, cuda=on_cuda), a, b)
-    return product
+def form(target: Target, few: bool, by_columns: bool) -> Form:
+    """Say who serves where a program is lowered for ``target``: of few rows, and of columns of words, or of rows."""
+    if not target.alone:
+        return by_dimensions
+    if target.platform == "cpu":
+        return partial(
+            _inside_of_loops, multiply=by_sums if by_columns and few else partial(by_floats, dtype=jnp.float32)
+        )
+    if target.platform == "cuda":
+        return by_sums if few and not by_columns else partial(by_floats, alone=True)
+    return by_floats
 
 
-def _inside_of_loops(form: Form) -> Form:
-    """Return a form of which nothing is computed before a loop that contains it.
+def _inside_of_loops(a: jax.Array, b: PackedBlocks, *, multiply: Form) -> jax.Array:
+    """Multiply so that nothing is computed before a loop that contains the product.
 
     XLA for CPUs moves what does not change out of loops: before the first token it would unpack all matrices of a
     language model to floats, and each token would read these.
     """
-    return lambda a, b: form(*lax.optimization_barrier((a, b)))  # type: ignore[no-untyped-call]
-
-
-def _partitioned(devices: int, a: jax.Array, b: PackedBlocks) -> jax.Array:
-    del devices
-    return by_dimensions(a, b)
+    product: jax.Array = multiply(*lax.optimization_barrier((a, b)))  # type: ignore[no-untyped-call]
+    return product
 
 
 def by_sums(a: jax.Array, b: PackedBlocks) -> jax.Array:

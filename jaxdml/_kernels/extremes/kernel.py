@@ -9,8 +9,7 @@ from jax import lax
 from jaxdml._base.shapes import is_static
 from jaxdml._kernels.extremes.greatest_chunk import Lengths, by_greatest_chunk
 from jaxdml._kernels.extremes.reductions import Axes, Find, Rule, by_pair_reduction, by_two_reductions
-from jaxdml._placement.partitioning import by_partitioning
-from jaxdml._placement.platforms import Kernel, run
+from jaxdml._placement.lowering import Form, Target, at_lowering
 
 CPU = Lengths(lanes=32, chunks_of_rows=(64, 512), chunk_of_columns=16, short_row=256, short_column=32)
 """Long chunks need fewer maxima, but more elements are read again. ``python -m benchmarks argmax`` times the result.
@@ -43,12 +42,17 @@ def _on_gpu(x: jax.Array, axes: Axes, rule: Rule) -> tuple[jax.Array, jax.Array]
     return by_pair_reduction(x, axes, rule)
 
 
-_BEST = Kernel(by_two_reductions, METHODS["greatest_chunk"], _on_gpu, tpu=by_pair_reduction)
-"""XLA's CPU backend does not vectorize a reduction of pairs. Elsewhere the time is mostly that of reading, and
-pairs are read once."""
+def form(target: Target) -> Form:
+    """Say who serves where a program is lowered for ``target``.
 
-_BEST_PARTITIONED = Kernel(by_two_reductions, gpu=by_pair_reduction)
-"""XLA partitions these reductions along any dimension, with two small collectives."""
+    XLA's CPU backend does not vectorize a reduction of pairs. On GPUs and TPUs the time is mostly that of reading, and
+    pairs are read once. XLA partitions reductions along any dimension, with two small collectives.
+    """
+    if not target.alone:
+        return by_pair_reduction if target.is_gpu else by_two_reductions
+    if target.is_gpu:
+        return _on_gpu
+    return {"cpu": METHODS["greatest_chunk"], "tpu": by_pair_reduction}.get(target.platform, by_two_reductions)
 
 
 def why_not(method: str, *sizes: int) -> str | None:
@@ -64,14 +68,5 @@ def find(x: jax.Array, axes: Axes, rule: Rule, implementation: str | None) -> tu
     x = lax.stop_gradient(x)
     if implementation:
         return METHODS[implementation](x, axes, rule)
-
-    def best(x: jax.Array, kernel: Kernel) -> tuple[jax.Array, jax.Array]:
-        found: tuple[jax.Array, jax.Array] = run(kernel.each(lambda form: partial(form, axes=axes, rule=rule)), x)
-        return found
-
-    def partitioned(devices: int, x: jax.Array) -> tuple[jax.Array, jax.Array]:
-        del devices
-        return best(x, _BEST_PARTITIONED)
-
-    found: tuple[jax.Array, jax.Array] = by_partitioning(partial(best, kernel=_BEST), partitioned, x)
+    found: tuple[jax.Array, jax.Array] = at_lowering(form, x, axes=axes, rule=rule)
     return found

@@ -13,8 +13,8 @@ from jax import lax
 
 from jaxdml._arithmetic.ieee import narrowed
 from jaxdml._kernels.float_scaling.scaled_sums import Scaling, is_usual, of_two_words, plain_scaled_sum, scaled_sum
-from jaxdml._kernels.integer_product import Accumulator, DeepAccumulator, RawProduct, accumulator, finish, total
-from jaxdml._placement.platforms import Kernel
+from jaxdml._kernels.integer_sums import Accumulator, DeepAccumulator, RawProduct, accumulator, finish, total
+from jaxdml._placement.lowering import Form, Target
 
 FEW_OUTPUTS = 2**13
 """Up to this size there is one form for all scales: a second one takes longer to compile than it saves."""
@@ -50,17 +50,13 @@ def _(dtype: jnp.dtype, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Arr
 
 
 def _of_one_word(sums: Accumulator, by: Scaling, dtype: jnp.dtype) -> jax.Array:
-    # A GPU does not take subnormals as zeros, and the plain form keeps its product and its sum apart. On an H200 it has
-    # the bits of the exact form, subnormals, infinities and NaNs included.
-    plainly = partial(_plainly, shape=sums.shape, dtype=dtype)
-    exactly = Kernel(partial(_exactly, shape=sums.shape, dtype=dtype), gpu=plainly)
-    scaling = exactly._replace(cpu=partial(_usual_or_any, shape=sums.shape, dtype=dtype))
+    choose = partial(form, outputs=math.prod(sums.shape))
     # What a derivative refers to must not have the operands, which belong to the trace of the caller.
     without_operands = sums._replace(operands=())
 
     @jax.custom_jvp
     def scaled(operands: Any, by: Scaling) -> Any:
-        return finish(without_operands._replace(operands=operands), scaling, exactly, by)
+        return finish(without_operands._replace(operands=operands), choose, by, shape=sums.shape, dtype=dtype)
 
     @scaled.defjvp
     def _(primals: Any, tangents: Any) -> Any:
@@ -70,6 +66,20 @@ def _of_one_word(sums: Accumulator, by: Scaling, dtype: jnp.dtype) -> jax.Array:
 
     result: jax.Array = scaled(sums.operands, by)
     return result
+
+
+def form(target: Target, outputs: int) -> Form:
+    """Say who scales so many outputs where a program is lowered for ``target``.
+
+    A GPU does not take subnormals as zeros, and the plain form keeps its product and its sum apart. On an H200 it has
+    the bits of the exact form, subnormals, infinities and NaNs included. A CPU takes a branch on the scales, which
+    costs nothing there; a GPU would wait for the host.
+    """
+    if target.is_gpu:
+        return _plainly
+    if target.alone and target.platform == "cpu" and outputs > FEW_OUTPUTS:
+        return _usual_or_any
+    return _exactly
 
 
 def _exactly(raw: RawProduct, by: Scaling, *, shape: tuple[int, ...], dtype: jnp.dtype) -> jax.Array:
@@ -83,13 +93,8 @@ def _plainly(raw: RawProduct, by: Scaling, *, shape: tuple[int, ...], dtype: jnp
 
 
 def _usual_or_any(raw: RawProduct, by: Scaling, *, shape: tuple[int, ...], dtype: jnp.dtype) -> jax.Array:
-    """Use plain operations if no result can be subnormal or infinite.
-
-    This takes a branch on the data. On a CPU the branch costs nothing; on a GPU it would wait for the host.
-    """
-    exactly, plainly = (partial(form, shape=shape, dtype=dtype) for form in (_exactly, _plainly))
-    if math.prod(shape) <= FEW_OUTPUTS:
-        return exactly(raw, by)
+    """Use plain operations if no result can be subnormal or infinite."""
+    exactly, plainly = (partial(way, shape=shape, dtype=dtype) for way in (_exactly, _plainly))
     # Each branch computes the accumulator from the raw product. Computed before the branch, it would have to be stored.
     result: jax.Array = lax.cond(is_usual(by), plainly, exactly, raw, by)
     return result

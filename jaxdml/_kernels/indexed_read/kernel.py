@@ -13,8 +13,7 @@ from jaxdml._arithmetic.canonical_indices import in_block, limits_along_last, na
 from jaxdml._arithmetic.exact_gather import gather, gather_bits, gather_then_bits
 from jaxdml._base.shapes import is_static
 from jaxdml._kernels.indexed_write import Block, reported
-from jaxdml._placement.partitioning import by_partitioning
-from jaxdml._placement.platforms import Kernel, run
+from jaxdml._placement.lowering import Form, Target, at_lowering
 
 
 class Reading(NamedTuple):
@@ -58,21 +57,20 @@ def read(x: jax.Array, indices: jax.Array, how: Reading) -> jax.Array:
 
 def _take(x: jax.Array, indices: jax.Array, numbers: lax.GatherDimensionNumbers, mode: str, fill: bytes) -> jax.Array:
     """Take slices of floats by the platform, and keep their bits."""
-
-    def before(x: jax.Array, indices: jax.Array) -> jax.Array:
-        return gather_bits(x, indices, numbers, mode, fill)
-
-    def after(x: jax.Array, indices: jax.Array) -> jax.Array:
-        return gather_then_bits(x, indices, numbers, mode, fill)
-
-    if jnp.finfo(x.dtype).bits != 8 * x.dtype.itemsize:  # As float4, which no integer is as wide as.
-        return before(x, indices)
-    # A CPU widens narrow floats to move them. Others it moves as they are: a conversion of all of ``x``, even one that
-    # is not computed, counts as work, and JAX would hand a small program to another thread, which takes longer than it.
-    wide = x.dtype.itemsize >= 4
-    by_platform = partial(run, Kernel(before, cpu=after if wide else None, tpu=after))
-    taken: jax.Array = by_partitioning(by_platform, lambda _, x, indices: before(x, indices), x, indices)
+    whole = jnp.finfo(x.dtype).bits == 8 * x.dtype.itemsize  # Not of float4, which no integer is as wide as.
+    choose = partial(form, itemsize=x.dtype.itemsize if whole else 0)
+    taken: jax.Array = at_lowering(choose, x, indices, numbers=numbers, mode=mode, fill=fill)
     return taken
+
+
+def form(target: Target, itemsize: int) -> Form:
+    """Say who takes slices of floats of this width where a program is lowered for ``target``.
+
+    A CPU widens narrow floats to move them. Others it moves as they are: a conversion of all of ``x``, even one that is
+    not computed, counts as work, and JAX would hand a small program to another thread, which takes longer than it.
+    """
+    as_they_are = {"cpu": itemsize >= 4, "tpu": itemsize > 0}.get(target.platform, False)
+    return gather_then_bits if target.alone and as_they_are else gather_bits
 
 
 def read_block(x: jax.Array, indices: jax.Array, how: Reading, block: Block) -> tuple[jax.Array, jax.Array]:

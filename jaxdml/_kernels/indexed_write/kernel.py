@@ -1,7 +1,6 @@
 """Write at indexed positions: bring indices into canonical form, and choose a method and the integers to move."""
 
 import math
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,9 +13,7 @@ from jaxdml._arithmetic.canonical_indices import in_block, longest, narrow, wrap
 from jaxdml._arithmetic.exact_gather import on_all_devices
 from jaxdml._base.shapes import is_static
 from jaxdml._kernels.indexed_write.scatter import Places, Writing, of_elements, of_slices, tangent, winners, write
-from jaxdml._placement.partitioning import by_partitioning
-from jaxdml._placement.platforms import Kernel, run
-from jaxdml._placement.when_lowered import Form
+from jaxdml._placement.lowering import Form, Target, at_lowering
 
 GPU_WORD = 4
 """The narrowest integer, in bytes, that a GPU stores directly: for anything narrower XLA compares and swaps in a loop.
@@ -125,7 +122,7 @@ def reported(indices: jax.Array, indexed: tuple[int, ...], shape: tuple[int, ...
     """Return ``indices``, after an operation in which ``checkify`` sees those that are out of range.
 
     They address the dimensions ``indexed`` of an array of this ``shape``. ``checkify`` cannot see the operations of
-    ``by_partitioning``. In other operations the indices may count along a block, or along words. XLA drops the added
+    ``at_lowering``. In other operations the indices may count along a block, or along words. XLA drops the added
     operation, because it changes nothing. Where ``jax.vmap`` has left a batch sharded over Explicit axes, none is
     added: JAX cannot check inside such a program.
     """
@@ -145,13 +142,21 @@ def _on_all_devices(indices: jax.Array, *dimensions: int) -> jax.Array:
     If updates are numbered by sharded indices, XLA numbers those of each device, and then merges as many numbers as
     ``x`` has positions.
     """
+    placed: jax.Array = at_lowering(
+        lambda target: _as_it_is if target.devices == 1 else _placed_whole, indices, dimensions=dimensions
+    )
+    return placed
 
-    def whole(devices: int, indices: jax.Array) -> jax.Array:
-        for dimension in dimensions if devices > 1 else ():
-            indices = on_all_devices(indices, dimension)
-        return indices
 
-    return by_partitioning(lambda indices: indices, whole, indices)
+def _as_it_is(indices: jax.Array, *, dimensions: tuple[int, ...]) -> jax.Array:
+    del dimensions
+    return indices
+
+
+def _placed_whole(indices: jax.Array, *, dimensions: tuple[int, ...]) -> jax.Array:
+    for dimension in dimensions:
+        indices = on_all_devices(indices, dimension)
+    return indices
 
 
 def _write(x: jax.Array, indices: jax.Array, updates: jax.Array, writing: Writing) -> jax.Array:
@@ -178,41 +183,44 @@ def _write_floats_jvp(
     settled = writing
     if writing.duplicates == "unspecified":
         settled, indices = writing._replace(duplicates="last"), _on_all_devices(indices, writing.places.numbered)
-    won = _alike(partial(winners, x.shape, writing=writing), indices)
+    won = at_lowering(lambda target: partial(winners, x.shape), indices, writing=writing)
     return _write_floats(x, indices, updates, settled), tangent(tangents[0], indices, tangents[2], won, writing)
 
 
 def _write_once(x: jax.Array, indices: jax.Array, updates: jax.Array, writing: Writing) -> jax.Array:
-    return _alike(partial(_write_by_platform, writing=writing), x, indices, updates)
-
-
-def _alike(function: Callable[..., Any], *operands: Any) -> Any:
-    """Call ``function`` where ``checkify`` does not look, whether or not XLA partitions the program."""
-    return by_partitioning(function, lambda devices, *operands: function(*operands), *operands)
-
-
-def _write_by_platform(x: jax.Array, indices: jax.Array, updates: jax.Array, writing: Writing) -> jax.Array:
-    """Choose a method and the integers to move."""
-
-    def form(word: int, by_position: bool = False, by_sort: bool = False) -> Form:
-        chosen = writing._replace(word=word, by_position=by_position, by_sort=by_sort)
-        return lambda x, indices, updates: write(x, indices, updates, chosen)
-
     windows = x.shape[indices.shape[-1] :] if not writing.places.batch else ()
-    few_bits = _has_few_bits(x.dtype)
-    static = is_static(*x.shape, *updates.shape)
-    few = static and x.size <= MAX_ELEMENTS_PER_UPDATE * updates.size
-    by_position = writing.duplicates == "last" and not windows and few
-    by_sort = writing.duplicates == "last" and static and updates.size > 0
-    if not few_bits and not by_position and not by_sort:
-        return form(0)(x, indices, updates)
-    as_integer = x.dtype.itemsize if few_bits and jnp.issubdtype(x.dtype, jnp.floating) else 0
-    # XLA's CPU backend widens narrow floats to move them, except for float16.
-    on_cpu = 0 if x.dtype == jnp.float16 else as_integer
-    cpu = form(on_cpu, on_cpu > 0 and is_static(*windows) and math.prod(windows) * on_cpu >= MIN_BYTES_PER_SLICE)
-    gpu = form(GPU_WORD if few_bits else 0, by_position)
-    # A TPU moves narrow floats as they are.
-    return run(Kernel(form(as_integer), cpu, gpu, tpu=form(0, by_sort=by_sort)), x, indices, updates)
+    choose = partial(form, writing=writing, dtype=x.dtype, x=x.shape, updates=updates.shape, windows=windows)
+    written: jax.Array = at_lowering(choose, x, indices, updates)
+    return written
+
+
+def form(
+    target: Target,
+    writing: Writing,
+    dtype: jnp.dtype,
+    x: tuple[int, ...],
+    updates: tuple[int, ...],
+    windows: tuple[int, ...],
+) -> Form:
+    """Say how elements are moved where a program is lowered for ``target``, given the shapes.
+
+    XLA's CPU backend widens narrow floats to move them, except for float16. A TPU moves them as they are.
+    """
+    few_bits, static = _has_few_bits(dtype), is_static(*x, *updates)
+    last = writing.duplicates == "last" and static
+    as_integer = dtype.itemsize if few_bits and jnp.issubdtype(dtype, jnp.floating) else 0
+    if target.platform == "cpu":
+        word = 0 if dtype == jnp.float16 else as_integer
+        large = word > 0 and is_static(*windows) and math.prod(windows) * word >= MIN_BYTES_PER_SLICE
+        how = writing._replace(word=word, by_position=large)
+    elif target.is_gpu:
+        few = last and math.prod(x) <= MAX_ELEMENTS_PER_UPDATE * math.prod(updates)
+        how = writing._replace(word=GPU_WORD if few_bits else 0, by_position=few and not windows)
+    elif target.platform == "tpu":
+        how = writing._replace(by_sort=last and math.prod(updates) > 0)
+    else:
+        how = writing._replace(word=as_integer)
+    return partial(write, writing=how)
 
 
 def _has_few_bits(dtype: jnp.dtype) -> bool:

@@ -4,8 +4,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxdml._arithmetic.signedness import Zero
 from jaxdml._arithmetic.windows import Windows, shifted_slices
-from jaxdml._kernels.integer_product import RawProduct, Zero
+from jaxdml._kernels.integer_sums import RawProduct
 
 
 def channel_weights(w: jax.Array, zw: Zero, windows: Windows) -> jax.Array:

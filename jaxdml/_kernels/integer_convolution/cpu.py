@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxdml._arithmetic.signedness import Zero, as_int8, as_uint8
 from jaxdml._arithmetic.windows import Windows, padded
 from jaxdml._kernels import integer_product
 from jaxdml._kernels.integer_convolution.channel_convolution import channel_weights, convolve_channels
@@ -28,16 +29,8 @@ from jaxdml._kernels.integer_convolution.patch_product import (
     patch_sums,
     sums_of_filters,
 )
-from jaxdml._kernels.integer_product import (
-    PackedMatrix,
-    PerPart,
-    RawProduct,
-    Zero,
-    accumulator,
-    as_int8,
-    as_uint8,
-    product_shape,
-)
+from jaxdml._kernels.integer_product import PackedMatrix, product_shape
+from jaxdml._kernels.integer_sums import PerPart, RawProduct, accumulator
 
 OUTPUTS_PER_PART = 2**18
 """Images are convolved together if they have so few outputs, and one after the other if they have more. The int32 sums

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jaxdml._arithmetic.signedness import Quantized, Zero, as_int8
 from jaxdml._arithmetic.windows import Windows, padded
 from jaxdml._kernels import integer_product
 from jaxdml._kernels.integer_convolution import cpu, tpu
@@ -20,18 +21,9 @@ from jaxdml._kernels.integer_convolution.patch_product import (
     patch_product,
     patch_rows,
 )
-from jaxdml._kernels.integer_product import (
-    LONGEST_FLOAT_SUM,
-    Accumulator,
-    DeepAccumulator,
-    Product,
-    Quantized,
-    RawProduct,
-    Zero,
-    as_int8,
-)
-from jaxdml._placement.platforms import Forced, Kernel
-from jaxdml._placement.when_lowered import Form
+from jaxdml._kernels.integer_product import LONGEST_FLOAT_SUM, Product
+from jaxdml._kernels.integer_sums import Accumulator, DeepAccumulator, RawProduct
+from jaxdml._placement.lowering import Forced, Form, Target
 
 QuantizedFilters = tuple[Filters, jax.Array | None]
 """Filters, and their zero point; None means 0."""
@@ -59,30 +51,34 @@ def convolve(
     if depth > integer_product.longest(x, w):
         return _deep(x, w, windows, counts, implementation)
     method = implementation.method if implementation else cpu.fastest(x[0], w[0], windows)
-    on_cpu = partial(cpu.convolve, windows, method)
-    if method == "shifted_slices":
-        slices = partial(_by_slices, windows)
-        kernel = Kernel(slices, on_cpu, tpu=None if implementation else partial(tpu.convolve, windows))
-
-        def partitioned(devices: int) -> Kernel:
-            del devices
-            return Kernel(slices)
-
-    else:
-        kernel = _of_patches(integer_product.single_product(), windows, on_cpu)
-        if implementation is not None and implementation.only_on == "cpu":
-            kernel = Kernel(cpu=on_cpu, refusal=implementation.refusal)
-        if implementation is None and _is_native_on_cuda(depth, windows):
-            kernel = kernel._replace(cuda=partial(_natively_on_cuda, windows))
-        if implementation is None and (windows.taps > 1 or max(windows.strides) > 1):
-            kernel = kernel._replace(tpu=partial(tpu.convolve, windows))
-
-        def partitioned(devices: int) -> Kernel:
-            return _of_patches(integer_product.partitioned_product(implementation, devices), windows)
-
+    choose = partial(form, method=method, depth=depth, windows=windows, forced=implementation)
     shape = windows.with_channels(x[0].shape[0], counts, w[0].shape[0])
     greatest = depth * integer_product.greatest(*x) * integer_product.greatest(*w)
-    return Accumulator(kernel, partitioned, (*x, *w), shape, greatest)
+    return Accumulator(choose, (*x, *w), shape, greatest)
+
+
+def form(target: Target, method: str, depth: int, windows: Windows, forced: Forced | None) -> Form:
+    """Say who convolves where a program is lowered for ``target``.
+
+    Args:
+      target: the target.
+      method: the method of CPUs: the one that is forced, or the fastest.
+      depth: the number of products in a sum.
+      windows: where the windows lie.
+      forced: the method that is forced, or None.
+    """
+    if forced:
+        forced.require(target)
+    if target.alone and target.platform == "cpu":
+        return partial(cpu.convolve, windows, method)
+    moves = method == "shifted_slices" or windows.taps > 1 or max(windows.strides) > 1
+    if target.alone and target.platform == "tpu" and not forced and moves:
+        return partial(tpu.convolve, windows)
+    if method == "shifted_slices":
+        return partial(_by_slices, windows)
+    if target.alone and target.platform == "cuda" and not forced and _is_native_on_cuda(depth, windows):
+        return partial(_natively_on_cuda, windows)
+    return partial(_by_patches, integer_product.form_of_patches(target, forced), windows)
 
 
 def why_not(method: str, depth: int, windows: Windows, longest: int) -> str | None:
@@ -109,18 +105,9 @@ def _is_native_on_cuda(depth: int, windows: Windows) -> bool:
     return is_small and (windows.taps > 1 or windows.strides != (1, 1) or not windows.channels_last)
 
 
-def _of_patches(product: Kernel, windows: Windows, cpu: Form | None = None) -> Kernel:
-    """Return the kernel that convolves by a product of patches; ``cpu`` takes the place of its form for CPUs."""
-
-    def by_product(product: Product) -> Form:
-        def convolution(x: jax.Array, zx: Zero, w: Filters, zw: Zero) -> RawProduct:
-            w, zw = (w, zw) if isinstance(w, jax.Array) else as_int8_filters(w, zw)
-            return patch_product(product, padded(x, zx, windows), zx, w, zw, windows)
-
-        return convolution
-
-    forms = product.each(by_product)
-    return forms._replace(cpu=cpu) if cpu else forms
+def _by_patches(product: Product, windows: Windows, x: jax.Array, zx: Zero, w: Filters, zw: Zero) -> RawProduct:
+    w, zw = (w, zw) if isinstance(w, jax.Array) else as_int8_filters(w, zw)
+    return patch_product(product, padded(x, zx, windows), zx, w, zw, windows)
 
 
 def _by_slices(windows: Windows, x: jax.Array, zx: Zero, w: Filters, zw: Zero) -> RawProduct:

@@ -12,7 +12,7 @@ import numpy as np
 from jax import export, lax
 
 from jaxdml._arithmetic.bits import with_flipped_sign
-from jaxdml._kernels.integer_product import as_int8
+from jaxdml._arithmetic.signedness import as_int8
 
 LARGE = 2**18
 """From so many channels times output channels on, a CPU multiplies patches by filters that are stored as rows in less

@@ -10,17 +10,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxdml._arithmetic.signedness import Zero
 from jaxdml._arithmetic.windows import Windows, shifted_slices, sums_of_groups
-from jaxdml._kernels.integer_product import (
-    MIN_SIZE,
-    Product,
-    RawProduct,
-    Zero,
-    accumulator,
-    dot,
-    product_shape,
-    with_min_size,
-)
+from jaxdml._kernels.integer_product import MIN_SIZE, Product, dot, product_shape, with_min_size
+from jaxdml._kernels.integer_sums import RawProduct, accumulator
 
 
 def filter_columns(w: jax.Array, groups: int) -> jax.Array:

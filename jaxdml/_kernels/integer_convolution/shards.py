@@ -1,12 +1,13 @@
 """Convolve where the contracted channels are sharded: convolve on each shard, and add the int32 sums once."""
 
+from jaxdml._arithmetic.signedness import Quantized
 from jaxdml._arithmetic.windows import Windows
 from jaxdml._kernels import integer_product
 from jaxdml._kernels.integer_convolution import kernel as integer_convolution
 from jaxdml._kernels.integer_convolution.kernel import QuantizedFilters
-from jaxdml._kernels.integer_product import Accumulator, DeepAccumulator, Quantized, added
+from jaxdml._kernels.integer_sums import Accumulator, DeepAccumulator, added
 from jaxdml._placement.layout import Names, axis_size
-from jaxdml._placement.platforms import Forced
+from jaxdml._placement.lowering import Forced
 
 
 def convolve(

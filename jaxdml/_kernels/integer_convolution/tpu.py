@@ -14,11 +14,12 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxdml._arithmetic.signedness import Zero, as_int8
 from jaxdml._arithmetic.windows import Windows, padded
 from jaxdml._kernels.integer_convolution.channel_convolution import channel_weights, convolve_channels
 from jaxdml._kernels.integer_convolution.packed_filters import Filters, as_int8_filters, filter_sums
 from jaxdml._kernels.integer_convolution.patch_product import corrected
-from jaxdml._kernels.integer_product import PerPart, Raw, RawProduct, Zero, as_int8
+from jaxdml._kernels.integer_sums import PerPart, Raw, RawProduct
 
 FEW_IMAGES = 8
 """The compiler splits fewer images than these into parts, and then stores what each step of the rounding returns. So

@@ -7,19 +7,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jaxdml._arithmetic.signedness import as_int8, as_uint8
 from jaxdml._kernels.integer_product.integer_dot import dot_with_ones
+from jaxdml._kernels.integer_product.operands import product_shape, row_count
 from jaxdml._kernels.integer_product.packed_columns import columns_on_the_left, columns_on_the_right
 from jaxdml._kernels.integer_product.packed_matrix import PackedMatrix, stored_as
-from jaxdml._kernels.integer_product.raw_product import (
-    RawProduct,
-    accumulator,
-    as_int8,
-    as_uint8,
-    product_shape,
-    row_count,
-)
 from jaxdml._kernels.integer_product.row_product import row_product
-from jaxdml._placement.platforms import cpu_features
+from jaxdml._kernels.integer_sums import RawProduct, accumulator
+from jaxdml._placement.processor import cpu_features
 
 MAX_ROWS_RIGHT_OF_INT8, MAX_ROWS_RIGHT_OF_UINT8 = 32, 128
 """Up to so many rows of ``a`` are the right operand of a product with a packed matrix that is stored as int8

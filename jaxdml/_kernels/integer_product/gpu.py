@@ -6,8 +6,8 @@ from functools import partial
 import jax
 
 from jaxdml._base.shapes import is_static
+from jaxdml._kernels.integer_product.operands import row_count
 from jaxdml._kernels.integer_product.packed_matrix import PackedMatrix, Right
-from jaxdml._kernels.integer_product.raw_product import RawProduct, row_count
 from jaxdml._kernels.integer_product.tensor_core_dot import (
     LONGEST_FLOAT_SUM,
     bfloat16_dot,
@@ -17,6 +17,7 @@ from jaxdml._kernels.integer_product.tensor_core_dot import (
     transposed_dot,
 )
 from jaxdml._kernels.integer_product.unmerged_dot import deep_dot, sum_of_segments, unmerged_dot
+from jaxdml._kernels.integer_sums import RawProduct
 
 MAX_ROWS_UNTRANSPOSED = 64
 """Transposing the right matrix pays with more rows than this; ``python -m benchmarks constants`` times it."""

@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxdml._kernels.integer_product.operands import with_merged_rows
 from jaxdml._kernels.integer_product.packed_matrix import Right, slice_along_k
-from jaxdml._kernels.integer_product.raw_product import RawProduct, with_corrections, with_merged_rows
+from jaxdml._kernels.integer_sums import RawProduct, with_corrections
 
 MIN_SIZE = 8
 """The fewest rows and columns that an int8 product is given: one tile of a vector unit."""

@@ -4,9 +4,11 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxdml._arithmetic.signedness import Zero
+from jaxdml._kernels.integer_product.operands import with_merged_rows
 from jaxdml._kernels.integer_product.packed_matrix import Right
-from jaxdml._kernels.integer_product.raw_product import RawProduct, Zero, with_merged_rows
 from jaxdml._kernels.integer_product.unmerged_dot import unmerged_dot
+from jaxdml._kernels.integer_sums import RawProduct
 
 
 def merged_dot(a: jax.Array, za: Zero, b: Right, zb: Zero) -> RawProduct:

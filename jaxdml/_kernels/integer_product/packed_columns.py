@@ -8,9 +8,11 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxdml._arithmetic.signedness import Zero
 from jaxdml._kernels.integer_product.integer_dot import MIN_SIZE, dot
+from jaxdml._kernels.integer_product.operands import with_merged_rows
 from jaxdml._kernels.integer_product.packed_matrix import PackedMatrix, column_sums
-from jaxdml._kernels.integer_product.raw_product import RawProduct, Zero, with_corrections, with_merged_rows
+from jaxdml._kernels.integer_sums import RawProduct, with_corrections
 
 
 def columns_on_the_right(a: jax.Array, za: Zero, b: PackedMatrix, zb: Zero) -> RawProduct:

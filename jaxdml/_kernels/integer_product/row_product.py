@@ -12,7 +12,8 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxdml._kernels.integer_product.integer_dot import dot_with_ones
-from jaxdml._kernels.integer_product.raw_product import accumulator, product_shape
+from jaxdml._kernels.integer_product.operands import product_shape
+from jaxdml._kernels.integer_sums import accumulator
 
 _FIRST_SUMMAND_COUNT, _SUMMAND_COUNT = 8, 4
 """How many rows are added at once, first and later. With more, rows 4 KiB apart compete for the same cache lines."""

@@ -3,13 +3,14 @@
 from dataclasses import replace
 
 import jax.numpy as jnp
-from jax import lax
 
+from jaxdml._arithmetic.signedness import Quantized
 from jaxdml._kernels.integer_product import kernel as integer_product
-from jaxdml._kernels.integer_product.kernel import Accumulator, DeepAccumulator, Quantized, QuantizedRight
+from jaxdml._kernels.integer_product.kernel import QuantizedRight
 from jaxdml._kernels.integer_product.packed_matrix import PackedMatrix, pack
+from jaxdml._kernels.integer_sums import Accumulator, DeepAccumulator, added
 from jaxdml._placement.layout import Names, axis_index, axis_size
-from jaxdml._placement.platforms import Forced
+from jaxdml._placement.lowering import Forced
 
 
 def multiply(
@@ -29,16 +30,6 @@ def multiply(
     if isinstance(b[0], PackedMatrix):
         b = _with_sums_of_block(b[0], over, one_sum), b[1]
     return added(integer_product.multiply(a, b, implementation), one_sum, over)
-
-
-def added(sums: Accumulator | DeepAccumulator, one_sum: bool, over: Names) -> Accumulator | DeepAccumulator:
-    """Add accumulators over the axes ``over``; ``one_sum`` tells whether int32 holds what comes out."""
-    if isinstance(sums, Accumulator):
-        total = integer_product.total(sums)
-        if one_sum:
-            return integer_product.of_total(lax.psum(total, over))  # type: ignore[no-untyped-call]
-        sums = DeepAccumulator(total & 0xFFFF, total >> 16)
-    return integer_product.carried(*lax.psum(tuple(sums), over))  # type: ignore[no-untyped-call]
 
 
 def _with_sums_of_block(b: PackedMatrix, over: Names, one_sum: bool) -> PackedMatrix:

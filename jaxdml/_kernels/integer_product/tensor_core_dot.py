@@ -13,8 +13,9 @@ from jax import lax
 
 from jaxdml._arithmetic.bits import bits_of
 from jaxdml._base.shapes import is_static
+from jaxdml._kernels.integer_product.operands import with_merged_rows
 from jaxdml._kernels.integer_product.packed_matrix import PackedMatrix, Right, column_sums, matrix_of
-from jaxdml._kernels.integer_product.raw_product import RawProduct, with_corrections, with_merged_rows
+from jaxdml._kernels.integer_sums import RawProduct, with_corrections
 
 LONGEST_FLOAT_SUM = 2**24 // 128**2
 """The greatest K whose sums of int8 products are at most 2**24: float32 holds every integer up to that."""

@@ -9,11 +9,13 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxdml._arithmetic.signedness import Zero
 from jaxdml._kernels.integer_product import packed_matrix
 from jaxdml._kernels.integer_product.integer_dot import dot
+from jaxdml._kernels.integer_product.operands import product_shape
 from jaxdml._kernels.integer_product.packed_matrix import PackedMatrix, Right, column_sums, matrix_of
-from jaxdml._kernels.integer_product.raw_product import RawProduct, Zero, accumulator, product_shape, with_corrections
 from jaxdml._kernels.integer_product.tensor_core_dot import LONGEST_FLOAT_SUM
+from jaxdml._kernels.integer_sums import RawProduct, accumulator, with_corrections
 
 Dot = Callable[[jax.Array, jax.Array, bool], jax.Array]
 """Takes 8-bit ``[..., M, K]``, int8 ``[..., K, N]``, and whether that is stored by columns, as ``[..., N, K]``."""

@@ -17,8 +17,7 @@ from jaxdml._arithmetic.float_parts import (
     int_bits,
 )
 from jaxdml._kernels.quantization.quantizing import quantize
-from jaxdml._placement.partitioning import by_partitioning
-from jaxdml._placement.platforms import Kernel, run
+from jaxdml._placement.lowering import Form, Target, at_lowering
 
 _STEPS = 255
 """How many steps an 8-bit range has."""
@@ -59,11 +58,13 @@ def scale_and_zero_point(extremes: jax.Array) -> tuple[jax.Array, jax.Array]:
     Args:
       extremes: what ``extremes`` returns.
     """
-    kernel = Kernel(_in_integers, cpu=_in_a_branch)
-    both: tuple[jax.Array, jax.Array] = by_partitioning(
-        lambda extremes: run(kernel, extremes), lambda devices, extremes: _in_integers(extremes), extremes
-    )
+    both: tuple[jax.Array, jax.Array] = at_lowering(form, extremes)
     return both
+
+
+def form(target: Target) -> Form:
+    """Say who serves where a program is lowered for ``target``."""
+    return _in_a_branch if target.alone and target.platform == "cpu" else _in_integers
 
 
 def _in_integers(extremes: jax.Array) -> tuple[jax.Array, jax.Array]:

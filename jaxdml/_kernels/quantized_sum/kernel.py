@@ -9,12 +9,11 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxdml._arithmetic.residuals import Scales, clamp
+from jaxdml._arithmetic.signedness import as_int8
 from jaxdml._arithmetic.sizes import at_most
-from jaxdml._kernels.integer_product import as_int8
 from jaxdml._kernels.quantized_sum.fixed_point_sum import Limbs, addends, clear_limbs, rounded_sum
 from jaxdml._kernels.requantization import ON_CUDA, Addends, round_sums
-from jaxdml._placement.partitioning import by_partitioning
-from jaxdml._placement.platforms import Kernel, run
+from jaxdml._placement.lowering import Form, Target, at_lowering
 
 FEW_OUTPUTS = 2**14
 """Up to this size use four limbs: asking whether two suffice, in a branch, takes as long as two more limbs."""
@@ -44,16 +43,28 @@ def add(
       dtype: int8 or uint8.
       known: what ``requantization.proved_sum`` returns for the scales and zero points, or None.
     """
-    operands = known, a, b, scales, za, zb, zero_point
-    four = partial(_by_limbs, dtype=dtype)
-    cuda = None if known is None else partial(_in_float64, dtype=dtype)
-    tpu = partial(_by_clear_limbs, dtype=dtype) if known and known.clear else None
-    if known is None and at_most(math.prod(jnp.broadcast_shapes(a.shape, b.shape)), FEW_OUTPUTS):
-        return four(*operands)
-    single, partitioned = (Kernel(four, cpu=cpu, cuda=cuda, tpu=tpu) for cpu in (partial(four, limbs=None), None))
-    return by_partitioning(
-        lambda *operands: run(single, *operands), lambda devices, *operands: run(partitioned, *operands), *operands
-    )
+    few = at_most(math.prod(jnp.broadcast_shapes(a.shape, b.shape)), FEW_OUTPUTS) is True
+    choose = partial(form, few=few, proved=known is not None, clear=known is not None and known.clear)
+    result: jax.Array = at_lowering(choose, known, a, b, scales, za, zb, zero_point, dtype=dtype)
+    return result
+
+
+def form(target: Target, few: bool, proved: bool, clear: bool) -> Form:
+    """Say who serves where a program is lowered for ``target``.
+
+    Args:
+      target: the target.
+      few: whether there are few outputs.
+      proved: whether float64 is proved to be right.
+      clear: whether two limbs are proved to suffice.
+    """
+    if proved and target.platform == "cuda":
+        return _in_float64
+    if clear and target.platform == "tpu":
+        return _by_clear_limbs
+    if target.alone and target.platform == "cpu" and (proved or not few):
+        return partial(_by_limbs, limbs=None)
+    return _by_limbs
 
 
 def _in_float64(

@@ -1,8 +1,9 @@
 """Round accumulators with exact residuals, or on a CPU with multipliers if those decide every output."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,11 +12,12 @@ from jax import lax
 
 from jaxdml._arithmetic.bits import bits_of
 from jaxdml._arithmetic.residuals import Scales, by_residuals, clamp
-from jaxdml._kernels.integer_product import (
+from jaxdml._kernels.integer_sums import (
     Accumulator,
     DeepAccumulator,
     PerPart,
     Raw,
+    RawProduct,
     carried,
     finish,
     finished,
@@ -26,8 +28,7 @@ from jaxdml._kernels.requantization.digit_products import round_digits
 from jaxdml._kernels.requantization.float64_rounding import ON_CPU, ON_CUDA, round_products
 from jaxdml._kernels.requantization.multiplier import may_be_doubtful, multiplier_of, rounded_products
 from jaxdml._kernels.requantization.proofs import Multiplier
-from jaxdml._placement.platforms import Kernel
-from jaxdml._placement.when_lowered import Form
+from jaxdml._placement.lowering import Form, Target
 
 FEW_OUTPUTS = 2**13
 """Up to this size use residuals: testing whether a multiplier leaves doubts already evaluates 2,048 accumulators."""
@@ -57,29 +58,67 @@ def requantize(
     if isinstance(sums, DeepAccumulator):
         total = sums if bias is None else carried(sums.low + (bias & 0xFFFF), sums.high + (bias >> 16))
         return by_residuals(total.low, total.high, scales, zero_point, dtype)
-    by_residuals_of = partial(_by_residuals, shape=sums.shape, dtype=dtype)
-    exactly = Kernel(by_residuals_of)
-    operands = scales, zero_point, bias
-    if multiplier is not None:
-
-        def by_proof(round_total: Form) -> Form:
-            return partial(_by_proof, round_total=round_total, shape=sums.shape, dtype=dtype)
-
-        def at_once(form: Form | None) -> Form | None:
-            return form and (lambda raw, *operands: form(whole(raw), *operands))
-
-        # On TPUs an image may be a part of a convolution that is computed by itself.
-        on = proved_rounding(multiplier).each(by_proof)
-        proved = on._replace(
-            default=lambda raw, _, *operands: by_residuals_of(raw, *operands),
-            cpu=at_once(on.cpu),
-            cuda=at_once(on.cuda),
-        )
-        result: jax.Array = finish(sums, proved, proved, multiplier, *operands)
-        return result
-    on_cpu = partial(by_multiplier_or_residuals, shape=sums.shape, dtype=dtype, greatest=sums.greatest)
-    rounded: jax.Array = finish(sums, exactly._replace(cpu=on_cpu), exactly, *operands)
+    choose = partial(
+        form,
+        outputs=math.prod(sums.shape),
+        scales=tuple(scale.shape for scale in scales),
+        digits=multiplier.digits if multiplier else None,
+    )
+    how = Rounding(sums.shape, dtype, sums.greatest)
+    rounded: jax.Array = finish(sums, choose, multiplier, scales, zero_point, bias, how=how)
     return rounded
+
+
+class Rounding(NamedTuple):
+    """Hold what is static of the rounding of one accumulator."""
+
+    shape: tuple[int, ...]
+    """That of the accumulator."""
+
+    dtype: jnp.dtype
+
+    greatest: int = 2**31 - 1
+    """No sum without the bias is greater than this in magnitude."""
+
+
+def form(target: Target, outputs: int, scales: Sequence[tuple[int, ...]], digits: int | None) -> Form:
+    """Say who rounds where a program is lowered for ``target``.
+
+    Without a proof, a CPU rounds with multipliers, in a branch on whether they leave any output doubtful. On a CPU the
+    branch costs nothing; on a GPU it would wait for the host.
+
+    Args:
+      target: the target.
+      outputs: how many there are.
+      scales: the shapes of the scales.
+      digits: those of the multiplier that is proved, or None.
+    """
+    if digits is not None:
+        round_total = proved_rounding(target, digits)
+        # On TPUs an image may be a part of a convolution that is computed by itself.
+        at_once = target.platform != "tpu"
+        return partial(_by_proof, round_total=round_total, at_once=at_once) if round_total else _by_residuals
+    if not target.alone or target.platform != "cpu":
+        return _by_residuals
+    distinct = math.prod(np.broadcast_shapes(*scales))
+    if outputs <= FEW_OUTPUTS or distinct * 2 > outputs:
+        return _by_residuals
+    return partial(_by_multiplier, test_halves=distinct * MIN_OUTPUTS_PER_MULTIPLIER <= outputs)
+
+
+def proved_rounding(target: Target, digits: int) -> Form | None:
+    """Return ``(total, multiplier, zero_point, dtype) -> clamp(round(total * multiplier) + zero_point)``, or None.
+
+    Only platforms whose arithmetic the proof is about have one: CPUs, CUDA, and TPUs if some digits suffice.
+    """
+    if target.platform == "tpu":
+        return _by_digits if digits else None
+    arithmetic = {"cpu": ON_CPU, "cuda": ON_CUDA}.get(target.platform)
+    return arithmetic and partial(round_products, arithmetic)
+
+
+def _by_digits(total: jax.Array, by: Multiplier, zero_point: jax.Array | None, dtype: jnp.dtype) -> jax.Array:
+    return round_digits(total, by.high, by.low, by.digits, zero_point, dtype)
 
 
 def _by_proof(
@@ -89,106 +128,94 @@ def _by_proof(
     zero_point: jax.Array | None,
     bias: jax.Array | None,
     *,
-    round_total: Callable[[jax.Array, Multiplier, jax.Array | None, jnp.dtype], jax.Array],
-    shape: tuple[int, ...],
-    dtype: jnp.dtype,
+    round_total: Form,
+    at_once: bool,
+    how: Rounding,
 ) -> jax.Array:
     del scales
 
     def rounded(total: jax.Array) -> jax.Array:
-        return round_total(total if bias is None else total + bias, multiplier, zero_point, dtype)
+        result: jax.Array = round_total(total if bias is None else total + bias, multiplier, zero_point, how.dtype)
+        return result
 
-    return finished(raw, shape, rounded)
-
-
-def proved_rounding(multiplier: Multiplier) -> Kernel:
-    """Return ``(total, multiplier, zero_point, dtype) -> clamp(round(total * multiplier) + zero_point)``.
-
-    Only platforms whose arithmetic the proof is about have a form: CPUs, CUDA, and TPUs if some digits suffice.
-    """
-    cpu, cuda = (partial(round_products, on) for on in (ON_CPU, ON_CUDA))
-    return Kernel(cpu=cpu, cuda=cuda, tpu=_by_digits if multiplier.digits else None)
-
-
-def _by_digits(total: jax.Array, by: Multiplier, zero_point: jax.Array | None, dtype: jnp.dtype) -> jax.Array:
-    return round_digits(total, by.high, by.low, by.digits, zero_point, dtype)
+    return finished(whole(raw) if at_once else raw, how.shape, rounded)
 
 
 def _by_residuals(
     raw: Raw,
+    multiplier: Multiplier | None,
     scales: Scales,
     zero_point: jax.Array | None,
-    bias: jax.Array | None = None,
+    bias: jax.Array | None,
     *,
-    shape: tuple[int, ...],
-    dtype: jnp.dtype,
+    how: Rounding,
 ) -> jax.Array:
-    return finished(raw, shape, lambda total: by_residuals(total, None, scales, zero_point, dtype, bias))
+    del multiplier
+    return finished(raw, how.shape, lambda total: by_residuals(total, None, scales, zero_point, how.dtype, bias))
 
 
-def by_multiplier_or_residuals(
+def _by_multiplier(
     raw: Raw,
+    multiplier: None,
     scales: Scales,
     zero_point: jax.Array | None,
-    bias: jax.Array | None = None,
+    bias: jax.Array | None,
     *,
-    shape: tuple[int, ...],
-    dtype: jnp.dtype,
-    greatest: int = 2**31 - 1,
+    test_halves: bool,
+    how: Rounding,
 ) -> jax.Array:
     """Round with multipliers, or with residuals if a multiplier leaves any output doubtful.
 
-    This takes a branch on the data. On a CPU the branch costs nothing; on a GPU it would wait for the host. A
-    multiplier takes int32, so a bias must leave room for ``greatest``, the greatest sum without it.
+    A multiplier takes int32, so a bias must leave room for the greatest sum without it.
     """
-    outputs = math.prod(shape)
-    distinct = math.prod(np.broadcast_shapes(*(scale.shape for scale in scales)))
-
-    def exactly(raw: Raw) -> jax.Array:
-        return _by_residuals(raw, scales, zero_point, bias, shape=shape, dtype=dtype)
-
-    if outputs <= FEW_OUTPUTS or distinct * 2 > outputs:
-        return exactly(raw)
-    multiplier = multiplier_of(scales)
+    by = multiplier_of(scales)
     no_room = jnp.bool_(False)
     if bias is not None:
-        room = 2**31 - 1 - greatest
+        room = 2**31 - 1 - how.greatest
         no_room = jnp.any((bias > room) | (bias < -room))
 
+    def exactly(raw: Raw) -> jax.Array:
+        return _by_residuals(raw, multiplier, scales, zero_point, bias, how=how)
+
     def products(total: jax.Array) -> tuple[jax.Array, jax.Array]:
-        return rounded_products(total if bias is None else total + bias, multiplier)
+        return rounded_products(total if bias is None else total + bias, by)
 
     if isinstance(raw, PerPart):
-
-        def likely(total: jax.Array) -> jax.Array:
-            """Round, and write whether a result is doubtful above its 8 bits."""
-            rounded, doubtful = products(total)
-            clamped = bits_of(clamp(rounded, zero_point, dtype)).astype(jnp.uint16)
-            return clamped | doubtful.astype(jnp.uint16) << 8
-
-        def part(total: Callable[[], jax.Array]) -> jax.Array:
-            both = lax.optimization_barrier(likely(total()))  # type: ignore[no-untyped-call]
-            return lax.cond(
-                _any(both >> 8),
-                lambda _: by_residuals(total(), None, scales, zero_point, dtype, bias),
-                lambda both: lax.bitcast_convert_type(both.astype(jnp.uint8), dtype),
-                both,
-            )
-
+        part = partial(_part, products=products, scales=scales, zero_point=zero_point, bias=bias, dtype=how.dtype)
         # What a branch refers to is computed once, before it. Without a branch XLA would compute the multiplier anew
         # for each output. The multiplier is not finite only for scales that have no meaning.
-        unusable = no_room | ~jnp.all(jnp.isfinite(multiplier.estimate))
-        return lax.cond(unusable, exactly, lambda raw: part_by_part(raw, shape, part), raw)
+        unusable = no_room | ~jnp.all(jnp.isfinite(by.estimate))
+        return lax.cond(unusable, exactly, lambda raw: part_by_part(raw, how.shape, part), raw)
 
     # Each branch computes the accumulator from the raw product. Computed before the branch, it would have to be stored.
-    def by_multiplier(raw: Raw) -> jax.Array:
-        return finished(raw, shape, lambda total: clamp(products(total)[0], zero_point, dtype))
+    def by_products(raw: RawProduct) -> jax.Array:
+        return finished(raw, how.shape, lambda total: clamp(products(total)[0], zero_point, how.dtype))
 
-    if distinct * MIN_OUTPUTS_PER_MULTIPLIER <= outputs:
-        doubtful = may_be_doubtful(multiplier)
-    else:
-        doubtful = _any(finished(raw, shape, lambda total: products(total)[1]))
-    return lax.cond(doubtful | no_room, exactly, by_multiplier, raw)
+    doubtful = may_be_doubtful(by) if test_halves else _any(finished(raw, how.shape, lambda total: products(total)[1]))
+    return lax.cond(doubtful | no_room, exactly, by_products, raw)
+
+
+def _part(
+    total: Callable[[], jax.Array],
+    *,
+    products: Callable[[jax.Array], tuple[jax.Array, jax.Array]],
+    scales: Scales,
+    zero_point: jax.Array | None,
+    bias: jax.Array | None,
+    dtype: jnp.dtype,
+) -> jax.Array:
+    """Round a part with multipliers, and with residuals if a result of it is doubtful."""
+    rounded, doubtful = products(total())
+    # Above the 8 bits of a result stands whether it is doubtful.
+    both = bits_of(clamp(rounded, zero_point, dtype)).astype(jnp.uint16) | doubtful.astype(jnp.uint16) << 8
+    stored = lax.optimization_barrier(both)  # type: ignore[no-untyped-call]
+    result: jax.Array = lax.cond(
+        _any(stored >> 8),
+        lambda _: by_residuals(total(), None, scales, zero_point, dtype, bias),
+        lambda stored: lax.bitcast_convert_type(stored.astype(jnp.uint8), dtype),
+        stored,
+    )
+    return result
 
 
 def _any(mask: jax.Array) -> jax.Array:

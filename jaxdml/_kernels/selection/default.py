@@ -79,7 +79,7 @@ def best_partitioned(
     """Select by the best method whose batch XLA can partition; ``lax.top_k`` would gather the whole of ``x``."""
     if not is_static(x.shape[-1]) or not pruning.pays(x.shape[-1], k):
         return by_sort_with_keys(x, k, direction)
-    return with_keys(partial(pruned, select=by_sort))(x, k, direction)
+    return with_keys(x, k, direction, select=partial(pruned, select=by_sort))
 
 
 MERGING = Merging(by_adding, among_by_sort)

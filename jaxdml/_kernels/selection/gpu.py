@@ -126,6 +126,6 @@ def _best(x: jax.Array, k: int, direction: AxisDirection, otherwise: Select) -> 
     return otherwise(x, k, direction)
 
 
-best_partitioned = with_keys(_best_partitioned)
+best_partitioned = partial(with_keys, select=_best_partitioned)
 
 MERGING = Merging(by_indexing, among_in_order(_best_partitioned))

@@ -1,6 +1,7 @@
 """Select the first ``k`` elements, with an algorithm chosen by platform, size and dtype."""
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -12,58 +13,93 @@ from jaxdml._arithmetic.exact_gather import take_along_last, take_tangents_along
 from jaxdml._arithmetic.sizes import at_most
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._base.shapes import is_static
-from jaxdml._kernels.selection import cpu as _selection_cpu
-from jaxdml._kernels.selection import default as _selection_default
-from jaxdml._kernels.selection import gpu as _selection_gpu
+from jaxdml._kernels.selection import cpu, default, gpu
 from jaxdml._kernels.selection.carried import select_carried
 from jaxdml._kernels.selection.cpu import CPU
 from jaxdml._kernels.selection.default import LAX_TOP_K_LIMIT
-from jaxdml._kernels.selection.segments import by_segments, with_keys
+from jaxdml._kernels.selection.segments import SelectWithKeys, by_segments, with_keys
 from jaxdml._kernels.selection.threshold import by_threshold
-from jaxdml._kernels.selection.whole_axis import by_float_top_k, by_integer_top_k, by_sort
-from jaxdml._placement.partitioning import by_partitioning, on_batch_shards
-from jaxdml._placement.platforms import Forced, Kernel, run
-from jaxdml._placement.when_lowered import Form
+from jaxdml._kernels.selection.whole_axis import Select, by_float_top_k, by_integer_top_k, by_sort
+from jaxdml._placement.layout import on_batch_shards
+from jaxdml._placement.lowering import Forced, Form, Target, at_lowering
 
 PACKED_LIMIT = 2**32
 """The longest axis whose positions fit 32 bits."""
 
-PRUNINGS = CPU.pruning_of_few_rows, CPU.pruning_of_many_rows, _selection_default.PRUNING
+PRUNINGS = CPU.pruning_of_few_rows, CPU.pruning_of_many_rows, default.PRUNING
 """The sizes from which sequences are pruned, on each of the platforms that prune."""
 
-METHODS: dict[str, Kernel] = {
-    "sort": Kernel(by_sort),
-    "integer_top_k": Kernel(by_integer_top_k),
-    # Only the CPU orders float32 by its bits in every case.
-    "float_top_k": Kernel(cpu=by_float_top_k),
-    "repeated_maxima": Kernel(_selection_cpu.repeated_maxima),
-    "threshold": Kernel(by_threshold),
-    "chunk_maxima": Kernel(_selection_default.pruned, _selection_cpu.pruned, _selection_gpu.pruned),
-    "tournament": Kernel(_selection_gpu.tournament),
-    "carried": Kernel(lambda x, k, direction: select_carried(x, k, direction)[1]),
+
+def _pruned(target: Target) -> Select:
+    return cpu.pruned if target.platform == "cpu" else gpu.pruned if target.is_gpu else default.pruned
+
+
+def _places_carried(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
+    return select_carried(x, k, direction)[1]
+
+
+METHODS: dict[str, Callable[[Target], Select]] = {
+    "sort": lambda target: by_sort,
+    "integer_top_k": lambda target: by_integer_top_k,
+    "float_top_k": lambda target: by_float_top_k,
+    "repeated_maxima": lambda target: cpu.repeated_maxima,
+    "threshold": lambda target: by_threshold,
+    "chunk_maxima": _pruned,
+    "tournament": lambda target: gpu.tournament,
+    "carried": lambda target: _places_carried,
 }
 
-CARRIED = "carried"
-"""The method that returns the elements together with their indices."""
-
-ONLY_ON = {name: "cpu" for name, kernel in METHODS.items() if kernel == Kernel(cpu=kernel.cpu)}
-"""The platform of each method that only one platform has."""
-
-_BEST = Kernel(_selection_default.best, _selection_cpu.best, _selection_gpu.best)
-
-_BEST_PARTITIONED = Kernel(
-    _selection_default.best_partitioned,
-    partial(_selection_default.best_partitioned, pruning=_selection_default.PRUNING),
-    _selection_gpu.best_partitioned,
-)
-"""Each returns keys too."""
-
+ONLY_ON = {"float_top_k": "cpu"}
+"""The platform of each method that only one has: only the CPU orders float32 by its bits in every case."""
 
 _FOR_EVERY_N = "sort", "integer_top_k", "float_top_k"
 """The methods that do not depend on the length of a sequence."""
 
 _FOR_EVERY_BATCH = *_FOR_EVERY_N, "repeated_maxima", "threshold"
 """The methods that do not depend on the number of sequences."""
+
+
+def form(target: Target, n: int, itemsize: int, k: int, forced: Forced | None) -> Form:
+    """Say who serves: what selects ``k`` of ``n`` elements of this width where a program is lowered for ``target``."""
+    if forced:
+        forced.require(target)
+    if not target.alone:
+        merging = gpu.MERGING if target.is_gpu else default.MERGING
+        within = _forced_segments(target, forced) if forced else _best_segments(target)
+        return partial(_and_elements, find=partial(by_segments, devices=target.devices, select=within, merging=merging))
+    carries = forced.method == "carried" if forced else target.platform == "tpu"
+    if carries and why_not("carried", n, k, itemsize) is None:
+        return partial(_in_rows, select=select_carried)
+    if forced:
+        find = METHODS[forced.method](target)
+    else:
+        find = (cpu if target.platform == "cpu" else gpu if target.is_gpu else default).best
+    return partial(_and_elements, find=partial(_in_rows, select=find))
+
+
+def _forced_segments(target: Target, forced: Forced) -> SelectWithKeys:
+    return partial(with_keys, select=METHODS[forced.method](target))
+
+
+def _best_segments(target: Target) -> SelectWithKeys:
+    if target.is_gpu:
+        return gpu.best_partitioned
+    if target.platform == "cpu":
+        return partial(default.best_partitioned, pruning=default.PRUNING)
+    return default.best_partitioned
+
+
+def _and_elements(x: jax.Array, k: int, direction: AxisDirection, *, find: Form) -> tuple[jax.Array, jax.Array]:
+    """Return the elements at the indices that ``find`` returns, and these."""
+    indices = find(x, k=k, direction=direction)
+    return take_along_last(x, indices), indices
+
+
+def _in_rows(x: jax.Array, k: int, direction: AxisDirection, *, select: Form) -> Any:
+    """Merge the batch: XLA's CPU backend has a fast top-k of at most two dimensions."""
+    *batch, n = x.shape
+    found = select(x.reshape(math.prod(batch), n), k=k, direction=direction)
+    return jax.tree.map(lambda part: part.reshape(*batch, k), found)
 
 
 def why_not(method: str, n: int, k: int, itemsize: int, rows: int = 1) -> str | None:
@@ -90,14 +126,24 @@ def why_not(method: str, n: int, k: int, itemsize: int, rows: int = 1) -> str | 
     return reason if applies else None
 
 
-def select(
-    x: jax.Array, k: int, direction: AxisDirection, implementation: Forced | None
-) -> tuple[jax.Array, jax.Array]:
+def select(x: jax.Array, k: int, direction: AxisDirection, forced: Forced | None) -> tuple[jax.Array, jax.Array]:
     """Return the first ``k`` elements of every sequence of ``x: [..., n]`` and their indices, both ``[..., k]``.
 
     The elements keep their bits.
     """
-    values, indices = _found(lax.stop_gradient(x), k, direction, implementation)
+
+    @jax.custom_batching.custom_vmap
+    def found(x: jax.Array) -> Any:
+        choose = partial(form, n=x.shape[-1], itemsize=x.dtype.itemsize, k=k, forced=forced)
+        return at_lowering(choose, x, k=k, direction=direction)
+
+    @found.def_vmap
+    def _(axis_size: int, batched: list[bool], x: jax.Array) -> tuple[Any, tuple[bool, bool]]:
+        # An axis of vmap is one more batch dimension. The method is chosen again, for all sequences together.
+        del axis_size, batched
+        return on_batch_shards(found, x), (True, True)
+
+    values, indices = found(lax.stop_gradient(x))
     return _of_floats(x, indices, values) if jnp.issubdtype(x.dtype, jnp.inexact) else values, indices
 
 
@@ -111,70 +157,3 @@ def _of_floats(x: jax.Array, indices: jax.Array, values: jax.Array) -> jax.Array
 @_of_floats.defjvp
 def _(primals: tuple[jax.Array, ...], tangents: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
     return _of_floats(*primals), take_tangents_along_last(tangents[0], primals[1])
-
-
-def _found(
-    x: jax.Array, k: int, direction: AxisDirection, implementation: Forced | None
-) -> tuple[jax.Array, jax.Array]:
-    @jax.custom_batching.custom_vmap
-    def found(x: jax.Array) -> tuple[jax.Array, jax.Array]:
-        return _chosen(x, k, direction, implementation)
-
-    @found.def_vmap
-    def _(axis_size: int, batched: list[bool], x: jax.Array) -> tuple[tuple[jax.Array, jax.Array], tuple[bool, bool]]:
-        # An axis of vmap is one more batch dimension. The method is chosen again, for all sequences together.
-        del axis_size, batched
-        return on_batch_shards(found, x), (True, True)
-
-    both: tuple[jax.Array, jax.Array] = found(x)
-    return both
-
-
-def _forced(implementation: Forced) -> Kernel:
-    return METHODS[implementation.method]._replace(refusal=implementation.refusal)
-
-
-def _chosen(
-    x: jax.Array, k: int, direction: AxisDirection, implementation: Forced | None
-) -> tuple[jax.Array, jax.Array]:
-    def in_rows(form: Form) -> Form:
-        # XLA's CPU backend has a fast top-k of at most two dimensions.
-        def reshaped(x: jax.Array) -> Any:
-            *batch, n = x.shape
-            found = form(x.reshape(math.prod(batch), n), k=k, direction=direction)
-            return jax.tree.map(lambda part: part.reshape(*batch, k), found)
-
-        return reshaped
-
-    def single(x: jax.Array) -> tuple[jax.Array, jax.Array]:
-        if implementation and implementation.method == CARRIED:
-            return in_rows(select_carried)(x)
-        elsewhere = _forced(implementation) if implementation else _BEST
-        on_tpu = not implementation and why_not(CARRIED, x.shape[-1], k, x.dtype.itemsize) is None
-        kernel = Kernel(
-            partial(_and_elements, elsewhere.each(in_rows)), tpu=in_rows(select_carried) if on_tpu else None
-        )
-        found: tuple[jax.Array, jax.Array] = run(kernel, x)
-        return found
-
-    def partitioned(devices: int, x: jax.Array) -> tuple[jax.Array, jax.Array]:
-        def in_segments(platform: str) -> Form | None:
-            if implementation:
-                forced = getattr(METHODS[implementation.method], platform)
-                select = forced and with_keys(forced)
-            else:
-                select = getattr(_BEST_PARTITIONED, platform)
-            merging = _selection_gpu.MERGING if platform == "gpu" else _selection_default.MERGING
-            given: dict[str, Any] = {"k": k, "direction": direction, "devices": devices}
-            return select and partial(by_segments, select=select, merging=merging, **given)
-
-        return _and_elements(Kernel.of(in_segments, implementation.refusal if implementation else ""), x)
-
-    both: tuple[jax.Array, jax.Array] = by_partitioning(single, partitioned, x)
-    return both
-
-
-def _and_elements(kernel: Kernel, x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Return the elements at the indices that a kernel returns, and these."""
-    indices = run(kernel, x)
-    return take_along_last(x, indices), indices

@@ -19,14 +19,10 @@ SelectWithKeys = Callable[[jax.Array, int, AxisDirection], tuple[jax.Array, jax.
 """Takes ``x: [..., n]``, ``k`` and the direction; returns the keys and the indices of the first k, in order."""
 
 
-def with_keys(select: Select) -> SelectWithKeys:
-    """Read the keys of what ``select`` selects."""
-
-    def selected(x: jax.Array, k: int, direction: AxisDirection) -> tuple[jax.Array, jax.Array]:
-        places = select(x, k, direction)
-        return order_keys(take_along_last(x, places), direction), places
-
-    return selected
+def with_keys(x: jax.Array, k: int, direction: AxisDirection, *, select: Select) -> tuple[jax.Array, jax.Array]:
+    """Return the keys of what ``select`` selects, and the indices."""
+    places = select(x, k, direction)
+    return order_keys(take_along_last(x, places), direction), places
 
 
 class Merging(NamedTuple):

@@ -12,7 +12,7 @@ from jaxdml._arithmetic.exact_gather import take_along_last
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._kernels.selection import kernel as selection
 from jaxdml._placement.layout import Names
-from jaxdml._placement.platforms import Forced
+from jaxdml._placement.lowering import Forced
 
 
 def select(

@@ -6,17 +6,10 @@ int32 wraps around modulo 2**32, so single terms may overflow if the whole sum f
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 from jax import lax
-
-from jaxdml._arithmetic.bits import with_flipped_sign
-from jaxdml._kernels.integer_product.packed_matrix import Right
-
-Zero = jax.Array | None
-"""An int32 zero point that broadcasts against its tensor, or None for 0."""
 
 
 class RawProduct(NamedTuple):
@@ -51,56 +44,6 @@ class PerPart(NamedTuple):
 
 
 Raw = RawProduct | PerPart
-
-Product = Callable[[jax.Array, Zero, Any, Zero], RawProduct]
-"""Multiplies ``a - za`` by ``b - zb``.
-
-``a`` is int8 or uint8 ``[..., M, K]`` and ``b`` int8 ``[..., K, N]``, or a ``PackedMatrix`` that is stored as int8.
-On TPUs both may be uint8.
-``za`` and ``zb`` are int32 that broadcast against ``[..., M, 1]`` and ``[..., 1, N]``, or None for 0.
-"""
-
-_INT32_MAX = 2**31 - 1
-
-
-def as_int8(x: jax.Array, zero_point: jax.Array | None) -> tuple[jax.Array, jax.Array | None]:
-    """Subtract 128 from uint8 and from its zero point; return int8 and the int32 zero point, None for 0."""
-    return _shift(x, zero_point, jnp.int8, -128)
-
-
-def as_uint8(x: jax.Array, zero_point: jax.Array | None) -> tuple[jax.Array, jax.Array | None]:
-    """Add 128 to int8 and to its zero point; return uint8 and the int32 zero point, None for 0."""
-    return _shift(x, zero_point, jnp.uint8, 128)
-
-
-def _shift(x: jax.Array, zero_point: jax.Array | None, dtype: Any, by: int) -> tuple[jax.Array, jax.Array | None]:
-    wide = None if zero_point is None else zero_point.astype(jnp.int32)
-    if x.dtype == dtype:
-        return x, wide
-    shifted = jnp.int32(by) if wide is None else wide + by
-    return with_flipped_sign(x, dtype), shifted
-
-
-def longest_exact_sum(greatest_a: int, greatest_b: int) -> int:
-    """Return the greatest K for which int32 holds every sum of K products of factors up to these magnitudes."""
-    return _INT32_MAX // (greatest_a * greatest_b)
-
-
-def product_shape(a: jax.Array, b: Right) -> tuple[int, ...]:
-    """Return the shape ``[..., M, N]`` of ``a @ b``."""
-    return (*jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
-
-
-def with_merged_rows(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Merge the leading dimensions of ``a`` into its rows if ``b``, however stored, is one matrix for all."""
-    if math.prod(b.shape[:-2]) == 1:
-        return a.reshape(math.prod(a.shape[:-1]), a.shape[-1]), b.reshape(b.shape[-2:])
-    return a, b
-
-
-def row_count(a: jax.Array, matrix: jax.Array) -> int:
-    """Return the number of rows that ``with_merged_rows`` makes of ``a``."""
-    return math.prod(a.shape[:-1]) if math.prod(matrix.shape[:-2]) == 1 else a.shape[-2]
 
 
 def accumulator(raw: Raw, shape: tuple[int, ...]) -> jax.Array:

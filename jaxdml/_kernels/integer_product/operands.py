@@ -1,0 +1,44 @@
+"""The operands of a product of 8-bit matrices: their shapes, and how deep a sum int32 holds."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxdml._arithmetic.signedness import Zero
+from jaxdml._kernels.integer_product.packed_matrix import Right
+from jaxdml._kernels.integer_sums import RawProduct
+
+Product = Callable[[jax.Array, Zero, Any, Zero], RawProduct]
+"""Multiplies ``a - za`` by ``b - zb``.
+
+``a`` is int8 or uint8 ``[..., M, K]`` and ``b`` int8 ``[..., K, N]``, or a ``PackedMatrix`` that is stored as int8.
+On TPUs both may be uint8.
+``za`` and ``zb`` are int32 that broadcast against ``[..., M, 1]`` and ``[..., 1, N]``, or None for 0.
+"""
+
+_INT32_MAX = 2**31 - 1
+
+
+def longest_exact_sum(greatest_a: int, greatest_b: int) -> int:
+    """Return the greatest K for which int32 holds every sum of K products of factors up to these magnitudes."""
+    return _INT32_MAX // (greatest_a * greatest_b)
+
+
+def product_shape(a: jax.Array, b: Right) -> tuple[int, ...]:
+    """Return the shape ``[..., M, N]`` of ``a @ b``."""
+    return (*jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
+
+
+def with_merged_rows(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Merge the leading dimensions of ``a`` into its rows if ``b``, however stored, is one matrix for all."""
+    if math.prod(b.shape[:-2]) == 1:
+        return a.reshape(math.prod(a.shape[:-1]), a.shape[-1]), b.reshape(b.shape[-2:])
+    return a, b
+
+
+def row_count(a: jax.Array, matrix: jax.Array) -> int:
+    """Return the number of rows that ``with_merged_rows`` makes of ``a``."""
+    return math.prod(a.shape[:-1]) if math.prod(matrix.shape[:-2]) == 1 else a.shape[-2]

@@ -1,0 +1,41 @@
+"""Hold int32 sums of products before they are computed, and finish them: add up zero points, round, or scale."""
+
+from jaxdml._kernels.integer_sums.accumulators import (
+    Accumulator,
+    DeepAccumulator,
+    added,
+    carried,
+    finish,
+    of_total,
+    total,
+    wrapped,
+)
+from jaxdml._kernels.integer_sums.raw import (
+    PerPart,
+    Raw,
+    RawProduct,
+    accumulator,
+    finished,
+    part_by_part,
+    whole,
+    with_corrections,
+)
+
+__all__ = [
+    "Accumulator",
+    "DeepAccumulator",
+    "PerPart",
+    "Raw",
+    "RawProduct",
+    "accumulator",
+    "added",
+    "carried",
+    "finish",
+    "finished",
+    "of_total",
+    "part_by_part",
+    "total",
+    "whole",
+    "with_corrections",
+    "wrapped",
+]
