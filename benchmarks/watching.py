@@ -4,9 +4,10 @@ import contextlib
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from types import FrameType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -70,11 +71,16 @@ def watch(command: Sequence[str], board: Board, limit_s: float) -> str | None:
       What went wrong; None where nothing did.
     """
     board.write(-1, -1)
-    # Ctrl-C and a request to end come to this process only. They are exceptions here, and so end the other one, too.
-    usual = {number: signal.signal(number, signal.default_int_handler) for number in (signal.SIGINT, signal.SIGTERM)}
+    # Ctrl-C and a request to end come to this process only. They are exceptions here, and so end the other one, too. They
+    # wait until it is known, which it is not within Popen.
+    asked: list[int] = []
+    usual = _handled_by(lambda number, _: asked.append(number))
     try:
         with subprocess.Popen(command, start_new_session=True) as process:
             try:
+                _handled_by(signal.default_int_handler)
+                if asked:
+                    raise KeyboardInterrupt
                 return _killed(process, board, limit_s) or _ended(process.returncode)
             finally:
                 process.kill()  # It does nothing where the process has ended.
@@ -82,6 +88,11 @@ def watch(command: Sequence[str], board: Board, limit_s: float) -> str | None:
     finally:
         for number, handler in usual.items():
             signal.signal(number, handler)
+
+
+def _handled_by(handler: Callable[[int, FrameType | None], Any]) -> dict[int, Any]:
+    """Set who handles a request to end, and return who did before."""
+    return {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
 
 
 def _killed(process: subprocess.Popen[bytes], board: Board, limit_s: float) -> str | None:

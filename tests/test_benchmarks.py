@@ -7,7 +7,9 @@ import math
 import os
 import shutil
 import signal
+import subprocess
 import sys
+import time
 
 import jax
 import numpy as np
@@ -621,6 +623,22 @@ def test_a_run_that_is_asked_to_end_ends_what_it_watches(tmp_path, number):
     assert signal.getsignal(signal.Signals[number]) is usual
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "child").read_text()), 0)
+
+
+def test_a_request_to_end_waits_until_the_process_is_known(monkeypatch, tmp_path):
+    started = []
+
+    class Slow(subprocess.Popen):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            started.append(self)
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0)  # Where Python looks for signals.
+
+    monkeypatch.setattr(watching.subprocess, "Popen", Slow)
+    with pytest.raises(KeyboardInterrupt), watching.board(tmp_path) as board:
+        watching.watch([sys.executable, "-c", "import signal; signal.pause()"], board, 60)
+    assert started[0].returncode == -signal.SIGKILL
 
 
 @pytest.mark.usefixtures("no_plots")
