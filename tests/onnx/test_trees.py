@@ -492,4 +492,9 @@ def test_labels_that_are_texts_are_positions():
     made.graph.output[0].CopyFrom(helper.make_tensor_value_info("n0_0", onnx.TensorProto.STRING, [4]))
     model = jaxdml.onnx.load(made)
     np.testing.assert_array_equal(model(X)[0], [0, 0, 1, 1])
-    assert "1 trees of 4 nodes; labels are positions in ['no', 'yes']" in model.report()
+    assert "1 tree of 3 nodes, in float32; labels are positions in ['no', 'yes']" in model.report()
+
+
+def test_the_report_counts_trees():
+    model = jaxdml.onnx.load(ml_model(tree_ensemble(), version=5, x=X[:, [0, 0]]))
+    assert "2 trees of" in model.report()

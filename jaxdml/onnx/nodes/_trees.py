@@ -62,7 +62,8 @@ class Trees:
     one_sided: OneSided | None
 
     def __str__(self) -> str:
-        return f"{self.count} trees of {len(self.nodes)} nodes"
+        trees = "1 tree" if self.count == 1 else f"{self.count} trees"
+        return f"{trees} of {len(self.nodes) - 1} nodes, in {self.weights.dtype}"
 
 
 export.register_pytree_node_serialization(
