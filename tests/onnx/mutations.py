@@ -36,6 +36,38 @@ LARGEST = 2**22
 """Elements of an input that must be a NumPy array, at most; larger ones are not made here."""
 
 TEXTS = {
+    "trees": """<ir_version: 8, opset_import: ["": 17, "ai.onnx.ml": 3]>
+        g (float[N, 2] x) => (int64[N] label, float[N, 2] scores, float[N, 2] values) {
+            a = ai.onnx.ml.Scaler<offset = [0.5, 1.0], scale = [2.0, 3.0]>(x)
+            b = ai.onnx.ml.Imputer<imputed_value_floats = [1.0], replaced_value_float = 2.0>(a)
+            label, scores = ai.onnx.ml.TreeEnsembleClassifier<
+                nodes_treeids = [0, 0, 0, 0, 0, 1], nodes_nodeids = [0, 1, 2, 3, 4, 0],
+                nodes_featureids = [0, 1, 0, 0, 0, 0], nodes_values = [0.5, 1.0, 0.0, 0.0, 0.0, 0.0],
+                nodes_modes = ["BRANCH_LEQ", "BRANCH_EQ", "LEAF", "LEAF", "LEAF", "LEAF"],
+                nodes_truenodeids = [1, 3, 0, 0, 0, 0], nodes_falsenodeids = [2, 4, 0, 0, 0, 0],
+                class_treeids = [0, 0, 0, 1], class_nodeids = [2, 3, 4, 0], class_ids = [0, 0, 0, 0],
+                class_weights = [0.1, 0.2, 0.3, 0.4], classlabels_int64s = [3, 4], post_transform = "LOGISTIC">(b)
+            values = ai.onnx.ml.TreeEnsembleRegressor<
+                nodes_treeids = [0, 0, 0], nodes_nodeids = [0, 1, 2], nodes_featureids = [0, 0, 0],
+                nodes_values = [0.5, 0.0, 0.0], nodes_modes = ["BRANCH_GT", "LEAF", "LEAF"],
+                nodes_truenodeids = [1, 0, 0], nodes_falsenodeids = [2, 0, 0], n_targets = 2,
+                nodes_missing_value_tracks_true = [1, 0, 0], aggregate_function = "MIN", base_values = [0.1, 0.2],
+                target_treeids = [0, 0, 0], target_nodeids = [1, 1, 2], target_ids = [0, 1, 1],
+                target_weights = [1.0, 2.0, 3.0]>(b) }""",
+    "vectors": """<ir_version: 8, opset_import: ["": 17, "ai.onnx.ml": 4]>
+        g (float[N, 2] x, int64[N, 2] i) => (int64[N] l, float[N, 3] p, int64[N] m, float[N, 2] q, float[N, 1] r) {
+            e = ai.onnx.ml.LabelEncoder<keys_int64s = [1, 2], values_floats = [0.5, 0.25], default_float = 3.0>(i)
+            h = ai.onnx.ml.OneHotEncoder<cats_int64s = [0, 1]>(i)
+            f = ai.onnx.ml.FeatureVectorizer<inputdimensions = [2, 3]>(x, h)
+            n = ai.onnx.ml.Normalizer<norm = "L2">(e)
+            l, p = ai.onnx.ml.SVMClassifier<coefficients = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], rho = [0.1, 0.2, 0.3],
+                support_vectors = [1.0, 0.0, 0.0, 1.0, 1.0, 1.0], vectors_per_class = [1, 1, 1], kernel_type = "RBF",
+                prob_a = [-1.0, -1.0, -1.0], prob_b = [0.1, 0.2, 0.3], kernel_params = [0.5, 0.0, 3.0],
+                classlabels_ints = [0, 1, 2]>(n)
+            m, q = ai.onnx.ml.LinearClassifier<coefficients = [1.0, 2.0, 3.0, 4.0, 5.0], intercepts = [0.5],
+                classlabels_ints = [0, 1], post_transform = "LOGISTIC">(f)
+            r = ai.onnx.ml.SVMRegressor<coefficients = [1.0, 2.0], rho = [0.1], n_supports = 2, kernel_type = "POLY",
+                support_vectors = [1.0, 0.0, 0.0, 1.0], kernel_params = [0.5, 0.0, 3.0]>(x) }""",
     "network": """<ir_version: 8, opset_import: ["": 17]> g (float[N, 2, 6, 6] x) => (float[N, 3] y)
         <float[2, 2, 3, 3] w, float[2] b, float[2, 3] m> {
             a = Conv<pads = [1, 1, 1, 1], strides = [2, 2]>(x, w, b)

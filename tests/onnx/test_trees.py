@@ -263,6 +263,15 @@ def test_splits_that_are_no_number():
     agree(*nodes, x=x)
 
 
+def test_weights_that_are_no_number():
+    agree(
+        regressor((np.nan, 2.0)),
+        regressor((np.nan, 2.0), aggregate_function="MIN"),
+        regressor((np.inf, 2.0), aggregate_function="MAX"),
+        x=X,
+    )
+
+
 def test_one_row_without_dimension_of_rows():
     x = np.float32([1.0])
     agree_model = ml_model(regressor(), classifier(), x=x)

@@ -285,7 +285,8 @@ def _table(leaves: int, targets: int, weights: Weights, combine: Any, dtype: Any
     start = {np.minimum: np.inf, np.maximum: -np.inf}.get(combine, 0.0)
     place = weights.leaf * targets + np.where(targets == 1, 0, weights.target)
     table, present = np.full(size, start, dtype), np.zeros(size, bool)
-    combine.at(table, place, weights.value.astype(dtype))
+    with np.errstate(invalid="ignore", over="ignore"):
+        combine.at(table, place, weights.value.astype(dtype))
     present[place] = True
     table[~present] = 0
     return table.reshape(-1, targets), present.reshape(-1, targets)
