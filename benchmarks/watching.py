@@ -71,8 +71,8 @@ def watch(command: Sequence[str], board: Board, limit_s: float) -> str | None:
       What went wrong; None where nothing did.
     """
     board.write(-1, -1)
-    # Ctrl-C and a request to end come to this process only. They are exceptions here, and so end the other one, too. They
-    # wait until it is known, which it is not within Popen.
+    # Ctrl-C and a request to end come to this process only. They are exceptions here, and so end the other one, too.
+    # They wait until it is known, which it is not within Popen.
     asked: list[int] = []
     usual = _handled_by(lambda number, _: asked.append(number))
     try:
