@@ -252,6 +252,12 @@ REFUSED = {
         {"output_shape": [7], "strides": [2]},
         "reaches no further than \\[6\\]",
     ),
+    "axis of a sum": ("CumSum", [X, np.array(2**63 - 1)], {}, "is out of range for rank 3"),
+    "axis of a softmax": ("Softmax", [X], {"axis": -(2**63)}, "is out of range for rank 3"),
+    "sizes": ("Reshape", [X, i64(-(2**63))], {}, "has a size below -1"),
+    "repeats": ("Tile", [X, i64(1, -1, 1)], {}, "has a negative number"),
+    "pads": ("Pad", [X, i64(-2, 0, 0, -1, 0, 0), F(0)], {}, "take away more than there is"),
+    "depth": ("OneHot", [i64(0), np.array(-1), F([0, 1])], {}, "the depth of a OneHot is -1"),
     "frame": ("STFT", [np.ones((1, 8, 1), F), np.array(2), None, np.array(9)], {}, "a frame has 9 elements"),
 }
 

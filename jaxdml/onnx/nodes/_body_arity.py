@@ -43,9 +43,7 @@ def _first(reasons: Any) -> str | None:
 
 def _counts(node: Node, name: str, inputs: int, outputs: int) -> str | None:
     """Say that a graph takes or returns other numbers of values than the node gives and wants."""
-    graph = node.attributes.get(name)
-    if not isinstance(graph, Graph):
-        return None
+    graph: Graph = node.attributes[name]
     if len(graph.inputs) != inputs:
         return f"{name} takes {len(graph.inputs)} inputs that are no initializers; the node gives it {inputs}"
     if len(graph.outputs) != outputs:

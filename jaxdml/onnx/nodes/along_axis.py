@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from numpy.lib.array_utils import normalize_axis_index
 
 import jaxdml
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
+from jaxdml.onnx.nodes._sizes import axis_of
 
 
 def _extreme(search: Callable[..., Any]) -> Callable[..., Any]:
@@ -39,7 +39,7 @@ def _hardmax(x: Any, axis: tuple[int, ...]) -> Any:
 
 def _over_one(function: Callable[..., Any]) -> Callable[..., Any]:
     def run(call: NodeCall, x: Any, *, axis: int = -1) -> Any:
-        return function(x, axis=(normalize_axis_index(axis, x.ndim),))
+        return function(x, axis=(axis_of(axis, x.ndim),))
 
     return run
 
@@ -48,14 +48,14 @@ def _over_rest(function: Callable[..., Any]) -> Callable[..., Any]:
     """Treat the axis and all that follow as one."""
 
     def run(call: NodeCall, x: Any, *, axis: int = 1) -> Any:
-        return function(x, axis=tuple(range(normalize_axis_index(axis, x.ndim), x.ndim)))
+        return function(x, axis=tuple(range(axis_of(axis, x.ndim), x.ndim)))
 
     return run
 
 
 def _cumulative(function: Callable[..., Any], neutral: int) -> Callable[..., Any]:
     def run(call: NodeCall, x: Any, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Any:
-        axis = normalize_axis_index(axis.item(), x.ndim)
+        axis = axis_of(axis.item(), x.ndim)
         if exclusive:
             shift = (-1, 1, 0) if reverse else (1, -1, 0)
             x = lax.pad(x, np.asarray(neutral, x.dtype), [shift if i == axis else (0, 0, 0) for i in range(x.ndim)])

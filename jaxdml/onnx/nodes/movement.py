@@ -19,6 +19,8 @@ def _reshape(call: NodeCall, x: Any, shape: np.ndarray, *, allowzero: int = 0) -
     sizes = numbers(shape)
     if allowzero and 0 in sizes and -1 in sizes:
         raise refusal(f"shape {list(sizes)} has both 0 and -1, and allowzero is 1.")
+    if any(is_static(size) and size < -1 for size in sizes):
+        raise refusal(f"shape {list(sizes)} has a size below -1.")
     return x.reshape([x.shape[d] if size == 0 and not allowzero else size for d, size in enumerate(sizes)])
 
 
@@ -62,6 +64,8 @@ def _tile(call: NodeCall, x: Any, repeats: np.ndarray) -> Any:
     times = numbers(repeats)
     if len(times) != x.ndim:
         raise refusal(f"{len(times)} repeats are given for rank {x.ndim}.")
+    if any(is_static(n) and n < 0 for n in times):
+        raise refusal(f"repeats {list(times)} has a negative number.")
     xp = namespace(call.xp, [size * n for size, n in zip(x.shape, times, strict=True)], x.dtype)
     return xp.tile(placed(xp, x), times)
 
@@ -158,6 +162,8 @@ def _pad(
     for axis, before, after in zip(chosen, amounts[: len(chosen)], amounts[len(chosen) :], strict=True):
         widths[axis] = before, after
     shape = [size + before + after for size, (before, after) in zip(x.shape, widths, strict=True)]
+    if any(is_static(size) and size < 0 for size in shape):
+        raise refusal(f"pads {list(amounts)} take away more than there is of {list(x.shape)}.")
     xp = namespace(call.xp, shape, x.dtype)
     x = placed(xp, x)
     grown = [(max(before, 0), max(after, 0)) for before, after in widths]

@@ -63,6 +63,8 @@ def _trilu(call: NodeCall, x: Any, k: Any = None, *, upper: int = 1) -> Any:
 def _one_hot(call: NodeCall, indices: Any, depth: np.ndarray, values: Any, *, axis: int = -1) -> Any:
     (size,) = numbers(depth)
     size = int(size) if isinstance(size, float) else size
+    if is_static(size) and size < 0:
+        raise refusal(f"the depth of a OneHot is {size}.")
     axis = axis_of(axis, indices.ndim + 1)
     xp = namespace(call.xp, (*indices.shape, size), values.dtype)
     indices, values = placed(xp, indices), placed(xp, values)
