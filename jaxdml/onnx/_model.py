@@ -116,7 +116,7 @@ class Model:
             traced before it is seen here.
 
         Where the model is malformed in a way that ``load`` does not see, such as shapes that do not fit, it is a
-        TypeError or ValueError, and the node's name is in its text or among its notes.
+        TypeError or ValueError that names the node and shows its operands; of other errors the notes name it.
         """
         arrays = checked(self.inputs, inputs)
         named = {value.name: array for value, array in zip(self.inputs, arrays, strict=True)}

@@ -11,6 +11,7 @@ from jax import lax
 
 from jaxdml._base.shapes import is_static
 from jaxdml.onnx.nodes._handler import NodeCall
+from jaxdml.onnx.nodes._sizes import refusal
 
 LARGEST_TABLE = 2**26
 """Elements along one dimension that are numbered; a file that asks for more is refused before memory is taken."""
@@ -171,7 +172,8 @@ def kernel_of(call: NodeCall, filters: Sequence[int], kernel_shape: Sequence[int
     """Return the spatial sizes of filters of this shape; refuse an attribute that says otherwise."""
     sizes = tuple(filters[2:])
     if kernel_shape and tuple(kernel_shape) != sizes:
-        raise ValueError(f"kernel_shape of {call.node} is {list(kernel_shape)}, but its filters have {list(sizes)}")
+        rule = f"kernel_shape of {call.node} is {list(kernel_shape)}, but its filters have {list(sizes)}."
+        raise refusal(rule, "Leave it out, or give filters of this size.")
     return sizes
 
 

@@ -44,13 +44,13 @@ def _dft_17(
     whole = input.shape[axis]
     if inverse and onesided:
         whole = 2 * (whole - 1)
-    return _transformed(input, whole if dft_length is None else int(dft_length), axis, inverse, onesided)
+    return _transformed(input, whole if dft_length is None else int(dft_length.item()), axis, inverse, onesided)
 
 
 def _dft_20(
     call: NodeCall, input: Any, dft_length: Any = None, axis: Any = None, *, inverse: int = 0, onesided: int = 0
 ) -> Any:
-    place = -2 if axis is None else int(axis)
+    place = -2 if axis is None else int(axis.item())
     return _dft_17(call, input, dft_length, axis=place, inverse=inverse, onesided=onesided)
 
 
@@ -60,8 +60,8 @@ def _stft(
     if signal.ndim == 2:  # Real, as onnxruntime reads it.
         signal = signal[..., None]
     whole = signal.shape[1] if window is None else window.shape[0]
-    length = whole if frame_length is None else int(frame_length)
-    step = int(frame_step)
+    length = whole if frame_length is None else int(frame_length.item())
+    step = int(frame_step.item())
     if is_static(signal.shape[1]) and not 0 < length <= signal.shape[1]:
         raise refusal(f"a frame has {length} elements, the signal {signal.shape[1]}.")
     count = 1 + (signal.shape[1] - length) // step
@@ -81,12 +81,12 @@ def _mel_weight_matrix(
     *,
     output_datatype: int = 1,
 ) -> np.ndarray:
-    bins = int(num_mel_bins)
-    low, high = (2595 * np.log10(1 + float(edge) / 700) for edge in (lower_edge_hertz, upper_edge_hertz))
+    bins = int(num_mel_bins.item())
+    low, high = (2595 * np.log10(1 + float(edge.item()) / 700) for edge in (lower_edge_hertz, upper_edge_hertz))
     mels = low + np.arange(bins + 2) * ((high - low) / (bins + 2))
     hertz = 700 * (10 ** (mels / 2595) - 1)
-    edges = (hertz * (int(dft_length) + 1) // int(sample_rate)).astype(np.int64)
-    rows = np.arange(int(dft_length) // 2 + 1)[:, None]
+    edges = (hertz * (int(dft_length.item()) + 1) // int(sample_rate.item())).astype(np.int64)
+    rows = np.arange(int(dft_length.item()) // 2 + 1)[:, None]
     start, middle, end = edges[:-2], edges[1:-1], edges[2:]
     rising = np.where(middle == start, rows == middle, (rows - start) / np.maximum(middle - start, 1))
     falling = (end - rows) / np.maximum(end - middle, 1)
