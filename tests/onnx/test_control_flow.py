@@ -428,6 +428,13 @@ def test_bodies_with_other_numbers_of_values_are_refused_at_load(name):
         load(parsed(text))
 
 
+def test_a_branch_too_many_is_refused_at_load():
+    branch = "{} = {} () => (float[2] {}) {{ {} = Neg(x) }}"
+    each = ", ".join(branch.format(name, *"abc"[i] * 3) for i, name in enumerate(("then_branch", "else_branch", "or")))
+    with pytest.raises(UnsupportedModelError, match="attribute or is not supported|no attribute 'or'"):
+        load(parsed(f"g (float[2] x, bool c) => (y) {{ y = If(c) <{each}> }}"))
+
+
 SCANNED = "body = b (float[2] s, float[2] e) => (float[2] t, float[2] u) { t = Add(s, e) u = Neg(e) }"
 BAD_SCANS = {
     "num_scan_inputs = 0": "num_scan_inputs is 0, and must be between 1 and 2",

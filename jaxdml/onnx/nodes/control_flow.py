@@ -324,7 +324,9 @@ def _chosen(node: Node) -> bool:
     if node.decided or any(value.within for values in outputs for value in values):
         return True
     shapes = [[value.shape for value in values] for values in outputs]
-    return any(None not in pair and _differ(*pair) for pair in zip(*shapes, strict=False))
+    return any(
+        None not in each and any(_differ(each[0], other) for other in each) for each in zip(*shapes, strict=False)
+    )
 
 
 def _differ(one: Sequence[Any], other: Sequence[Any]) -> bool:
