@@ -252,6 +252,32 @@ def test_splits_that_float32_does_not_hold(mode, wanted):
     np.testing.assert_allclose(jaxdml.onnx.load(ml_model(node, x=x))(x)[0][:, 0], np.array(wanted) / 10, rtol=1e-6)
 
 
+@pytest.mark.parametrize("missing", [0, 1])
+def test_chains_of_equality_are_searched(missing):
+    """LightGBM's sets are such chains, in which all comparisons lead to one node if they are true."""
+    members = [3.0, -2.0, 0.0, 4.0, 1.0, 3.0]
+    count = len(members)
+    chain = {
+        "nodes_treeids": [0] * (count + 2),
+        "nodes_nodeids": list(range(count + 2)),
+        "nodes_featureids": [0] * (count + 2),
+        "nodes_modes": ["BRANCH_EQ"] * count + ["LEAF"] * 2,
+        "nodes_values": [*members, 0.0, 0.0],
+        "nodes_truenodeids": [count] * count + [0, 0],
+        "nodes_falsenodeids": [*range(1, count), count + 1, 0, 0],
+        "nodes_missing_value_tracks_true": [missing] * (count + 2),
+        "target_nodeids": [count, count + 1],
+    }
+    # Another feature, or another node if it is true, is not of the chain.
+    broken = {**chain, "nodes_featureids": [0, 0, 1, 0, 0, 0, 0, 0]}
+    x = np.arange(-6, 11, dtype=np.float32)[:, None] / 2
+    x = np.concatenate([x, [[np.nan], [np.inf], [-np.inf]]]).astype(np.float32)
+    x = np.concatenate([x, x[::-1]], 1)
+    agree(regressor(**chain), regressor(**broken), x=x)
+    (trees,) = jaxdml.onnx.load(ml_model(regressor(**chain), x=x)).params.values()
+    assert trees.levels.max() == 4
+
+
 def test_splits_that_are_no_number():
     x = np.array([[0.0], [np.inf], [np.nan]], np.float32)
     missing = {"nodes_missing_value_tracks_true": [1, 0, 0]}
@@ -313,7 +339,16 @@ LENGTHS = "as many entries as there are nodes, or weights; got "
         (regressor(nodes_truenodeids=[7, 0, 0]), "nodes_truenodeids names a node that its tree does not have"),
         (regressor(nodes_truenodeids=[0, 0, 0]), "nodes lead to one another in a circle"),
         (regressor(nodes_falsenodeids=[2**40, 0, 0]), "nodes_falsenodeids names a node"),
-        (regressor(nodes_truenodeids=[0, 0, 0], target_nodeids=[0, 2]), "nodes lead to one another in a circle"),
+        (
+            regressor(
+                nodes_truenodeids=[0, 0, 0],
+                target_treeids=[0, 0, 0],
+                target_nodeids=[0, 1, 2],
+                target_ids=[0, 0, 0],
+                target_weights=[1.0, 2.0, 3.0],
+            ),
+            "nodes lead to one another in a circle",
+        ),
         (regressor(nodes_featureids=[-1, 0, 0]), "the number of a feature is negative"),
         (regressor(nodes_featureids=[2**30, 0, 0]), "the number of a feature is negative, or too large"),
         (regressor(target_nodeids=[1, 5]), "a weight names a node that its tree does not have"),

@@ -6,8 +6,9 @@ import jax
 import numpy as np
 
 from jaxdml.onnx._errors import NodeError
+from jaxdml.onnx.nodes._comparisons import EQ, LEAF, MEMBER, Nodes
 from jaxdml.onnx.nodes._scores import labels_of
-from jaxdml.onnx.nodes._trees import EQ, LEAF, MEMBER, Nodes, OneSided, Trees, Weights, pack
+from jaxdml.onnx.nodes._trees import OneSided, Trees, Weights, pack
 
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER", "LEAF")
 AGGREGATES = {"AVERAGE": np.add, "SUM": np.add, "MIN": np.minimum, "MAX": np.maximum}

@@ -11,12 +11,10 @@ import numpy as np
 from jax import export
 
 from jaxdml.onnx._errors import NodeError
+from jaxdml.onnx.nodes._comparisons import LEAF, Compared, Nodes, compared
 
 MOST_LEVELS = 2**14
 """Deeper trees are refused: counting the levels takes a step for each."""
-
-LEQ, LT, GTE, GT, EQ, NEQ, MEMBER, LEAF = range(8)
-"""What nodes do, as TreeEnsemble numbers it; LEAF is ours."""
 
 
 class OneSided(NamedTuple):
@@ -78,26 +76,6 @@ def _static(count: int, features: int, missing: list[int], one_sided: Any) -> tu
     return count, features, tuple(missing), one_sided and OneSided(*one_sided)
 
 
-class Nodes(NamedTuple):
-    """The nodes of an ensemble, each an entry of every array.
-
-    Attributes:
-      mode: LEQ and so on.
-      feature: which feature is compared.
-      split: what it is compared with.
-      missing: whether NaN goes where a comparison that is true does.
-      true: the node that follows if the comparison is true.
-      false: the node that follows if it is not.
-    """
-
-    mode: np.ndarray
-    feature: np.ndarray
-    split: np.ndarray
-    missing: np.ndarray
-    true: np.ndarray
-    false: np.ndarray
-
-
 class Weights(NamedTuple):
     """The weights of an ensemble: the leaf, the target and the value of each."""
 
@@ -137,16 +115,18 @@ def pack(
     possible = (given.feature[inside] >= 0) & (given.feature[inside] < 2**30)
     _require(possible.all(), "the number of a feature is negative, or too large")
     _require(((weights.target >= 0) & (weights.target < targets)).all(), f"a weight is for none of {targets} targets")
-    nodes = _compared(given, dtype, key)
     leaves = np.flatnonzero(~inside)
-    row = np.full(len(nodes.left), -1)
+    row = np.full(len(inside), -1)
     row[leaves] = np.arange(len(leaves))
-    order = _in_levels(nodes, row < 0)
     rows = row[weights.leaf]
     kept = Weights(rows[rows >= 0], weights.target[rows >= 0], weights.value[rows >= 0])
     weighted = np.zeros(len(leaves), bool)
     weighted[kept.leaf] = True
     _require(weighted.all(), "a leaf has no weight")
+    nodes = compared(given, dtype, key)
+    row = np.concatenate([row, np.full(len(nodes.left) - len(row), -1)])
+    nodes, row, roots = _reached(nodes, row, roots)
+    order = _in_levels(nodes, row < 0)
     height, lowest, highest = _from_leaves(nodes, order, row, kept)
     grouped = bool((lowest[roots] == highest[roots]).all())
     table, present = _table(len(leaves), 1 if grouped else targets, kept, combine, dtype)
@@ -184,85 +164,50 @@ def _require(holds: Any, otherwise: str) -> None:
         raise NodeError(otherwise)
 
 
-class _Compared(NamedTuple):
-    """Nodes that all go to the right if a key is greater than a bound, and whether NaN goes to the left."""
-
-    feature: np.ndarray
-    bound: np.ndarray
-    left: np.ndarray
-    right: np.ndarray
-    to_left: np.ndarray
-
-
-def keys(x: np.ndarray, integer: Any) -> np.ndarray:
-    """Return integers in the order of floats; 0 and -0 are one, those of NaN mean nothing."""
-    bits = x.view(integer)
-    return np.where(bits < 0, -(bits & np.iinfo(integer).max), bits)
-
-
-def _compared(given: Nodes, dtype: Any, integer: Any) -> _Compared:
-    """Write every comparison as one of the key with a bound; what asks for equality becomes two nodes."""
-    limits = np.iinfo(integer)
-    at_most, at_least = (keys(each, integer) for each in _around(given.split, dtype))
-    unknown = np.isnan(given.split)
-    mode, true, false, missing = given.mode, given.true, given.false, given.missing
-    strict = (mode == LT) | (mode == GTE)
-    swapped = (mode == GTE) | (mode == GT)
-    bound = np.where(strict, at_least - 1, at_most)
-    bound[unknown] = np.where(swapped, limits.max - 1, limits.min)[unknown]
-    left, right = np.where(swapped, false, true), np.where(swapped, true, false)
-    to_left = np.where(swapped, ~missing, missing)
-    leaf = np.flatnonzero(mode == LEAF)
-    left[leaf] = right[leaf] = leaf
-    # Equal: not greater than the split, and greater than the number before it. NaN equals nothing, and differs.
-    equality = np.flatnonzero((mode == EQ) | (mode == NEQ))
-    differs = mode[equality] == NEQ
-    if_equal = np.where(differs, false[equality], true[equality])
-    otherwise = np.where(differs, true[equality], false[equality])
-    second = len(mode) + np.arange(len(equality))
-    never = unknown[equality] | (at_most != at_least)[equality]
-    bound[equality[never]] = limits.min
-    left[equality] = np.where(never, if_equal, second)
-    right[equality] = otherwise
-    to_left[equality] = missing[equality] & ~differs
-    return _Compared(
-        np.concatenate([given.feature, given.feature[equality]]),
-        np.concatenate([bound, at_most[equality] - 1]),
-        np.concatenate([left, otherwise]),
-        np.concatenate([right, if_equal]),
-        np.concatenate([to_left, np.zeros(len(equality), bool)]),
-    )
+def _reached(nodes: Compared, row: np.ndarray, roots: np.ndarray) -> tuple[Compared, np.ndarray, np.ndarray]:
+    """Return the nodes that trees consist of, the rows of those that are leaves, and the roots, numbered anew."""
+    seen, scratch = np.zeros(len(row), bool), np.zeros(len(row), np.int64)
+    level, levels = _once(roots, scratch), 0
+    while len(level):
+        levels += 1
+        _require(levels <= MOST_LEVELS, f"a tree has more than {MOST_LEVELS} levels")
+        seen[level] = True
+        inner = level[row[level] < 0]
+        level = np.concatenate([nodes.left[inner], nodes.right[inner]])
+        level = _once(level[~seen[level]], scratch)
+    number = np.cumsum(seen) - 1
+    feature, bound, left, right, to_left = (array[seen] for array in nodes)
+    return Compared(feature, bound, number[left], number[right], to_left), row[seen], number[roots]
 
 
-def _around(split: np.ndarray, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the greatest numbers of a dtype that are not more, and the least that are not less."""
-    with np.errstate(over="ignore"):
-        nearest = split.astype(dtype)
-    below = np.where(nearest > split, np.nextafter(nearest, dtype(-np.inf)), nearest)
-    return below, np.where(nearest < split, np.nextafter(nearest, dtype(np.inf)), nearest)
+def _once(numbers: np.ndarray, scratch: np.ndarray) -> np.ndarray:
+    """Return each number once, without sorting; ``scratch`` has a place for each that there may be."""
+    place = np.arange(len(numbers))
+    scratch[numbers] = place
+    return numbers[scratch[numbers] == place]
 
 
-def _in_levels(nodes: _Compared, inner: np.ndarray) -> list[np.ndarray]:
+def _in_levels(nodes: Compared, inner: np.ndarray) -> list[np.ndarray]:
     """Return the nodes, each in a level after all that lead to it."""
     waiting = np.bincount(np.concatenate([nodes.left[inner], nodes.right[inner]]), minlength=len(inner))
-    level = np.flatnonzero(waiting == 0)
+    level, scratch = np.flatnonzero(waiting == 0), np.zeros(len(inner), np.int64)
     order: list[np.ndarray] = []
-    while len(level) and len(order) <= MOST_LEVELS:
+    while len(level):
         order.append(level)
+        _require(len(order) <= MOST_LEVELS, f"a tree has more than {MOST_LEVELS} levels")
         level = level[inner[level]]
-        follow, times = np.unique(np.concatenate([nodes.left[level], nodes.right[level]]), return_counts=True)
-        waiting[follow] -= times
-        level = follow[waiting[follow] == 0]
-    _require(len(order) <= MOST_LEVELS, f"a tree has more than {MOST_LEVELS} levels")
+        follow = np.concatenate([nodes.left[level], nodes.right[level]])
+        np.subtract.at(waiting, follow, 1)
+        level = _once(follow[waiting[follow] == 0], scratch)
     _require(sum(map(len, order)) == len(inner), "nodes lead to one another in a circle")
     return order
 
 
 def _from_leaves(
-    nodes: _Compared, order: list[np.ndarray], row: np.ndarray, weights: Weights
+    nodes: Compared, order: list[np.ndarray], row: np.ndarray, weights: Weights
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return of each node: how many steps lead to a leaf at most, the least and the greatest target of its leaves."""
-    leaves = int(row.max()) + 1
+    leaves = int(weights.leaf.max()) + 1
     least, most = np.full(leaves, np.iinfo(np.int64).max), np.full(leaves, -1)
     np.minimum.at(least, weights.leaf, weights.target)
     np.maximum.at(most, weights.leaf, weights.target)
