@@ -66,20 +66,37 @@ def as_read(graph: Graph, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _weights(graph: Graph) -> frozenset[str]:
-    """Return the names of the initializers that are weights: float or 8-bit, and not needed while tracing."""
+    """Return the names of the initializers that are weights: float or 8-bit, and not needed while tracing.
+
+    Other scalars are constants, for which XLA simplifies what reads them.
+    """
     data = computed_from(graph, {value.name for value in graph.inputs} - constant_inputs(graph))
     kept = set(must_be_known(graph, data))
     for node in graph.walk():
         constant = nodes.runner(node).constant
         kept |= {node.inputs[position] for position in constant if position < len(node.inputs)}
+    scales = _scales_of_weights(graph)
     return frozenset(
         name
         for name, array in graph.constants.items()
         if name not in kept
-        and array.ndim
+        and (array.ndim or name in scales)
         and (jnp.issubdtype(array.dtype, jnp.floating) or array.dtype.itemsize == 1)
         and array.dtype != np.bool_
     )
+
+
+def _scales_of_weights(graph: Graph) -> frozenset[str]:
+    """Return the names of all that only multiplies scales of ``DynamicQuantizeLinear``: the scales of weights.
+
+    As constants they would be in the code of what scales each product, and XLA compiles equal code once.
+    """
+    of_range = {node.outputs[1] for node in graph.nodes if node.kind == "DynamicQuantizeLinear"}
+    multiplied, others = set[str](), {output.name for output in graph.outputs}
+    for node in graph.nodes:
+        names = set(node.inputs) | {name for inner in node.graphs() for name in inner.captured()}
+        (multiplied if node.kind == "Mul" and names & of_range else others).update(names)
+    return frozenset(multiplied - others)
 
 
 def _readings(graph: Graph) -> dict[str, Reads]:

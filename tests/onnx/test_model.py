@@ -220,6 +220,27 @@ def test_loading_compiles_nothing(caplog):
     assert set(model.params) == set(weights)
 
 
+def test_scales_of_weights_are_parameters():
+    """As constants they would make different code of equal products."""
+    model = parsed("""
+        g (float[2, 3] x) => (y, t) <int8[3, 2] w = {1, 2, 3, 4, 5, 6}, float s = {0.5}, float r = {0.25}> {
+            q, a, z = DynamicQuantizeLinear(x)
+            sums = MatMulInteger(q, w, z)
+            floats = Cast <to = 1> (sums)
+            scale = Mul(a, s)
+            scaled = Mul(floats, scale)
+            other = Mul(r, a)
+            y = Mul(scaled, r)
+            t = Mul(scaled, other)
+        }""")
+    assert set(model.params) == {"w", "s"}
+    assert model.params["s"] == 0.5
+    x = np.float32([[0, 255, 51], [1, 2, 3]])
+    want = np.float32(x @ np.float32([[1, 2], [3, 4], [5, 6]]) * np.float32(0.5))
+    for got in model(x):
+        np.testing.assert_array_equal(got, want * np.float32(0.25))
+
+
 def test_constants_of_64_bits_that_do_not_fit_are_refused():
     groups = Groups()
     groups.out(groups("Add", groups.input(np.int64([1])), np.int64([2**40])))

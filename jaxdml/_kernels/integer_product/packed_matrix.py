@@ -83,12 +83,17 @@ def stored_as(stored: Any, b: PackedMatrix, zero_point: jax.Array | None) -> tup
     wide: Any = None if zero_point is None else zero_point.astype(jnp.int32)
     by = _offset(stored) - _offset(b.dtype)
     if by:
-        wide = np.int32(by) if wide is None else wide + by
+        wide = jnp.int32(by) if wide is None else wide + by
+    return restored(stored, b), wide
+
+
+def restored(stored: Any, b: PackedMatrix) -> PackedMatrix:
+    """Return ``b`` stored as int8 or uint8."""
     if b.matrix.dtype == stored:
-        return b, wide
+        return b
     offset = b.k * (_offset(stored) - _offset(b.matrix.dtype))
     sums = b.sums + (np.int64(offset).astype(np.int32) if is_static(b.k) else jnp.int32(offset))
-    return PackedMatrix(matrix=with_flipped_sign(b.matrix, stored), sums=sums, dtype=b.dtype, k=b.k), wide
+    return PackedMatrix(matrix=with_flipped_sign(b.matrix, stored), sums=sums, dtype=b.dtype, k=b.k)
 
 
 def matrix_of(b: Right) -> jax.Array:

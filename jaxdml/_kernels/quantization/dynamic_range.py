@@ -5,10 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml._arithmetic import ieee
+from jaxdml._arithmetic import ieee, in_float64
 from jaxdml._arithmetic.float_parts import (
     INFINITY,
-    LEAST_NORMAL,
     MAGNITUDE,
     MANTISSA_BITS,
     SIGN,
@@ -76,41 +75,34 @@ def _in_integers(extremes: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 def _in_a_branch(extremes: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Compute them where there is a range; else XLA would do so in each loop that reads one of them."""
-    return lax.cond(jnp.max(extremes) == 0, _of_nothing, _in_float64, extremes)
+    # In one array, for XLA would compute two by two loops, and most of it twice.
+    bits, zero_point = lax.cond(jnp.max(extremes) == 0, _of_nothing, _in_float64, extremes)
+    return float_of_bits(bits), zero_point.astype(jnp.uint8)
 
 
-def _of_nothing(extremes: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Return 1 and 0, as a type that varies over the same mesh axes as what the other branch returns."""
-    zero = extremes[0]
-    return float_of_bits(zero + _ONE), zero.astype(jnp.uint8)
+def _of_nothing(extremes: jax.Array) -> jax.Array:
+    """Return what ``_in_float64`` does, for extremes of 0."""
+    return extremes + np.array([_ONE, 0], np.int32)
 
 
-def _in_float64(extremes: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Return the scale and the zero point of a range that is not 0, on a CPU.
+def _in_float64(extremes: jax.Array) -> jax.Array:
+    """Return the bits of the scale and the zero point of a range that is not 0 as int32 ``[2]``, on a CPU.
 
-    float64 holds a float32 quotient or sum so precisely that rounding it once more to float32 changes nothing, for it
-    has more than twice the bits and two. Subnormals are counted in units of ``2**-149``. A sum of them is exact. A
-    quotient of one by 255 is no closer to the middle of two units than 1 / 510. A quotient of 0 by a scale of 0, or of
-    infinities, counts as 0.
+    A sum of subnormals is exact. A quotient of one by 255 is no closer to the middle of two units than 1 / 510. A
+    quotient of 0 by a scale of 0, or of infinities, counts as 0.
     """
     with jax.enable_x64(True):
-        units = extremes.astype(jnp.float64) * 2.0**-149
-        greatest, least_negated = jnp.where(extremes < LEAST_NORMAL, units, float_of_bits(extremes).astype(jnp.float64))
-        width = greatest + least_negated
-        quotient = jnp.where(width < _LEAST_NORMAL, width, _rounded(width)) / _STEPS
-        whole = lax.round(quotient * 2.0**149, lax.RoundingMethod.TO_NEAREST_EVEN)
+        greatest, least_negated = in_float64.exact_magnitude(extremes)
+        quotient = in_float64.rounded_sum(greatest + least_negated) / _STEPS
+        units = in_float64.in_units(quotient)
         subnormal = quotient < _LEAST_NORMAL
-        bits = jnp.where(subnormal, whole.astype(jnp.int32), int_bits(quotient.astype(jnp.float32)))
-        scale = jnp.where(subnormal, whole * 2.0**-149, _rounded(quotient))
+        normal = int_bits(quotient.astype(jnp.float32)) & MAGNITUDE  # XLA would drop one of two conversions.
+        scale = jnp.where(subnormal, units * in_float64.UNIT, float_of_bits(normal).astype(jnp.float64))
         steps = (least_negated / scale).astype(jnp.float32)
+        bits = jnp.where(subnormal, units.astype(jnp.int32), normal)
     steps = lax.round(steps, lax.RoundingMethod.TO_NEAREST_EVEN)
     steps = jnp.minimum(jnp.where(steps == steps, steps, 0), _STEPS)  # noqa: PLR0124
-    return float_of_bits(bits), steps.astype(jnp.int32).astype(jnp.uint8)
-
-
-def _rounded(x: jax.Array) -> jax.Array:
-    """Round float64 that are not negative to float32; XLA would drop a conversion that is followed by another one."""
-    return float_of_bits(int_bits(x.astype(jnp.float32)) & MAGNITUDE).astype(jnp.float64)
+    return jnp.stack([bits, steps.astype(jnp.int32)])
 
 
 def _of_steps(width: jax.Array) -> jax.Array:

@@ -19,7 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml._arithmetic.float_parts import LEAST_NORMAL, MAGNITUDE, int_bits
+from jaxdml._arithmetic.float_parts import int_bits
+from jaxdml._arithmetic.in_float64 import exact, exact_magnitude
 from jaxdml._kernels.requantization import sum_when_used
 
 _LEAST, _GREATEST = 2.0**-124, 2.0**64
@@ -49,16 +50,8 @@ def quantize(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None, dtype
 def quantize_by_any(x: jax.Array, scale: jax.Array, zero_point: jax.Array, dtype: np.dtype[np.integer]) -> jax.Array:
     """Return what ``quantize`` does, for any one scale that is not negative; subnormal ``x`` count, too."""
     with jax.enable_x64(True):
-        quotient = _quotient(exact(x), 1 / exact(scale))
+        quotient = _quotient(exact(x), 1 / exact_magnitude(int_bits(scale)))
     return _to_integers(quotient, zero_point, dtype)
-
-
-def exact(x: jax.Array) -> jax.Array:
-    """Return float32 as float64. A CPU would read subnormals as zeros: they are integers times ``2**-149``."""
-    bits = int_bits(x)
-    magnitude = bits & MAGNITUDE
-    units = jnp.where(bits < 0, -magnitude, magnitude)
-    return jnp.where(magnitude < LEAST_NORMAL, units.astype(jnp.float64) * 2.0**-149, x.astype(jnp.float64))
 
 
 def _to_integers(quotient: jax.Array, zero: jax.Array, dtype: np.dtype[np.integer]) -> jax.Array:
