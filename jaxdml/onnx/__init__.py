@@ -14,15 +14,17 @@ from typing import Literal
 import onnx
 
 from jaxdml._base import errors
-from jaxdml.onnx import _files, nodes
-from jaxdml.onnx._bounded import Padded
-from jaxdml.onnx._declared_shapes import refuse_wrong_shapes
-from jaxdml.onnx._decoder import Decoder, DecoderState, decoder
+from jaxdml.onnx import nodes
 from jaxdml.onnx._errors import UnsupportedModelError, listed, unsupported
 from jaxdml.onnx._graph import Graph, Node
-from jaxdml.onnx._model import NUMERICS, Model
-from jaxdml.onnx._outline import Outline
-from jaxdml.onnx._parameters import parameters
+from jaxdml.onnx.reading import files
+from jaxdml.onnx.reading.outline import Outline
+from jaxdml.onnx.running.declared_shapes import refuse_wrong_shapes
+from jaxdml.onnx.running.decoder import Decoder, DecoderState, decoder
+from jaxdml.onnx.running.model import Model
+from jaxdml.onnx.running.parameters import parameters
+from jaxdml.onnx.running.program import NUMERICS
+from jaxdml.onnx.values.bounded import Padded
 
 ADVICE = (
     "Export the model without them, define them in the file as functions of other operators, or cut them out with "
@@ -63,11 +65,11 @@ def load(
     if numerics not in NUMERICS:
         rule = f"numerics is {numerics!r}, and must be one of {', '.join(map(repr, NUMERICS))}."
         raise ValueError(errors.compose("onnx.load", rule, 'Leave it out for "exact".'))
-    proto, folder = _files.read(model)
+    proto, folder = files.read(model)
     remarks: tuple[str, ...] | None = None
-    if not _files.kinds(proto) <= nodes.OPERATORS.keys():
+    if not files.kinds(proto) <= nodes.OPERATORS.keys():
         proto, remarks = _expanded(proto, folder)
-    graph = _files.graph_of(proto, folder)
+    graph = files.graph_of(proto, folder)
     # Of a large model there are never more than two copies: the file's, the arrays', the device's.
     del proto
     _refuse_unsupported(graph)
@@ -81,12 +83,12 @@ def _expanded(proto: onnx.ModelProto, folder: Path | None) -> tuple[onnx.ModelPr
 
     What nobody runs is refused, before the weights are read.
     """
-    graph = as_it_is = _files.graph_of(proto, folder, Outline)
+    graph = as_it_is = files.graph_of(proto, folder, Outline)
     left: set[tuple[str, str]] = set()
     while defined := [kind for kind in _defined_by_others(graph) if kind not in left]:
         # One kind at a time: onnx does not know the types within what it has just put in.
-        proto = _files.expanded(proto, defined[0])
-        graph = _files.graph_of(proto, folder, Outline)
+        proto = files.expanded(proto, defined[0])
+        graph = files.graph_of(proto, folder, Outline)
         left |= {defined[0]} & set(_defined_by_others(graph))
     _refuse_unsupported(graph)
     return proto, as_it_is.remarks

@@ -20,9 +20,9 @@ from jaxdml._base import errors
 from jaxdml._base.display import Display, Side, display
 from jaxdml.onnx import Model, load
 from jaxdml.onnx._graph import TensorType
-from jaxdml.onnx._inputs import checked, in_order
-from jaxdml.onnx._model import NUMERICS
-from jaxdml.onnx._report import fitted
+from jaxdml.onnx.running.inputs import checked, in_order
+from jaxdml.onnx.running.program import NUMERICS
+from jaxdml.onnx.running.report import fitted
 
 FAILED = 2
 """The exit status where a model or its inputs cannot be run; argparse has the same for wrong arguments."""

@@ -11,7 +11,7 @@ import onnx.backend.base
 from jaxdml._base import errors
 from jaxdml.onnx import load
 from jaxdml.onnx._errors import unsupported
-from jaxdml.onnx._model import Model
+from jaxdml.onnx.running.model import Model
 
 PLATFORMS = {"CPU": "cpu", "CUDA": "cuda"}
 """What ONNX calls devices, and what JAX does."""

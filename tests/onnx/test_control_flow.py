@@ -5,12 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxdml.onnx import UnsupportedModelError, _interpreter, load
+from jaxdml.onnx import UnsupportedModelError, load
 from jaxdml.onnx._graph import Graph, Node, TensorType
-from jaxdml.onnx._interpreter import Report, run
-from jaxdml.onnx._randomness import randomness
-from jaxdml.onnx._values import Dequantized, Quantization
 from jaxdml.onnx.nodes.control_flow import ENDLESS, FEW, LARGE, MANY
+from jaxdml.onnx.running import interpreter
+from jaxdml.onnx.running.interpreter import Report, run
+from jaxdml.onnx.running.randomness import randomness
+from jaxdml.onnx.values.kinds import Dequantized, Quantization
 from tests.kit import quick
 from tests.onnx.floats import as_onnxruntime, by_onnxruntime, close, parsed
 
@@ -296,8 +297,8 @@ NESTS = {
 @pytest.mark.parametrize("kind", NESTS)
 def test_graphs_within_graphs_are_traced_a_number_of_times_that_grows_with_their_depth(kind, monkeypatch):
     computed = []
-    once = _interpreter._compute
-    monkeypatch.setattr(_interpreter, "_compute", lambda *operands: computed.append(0) or once(*operands))
+    once = interpreter._compute
+    monkeypatch.setattr(interpreter, "_compute", lambda *operands: computed.append(0) or once(*operands))
     counts = []
     for depth in (2, 4, 8):
         model = load(nested(depth, "r = Add(a, x)", NESTS[kind]))

@@ -14,8 +14,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import jaxdml.onnx
 from jaxdml.onnx import UnsupportedModelError
-from jaxdml.onnx._external import Folder
-from jaxdml.onnx._tensors import array
+from jaxdml.onnx.reading.external import Folder
+from jaxdml.onnx.reading.tensors import array
 from tests.kit import quick
 from tests.onnx.broken import HEAD, W, parsed, refused, with_tensor
 
@@ -370,7 +370,7 @@ def test_a_small_file_cannot_become_a_lot_of_memory(tmp_path):
 def test_external_data_is_held_twice_at_most(tmp_path):
     # The arrays are views of what was read, and each goes to the device by itself.
     (tmp_path / "data").write_bytes(W.tobytes())
-    graph = jaxdml.onnx._files.graph_of(
+    graph = jaxdml.onnx.reading.files.graph_of(
         onnx.load(saved(tmp_path, external("data")), load_external_data=False), tmp_path
     )
     assert graph.constants["w"].base is not None

@@ -14,7 +14,7 @@ from onnx import helper, numpy_helper
 
 import jaxdml.onnx
 from jaxdml._kernels.integer_convolution import packed_filters
-from jaxdml.onnx._stored import Transposed
+from jaxdml.onnx.values.stored import Transposed
 from tests.kit import quick
 from tests.kit.meshes import COUNT, mesh_of, needs_devices, put
 from tests.test_known_scales import quotient, rounded

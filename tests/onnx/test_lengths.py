@@ -8,9 +8,20 @@ import pytest
 from onnx import helper
 
 from jaxdml.onnx import load
-from jaxdml.onnx._bounded import Bounded, Identical
-from jaxdml.onnx._lengths import Length, LengthError, as_traced, atom, greatest, least, limits, quotient, same, true
-from jaxdml.onnx._values import channels_first
+from jaxdml.onnx.values.bounded import Bounded, Identical
+from jaxdml.onnx.values.kinds import channels_first
+from jaxdml.onnx.values.lengths import (
+    Length,
+    LengthError,
+    as_traced,
+    atom,
+    greatest,
+    least,
+    limits,
+    quotient,
+    same,
+    true,
+)
 from tests.kit import quick
 
 pytestmark = quick

@@ -9,9 +9,9 @@ from onnx import TensorProto, helper
 
 import jaxdml
 from jaxdml.onnx import load
-from jaxdml.onnx._values import Blocks
 from jaxdml.onnx.nodes.groups import transpose
 from jaxdml.onnx.nodes.quantizing import pack_matrix
+from jaxdml.onnx.values.kinds import Blocks
 from tests.kit import quick
 from tests.onnx.floats import by_onnxruntime
 

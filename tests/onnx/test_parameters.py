@@ -9,7 +9,7 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import jaxdml.onnx
-from jaxdml.onnx._parameters import as_read
+from jaxdml.onnx.running.parameters import as_read
 from tests.kit import quick
 
 pytestmark = quick

@@ -7,8 +7,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import jaxdml.onnx
-from jaxdml.onnx import _reader, nodes
+from jaxdml.onnx import nodes
 from jaxdml.onnx.nodes._handler import Handler
+from jaxdml.onnx.reading import reader
 from tests.kit import quick
 from tests.onnx import mutations
 from tests.onnx.broken import HEAD, W, parsed, refused, with_tensor
@@ -180,7 +181,7 @@ def nested(depth):
 
 
 def test_graphs_within_graphs_without_end(monkeypatch):
-    monkeypatch.setattr(_reader, "MAX_DEPTH", 4)
+    monkeypatch.setattr(reader, "MAX_DEPTH", 4)
     refused(nested(6), "graphs stand within graphs more than 4 deep")
 
 
@@ -267,7 +268,7 @@ def test_functions_cannot_become_a_lot_of_nodes():
     doubling = [f"f{i} (p) => (r) {{ k = own.f{i + 1}(p) r = own.f{i + 1}(k) }}" for i in range(30)]
     model = functions(*doubling, "f30 (p) => (r) { r = Add(p, p) }", body="{ y = own.f0(x) }")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_reader, "MAX_NODES", 2**10)
+        patch.setattr(reader, "MAX_NODES", 2**10)
         refused(model, "more than 1024 nodes")
     chain = [f"f{i} (p) => (r) {{ r = own.f{i + 1}(p) }}" for i in range(40)]
     refused(functions(*chain, "f40 (p) => (r) { r = Add(p, p) }", body="{ y = own.f0(x) }"), "more than 32 deep")
@@ -345,7 +346,7 @@ def test_what_is_refused_is_refused_before_weights_are_read(body, monkeypatch):
     stored.data_location = onnx.TensorProto.EXTERNAL
     stored.external_data.add(key="location", value="missing")
     model.graph.initializer.append(stored)
-    monkeypatch.setattr(jaxdml.onnx._reader, "array", lambda *_: pytest.fail("a tensor was read"))
+    monkeypatch.setattr(jaxdml.onnx.reading.reader, "array", lambda *_: pytest.fail("a tensor was read"))
     refused(model, "1 nodes are not supported: Nope (1).\n", "Export the model without them, ")
 
 

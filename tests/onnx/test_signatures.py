@@ -6,7 +6,7 @@ import onnx.parser
 import pytest
 
 import jaxdml.onnx
-from jaxdml.onnx import _model
+from jaxdml.onnx.running import model
 from tests.kit import quick
 
 pytestmark = quick
@@ -29,8 +29,8 @@ def checks(monkeypatch):
         calls.append(given)
         return checked(*given)
 
-    checked = _model.checked
-    monkeypatch.setattr(_model, "checked", counted)
+    checked = model.checked
+    monkeypatch.setattr(model, "checked", counted)
     return calls
 
 

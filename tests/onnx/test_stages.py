@@ -7,9 +7,9 @@ import pytest
 from onnx import numpy_helper
 
 from jaxdml.onnx import load
-from jaxdml.onnx._bounded import NONE
-from jaxdml.onnx._interpreter import Report
 from jaxdml.onnx._memory import on_host
+from jaxdml.onnx.running.interpreter import Report
+from jaxdml.onnx.values.bounded import NONE
 from tests.kit import quick
 from tests.onnx.floats import as_onnxruntime, by_onnxruntime
 
@@ -143,7 +143,7 @@ def test_a_loop_on_the_host_compiles_nothing_for_what_each_turn_resizes():
     given = {name: np.asarray(array) for name, array in model.params.items()}
     given |= {"masks": masks, "sizes": sizes, "at": np.arange(4)[None]}
     with on_host():
-        (pasted,) = part._model.computed(lambda value: value, given, None, Report(), NONE)
+        (pasted,) = part._program.computed(lambda value: value, given, None, Report(), NONE)
     assert type(pasted) is np.ndarray
 
 

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxdml.onnx import _tables
+from jaxdml.onnx.integers import tables
 from tests.kit import assert_same_bits
 
 
@@ -15,11 +15,11 @@ def test_a_sum_reads_entries():
     entries, places = rng.integers(0, 2**31, 256).astype(np.int32), rng.integers(0, 256, (7, 90)).astype(np.int32)
     entries[:2] = 0, 2**31 - 1
     places[0, :2] = 0, 1
-    assert_same_bits(jax.jit(_tables._summed)(entries, places), entries[places])
-    assert_same_bits(jax.jit(_tables.entries_at)(entries, places), entries[places])
+    assert_same_bits(jax.jit(tables._summed)(entries, places), entries[places])
+    assert_same_bits(jax.jit(tables.entries_at)(entries, places), entries[places])
 
 
-def tables(dtype):
+def drawn(dtype):
     """All kinds: random, in order, saturated on both sides, few different entries, and one."""
     rng, limits = np.random.default_rng(1), np.iinfo(dtype)
     every = np.arange(256)
@@ -37,14 +37,14 @@ def tables(dtype):
 @pytest.mark.parametrize("shape", [(256,), (2, 128), (0, 256)])
 def test_selects_read_entries(dtype, shape):
     places = np.arange(np.prod(shape), dtype=np.int32).reshape(shape)
-    for entries in tables(dtype):
-        assert_same_bits(jax.jit(partial(_tables._selected, entries))(entries, places), entries[places])
-        assert_same_bits(_tables.look_up(entries, places.astype(np.uint8)), entries[places])
+    for entries in drawn(dtype):
+        assert_same_bits(jax.jit(partial(tables._selected, entries))(entries, places), entries[places])
+        assert_same_bits(tables.look_up(entries, places.astype(np.uint8)), entries[places])
 
 
 def test_on_tpus_a_table_of_8_bits_is_read_by_elementwise_operations():
-    entries, *_ = tables(np.uint8)
-    read = jax.jit(partial(_tables.look_up, entries))
+    entries, *_ = drawn(np.uint8)
+    read = jax.jit(partial(tables.look_up, entries))
     x = jax.ShapeDtypeStruct((8, 128), np.int8)
     text = read.trace(x).lower(lowering_platforms=("tpu",)).as_text()
     assert "stablehlo.select" in text

@@ -4,9 +4,9 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from jaxdml.onnx._bounded import report
 from jaxdml.onnx._graph import Node
-from jaxdml.onnx._values import is_host
+from jaxdml.onnx.values.bounded import report
+from jaxdml.onnx.values.kinds import is_host
 
 
 def lengths_within(node: Node, lengths: Any, limit: Any) -> None:

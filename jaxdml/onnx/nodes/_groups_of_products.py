@@ -8,12 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxdml
-from jaxdml.onnx import _integers
-from jaxdml.onnx._stored import on_device
-from jaxdml.onnx._values import Blocks, Dequantized, Quantization, channels_first, is_host
+from jaxdml.onnx.integers import rounded_once
 from jaxdml.onnx.nodes._handler import NodeCall
 from jaxdml.onnx.nodes._pending import UNKNOWN, Floats, pending
 from jaxdml.onnx.nodes._windows import windows_of_filters
+from jaxdml.onnx.values.kinds import Blocks, Dequantized, Quantization, channels_first, is_host
+from jaxdml.onnx.values.stored import on_device
 
 
 def convolution(
@@ -28,7 +28,7 @@ def convolution(
     **places: Any,
 ) -> Any:
     """Convolve dequantized images with dequantized filters."""
-    if not (_integers.is_simple(x) and _integers.has_8_bits(w)):
+    if not (rounded_once.is_simple(x) and rounded_once.has_8_bits(w)):
         return "its image and filters are not both dequantized from 8 bits"
     if w.quantization.axis not in (None, 0):
         return "its filters have scales along another axis than output channels"
@@ -46,10 +46,10 @@ def convolution(
         if scale is None or x.dtype != np.float32:
             return floats()
         call.note((call.node.name,), "convolution_integer, scaled to float")
-        return _integers.convolution_to_float(x, w, bias, scale, options)
+        return rounded_once.convolution_to_float(x, w, bias, scale, options)
 
     def quantized(out: Quantization, dtype: Any) -> Any:
-        return _integers.convolution(x, w, bias, out, dtype, options)
+        return rounded_once.convolution(x, w, bias, out, dtype, options)
 
     return pending(call, x, shape, "quantized_linear_convolution", quantized, to_floats)
 
@@ -82,7 +82,7 @@ def matrix_multiply(call: NodeCall, a: Any, b: Any, *, floats: Floats) -> Any:
     """Multiply dequantized matrices, or floats by packed blocks."""
     if isinstance(b, Blocks) and not b.transposed and a.ndim:
         return _with_blocks(call, a, b)
-    if not (_integers.is_simple(a) and _integers.has_8_bits(b)):
+    if not (rounded_once.is_simple(a) and rounded_once.has_8_bits(b)):
         return "its operands are not both dequantized from 8 bits"
     if a.ndim < 2 or b.ndim < 2:
         return "an operand is a vector"
@@ -94,10 +94,10 @@ def matrix_multiply(call: NodeCall, a: Any, b: Any, *, floats: Floats) -> Any:
         if a.dtype != np.float32:
             return floats()
         call.note((call.node.name,), "matrix_multiply_integer_to_float")
-        return _integers.matrix_multiply_to_float(a, b)
+        return rounded_once.matrix_multiply_to_float(a, b)
 
     def quantized(out: Quantization, dtype: Any) -> Any:
-        return _integers.matrix_multiply(a, b, out, dtype)
+        return rounded_once.matrix_multiply(a, b, out, dtype)
 
     return pending(call, a, shape, "quantized_linear_matrix_multiply", quantized, to_floats)
 
@@ -129,7 +129,7 @@ def gemm(
     if isinstance(b, Blocks) and b.transposed == bool(transB) and alpha == beta == 1 and not transA:
         product = _with_blocks(call, a, b)
         return product if c is None else product + on_device(channels_first(c))
-    if not (_integers.is_simple(a) and _integers.has_8_bits(b)):
+    if not (rounded_once.is_simple(a) and rounded_once.has_8_bits(b)):
         return "its operands are not both dequantized from 8 bits"
     if alpha != 1 or (c is not None and beta != 1) or transA:
         return "it has alpha, beta or transA"
@@ -143,7 +143,7 @@ def gemm(
         return bias
 
     def quantized(out: Quantization, dtype: Any) -> Any:
-        right = replace(b, integers=_integers.transposed(b.integers, bool(transB)))
-        return _integers.matrix_multiply(a, right, out, dtype, bias if bias is None else bias.reshape(-1))
+        right = replace(b, integers=rounded_once.transposed(b.integers, bool(transB)))
+        return rounded_once.matrix_multiply(a, right, out, dtype, bias if bias is None else bias.reshape(-1))
 
     return pending(call, a, (a.shape[0], columns), "quantized_linear_matrix_multiply with a bias", quantized, floats)

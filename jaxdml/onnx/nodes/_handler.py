@@ -8,8 +8,8 @@ from functools import cached_property
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from jaxdml.onnx._bounded import Bounds
 from jaxdml.onnx._graph import Node
+from jaxdml.onnx.values.bounded import Bounds
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from jaxdml.onnx._values import Pending, Quantization
 from jaxdml.onnx.nodes._handler import NodeCall
+from jaxdml.onnx.values.kinds import Pending, Quantization
 
 Floats = Callable[[], Any]
 Group = Callable[..., Any]

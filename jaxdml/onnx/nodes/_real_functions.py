@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from jaxdml.onnx import _tables
+from jaxdml.onnx.integers import tables
 
 
 def number(attribute: float) -> Fraction | float:
@@ -15,17 +15,17 @@ def number(attribute: float) -> Fraction | float:
     return Fraction(number) if math.isfinite(number) else number
 
 
-def _leaky_relu(alpha: float = 0.01) -> _tables.Real:
+def _leaky_relu(alpha: float = 0.01) -> tables.Real:
     slope = number(alpha)
     return lambda value: value if value >= 0 else slope * value
 
 
-def _hard_sigmoid(alpha: float = 0.2, beta: float = 0.5) -> _tables.Real:
+def _hard_sigmoid(alpha: float = 0.2, beta: float = 0.5) -> tables.Real:
     slope, offset = number(alpha), number(beta)
     return lambda value: min(max(slope * value + offset, Fraction(0)), Fraction(1))
 
 
-def _hard_swish() -> _tables.Real:
+def _hard_swish() -> tables.Real:
     return lambda value: value * min(max(value / 6 + Fraction(1, 2), Fraction(0)), Fraction(1))
 
 
@@ -39,7 +39,7 @@ def _sigmoid(value: Fraction) -> float:
     return (1.0 if value >= 0 else power) / (1.0 + power)
 
 
-def _gelu(approximate: str = "none") -> _tables.Real:
+def _gelu(approximate: str = "none") -> tables.Real:
     """Return x times a number from 0 to 1; that is exact where it is close to 1."""
 
     def exactly(number: float) -> float:
@@ -59,7 +59,7 @@ def _gelu(approximate: str = "none") -> _tables.Real:
     return real
 
 
-def _elu(alpha: float = 1.0) -> _tables.Real:
+def _elu(alpha: float = 1.0) -> tables.Real:
     factor = number(alpha)
 
     def less_one(number: float) -> Fraction:
@@ -72,7 +72,7 @@ def _softplus(value: Fraction) -> Fraction:
     return max(value, Fraction(0)) + Fraction(math.log1p(_exp(-abs(float(value)))))
 
 
-REAL: Mapping[str, Callable[..., _tables.Real]] = {
+REAL: Mapping[str, Callable[..., tables.Real]] = {
     "Elu": _elu,
     "Erf": lambda: math.erf,
     "Gelu": _gelu,

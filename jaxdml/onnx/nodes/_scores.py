@@ -11,10 +11,10 @@ from jax import lax
 
 from jaxdml.onnx._errors import NodeError
 from jaxdml.onnx._graph import Node
-from jaxdml.onnx._stored import on_device
-from jaxdml.onnx._values import channels_first
 from jaxdml.onnx.nodes._handler import NodeCall
 from jaxdml.onnx.nodes._sizes import refusal
+from jaxdml.onnx.values.kinds import channels_first
+from jaxdml.onnx.values.stored import on_device
 
 
 def must_be_one_of(**known: Sequence[Any]) -> Callable[[Node, Any], str | None]:

@@ -12,7 +12,7 @@ from jax import lax
 from jaxdml._base import errors
 from jaxdml._base.shapes import is_static
 from jaxdml.onnx._memory import is_on_host, must_fit
-from jaxdml.onnx._stored import on_device
+from jaxdml.onnx.values.stored import on_device
 
 ON_HOST = 2**24
 """Bytes up to which a result that is known while tracing is computed with NumPy and becomes a constant of the program.

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml.onnx._stored import on_device, unfolded
-from jaxdml.onnx._values import Quantization, channels_first, is_host
 from jaxdml.onnx.nodes.casting import SATURATING, converted
+from jaxdml.onnx.values.kinds import Quantization, channels_first, is_host
+from jaxdml.onnx.values.stored import on_device, unfolded
 
 SMALL_FLOATS = frozenset({*SATURATING, "float4_e2m1fn"})
 

@@ -16,10 +16,10 @@ from jax import lax
 import jaxdml
 from jaxdml._base.dtypes import SCALES
 from jaxdml.onnx._graph import Node
-from jaxdml.onnx._stored import on_device
-from jaxdml.onnx._values import channels_first
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Packs, Table
 from jaxdml.onnx.nodes._sizes import axis_of
+from jaxdml.onnx.values.kinds import channels_first
+from jaxdml.onnx.values.stored import on_device
 
 _BLOCK_TYPES: Mapping[int, tuple[Any, Any, int]] = MappingProxyType(
     {2: (jnp.uint2, jnp.int2, 0xAA), 4: (jnp.uint4, jnp.int4, 0x88), 8: (jnp.uint8, jnp.int8, 0x80)}

@@ -10,9 +10,9 @@ import numpy as np
 import onnx
 
 from jaxdml.onnx._graph import Node
-from jaxdml.onnx._stored import stored
-from jaxdml.onnx._values import computed, is_host
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
+from jaxdml.onnx.values.kinds import computed, is_host
+from jaxdml.onnx.values.stored import stored
 
 SATURATING = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
 """Types whose attribute ``saturate`` says what becomes of numbers that they do not hold."""

@@ -10,15 +10,15 @@ from jax import lax
 from jax.extend.core import jaxpr_as_fun
 
 from jaxdml._base import errors
-from jaxdml.onnx._bodies import tracing_a_body
 from jaxdml.onnx._errors import NotKnownError, UnsupportedModelError
 from jaxdml.onnx._graph import Graph, Node
-from jaxdml.onnx._lengths import LengthError
 from jaxdml.onnx._memory import is_on_host
-from jaxdml.onnx._stored import on_device
-from jaxdml.onnx._values import Value, channels_first, is_host
 from jaxdml.onnx.nodes import _body_arity
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
+from jaxdml.onnx.values.bodies import tracing_a_body
+from jaxdml.onnx.values.kinds import Value, channels_first, is_host
+from jaxdml.onnx.values.lengths import LengthError
+from jaxdml.onnx.values.stored import on_device
 
 FEW = 16
 """A loop of so many steps is written out if it is small; values that are known while tracing stay known."""

@@ -10,12 +10,12 @@ import numpy as np
 from jax import lax
 
 from jaxdml._base.shapes import is_static
-from jaxdml.onnx._stored import ChannelsLast, FloatFilters, on_device
-from jaxdml.onnx._values import channels_first, channels_last
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes._sizes import refusal
 from jaxdml.onnx.nodes._windows import NodeWindows, kernel_of, slices, windows, windows_of_filters
 from jaxdml.onnx.nodes.resizing_grid import interpolated
+from jaxdml.onnx.values.kinds import channels_first, channels_last
+from jaxdml.onnx.values.stored import ChannelsLast, FloatFilters, on_device
 
 _SPATIAL = "0123456789"
 

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 import onnx
 
-from jaxdml.onnx._stored import on_device
-from jaxdml.onnx._values import Dequantized, Value, channels_first, is_host, shape_of
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes._sizes import refusal
+from jaxdml.onnx.values.kinds import Dequantized, Value, channels_first, is_host, shape_of
+from jaxdml.onnx.values.stored import on_device
 
 
 def _normal(

@@ -6,13 +6,13 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml.onnx._bounded import report
 from jaxdml.onnx._graph import Node
-from jaxdml.onnx._stored import as_jax
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes._scores import must_be_one_of
 from jaxdml.onnx.nodes._sizes import refusal
 from jaxdml.onnx.nodes.indexing import gather
+from jaxdml.onnx.values.bounded import report
+from jaxdml.onnx.values.stored import as_jax
 
 STRINGS = "strings are not supported: encode them as integers before the model"
 

@@ -7,14 +7,14 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxdml.onnx._stored import ChannelsLast, on_device, widened
-from jaxdml.onnx._values import channels_first, channels_last
 from jaxdml.onnx.nodes import convolution, linear_algebra, pooling
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes._recurrence import ACTIVATIONS
 from jaxdml.onnx.nodes._sizes import refusal
 from jaxdml.onnx.nodes.activations import gelu, swish
 from jaxdml.onnx.nodes.normalization import layer_normalization, rms_normalization
+from jaxdml.onnx.values.kinds import channels_first, channels_last
+from jaxdml.onnx.values.stored import ChannelsLast, on_device, widened
 
 FUSED = {name.lower(): function for name, (function, _) in ACTIVATIONS.items()} | {"clip": jnp.clip}
 """What a product or a convolution applies to its result, by name in small letters."""

@@ -17,9 +17,14 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml.onnx import _integers, _tables
-from jaxdml.onnx._stored import on_device, stored
-from jaxdml.onnx._values import (
+from jaxdml.onnx.integers import rounded_once, tables
+from jaxdml.onnx.nodes._groups_of_products import convolution, gemm, matrix_multiply
+from jaxdml.onnx.nodes._handler import Handler, NodeCall
+from jaxdml.onnx.nodes._pending import Floats, Group, pending
+from jaxdml.onnx.nodes._real_functions import REAL
+from jaxdml.onnx.nodes._sizes import axis_of
+from jaxdml.onnx.nodes._windows import windows
+from jaxdml.onnx.values.kinds import (
     Blocks,
     Dequantized,
     IntegerProduct,
@@ -29,19 +34,14 @@ from jaxdml.onnx._values import (
     is_host,
     shape_of,
 )
-from jaxdml.onnx.nodes._groups_of_products import convolution, gemm, matrix_multiply
-from jaxdml.onnx.nodes._handler import Handler, NodeCall
-from jaxdml.onnx.nodes._pending import Floats, Group, pending
-from jaxdml.onnx.nodes._real_functions import REAL
-from jaxdml.onnx.nodes._sizes import axis_of
-from jaxdml.onnx.nodes._windows import windows
+from jaxdml.onnx.values.stored import on_device, stored
 
 
 def _after_pending(call: NodeCall, x: Pending, bounds: tuple[Fraction | None, Fraction | None], floats: Floats) -> Any:
     """Clamp what is pending: rounding keeps the order, so the rounded bounds clamp the rounded result."""
 
     def quantized(out: Quantization, dtype: Any) -> Any:
-        if not _tables.known(out):
+        if not tables.known(out):
             return None
         whole = x.quantized(out, dtype)
         if isinstance(whole, str):
@@ -50,7 +50,7 @@ def _after_pending(call: NodeCall, x: Pending, bounds: tuple[Fraction | None, Fr
         ends = [int(limits.min), int(limits.max)]
         for side, bound in enumerate(bounds):
             if bound is not None:
-                rounded = _tables.rounded(bound / _tables.fraction(out.scale)) + _tables.integer(out.zero_point)
+                rounded = tables.rounded(bound / tables.fraction(out.scale)) + tables.integer(out.zero_point)
                 ends[side] = min(max(rounded, int(limits.min)), int(limits.max))
         if ends == [limits.min, limits.max]:
             return whole
@@ -106,13 +106,13 @@ def _clamped(call: NodeCall, x: Any, bounds: tuple[Fraction | None, Fraction | N
     return _by_table(call, x, real, floats)
 
 
-def _by_table(call: NodeCall, x: Any, real: _tables.Real, floats: Floats) -> Any:
-    if not _integers.is_simple(x):
+def _by_table(call: NodeCall, x: Any, real: tables.Real, floats: Floats) -> Any:
+    if not rounded_once.is_simple(x):
         return None
-    return pending(call, x, x.shape, "a table", lambda out, dtype: _integers.mapped(x, out, dtype, real), floats)
+    return pending(call, x, x.shape, "a table", lambda out, dtype: rounded_once.mapped(x, out, dtype, real), floats)
 
 
-def _unary(make: Callable[..., _tables.Real]) -> Group:
+def _unary(make: Callable[..., tables.Real]) -> Group:
     """Return the group of a function of one operand; ``make`` takes its attributes and returns the real function."""
 
     def group(call: NodeCall, x: Any, *, floats: Floats, **attributes: Any) -> Any:
@@ -125,7 +125,7 @@ def add(call: NodeCall, a: Any, b: Any, *, floats: Floats) -> Any:
     """Add two dequantized arrays, or a bias to a product of integers."""
     if isinstance(a, IntegerProduct) or isinstance(b, IntegerProduct):
         return _biased(call, a, b)
-    return _binary(call, a, b, "quantized_linear_add", _integers.add, floats)
+    return _binary(call, a, b, "quantized_linear_add", rounded_once.add, floats)
 
 
 def subtract(call: NodeCall, a: Any, b: Any, *, floats: Floats) -> Any:
@@ -135,18 +135,18 @@ def subtract(call: NodeCall, a: Any, b: Any, *, floats: Floats) -> Any:
 
 def _difference(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> Any:
     negative = b.quantization._replace(scale=-b.quantization.scale)
-    return _integers.add(a, replace(b, quantization=negative), out, dtype)
+    return rounded_once.add(a, replace(b, quantization=negative), out, dtype)
 
 
 def multiply(call: NodeCall, a: Any, b: Any, *, floats: Floats) -> Any:
     """Multiply two dequantized arrays, or scale a product of integers."""
     if isinstance(a, IntegerProduct) or isinstance(b, IntegerProduct):
         return _scaled(call, a, b)
-    return _binary(call, a, b, "an integer product, requantized", _integers.multiply, floats)
+    return _binary(call, a, b, "an integer product, requantized", rounded_once.multiply, floats)
 
 
 def _binary(call: NodeCall, a: Any, b: Any, operator: str, run: Callable[..., Any], floats: Floats) -> Any:
-    if not (_integers.is_simple(a) and _integers.is_simple(b)):
+    if not (rounded_once.is_simple(a) and rounded_once.is_simple(b)):
         return "its operands are not both dequantized with one scale"
     shape = jnp.broadcast_shapes(shape_of(a), shape_of(b))
     return pending(call, a, shape, operator, lambda out, dtype: run(a, b, out, dtype), floats)
@@ -185,7 +185,7 @@ def average_pool(
     call: NodeCall, x: Any, *, floats: Floats, kernel_shape: Any, count_include_pad: int = 0, **places: Any
 ) -> Any:
     """Average the windows of a dequantized array."""
-    if not (_integers.is_simple(x) and 3 <= x.ndim <= 5):
+    if not (rounded_once.is_simple(x) and 3 <= x.ndim <= 5):
         return None
     where = windows(x.shape[2:], kernel_shape, **places)
     options = where.options_of_mean(bool(count_include_pad))
@@ -196,7 +196,7 @@ def average_pool(
         x,
         (*x.shape[:2], *where.counts),
         "quantized_linear_average_pooling",
-        lambda out, dtype: _integers.average_pooling(x, out, dtype, options),
+        lambda out, dtype: rounded_once.average_pooling(x, out, dtype, options),
         floats,
     )
 
@@ -216,11 +216,11 @@ def reduce_mean(
 
 
 def _spatial_mean(call: NodeCall, x: Any, floats: Floats, *, keepdims: bool) -> Any:
-    if not (_integers.is_simple(x) and 3 <= x.ndim <= 5):
+    if not (rounded_once.is_simple(x) and 3 <= x.ndim <= 5):
         return None
 
     def averaged(out: Quantization, dtype: Any) -> Any:
-        result = _integers.average_pooling(x, out, dtype, {"window": x.shape[2:]})
+        result = rounded_once.average_pooling(x, out, dtype, {"window": x.shape[2:]})
         return result if keepdims or result is None else on_device(channels_first(result)).reshape(x.shape[:2])
 
     shape = (*x.shape[:2], *(1,) * (x.ndim - 2)) if keepdims else x.shape[:2]
@@ -229,24 +229,24 @@ def _spatial_mean(call: NodeCall, x: Any, floats: Floats, *, keepdims: bool) -> 
 
 def concatenate(call: NodeCall, *operands: Any, floats: Floats, axis: int) -> Any:
     """Join dequantized arrays."""
-    if not all(map(_integers.is_simple, operands)):
+    if not all(map(rounded_once.is_simple, operands)):
         return "its operands are not all dequantized with one scale"
     shape = list(operands[0].shape)
     shape[axis] = sum(operand.shape[axis] for operand in operands)
-    joined = lambda out, dtype: _integers.concatenate(operands, axis, out, dtype)  # noqa: E731
+    joined = lambda out, dtype: rounded_once.concatenate(operands, axis, out, dtype)  # noqa: E731
     return pending(call, operands[0], shape, "tables, joined", joined, floats)
 
 
 def softmax(call: NodeCall, x: Any, *, floats: Floats, axis: int | None = None) -> Any:
     """Normalize exponentials of a dequantized array."""
-    if not _integers.is_simple(x):
+    if not rounded_once.is_simple(x):
         return None
     old = call.node.opset < 13
     axis = (1 if old else -1) if axis is None else axis
     axes = tuple(range(axis_of(axis, x.ndim), x.ndim)) if old else (axis,)
 
     def normalized(out: Quantization, dtype: Any) -> Any:
-        result = _integers.softmax(x, axes, out, dtype)
+        result = rounded_once.softmax(x, axes, out, dtype)
         return "its scales or sizes are not known while tracing, or out of range" if result is None else result
 
     return pending(call, x, x.shape, "exponentials from a table", normalized, floats)
@@ -283,5 +283,5 @@ GROUPS: Mapping[str, Group] = {
 
 def moves(handler: Handler, quantization: Quantization) -> bool:
     """Whether an operator means the same on the integers."""
-    has_order = not handler.orders or _tables.positive(quantization.scale)
+    has_order = not handler.orders or tables.positive(quantization.scale)
     return handler.moves > 0 and quantization.whole and has_order

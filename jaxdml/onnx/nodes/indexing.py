@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxdml
-from jaxdml.onnx._bodies import may_not_run
 from jaxdml.onnx.nodes._checks import within
 from jaxdml.onnx.nodes._handler import FIRST, Handler, NodeCall, Table
 from jaxdml.onnx.nodes._sizes import axis_of, namespace, not_empty, numbers, placed, refusal
+from jaxdml.onnx.values.bodies import may_not_run
 
 _REDUCTIONS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 

@@ -7,12 +7,19 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxdml
-from jaxdml.onnx import _integers
-from jaxdml.onnx._stored import ChannelsLast, on_device
-from jaxdml.onnx._values import Dequantized, IntegerProduct, Quantization, channels_first, channels_last, right_matrix
+from jaxdml.onnx.integers import rounded_once
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes._windows import windows_of_filters
 from jaxdml.onnx.nodes.quantizing import as_float32, none_or_array
+from jaxdml.onnx.values.kinds import (
+    Dequantized,
+    IntegerProduct,
+    Quantization,
+    channels_first,
+    channels_last,
+    right_matrix,
+)
+from jaxdml.onnx.values.stored import ChannelsLast, on_device
 
 
 def _matrices(a: Any, b: Any) -> tuple[Any, Any, tuple[int, ...] | None]:
@@ -66,9 +73,9 @@ def convolution_integer(
     result = jaxdml.convolution_integer(
         channels_last(x),
         zeros[0],
-        _integers.filters(w),
+        rounded_once.filters(w),
         zeros[1],
-        dimension_numbers=_integers.orders(x.ndim),
+        dimension_numbers=rounded_once.orders(x.ndim),
         **options,
     )
     return ChannelsLast(result)
@@ -92,7 +99,7 @@ def quantized_linear_matrix_multiply(
         for x, scale, zero in ((left, a_scale, a_zero_point), (right, b_scale, b_zero_point))
     )
     out = Quantization(as_float32(channels_first(y_scale)), channels_first(y_zero_point))
-    result = _integers.matrix_multiply(first, second, out, out.zero_point.dtype)
+    result = rounded_once.matrix_multiply(first, second, out, out.zero_point.dtype)
     return result if shape is None else result.reshape(shape)
 
 
@@ -124,7 +131,7 @@ def quantized_linear_convolution(
     weights = Dequantized(w, Quantization(channels_first(w_scale), channels_first(w_zero_point)), np.float32)
     out = Quantization(channels_first(y_scale), channels_first(y_zero_point))
     bias = None if B is None else channels_first(B)
-    return _integers.convolution(inputs, weights, bias, out, out.zero_point.dtype, options)
+    return rounded_once.convolution(inputs, weights, bias, out, out.zero_point.dtype, options)
 
 
 TABLE: Table = {

@@ -5,9 +5,9 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from jaxdml.onnx._stored import widened
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes._sizes import refusal
+from jaxdml.onnx.values.stored import widened
 
 HIGHEST = lax.Precision.HIGHEST
 

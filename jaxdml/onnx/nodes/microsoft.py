@@ -12,14 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxdml
-from jaxdml.onnx import _integers
 from jaxdml.onnx._errors import unsupported
-from jaxdml.onnx._stored import ChannelsLast, on_device
-from jaxdml.onnx._values import Dequantized, Quantization, alike, channels_first, right_matrix
+from jaxdml.onnx.integers import rounded_once
 from jaxdml.onnx.nodes import _groups_of_products, _real_functions, integer_products, quantizing
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes._sizes import axis_of
 from jaxdml.onnx.nodes._windows import windows
+from jaxdml.onnx.values.kinds import Dequantized, Quantization, alike, channels_first, right_matrix
+from jaxdml.onnx.values.stored import ChannelsLast, on_device
 
 _FLOAT = np.dtype(np.float32)
 
@@ -41,19 +41,19 @@ def _matrix(integers: Any, scale: Any, zero_point: Any, axis: int) -> Dequantize
 
 def add(call: NodeCall, A: Any, sa: Any, za: Any, B: Any, sb: Any, zb: Any, sc: Any, zc: Any = None) -> Any:
     """Add."""
-    return _integers.add(_value(A, sa, za), _value(B, sb, zb), _one(sc, zc), A.dtype)
+    return rounded_once.add(_value(A, sa, za), _value(B, sb, zb), _one(sc, zc), A.dtype)
 
 
 def multiply(call: NodeCall, A: Any, sa: Any, za: Any, B: Any, sb: Any, zb: Any, sc: Any, zc: Any = None) -> Any:
     """Multiply."""
-    return _integers.multiply(_value(A, sa, za), _value(B, sb, zb), _one(sc, zc), A.dtype)
+    return rounded_once.multiply(_value(A, sa, za), _value(B, sb, zb), _one(sc, zc), A.dtype)
 
 
 def concatenate(call: NodeCall, y_scale: Any, y_zero_point: Any, *operands: Any, axis: int) -> Any:
     """Requantize arrays and join them."""
     values = [_value(*operands[first : first + 3]) for first in range(0, len(operands), 3)]
     out = _one(y_scale, y_zero_point)
-    return _known(call, _integers.concatenate(values, axis, out, out.zero_point.dtype))
+    return _known(call, rounded_once.concatenate(values, axis, out, out.zero_point.dtype))
 
 
 def _known(call: NodeCall, result: Any) -> Any:
@@ -93,7 +93,7 @@ def average_pool(
     options = where.options_of_mean(bool(count_include_pad))
     if options is None:
         raise unsupported(f"{call.node} counts padding, and its last windows overhang that.")
-    return given(_integers.average_pooling(value, _one(sy, zy), X.dtype, options))
+    return given(rounded_once.average_pooling(value, _one(sy, zy), X.dtype, options))
 
 
 def global_average_pool(
@@ -101,7 +101,7 @@ def global_average_pool(
 ) -> Any:
     """Average all spatial dimensions."""
     value, given = _images(_value(X, sx, zx), channels_last)
-    return given(_integers.average_pooling(value, _one(sy, zy), X.dtype, {"window": value.shape[2:]}))
+    return given(rounded_once.average_pooling(value, _one(sy, zy), X.dtype, {"window": value.shape[2:]}))
 
 
 def _images(value: Dequantized, last: int) -> tuple[Dequantized, Any]:
@@ -162,11 +162,12 @@ def gemm(
     bias = None if C is None else channels_first(C)
     if bias is not None and not _groups_of_products.is_row(bias, b.shape[1 - transB]):
         raise unsupported(f"{call.node} has a bias of more than one row.")
-    right = replace(b, integers=_integers.transposed(b.integers, bool(transB)))
+    right = replace(b, integers=rounded_once.transposed(b.integers, bool(transB)))
     bias = bias if bias is None else bias.reshape(-1)
     if y_scale is not None:
         out = _one(y_scale, y_zero_point)
-        return _integers.matrix_multiply(a, right, out, A.dtype if y_zero_point is None else out.zero_point.dtype, bias)
+        dtype = A.dtype if y_zero_point is None else out.zero_point.dtype
+        return rounded_once.matrix_multiply(a, right, out, dtype, bias)
     sums = jaxdml.matrix_multiply_integer(
         on_device(channels_first(left)),
         a.quantization.zero_point,
@@ -181,7 +182,7 @@ def gemm(
 def softmax(call: NodeCall, X: Any, sx: Any, zx: Any, sy: Any, zy: Any, *, opset: int, axis: int = -1) -> Any:
     """Normalize exponentials."""
     axes = tuple(range(axis_of(axis, X.ndim), X.ndim)) if opset < 13 else (axis,)
-    return _known(call, _integers.softmax(_value(X, sx, zx), axes, _one(sy, zy), X.dtype))
+    return _known(call, rounded_once.softmax(_value(X, sx, zx), axes, _one(sy, zy), X.dtype))
 
 
 def _table(kind: str) -> Any:
@@ -189,7 +190,7 @@ def _table(kind: str) -> Any:
 
     def unary(call: NodeCall, X: Any, sx: Any, zx: Any, sy: Any, zy: Any = None, **attributes: Any) -> Any:
         real = _real_functions.REAL[kind](**attributes)
-        return _known(call, _integers.mapped(_value(X, sx, zx), _one(sy, zy), X.dtype, real))
+        return _known(call, rounded_once.mapped(_value(X, sx, zx), _one(sy, zy), X.dtype, real))
 
     return unary
 
@@ -209,7 +210,7 @@ def where(
 ) -> Any:
     """Choose between two arrays, each requantized."""
     out = _one(z_scale, z_zero_point)
-    parts = [_known(call, _integers.mapped(_value(*x), out, x[0].dtype)) for x in ((X, sx, zx), (Y, sy, zy))]
+    parts = [_known(call, rounded_once.mapped(_value(*x), out, x[0].dtype)) for x in ((X, sx, zx), (Y, sy, zy))]
     (chosen, first, second), wrap = alike(condition, *parts)
     return wrap(jnp.where(chosen, first, second))
 
@@ -220,7 +221,7 @@ def dynamic_quantize_matrix_multiply(
     """Quantize A with a range that covers it, and multiply to float32."""
     a = jaxdml.dynamic_quantize_linear(on_device(channels_first(A)))
     b = _matrix(B, b_scale, b_zero_point, B.ndim - 1)
-    return _integers.matrix_multiply_to_float(_value(*a), b, quantizing.none_or_array(bias))
+    return rounded_once.matrix_multiply_to_float(_value(*a), b, quantizing.none_or_array(bias))
 
 
 def matrix_multiply_integer_to_float(
@@ -235,7 +236,7 @@ def matrix_multiply_integer_to_float(
 ) -> Any:
     """Multiply quantized matrices to float32."""
     a, b = _matrix(A, a_scale, a_zero_point, A.ndim - 2), _matrix(B, b_scale, b_zero_point, B.ndim - 1)
-    return _integers.matrix_multiply_to_float(a, b, quantizing.none_or_array(bias))
+    return rounded_once.matrix_multiply_to_float(a, b, quantizing.none_or_array(bias))
 
 
 def _raw(run: Any, *constant: int, **facts: Any) -> tuple[Handler, ...]:

@@ -9,10 +9,10 @@ import numpy as np
 from jax import lax
 
 from jaxdml.onnx._errors import unsupported
-from jaxdml.onnx._stored import ChannelsLast, on_device, widened
-from jaxdml.onnx._values import Value, channels_first, channels_last, computed
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes._sizes import axes_of, axis_of
+from jaxdml.onnx.values.kinds import Value, channels_first, channels_last, computed
+from jaxdml.onnx.values.stored import ChannelsLast, on_device, widened
 
 
 def _parameter(value: Value) -> jax.Array:

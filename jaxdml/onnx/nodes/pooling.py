@@ -9,11 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml.onnx._stored import ChannelsLast, on_device, widened
-from jaxdml.onnx._values import Value, channels_first, channels_last
 from jaxdml.onnx.nodes import pooling_regions
 from jaxdml.onnx.nodes._handler import FIRST, Handler, NodeCall, Table
 from jaxdml.onnx.nodes._windows import NodeWindows, slices, windows
+from jaxdml.onnx.values.kinds import Value, channels_first, channels_last
+from jaxdml.onnx.values.stored import ChannelsLast, on_device, widened
 
 _FEW_TAPS = 16
 """Of so many elements a window is read by slices."""

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml.onnx._stored import widened
 from jaxdml.onnx.nodes._coordinates import product, quotient
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
+from jaxdml.onnx.values.stored import widened
 
 _FARTHEST = 2**29
 """Coordinates beyond it would overflow, and lie outside of every image."""

@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 
 import jaxdml
-from jaxdml.onnx._stored import on_device
-from jaxdml.onnx._values import channels_first
 from jaxdml.onnx.nodes._attending import split_heads
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes.fused_attention import attend, embed, refuses_attention, seen, with_past
 from jaxdml.onnx.nodes.microsoft import matrix_multiply_integer_to_float
+from jaxdml.onnx.values.kinds import channels_first
+from jaxdml.onnx.values.stored import on_device
 
 
 def quantized_attention(

@@ -12,11 +12,11 @@ import jax
 import jax.numpy as jnp
 
 import jaxdml
-from jaxdml.onnx._stored import on_device
-from jaxdml.onnx._values import channels_first, right_matrix
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes._recurrence import refuses, run
 from jaxdml.onnx.nodes.recurrent import both_biases, lstm_gates, lstm_step
+from jaxdml.onnx.values.kinds import channels_first, right_matrix
+from jaxdml.onnx.values.stored import on_device
 
 
 def dynamic_quantize_lstm(

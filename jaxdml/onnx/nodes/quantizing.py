@@ -9,10 +9,11 @@ import numpy as np
 
 import jaxdml
 from jaxdml._base.dtypes import QUANTIZED, SCALES
-from jaxdml.onnx import _integers
 from jaxdml.onnx._graph import Node
-from jaxdml.onnx._stored import ChannelsLast, stored, stored_axis
-from jaxdml.onnx._values import (
+from jaxdml.onnx.integers import rounded_once
+from jaxdml.onnx.nodes._handler import Handler, NodeCall, Packs, Table
+from jaxdml.onnx.nodes._small_floats import SMALL_FLOATS, from_small_floats, to_small_floats
+from jaxdml.onnx.values.kinds import (
     Blocks,
     Dequantized,
     Pending,
@@ -20,8 +21,7 @@ from jaxdml.onnx._values import (
     channels_first,
     computed,
 )
-from jaxdml.onnx.nodes._handler import Handler, NodeCall, Packs, Table
-from jaxdml.onnx.nodes._small_floats import SMALL_FLOATS, from_small_floats, to_small_floats
+from jaxdml.onnx.values.stored import ChannelsLast, stored, stored_axis
 
 _NARROW = {"int4": np.int8, "uint4": np.uint8, "int2": np.int8, "uint2": np.uint8}
 """Integers of fewer than 8 bits, and what they are computed in."""
@@ -155,8 +155,8 @@ def none_or_array(value: Any) -> Any:
 
 def _rounded_once(call: NodeCall, x: Any, out: Quantization, dtype: Any) -> Any:
     """Return the integers that a value means, or None where it is floats."""
-    if isinstance(x, Dequantized) and _integers.is_simple(x):
-        return _integers.mapped(x, out, dtype)
+    if isinstance(x, Dequantized) and rounded_once.is_simple(x):
+        return rounded_once.mapped(x, out, dtype)
     if not isinstance(x, Pending):
         return None
     result = x.quantized(out, dtype)

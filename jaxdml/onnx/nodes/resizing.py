@@ -10,12 +10,12 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml.onnx._stored import stored, stored_axis, widened
-from jaxdml.onnx._values import Value, computed, is_host
 from jaxdml.onnx.nodes import resizing_grid
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes._interpolation import Sampling, meant, originals, taps
 from jaxdml.onnx.nodes._sizes import different_axes, namespace, refusal
+from jaxdml.onnx.values.kinds import Value, computed, is_host
+from jaxdml.onnx.values.stored import stored, stored_axis, widened
 
 _WHOLE = (Fraction(0), Fraction(1))
 """The region of interest that is all of a dimension."""

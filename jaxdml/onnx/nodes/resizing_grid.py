@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml.onnx._stored import widened
 from jaxdml.onnx.nodes._coordinates import product
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes._interpolation import keys
+from jaxdml.onnx.values.stored import widened
 
 _CUBIC = -0.75
 """The coefficient of the cubic kernel."""

@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdml.onnx._graph import Graph
-from jaxdml.onnx._stored import on_device
-from jaxdml.onnx._values import Value, channels_first, is_host, shape_of
 from jaxdml.onnx.nodes._body_arity import of_map
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes._sizes import axis_of, numbers, refusal
+from jaxdml.onnx.values.kinds import Value, channels_first, is_host, shape_of
+from jaxdml.onnx.values.stored import on_device
 
 MOST = 1024
 """Elements that a tensor is split into at most: each is an operation of the program."""

@@ -7,9 +7,9 @@ import numpy as np
 from onnx.helper import tensor_dtype_to_np_dtype
 
 from jaxdml._base.shapes import is_static
-from jaxdml.onnx._values import known
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes._sizes import axis_of, namespace, numbers, placed, refusal
+from jaxdml.onnx.values.kinds import known
 
 
 def _shape(call: NodeCall, x: Any, *, start: int = 0, end: int | None = None) -> np.ndarray:

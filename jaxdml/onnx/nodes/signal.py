@@ -8,9 +8,9 @@ import onnx
 from jax import lax
 
 from jaxdml._base.shapes import is_static
-from jaxdml.onnx._stored import widened
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes._sizes import axis_of, refusal
+from jaxdml.onnx.values.stored import widened
 
 
 def _transformed(x: Any, length: int, axis: int, inverse: int, onesided: int) -> Any:

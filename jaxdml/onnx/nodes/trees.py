@@ -12,8 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml.onnx._stored import on_device
-from jaxdml.onnx._values import channels_first
 from jaxdml.onnx.nodes._ensembles import AGGREGATES, classifier, ensemble, regressor
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes._scores import (
@@ -29,6 +27,8 @@ from jaxdml.onnx.nodes._scores import (
 )
 from jaxdml.onnx.nodes._sizes import refusal
 from jaxdml.onnx.nodes._trees import OneSided, Trees
+from jaxdml.onnx.values.kinds import channels_first
+from jaxdml.onnx.values.stored import on_device
 
 _AT_ONCE = 2**14
 """How many positions, of trees and rows, are walked at once: with more, they leave a CPU's cache, and trees that are

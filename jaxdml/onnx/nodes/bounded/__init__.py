@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 
 from jaxdml._base import errors
-from jaxdml.onnx._bounded import Bounded, Identical, length_of, needs_bound, report
 from jaxdml.onnx._errors import NotKnownError, UnsupportedModelError
 from jaxdml.onnx._graph import Node
-from jaxdml.onnx._lengths import LengthError, as_traced, greatest, has_lengths, least
-from jaxdml.onnx._values import Value, is_host, known
 from jaxdml.onnx.nodes._handler import Handler, NodeCall
 from jaxdml.onnx.nodes.bounded import branches, elementwise, indexing, movement, reductions, selecting
 from jaxdml.onnx.nodes.bounded._task import Rule, Rules, Task, array
+from jaxdml.onnx.values.bounded import Bounded, Identical, length_of, needs_bound, report
+from jaxdml.onnx.values.kinds import Value, is_host, known
+from jaxdml.onnx.values.lengths import LengthError, as_traced, greatest, has_lengths, least
 
 SELECTING = selecting.RULES
 """By operator: what needs a bound."""

@@ -6,12 +6,12 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from jaxdml.onnx._bounded import bounded, inner, sizes_of
-from jaxdml.onnx._lengths import bounds, limits, same, true
-from jaxdml.onnx._promises import may_be_one
-from jaxdml.onnx._values import Value
 from jaxdml.onnx.nodes._sizes import not_empty, resized
 from jaxdml.onnx.nodes.bounded._task import array
+from jaxdml.onnx.values.bounded import bounded, inner, sizes_of
+from jaxdml.onnx.values.kinds import Value
+from jaxdml.onnx.values.lengths import bounds, limits, same, true
+from jaxdml.onnx.values.promises import may_be_one
 
 
 def fitted(value: Value, sizes: Sequence[Any]) -> Value:

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jaxdml.onnx._bounded import inner
-from jaxdml.onnx._stored import on_device
-from jaxdml.onnx._values import Value, channels_first
 from jaxdml.onnx.nodes._handler import Handler, NodeCall
 from jaxdml.onnx.nodes._sizes import axis_of
+from jaxdml.onnx.values.bounded import inner
+from jaxdml.onnx.values.kinds import Value, channels_first
+from jaxdml.onnx.values.stored import on_device
 
 
 @dataclass(frozen=True)

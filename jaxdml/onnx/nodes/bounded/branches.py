@@ -6,12 +6,12 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from jaxdml.onnx._bounded import Identical, bounded, sizes_of
 from jaxdml.onnx._graph import Graph
-from jaxdml.onnx._lengths import Length, LengthError, atom, limits, same, true
-from jaxdml.onnx._values import Value
 from jaxdml.onnx.nodes.bounded._task import Rules, Task, array
 from jaxdml.onnx.nodes.control_flow import traced_branches
+from jaxdml.onnx.values.bounded import Identical, bounded, sizes_of
+from jaxdml.onnx.values.kinds import Value
+from jaxdml.onnx.values.lengths import Length, LengthError, atom, limits, same, true
 
 
 def if_(task: Task, cond: Value) -> tuple[Value, ...]:

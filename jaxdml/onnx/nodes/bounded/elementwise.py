@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from jaxdml.onnx._bounded import bounded, filled, inner, is_bounded_in, sizes_of
-from jaxdml.onnx._lengths import Length, LengthError, has_lengths
-from jaxdml.onnx._promises import broadcast, equal
-from jaxdml.onnx._values import Value
 from jaxdml.onnx.nodes._sizes import axis_of
 from jaxdml.onnx.nodes.bounded._fitting import stretched
 from jaxdml.onnx.nodes.bounded._task import Rules, Task, array
+from jaxdml.onnx.values.bounded import bounded, filled, inner, is_bounded_in, sizes_of
+from jaxdml.onnx.values.kinds import Value
+from jaxdml.onnx.values.lengths import Length, LengthError, has_lengths
+from jaxdml.onnx.values.promises import broadcast, equal
 
 
 def elementwise(task: Task, *operands: Value) -> tuple[Value, ...]:

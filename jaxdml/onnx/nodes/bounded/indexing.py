@@ -6,14 +6,14 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml.onnx._bounded import Bounded, bounded, counts, filled, inner, sizes_of
-from jaxdml.onnx._lengths import Length, LengthError, bounds, least, limits, true
-from jaxdml.onnx._promises import at_most, equal, equal_shapes
-from jaxdml.onnx._values import Value
 from jaxdml.onnx.nodes._checks import within
 from jaxdml.onnx.nodes._sizes import axis_of, not_empty, resized
 from jaxdml.onnx.nodes.bounded._fitting import fitted
 from jaxdml.onnx.nodes.bounded._task import Rules, Task, array
+from jaxdml.onnx.values.bounded import Bounded, bounded, counts, filled, inner, sizes_of
+from jaxdml.onnx.values.kinds import Value
+from jaxdml.onnx.values.lengths import Length, LengthError, bounds, least, limits, true
+from jaxdml.onnx.values.promises import at_most, equal, equal_shapes
 
 
 def gather(task: Task, x: Value, indices: Value) -> tuple[Value, ...]:

@@ -7,8 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml.onnx._bounded import bounded, inner, is_bounded_in, sizes_of
-from jaxdml.onnx._lengths import (
+from jaxdml.onnx.nodes._sizes import axis_of, different_axes, not_empty, numbers
+from jaxdml.onnx.nodes.bounded._fitting import fitted, stretched
+from jaxdml.onnx.nodes.bounded._task import Rules, Task, array
+from jaxdml.onnx.values.bounded import bounded, inner, is_bounded_in, sizes_of
+from jaxdml.onnx.values.kinds import Value, known
+from jaxdml.onnx.values.lengths import (
     Length,
     LengthError,
     bounds,
@@ -22,11 +26,7 @@ from jaxdml.onnx._lengths import (
     same,
     true,
 )
-from jaxdml.onnx._promises import broadcast, equal, equal_shapes
-from jaxdml.onnx._values import Value, known
-from jaxdml.onnx.nodes._sizes import axis_of, different_axes, not_empty, numbers
-from jaxdml.onnx.nodes.bounded._fitting import fitted, stretched
-from jaxdml.onnx.nodes.bounded._task import Rules, Task, array
+from jaxdml.onnx.values.promises import broadcast, equal, equal_shapes
 
 _FAR = 2**31 - 1
 

@@ -6,13 +6,13 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml.onnx._bounded import bounded, filled, inner, is_bounded_in, sizes_of
-from jaxdml.onnx._lengths import Length, LengthError, product, true
-from jaxdml.onnx._values import Value
 from jaxdml.onnx.nodes._sizes import axis_of
 from jaxdml.onnx.nodes.bounded._task import Rule, Rules, Task, array
 from jaxdml.onnx.nodes.bounded.indexing import last
 from jaxdml.onnx.nodes.elementwise import is_integer, truncating_divide
+from jaxdml.onnx.values.bounded import bounded, filled, inner, is_bounded_in, sizes_of
+from jaxdml.onnx.values.kinds import Value
+from jaxdml.onnx.values.lengths import Length, LengthError, product, true
 
 _NEUTRAL: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("L1", "L2", "LogSum", "Mean", "Sum", "SumSquare"), lambda dtype: 0),

@@ -7,15 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml.onnx._bounded import Bounded, Identical, bounded, counts, filled, length_of, needs_bound, sizes_of
 from jaxdml.onnx._errors import NotKnownError
-from jaxdml.onnx._lengths import bounds, product
-from jaxdml.onnx._promises import at_most, equal
-from jaxdml.onnx._values import Value, is_host
 from jaxdml.onnx.nodes._sizes import axis_of, not_empty
 from jaxdml.onnx.nodes.bounded._fitting import fitted
 from jaxdml.onnx.nodes.bounded._task import Rules, Task, array
 from jaxdml.onnx.nodes.bounded.movement import merged
+from jaxdml.onnx.values.bounded import Bounded, Identical, bounded, counts, filled, length_of, needs_bound, sizes_of
+from jaxdml.onnx.values.kinds import Value, is_host
+from jaxdml.onnx.values.lengths import bounds, product
+from jaxdml.onnx.values.promises import at_most, equal
 
 
 def _bound(task: Task, position: int, most: int) -> int:

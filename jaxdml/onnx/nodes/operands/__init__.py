@@ -8,12 +8,12 @@ from typing import Any
 
 import jaxdml
 from jaxdml._base import errors
-from jaxdml.onnx._bounded import sizes_of
 from jaxdml.onnx._graph import Node
 from jaxdml.onnx.nodes._handler import Handler
 from jaxdml.onnx.nodes.operands import microsoft, standard
 from jaxdml.onnx.nodes.operands._language import first_wrong, named
 from jaxdml.onnx.nodes.operands._rule import Operands, Rule
+from jaxdml.onnx.values.bounded import sizes_of
 
 _BY_DOMAIN = {"": standard.RULES, "ai.onnx.preview": standard.PREVIEW, "com.microsoft": microsoft.RULES}
 

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxdml.onnx._values import is_host
 from jaxdml.onnx.nodes.operands._language import Sizes
+from jaxdml.onnx.values.kinds import is_host
 
 
 class Operands(NamedTuple):

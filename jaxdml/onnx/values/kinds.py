@@ -23,9 +23,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxdml
-from jaxdml.onnx._bounded import Bounded, on_inner
-from jaxdml.onnx._lengths import LengthError
-from jaxdml.onnx._stored import ChannelsLast, in_onnx_order, on_device, stored, stored_axis
+from jaxdml.onnx.values.bounded import Bounded, on_inner
+from jaxdml.onnx.values.lengths import LengthError
+from jaxdml.onnx.values.stored import ChannelsLast, in_onnx_order, on_device, stored, stored_axis
 
 
 class Quantization(NamedTuple):

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import onnx
 
-from jaxdml.onnx._reader import Reader
-from jaxdml.onnx._scopes import Scope
-from jaxdml.onnx._tensors import dtype_of
+from jaxdml.onnx.reading.reader import Reader
+from jaxdml.onnx.reading.scopes import Scope
+from jaxdml.onnx.reading.tensors import dtype_of
 
 LONG = 1024
 """Lists of more numbers or texts than this are weights."""

@@ -6,8 +6,8 @@ from typing import Any
 from jaxdml.onnx import nodes
 from jaxdml.onnx._errors import unsupported
 from jaxdml.onnx._graph import Graph, Node
-from jaxdml.onnx._needs import needed
 from jaxdml.onnx.nodes.operands import objection
+from jaxdml.onnx.running.needs import needed
 
 
 def refuse_wrong_shapes(graph: Graph) -> None:

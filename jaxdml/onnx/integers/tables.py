@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml.onnx._stored import stored
-from jaxdml.onnx._values import Quantization
+from jaxdml.onnx.values.kinds import Quantization
+from jaxdml.onnx.values.stored import stored
 
 Real = Callable[[Fraction], Fraction | float]
 

@@ -12,17 +12,17 @@ import numpy as np
 
 from jaxdml._base import errors
 from jaxdml.onnx import nodes
-from jaxdml.onnx._bounded import NONE, Bounds
 from jaxdml.onnx._graph import Graph, Node
-from jaxdml.onnx._lengths import LengthError
 from jaxdml.onnx._memory import TooLargeError, must_fit
-from jaxdml.onnx._needs import must_be_known, needed
-from jaxdml.onnx._randomness import Randomness
-from jaxdml.onnx._stored import on_device, unfolded
-from jaxdml.onnx._values import LAZY, Dequantized, Value, alike, channels_first, computed, is_host, known
 from jaxdml.onnx.nodes import bounded, groups
 from jaxdml.onnx.nodes._handler import Handler, NodeCall
 from jaxdml.onnx.nodes.operands import described, objection
+from jaxdml.onnx.running.needs import must_be_known, needed
+from jaxdml.onnx.running.randomness import Randomness
+from jaxdml.onnx.values.bounded import NONE, Bounds
+from jaxdml.onnx.values.kinds import LAZY, Dequantized, Value, alike, channels_first, computed, is_host, known
+from jaxdml.onnx.values.lengths import LengthError
+from jaxdml.onnx.values.stored import on_device, unfolded
 
 
 @dataclass

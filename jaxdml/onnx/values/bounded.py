@@ -14,7 +14,7 @@ from jax.sharding import AxisType
 
 from jaxdml._base import errors
 from jaxdml.onnx._graph import Graph, Node
-from jaxdml.onnx._lengths import Length, atom, bounds, true
+from jaxdml.onnx.values.lengths import Length, atom, bounds, true
 
 
 class Padded(NamedTuple):

@@ -12,10 +12,10 @@ import jaxdml
 from jaxdml._base.dtypes import QUANTIZED
 from jaxdml.onnx import nodes
 from jaxdml.onnx._graph import Graph, Node, reads
-from jaxdml.onnx._needs import must_be_known, needed
-from jaxdml.onnx._packing import packed_together, prepared
-from jaxdml.onnx._stored import FloatFilters, Transposed, as_jax, from_host
 from jaxdml.onnx.nodes._handler import Reads
+from jaxdml.onnx.running.needs import must_be_known, needed
+from jaxdml.onnx.running.packing import packed_together, prepared
+from jaxdml.onnx.values.stored import FloatFilters, Transposed, as_jax, from_host
 
 Parameter = jax.Array | Transposed | jaxdml.PackedFilters | jaxdml.PackedMatrix | jaxdml.PackedBlocks
 

@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml.onnx._bounded import Bounded, Identical
 from jaxdml.onnx._graph import Graph, Node
-from jaxdml.onnx._lengths import Length, atom, true
-from jaxdml.onnx._stored import as_jax, on_device
-from jaxdml.onnx._values import channels_first
+from jaxdml.onnx.values.bounded import Bounded, Identical
+from jaxdml.onnx.values.kinds import channels_first
+from jaxdml.onnx.values.lengths import Length, atom, true
+from jaxdml.onnx.values.stored import as_jax, on_device
 
 FEW = 16
 """What is shorter is rounded up to this."""

@@ -11,7 +11,7 @@ import onnx
 
 from jaxdml.onnx import _memory
 from jaxdml.onnx._errors import must_be_text, unsupported
-from jaxdml.onnx._hub import blob_of
+from jaxdml.onnx.reading.hub import blob_of
 
 KEYS = ("location", "offset", "length", "checksum", "basepath")
 

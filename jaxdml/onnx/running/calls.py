@@ -6,28 +6,25 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
 from jax.experimental import checkify
 
 from jaxdml._base import errors
-from jaxdml.onnx._bounded import NONE, Bounded, Bounds, Padded, checking, must_be_bounds, padded
 from jaxdml.onnx._errors import NotKnownError, UnsupportedModelError
 from jaxdml.onnx._graph import Graph
-from jaxdml.onnx._inputs import must_fit
-from jaxdml.onnx._interpreter import Report
 from jaxdml.onnx._memory import on_host
-from jaxdml.onnx._parameters import as_read, constant_inputs
-from jaxdml.onnx._promises import collected, must_be_kept
-from jaxdml.onnx._rounding import Seen, exact, held, on_device_exactly, rounded
-from jaxdml.onnx._stages import Stage, stages
-from jaxdml.onnx._stored import on_device
-from jaxdml.onnx._values import Value, channels_first
-
-if TYPE_CHECKING:
-    from jaxdml.onnx._model import Model
+from jaxdml.onnx.running.inputs import must_fit
+from jaxdml.onnx.running.interpreter import Report
+from jaxdml.onnx.running.parameters import as_read, constant_inputs
+from jaxdml.onnx.running.program import Program, as_output
+from jaxdml.onnx.running.stages import Stage, stages
+from jaxdml.onnx.values.bounded import NONE, Bounded, Bounds, Padded, checking, must_be_bounds
+from jaxdml.onnx.values.capacities import Seen, exact, held, on_device_exactly, rounded
+from jaxdml.onnx.values.kinds import Value
+from jaxdml.onnx.values.promises import collected, must_be_kept
 
 
 class _Known:
@@ -51,8 +48,8 @@ Known = tuple[tuple[str, _Known], ...]
 class Calls:
     """What calls of a model have compiled. Each program is compiled once for each combination of shapes."""
 
-    def __init__(self, model: Model) -> None:
-        self._model = model
+    def __init__(self, program: Program) -> None:
+        self._program = program
         self._later: Calls | None = None
 
     def call(self, given: Mapping[str, Any], key: Any, bounds: Mapping[str, int] | None) -> tuple[Any, ...]:
@@ -66,8 +63,8 @@ class Calls:
             except NotKnownError as error:
                 if not error.undecided:
                     raise
-                graph = self._model.graph.with_decided(error.undecided)
-            self._later = Calls(replace(self._model, graph=graph))
+                graph = self._program.graph.with_decided(error.undecided)
+            self._later = Calls(replace(self._program, graph=graph))
         return self._later.call(given, key, bounds)
 
     def _call(self, given: Mapping[str, Any], key: Any, bounds: Mapping[str, int] | None) -> tuple[Any, ...]:
@@ -77,7 +74,7 @@ class Calls:
         if bounds is not None:
             return self._within_bounds(known, traced, key, bounds)
         if self.parts is None:
-            return self.whole(known, dict(self._model.params), traced, key)
+            return self.whole(known, dict(self._program.params), traced, key)
         return self._in_stages(self.parts, known, traced, key)
 
     def one_program(self, given: Iterable[str]) -> bool:
@@ -87,17 +84,17 @@ class Calls:
     @cached_property
     def constants(self) -> frozenset[str]:
         """Names of the inputs that are constants of a program, because shapes depend on their values."""
-        inputs = (*self._model.inputs, *self._model.optional_inputs)
-        return constant_inputs(self._model.graph) - {value.name for value in inputs if value.within}
+        inputs = (*self._program.inputs, *self._program.optional_inputs)
+        return constant_inputs(self._program.graph) - {value.name for value in inputs if value.within}
 
     @cached_property
     def parts(self) -> tuple[tuple[Stage, Calls], ...] | None:
         """The stages of a call, each with the programs of its own; None where all is one program."""
-        traced = {value.name for value in self._model.inputs} - constant_inputs(self._model.graph)
-        found = stages(self._model.graph, traced | set(self._model.params))
+        traced = {value.name for value in self._program.inputs} - constant_inputs(self._program.graph)
+        found = stages(self._program.graph, traced | set(self._program.params))
         if len(found) == 1 and not found[0].on_host:
             return None
-        return tuple((stage, Calls(replace(self._model, graph=stage.graph))) for stage in found)
+        return tuple((stage, Calls(replace(self._program, graph=stage.graph))) for stage in found)
 
     @cached_property
     def whole(self) -> Any:
@@ -105,7 +102,7 @@ class Calls:
 
         @partial(jax.jit, static_argnums=0)
         def compiled(known: Known, params: Any, traced: Any, key: Any) -> Any:
-            return self._model.compute(params, traced | _arrays(known), key)
+            return self._program.compute(params, traced | _arrays(known), key)
 
         return compiled
 
@@ -113,8 +110,8 @@ class Calls:
         self, parts: tuple[tuple[Stage, Calls], ...], known: Known, traced: dict[str, Any], key: Any
     ) -> tuple[Any, ...]:
         """Compute the stages one after another: programs, and what must know their results."""
-        values = as_read(self._model.graph, self._model.params) | traced
-        overridden = [value.name for value in self._model.optional_inputs if value.name in traced]
+        values = as_read(self._program.graph, self._program.params) | traced
+        overridden = [value.name for value in self._program.optional_inputs if value.name in traced]
         for number, (stage, part) in enumerate(parts):
             # Nodes are numbered within a stage.
             own = None if key is None else jax.random.fold_in(key, number)
@@ -125,7 +122,7 @@ class Calls:
             else:
                 results = part._with_rounded_lengths(number, known, given, own)
             values = values | dict(zip(names, results, strict=True))
-        return tuple(on_device_exactly(values[output.name]) for output in self._model.outputs)
+        return tuple(on_device_exactly(values[output.name]) for output in self._program.outputs)
 
     def _on_host(
         self, graph: Graph, names: list[str], known: Known, given: dict[str, Any], key: Any
@@ -133,7 +130,7 @@ class Calls:
         """Compute what must know its operands, on their true shapes; lengths of what it finds are rounded up."""
         arrays = {name: jax.tree.map(np.asarray, exact(value)) for name, value in given.items()}
         with on_host():
-            results = self._model.computed(_on_host, arrays | _arrays(known), key, Report(), NONE)
+            results = self._program.computed(_on_host, arrays | _arrays(known), key, Report(), NONE)
         return rounded(graph, names, results, self._seen)
 
     def _with_rounded_lengths(self, number: int, known: Known, given: dict[str, Any], key: Any) -> tuple[Any, ...]:
@@ -172,7 +169,7 @@ class Calls:
                 return held(result, number, place) if isinstance(result, Bounded) else as_output(result)
 
             with collected() as promises:
-                results = self._model.computed(returned, given | _arrays(known), key, Report(), Bounds(active=True))
+                results = self._program.computed(returned, given | _arrays(known), key, Report(), Bounds(active=True))
             return results, promises
 
         return compiled
@@ -181,8 +178,8 @@ class Calls:
         self, known: Known, traced: dict[str, Any], key: Any, bounds: Mapping[str, int]
     ) -> tuple[Any, ...]:
         """Compute all in one program, and cut what it returns to its true shape."""
-        must_be_bounds(self._model.graph, bounds)
-        error, results = self.bounded(known, tuple(sorted(bounds.items())), dict(self._model.params), traced, key)
+        must_be_bounds(self._program.graph, bounds)
+        error, results = self.bounded(known, tuple(sorted(bounds.items())), dict(self._program.params), traced, key)
         if error.get():
             rule = error.get().split("\n")[0].removesuffix(" (`check` failed)")
             raise ValueError(errors.compose("onnx.Model", f"{rule}."))
@@ -194,7 +191,7 @@ class Calls:
 
         def checked(known: Known, bounds: Any, params: Any, traced: Any, key: Any) -> Any:
             with checking(True):
-                return self._model.compute(params, traced | _arrays(known), key, bounds=dict(bounds))
+                return self._program.compute(params, traced | _arrays(known), key, bounds=dict(bounds))
 
         @partial(jax.jit, static_argnums=(0, 1))
         def compiled(known: Known, bounds: Any, *operands: Any) -> Any:
@@ -205,15 +202,6 @@ class Calls:
 
 def _arrays(known: Known) -> dict[str, np.ndarray]:
     return {name: each.array for name, each in known}
-
-
-def as_output(result: Any) -> Any:
-    """Return what the model returns for a value: an array, a list of them, or None."""
-    if isinstance(result, list):
-        return [as_output(each) for each in result]
-    if isinstance(result, Bounded):
-        return padded(on_device(channels_first(result.value)), result.sizes)
-    return None if result is None else on_device(channels_first(result))
 
 
 def _on_host(result: Any) -> Any:

@@ -27,6 +27,8 @@ class Function(NamedTuple):
 
 
 class Attribute(NamedTuple):
+    """An attribute of a node as the file has it."""
+
     type: int
     value: Any
 
@@ -58,6 +60,8 @@ class Scope:
 
 @dataclass
 class Parts:
+    """What a graph is made of, as far as it is read."""
+
     constants: dict[str, np.ndarray] = field(default_factory=dict)
     nodes: list[Node] = field(default_factory=list)
 

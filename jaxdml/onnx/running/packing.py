@@ -9,8 +9,8 @@ import numpy as np
 from jaxdml.onnx import nodes
 from jaxdml.onnx._errors import NodeError, unsupported
 from jaxdml.onnx._graph import Graph, Node, reads
-from jaxdml.onnx._needs import needed
 from jaxdml.onnx.nodes._handler import Packs
+from jaxdml.onnx.running.needs import needed
 
 
 def packed_together(graph: Graph) -> tuple[Graph, dict[str, Any]]:

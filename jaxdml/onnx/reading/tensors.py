@@ -7,7 +7,7 @@ import onnx
 from onnx import numpy_helper
 
 from jaxdml.onnx._errors import unsupported
-from jaxdml.onnx._external import Folder
+from jaxdml.onnx.reading.external import Folder
 
 MOST_DIMENSIONS = 64
 """NumPy has no arrays of more."""

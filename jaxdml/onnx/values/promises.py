@@ -14,10 +14,10 @@ import jax
 import jax.numpy as jnp
 
 from jaxdml._base import errors
-from jaxdml.onnx._bodies import may_not_run
-from jaxdml.onnx._bounded import report
 from jaxdml.onnx._graph import Node
-from jaxdml.onnx._lengths import Length, LengthError, atom, limits, same, true
+from jaxdml.onnx.values.bodies import may_not_run
+from jaxdml.onnx.values.bounded import report
+from jaxdml.onnx.values.lengths import Length, LengthError, atom, limits, same, true
 
 
 @dataclass(frozen=True, eq=False)

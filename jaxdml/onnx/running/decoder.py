@@ -14,9 +14,9 @@ from jax.typing import ArrayLike
 
 from jaxdml._base import errors
 from jaxdml.onnx._graph import Node, TensorType
-from jaxdml.onnx._model import Model
 from jaxdml.onnx.nodes._quantized_cache import width
 from jaxdml.onnx.nodes.indexing import tensor_scatter
+from jaxdml.onnx.running.model import Model
 
 _SHORTEST_PROMPT = 16
 """Prompts are padded to this length, or to twice that, and so on: there is one program for each."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
@@ -14,12 +14,10 @@ from jaxdml._base import errors
 from jaxdml._base.display import lined_up
 from jaxdml.onnx._errors import NotKnownError, UnsupportedModelError
 from jaxdml.onnx._graph import Graph, TensorType
-from jaxdml.onnx._inputs import declared, dimensions, narrowed
-from jaxdml.onnx._interpreter import Report
-from jaxdml.onnx._needs import must_be_known, needed
-
-if TYPE_CHECKING:
-    from jaxdml.onnx._model import Model
+from jaxdml.onnx.running.inputs import declared, dimensions, narrowed
+from jaxdml.onnx.running.interpreter import Report
+from jaxdml.onnx.running.needs import must_be_known, needed
+from jaxdml.onnx.running.program import Program
 
 SIZES = 1, 64, 256, 1024, 4096, 16384
 """What is tried for open dimensions, before the sizes of the model's weights."""
@@ -43,7 +41,7 @@ class Traced:
     notes: dict[str, str]
 
 
-def traced(model: Model, inputs: Sequence[Any]) -> Traced:
+def traced(model: Program, inputs: Sequence[Any]) -> Traced:
     """Trace a model with arrays or shapes. Of inputs whose values must be known without one, they are zeros."""
     try:
         return _traced(model, inputs)
@@ -53,7 +51,7 @@ def traced(model: Model, inputs: Sequence[Any]) -> Traced:
         return traced(replace(model, graph=model.graph.with_decided(error.undecided)), inputs)
 
 
-def _traced(model: Model, inputs: Sequence[Any]) -> Traced:
+def _traced(model: Program, inputs: Sequence[Any]) -> Traced:
     given = dict(zip((value.name for value in model.inputs), inputs, strict=True))
     within = {value.name for value in model.inputs if value.within}
     known = {name: _zeros(given.pop(name)) for name in must_be_known(model.graph) & given.keys() - within}
@@ -66,7 +64,7 @@ def _zeros(given: Any) -> Any:
     return np.zeros(given.shape, given.dtype) if isinstance(given, jax.ShapeDtypeStruct) else given
 
 
-def fitted(model: Model, batch: int = 1) -> Traced:
+def fitted(model: Program, batch: int = 1) -> Traced:
     """Trace a model on inputs that it declares, with sizes for open dimensions that it takes.
 
     Args:
@@ -89,7 +87,7 @@ def fitted(model: Model, batch: int = 1) -> Traced:
 
 
 def _first_that_fits(
-    model: Model, groups: Sequence[Sequence[Any]], attempt: Callable[[dict[Any, int]], Traced]
+    model: Program, groups: Sequence[Sequence[Any]], attempt: Callable[[dict[Any, int]], Traced]
 ) -> tuple[dict[Any, int], Traced]:
     """Try sizes for one group of open dimensions after the other, each size for all of a group."""
     failed: list[Exception] = []
@@ -112,7 +110,7 @@ def _first_that_fits(
     raise ValueError(errors.compose("onnx.Model", rule, declared, advice)) from failed[0]
 
 
-def _sizes(model: Model) -> tuple[int, ...]:
+def _sizes(model: Program) -> tuple[int, ...]:
     """Return what to try for dimensions that are open."""
     constants = [array for graph in _graphs(model.graph) for array in graph.constants.values()]
     shapes = [np.shape(array) for array in (*constants, *model.params.values())]
@@ -126,7 +124,7 @@ def _graphs(graph: Graph) -> Iterator[Graph]:
         yield from node.graphs()
 
 
-def text(model: Model, found: Traced, chosen: bool) -> str:
+def text(model: Program, found: Traced, chosen: bool) -> str:
     """Return a report.
 
     Args:
@@ -143,7 +141,7 @@ def _is_open(value: TensorType) -> bool:
     return any(not isinstance(size, int) for size in value.shape or ())
 
 
-def _remarks(model: Model, found: Traced, chosen: bool) -> Iterator[str]:
+def _remarks(model: Program, found: Traced, chosen: bool) -> Iterator[str]:
     pairs = [pair for pair in zip(model.inputs, found.inputs, strict=True) if not pair[0].within]
     if chosen and (sizes := [f"{value.name} {list(given.shape)}" for value, given in pairs if _is_open(value)]):
         yield f"Sizes that the model leaves open are taken as {', '.join(sizes)}."

@@ -9,7 +9,7 @@ import numpy as np
 from jax import export, lax
 
 import jaxdml
-from jaxdml.onnx._lengths import as_traced, has_lengths
+from jaxdml.onnx.values.lengths import as_traced, has_lengths
 
 
 class ChannelsLast(NamedTuple):

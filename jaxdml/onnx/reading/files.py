@@ -11,11 +11,11 @@ import onnx.shape_inference
 
 from jaxdml._base import errors
 from jaxdml.onnx._errors import must_be_text, unsupported
-from jaxdml.onnx._external import Folder
 from jaxdml.onnx._graph import DOMAINS, Graph
-from jaxdml.onnx._order import sort_nodes
-from jaxdml.onnx._reader import ASSUMED, Reader
-from jaxdml.onnx._scopes import Function
+from jaxdml.onnx.reading.external import Folder
+from jaxdml.onnx.reading.order import sort_nodes
+from jaxdml.onnx.reading.reader import ASSUMED, Reader
+from jaxdml.onnx.reading.scopes import Function
 
 FIRST_OVERRIDABLE = 4
 """From this IR version on, an initializer that is also listed as an input is a default; before it, all are listed."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,26 +12,19 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jaxdml._base.display import lined_up
-from jaxdml.onnx._bounded import Bounds, checking, must_be_bounds
-from jaxdml.onnx._calls import Calls, as_output
 from jaxdml.onnx._errors import NotKnownError
-from jaxdml.onnx._graph import Graph, TensorType
-from jaxdml.onnx._inputs import checked, in_order, must_fit
-from jaxdml.onnx._interpreter import Report, run
-from jaxdml.onnx._needs import must_be_known
-from jaxdml.onnx._parameters import Parameter, as_read
-from jaxdml.onnx._randomness import must_be_key, randomness
-from jaxdml.onnx._report import fitted, text, traced
-from jaxdml.onnx._rounding import opened
-from jaxdml.onnx._signatures import keep_their_dtypes, signature
-from jaxdml.onnx._stored import without_uniform_constants
-from jaxdml.onnx._values import Value
-
-NUMERICS = ("exact", "literal")
+from jaxdml.onnx.running.calls import Calls
+from jaxdml.onnx.running.inputs import checked, in_order, must_fit
+from jaxdml.onnx.running.needs import must_be_known
+from jaxdml.onnx.running.program import Program
+from jaxdml.onnx.running.randomness import must_be_key
+from jaxdml.onnx.running.report import fitted, text, traced
+from jaxdml.onnx.running.signatures import keep_their_dtypes, signature
+from jaxdml.onnx.values.bounded import checking
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class Model(Program):
     """An ONNX model as a function of JAX arrays.
 
     ``jaxdml.onnx.load`` makes it. It never changes: it may be closed over by what JAX traces.
@@ -51,25 +44,6 @@ class Model:
       >>> model(np.float32([-1, 2]))
       (Array([0., 2.], dtype=float32),)
     """
-
-    graph: Graph
-    params: Mapping[str, Parameter]
-    numerics: str
-
-    @property
-    def inputs(self) -> tuple[TensorType, ...]:
-        """Name, dtype and shape of each input."""
-        return self.graph.inputs
-
-    @property
-    def optional_inputs(self) -> tuple[TensorType, ...]:
-        """Name, dtype and shape of each initializer that a call may override by name."""
-        return self.graph.optional
-
-    @property
-    def outputs(self) -> tuple[TensorType, ...]:
-        """Name, dtype and shape of each output."""
-        return self.graph.outputs
 
     @cached_property
     def static_inputs(self) -> frozenset[str]:
@@ -135,28 +109,6 @@ class Model:
             return error
         names = ", ".join(map(repr, sorted(traced)))
         return error.with_way(f"pass {names} untraced, as a number or a NumPy array")
-
-    def compute(
-        self,
-        params: Mapping[str, Any],
-        given: Mapping[str, Any],
-        key: Any = None,
-        report: Report | None = None,
-        bounds: Mapping[str, int] | None = None,
-    ) -> tuple[Any, ...]:
-        """Compute the outputs from parameters and inputs by name, without checks."""
-        values = {**as_read(self.graph, params), **given}
-        return self.computed(as_output, values, key, report or Report(), must_be_bounds(self.graph, bounds))
-
-    def computed(
-        self, returned: Callable[[Value], Any], given: Mapping[str, Any], key: Any, report: Report, bounds: Bounds
-    ) -> tuple[Any, ...]:
-        """Compute the outputs, each changed by ``returned``, from values by name."""
-        random, whole = randomness(self.graph, key), self.numerics == "exact"
-        with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
-            values = {name: opened(value) for name, value in without_uniform_constants(given).items()}
-            results = run(self.graph, values, exact=whole, report=report, random=random, bounds=bounds)
-            return tuple(map(returned, results))
 
     def __call__(
         self,

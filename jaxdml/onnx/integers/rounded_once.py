@@ -16,9 +16,9 @@ import numpy as np
 import jaxdml
 from jaxdml._base.dtypes import QUANTIZED
 from jaxdml._base.shapes import is_static
-from jaxdml.onnx import _limbs, _tables
-from jaxdml.onnx._stored import ChannelsLast, Transposed, on_device
-from jaxdml.onnx._values import Dequantized, Quantization, alike, channels_first, channels_last, right_matrix
+from jaxdml.onnx.integers import limbs, tables
+from jaxdml.onnx.values.kinds import Dequantized, Quantization, alike, channels_first, channels_last, right_matrix
+from jaxdml.onnx.values.stored import ChannelsLast, Transposed, on_device
 
 _FEWEST_BITS = 20
 """Exponentials of fewer bits would often round to another 8-bit result."""
@@ -39,13 +39,13 @@ def is_simple(value: Any) -> bool:
     return has_8_bits(value) and value.quantization.whole
 
 
-def mapped(x: Dequantized, out: Quantization, dtype: Any, real: _tables.Real = _tables.identity) -> Any:
+def mapped(x: Dequantized, out: Quantization, dtype: Any, real: tables.Real = tables.identity) -> Any:
     """Apply a real function to every element; None where a scale or zero point is not known while tracing."""
-    if real is _tables.identity and x.quantization.same_as(out) and x.integers.dtype == dtype:
+    if real is tables.identity and x.quantization.same_as(out) and x.integers.dtype == dtype:
         return x.integers
-    if not (_tables.known(x.quantization) and _tables.known(out)):
+    if not (tables.known(x.quantization) and tables.known(out)):
         return None
-    return _tables.look_up(_tables.table(real, x.quantization, x.integers.dtype, out, dtype), x.integers)
+    return tables.look_up(tables.table(real, x.quantization, x.integers.dtype, out, dtype), x.integers)
 
 
 def add(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> Any:
@@ -149,10 +149,10 @@ def softmax(x: Dequantized, axes: Sequence[int], out: Quantization, dtype: Any) 
     An exponential is an integer of ``bits`` bits from a table, so its error is half of the last bit. The quotient of
     integers is rounded once. So the bits are the same on every device.
     """
-    if not (_tables.known(x.quantization) and _tables.known(out)):
+    if not (tables.known(x.quantization) and tables.known(out)):
         return None
     integers = on_device(channels_first(x.integers)).astype(jnp.int32)
-    scale, out_scale = _tables.fraction(x.quantization.scale), _tables.fraction(out.scale)
+    scale, out_scale = tables.fraction(x.quantization.scale), tables.fraction(out.scale)
     sizes = [integers.shape[axis] for axis in axes]
     if not is_static(*sizes):
         return None
@@ -164,14 +164,14 @@ def softmax(x: Dequantized, axes: Sequence[int], out: Quantization, dtype: Any) 
         return None
     exponentials = [round(math.exp(-float(scale * distance)) * 2**bits) for distance in range(256)]
     below = jnp.max(integers, axes, keepdims=True, initial=-128) - integers
-    term = _tables.entries_at(jnp.asarray(exponentials, jnp.int32), below).astype(jnp.uint32)
-    divisor = _limbs.times(_limbs.total(term, axes, terms), out_scale.numerator)
+    term = tables.entries_at(jnp.asarray(exponentials, jnp.int32), below).astype(jnp.uint32)
+    divisor = limbs.times(limbs.total(term, axes, terms), out_scale.numerator)
     # The estimate is less than 1/2 from the quotient. So the result is its floor or one more. Integers decide.
     # ``half`` fits 63 bits, because it is at most one divisor more than twice the dividend, and the estimate's error.
-    estimate = term.astype(jnp.float32) * (float(out_scale.denominator) / _limbs.as_float(divisor))
+    estimate = term.astype(jnp.float32) * (float(out_scale.denominator) / limbs.as_float(divisor))
     lower = jnp.minimum(jnp.floor(estimate), _BEYOND).astype(jnp.uint32)
-    half = _limbs.product(divisor, 2 * lower + 1)
-    up = _limbs.exceeds(_limbs.of((term, out_scale.denominator.bit_length())), half, or_equals=lower & 1 == 1)
-    rounded = (lower + up.astype(jnp.uint32)).astype(jnp.int32) + _tables.integer(out.zero_point)
+    half = limbs.product(divisor, 2 * lower + 1)
+    up = limbs.exceeds(limbs.of((term, out_scale.denominator.bit_length())), half, or_equals=lower & 1 == 1)
+    rounded = (lower + up.astype(jnp.uint32)).astype(jnp.int32) + tables.integer(out.zero_point)
     limits = np.iinfo(dtype)
     return jnp.clip(rounded, int(limits.min), int(limits.max)).astype(dtype)

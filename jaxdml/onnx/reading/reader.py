@@ -10,12 +10,12 @@ import onnx
 
 from jaxdml.onnx import nodes
 from jaxdml.onnx._errors import must_be_text, unsupported
-from jaxdml.onnx._external import Folder
 from jaxdml.onnx._graph import DOMAINS, Graph, Node, TensorType
-from jaxdml.onnx._order import in_order
-from jaxdml.onnx._schemas import constant_of, importing, misused, plain, size_name, type_of, type_of_output
-from jaxdml.onnx._scopes import Attribute, Function, Names, Parts, Scope
-from jaxdml.onnx._tensors import array, dense
+from jaxdml.onnx.reading.external import Folder
+from jaxdml.onnx.reading.order import in_order
+from jaxdml.onnx.reading.schemas import constant_of, importing, misused, plain, size_name, type_of, type_of_output
+from jaxdml.onnx.reading.scopes import Attribute, Function, Names, Parts, Scope
+from jaxdml.onnx.reading.tensors import array, dense
 
 MAX_DEPTH = 32
 """Graphs within graphs, and calls of functions within functions, at most."""

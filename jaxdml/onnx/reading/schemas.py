@@ -10,7 +10,7 @@ import onnx
 
 from jaxdml.onnx._errors import must_be_text, unsupported
 from jaxdml.onnx._graph import TensorType
-from jaxdml.onnx._tensors import MOST_BYTES, MOST_DIMENSIONS, dtype_of
+from jaxdml.onnx.reading.tensors import MOST_BYTES, MOST_DIMENSIONS, dtype_of
 
 OLDEST_OPSET = 7
 """Of ai.onnx. Before it, operators broadcast in other ways."""

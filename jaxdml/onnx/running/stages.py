@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from jaxdml.onnx._graph import Graph, Node, TensorType, reads
-from jaxdml.onnx._needs import needed, required
-from jaxdml.onnx._parameters import computed_from
+from jaxdml.onnx.running.needs import needed, required
+from jaxdml.onnx.running.parameters import computed_from
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,1 @@
+"""Operators on quantized values, rounded once."""

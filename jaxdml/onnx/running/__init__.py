@@ -1,0 +1,1 @@
+"""From a graph to a function of arrays: parameters, programs, calls."""

@@ -1,0 +1,81 @@
+"""A graph with its parameters, as a function of values by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from jaxdml.onnx._graph import Graph, TensorType
+from jaxdml.onnx.running.interpreter import Report, run
+from jaxdml.onnx.running.parameters import Parameter, as_read
+from jaxdml.onnx.running.randomness import randomness
+from jaxdml.onnx.values.bounded import Bounded, Bounds, must_be_bounds, padded
+from jaxdml.onnx.values.capacities import opened
+from jaxdml.onnx.values.kinds import Value, channels_first
+from jaxdml.onnx.values.stored import on_device, without_uniform_constants
+
+NUMERICS = ("exact", "literal")
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """What ``Model`` calls and traces.
+
+    Attributes:
+      graph: what it computes.
+      params: its weights by name.
+      numerics: one of ``NUMERICS``.
+    """
+
+    graph: Graph
+    params: Mapping[str, Parameter]
+    numerics: str
+
+    @property
+    def inputs(self) -> tuple[TensorType, ...]:
+        """Name, dtype and shape of each input."""
+        return self.graph.inputs
+
+    @property
+    def optional_inputs(self) -> tuple[TensorType, ...]:
+        """Name, dtype and shape of each initializer that a call may override by name."""
+        return self.graph.optional
+
+    @property
+    def outputs(self) -> tuple[TensorType, ...]:
+        """Name, dtype and shape of each output."""
+        return self.graph.outputs
+
+    def compute(
+        self,
+        params: Mapping[str, Any],
+        given: Mapping[str, Any],
+        key: Any = None,
+        report: Report | None = None,
+        bounds: Mapping[str, int] | None = None,
+    ) -> tuple[Any, ...]:
+        """Compute the outputs from parameters and inputs by name, without checks."""
+        values = {**as_read(self.graph, params), **given}
+        return self.computed(as_output, values, key, report or Report(), must_be_bounds(self.graph, bounds))
+
+    def computed(
+        self, returned: Callable[[Value], Any], given: Mapping[str, Any], key: Any, report: Report, bounds: Bounds
+    ) -> tuple[Any, ...]:
+        """Compute the outputs, each changed by ``returned``, from values by name."""
+        random, whole = randomness(self.graph, key), self.numerics == "exact"
+        with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+            values = {name: opened(value) for name, value in without_uniform_constants(given).items()}
+            results = run(self.graph, values, exact=whole, report=report, random=random, bounds=bounds)
+            return tuple(map(returned, results))
+
+
+def as_output(result: Any) -> Any:
+    """Return what the model returns for a value: an array, a list of them, or None."""
+    if isinstance(result, list):
+        return [as_output(each) for each in result]
+    if isinstance(result, Bounded):
+        return padded(on_device(channels_first(result.value)), result.sizes)
+    return None if result is None else on_device(channels_first(result))
