@@ -1,6 +1,7 @@
 """Every refusal, its whole text: the call and the rule, the shapes and dtypes, what to write instead."""
 
 import re
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +10,7 @@ import pytest
 from jax.experimental import sparse
 
 import jaxdml
+from jaxdml._placement import lowering
 from tests.kit import quick
 
 F = np.zeros((2, 5), np.float32)
@@ -387,10 +389,13 @@ def mixed_product(a, b):
     return multiply(a, b=b, implementation="mixed_dot")()
 
 
+@pytest.mark.parametrize("here", ["cpu", "tpu"])
 @pytest.mark.parametrize("name", LOWERED_FOR_A_GPU)
-def test_a_method_that_a_platform_has_not_is_refused_at_lowering(name):
+def test_a_method_that_a_platform_has_not_is_refused_at_lowering(name, here):
     trace, method, function, operands = LOWERED_FOR_A_GPU[name]
-    traced = trace()
+    jax.clear_caches()
+    with mock.patch.object(lowering, "_here", return_value=here):
+        traced = trace()
     traced.lower(lowering_platforms=("cpu",))
     for platform in ("cuda", "rocm", "tpu"):
         with pytest.raises(NotImplementedError) as caught:

@@ -15,6 +15,7 @@ from jaxdml import reference
 from jaxdml._arithmetic.canonical_indices import wrap
 from jaxdml._kernels.indexed_write.scatter import Writing, of_slices, write
 from tests.kit import INDEX_DTYPES, WIDE, OneOf, assert_same_bits, bits, data, grid, indices_for, quick, seeds
+from tests.kit.forms import forms_of
 from tests.kit.scattering import DUPLICATES, MODES, VALUES, any_values, few_draws, held_by_jax, index_dtypes, values_for
 
 SLICED = [
@@ -146,6 +147,14 @@ def test_words_are_made_of_every_narrow_dtype(dtype):
 def test_words_obey_every_mode_and_rule(slices, mode, duplicates, dtype):
     problem = word_problem(*slices, np.dtype(dtype), mode, duplicates)
     check_words(*problem, mode=mode, duplicates=duplicates)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int8"])
+def test_a_platform_that_nobody_knows_writes_the_same_bits(dtype):
+    x, indices, updates = word_problem((5,), (4,), np.dtype(dtype), "drop", "last")
+    with forms_of("another"):
+        got = jax.jit(jaxdml.scatter_nd)(x, indices, updates)
+    assert_same_bits(got, reference.scatter_nd(x, indices, updates))
 
 
 @quick

@@ -15,8 +15,9 @@ from benchmarks.collectives import collectives
 from jaxdml import reference
 from jaxdml._kernels.integer_product import kernel as integer_product
 from jaxdml._kernels.integer_sums import accumulator
+from jaxdml._kernels.selection import kernel as selection
 from jaxdml._placement.lowering import Target
-from tests.kit import assert_same_bits, compiled, grid, quick
+from tests.kit import assert_same_bits, assert_same_trees, compiled, grid, quick
 from tests.kit.meshes import COUNT, mesh_of, needs_devices, put
 
 pytestmark = [needs_devices, quick]
@@ -109,6 +110,21 @@ def test_what_no_mesh_can_serve_is_refused_while_tracing(why):
 def test_a_forced_method_has_to_serve_the_block_of_one_device():
     with pytest.raises(NotImplementedError, match=r"chunk_maxima.* n is 4, k is 4"):
         in_blocks(lambda x: jaxdml.top_k(x, 4, axis=0, axis_name="x", implementation="chunk_maxima"), X)
+
+
+@needs_devices
+@grid(
+    method=selection.METHODS,
+    spec=[("x",), (None, "x")],
+    shape=[(COUNT, 2 * COUNT), (COUNT, 256 * COUNT), (COUNT, COUNT, 37)],
+)
+def test_every_forced_method_selects_what_xla_partitions(method, spec, shape):
+    if selection.ONLY_ON.get(method, "cpu") != "cpu" != jax.default_backend():
+        pytest.skip("this device does not have it")
+    x = np.random.default_rng(7).integers(-9, 9, shape).astype(np.float32)
+    select = partial(jaxdml.top_k, k=2, implementation=method)
+    got = compiled(select)(put(mesh_of("auto", x=COUNT), x, *spec))
+    assert_same_trees(tuple(got), reference.top_k(x, 2))
 
 
 def test_a_mesh_axis_that_shards_the_result_does_not_shard_k():

@@ -245,7 +245,7 @@ def test_attributes_that_make_no_sense_are_no_error_before_they_are_read(wrong):
         {"block_size": 2**62},
         {"scales": scales(COUNT, BLOCKS + 1)},
         {"zero_points": few_bits(COUNT, 5)},
-        {"data": few_bits(COUNT, BLOCKS, 8).astype(np.int16)},
+        {"data": few_bits(COUNT, WIDTH).astype(np.int16)},
     ],
 )
 def test_what_does_not_fit_is_not_packed(wrong):

@@ -237,6 +237,10 @@ REFUSED = {
         ' y = Resize<mode="nearest">(t, , , s)',
         "Resize 'y' needs to know sizes",
     ),
+    "scales of rows": (
+        "means = ReduceMean<axes=[1], keepdims=0>(some) a = Abs(means) y = QuantizeLinear<axis=0>(some, a)",
+        "QuantizeLinear 'y' needs to know the result for an operand of sizes",
+    ),
     "a normal of columns": ("t = Transpose(some) y = LayerNormalization(t, bias)", "the result for sizes"),
     "an image": ("a = Unsqueeze(some, i01) y = GlobalMaxPool(a)", "GlobalMaxPool 'y' needs to know the result for"),
     "parts": ("y, z = Split(some)", "Split 'y' needs to know the parts"),

@@ -260,6 +260,21 @@ def test_slices_of_symbolic_sizes_reach_their_edges():
     np.testing.assert_array_equal(found[1], numbers(3, 4)[::-1, ::-1])
 
 
+def test_a_known_size_is_cut_at_a_symbolic_place():
+    found, wanted = exported(
+        """g (float[B] x, float[6] y) => (float[N] upto, float[M] behind) {
+            size = Shape (x)
+            zero = Constant <value = int64[1] {0}> ()
+            far = Constant <value = int64[1] {9223372036854775807}> ()
+            upto = Slice (y, zero, size)
+            behind = Slice (y, size, far)
+        }""",
+        *("b", "6"),
+        inputs=[numbers(4), numbers(6)],
+    )
+    check([np.asarray(value) for value in wanted], [np.asarray(value) for value in found])
+
+
 def test_moves_are_differentiable_and_batched():
     model = load(one_node("Pad", x := numbers(2, 3), i64(1, -1, 0, 2), mode="reflect"))
     pads = i64(1, -1, 0, 2)

@@ -81,8 +81,8 @@ def _in_a_branch(extremes: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def _of_nothing(extremes: jax.Array) -> jax.Array:
-    """Return what ``_in_float64`` does, for extremes of 0."""
-    return extremes + np.array([_ONE, 0], np.int32)
+    """Return what ``_in_float64`` does, for extremes of 0, without an array of its own: it would have no mesh axes."""
+    return jnp.stack([extremes[0] + _ONE, extremes[1]])
 
 
 def _in_float64(extremes: jax.Array) -> jax.Array:

@@ -35,7 +35,14 @@ def _pruned(target: Target) -> Select:
 
 
 def _places_carried(x: jax.Array, k: int, direction: AxisDirection) -> jax.Array:
-    return select_carried(x, k, direction)[1]
+    """Select in each sequence of a batch, without merging its dimensions."""
+
+    def places(sequence: jax.Array) -> jax.Array:
+        return select_carried(sequence[None], k, direction)[1][0]
+
+    for _ in range(x.ndim - 1):
+        places = jax.vmap(places)
+    return places(x)
 
 
 METHODS: dict[str, Callable[[Target], Select]] = {
