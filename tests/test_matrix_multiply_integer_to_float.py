@@ -11,8 +11,11 @@ from hypothesis import given, settings
 import jaxdml
 from jaxdml import directml as dml
 from jaxdml import reference
+from jaxdml._arithmetic.ieee import NAN
+from jaxdml._kernels.float_scaling import Scaling, kernel
 from jaxdml._kernels.float_scaling.kernel import FEW_OUTPUTS
 from jaxdml._kernels.float_scaling.scaled_sums import of_two_words
+from jaxdml._kernels.integer_product import RawProduct
 from tests.directml_descs import FLOAT16, INT8, UINT8, tensor
 from tests.kit import OneOf, assert_same_bits, data, grid, quick, seeds
 from tests.test_quantized_linear_matrix_multiply import (
@@ -121,6 +124,16 @@ def test_large_results_with_usual_scales_and_with_any():
     for unusual in (1e-40, 0.0, -0.0):
         bias = np.where(np.arange(n) % 2, np.float32(unusual), usual).astype(np.float32)
         agrees((np.zeros_like(a), np.float32(0.5), np.uint8(0), b, usual, np.int8(-1), bias))
+
+
+def test_platforms_without_float64_have_the_same_bits():
+    rng = np.random.default_rng(0)
+    totals = (rng.integers(-(2**31), 2**31, (64, 50)) >> rng.integers(0, 32, (64, 50))).astype(np.int32)
+    by = Scaling(*(floats(rng, (64, 50), style) for style in ("any bits", "usual", "subnormal")))
+    got = jax.jit(partial(kernel._exactly, shape=totals.shape, dtype=FLOATS[0]))(RawProduct(totals), by)
+    with np.errstate(all="ignore"):
+        want = totals.astype(np.float32) * (by.a_scale * by.b_scale) + by.bias
+    assert_same_bits(got, np.where(np.isnan(want), np.uint32(NAN).view(np.float32), want))
 
 
 def expected_derivatives(a, b, sa, sb, along):
