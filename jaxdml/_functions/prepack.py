@@ -11,7 +11,7 @@ from jax.typing import ArrayLike
 
 from jaxdml._arguments import quantized
 from jaxdml._arguments.call import Call
-from jaxdml._kernels.integer_product import PackedMatrix, pack, restored, storage
+from jaxdml._kernels.integer_product import PackedMatrix, pack, storage
 from jaxdml._placement.from_host import from_host
 from jaxdml._placement.processor import is_on_cpu
 
@@ -62,7 +62,7 @@ def prepack(b: ArrayLike, *, transposed: bool = False) -> PackedMatrix:
 
 
 def _packed(b: Any, transposed: bool, stored: np.dtype[Any]) -> PackedMatrix:
-    return restored(stored, pack(b if transposed else b.swapaxes(-1, -2), b.dtype))
+    return pack(b if transposed else b.swapaxes(-1, -2), b.dtype, stored)
 
 
 _pack = jax.jit(_packed, static_argnums=(1, 2), inline=True)

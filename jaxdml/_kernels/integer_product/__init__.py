@@ -11,7 +11,7 @@ from jaxdml._kernels.integer_product.kernel import (
     product_on_gpu,
 )
 from jaxdml._kernels.integer_product.operands import Product, product_shape
-from jaxdml._kernels.integer_product.packed_matrix import PackedMatrix, Right, pack, restored
+from jaxdml._kernels.integer_product.packed_matrix import PackedMatrix, Right, pack
 from jaxdml._kernels.integer_product.shards import multiply
 from jaxdml._kernels.integer_product.tensor_core_dot import LONGEST_FLOAT_SUM
 
@@ -33,7 +33,6 @@ __all__ = [
     "packed_on_cpu",
     "product_on_gpu",
     "product_shape",
-    "restored",
     "storage",
     "with_min_size",
 ]

@@ -10,7 +10,6 @@ import numpy as np
 from jax import export, lax
 
 from jaxdml._arithmetic.bits import with_flipped_sign
-from jaxdml._base.shapes import is_static
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["matrix", "sums"], meta_fields=["dtype", "k"])
@@ -70,11 +69,16 @@ Right = jax.Array | PackedMatrix
 """The right matrix of a product: an array ``[..., K, N]``, or packed."""
 
 
-def pack(matrix: Any, dtype: np.dtype[Any]) -> PackedMatrix:
-    """Pack int8 or uint8 ``[..., N, K]``, the columns as rows; ``dtype`` is that of the matrix to multiply by.
+def pack(matrix: Any, dtype: np.dtype[Any], stored: Any = None) -> PackedMatrix:
+    """Pack int8 or uint8 ``[..., N, K]``, the columns as rows; what is packed is of NumPy if the matrix is.
 
-    What is packed is of NumPy if the matrix is.
+    Args:
+      matrix: the columns.
+      dtype: that of the matrix to multiply by.
+      stored: the dtype to store it in, int8 or uint8; None for its own.
     """
+    if stored is not None and matrix.dtype != stored:
+        matrix = with_flipped_sign(matrix, stored)
     return PackedMatrix(matrix=matrix, sums=matrix.sum(axis=-1, dtype=np.int32), dtype=dtype, k=matrix.shape[-1])
 
 
@@ -84,16 +88,10 @@ def stored_as(stored: Any, b: PackedMatrix, zero_point: jax.Array | None) -> tup
     by = _offset(stored) - _offset(b.dtype)
     if by:
         wide = jnp.int32(by) if wide is None else wide + by
-    return restored(stored, b), wide
-
-
-def restored(stored: Any, b: PackedMatrix) -> PackedMatrix:
-    """Return ``b`` stored as int8 or uint8."""
     if b.matrix.dtype == stored:
-        return b
-    offset = b.k * (_offset(stored) - _offset(b.matrix.dtype))
-    sums = b.sums + (np.int64(offset).astype(np.int32) if is_static(b.k) else jnp.int32(offset))
-    return PackedMatrix(matrix=with_flipped_sign(b.matrix, stored), sums=sums, dtype=b.dtype, k=b.k)
+        return b, wide
+    sums = b.sums + b.k * jnp.int32(_offset(stored) - _offset(b.matrix.dtype))
+    return PackedMatrix(matrix=with_flipped_sign(b.matrix, stored), sums=sums, dtype=b.dtype, k=b.k), wide
 
 
 def matrix_of(b: Right) -> jax.Array:
