@@ -87,11 +87,14 @@ def _weights(graph: Graph) -> frozenset[str]:
 
 
 def _scales_of_weights(graph: Graph) -> frozenset[str]:
-    """Return the names of all that only multiplies scales of ``DynamicQuantizeLinear``: the scales of weights.
+    """Return the names of all that only multiplies scales of matrices by ``DynamicQuantizeLinear``: scales of weights.
 
-    As constants they would be in the code of what scales each product, and XLA compiles equal code once.
+    As constants they would be in the code of what scales each product, and XLA compiles equal code once. Convolutions
+    of a network differ anyway.
     """
-    of_range = {node.outputs[1] for node in graph.nodes if node.kind == "DynamicQuantizeLinear"}
+    matrices = {node.inputs[0] for node in graph.nodes if node.kind == "MatMulInteger"}
+    quantizing = [node for node in graph.nodes if node.kind == "DynamicQuantizeLinear"]
+    of_range = {node.outputs[1] for node in quantizing if node.outputs[0] in matrices}
     multiplied, others = set[str](), {output.name for output in graph.outputs}
     for node in graph.nodes:
         names = set(node.inputs) | {name for inner in node.graphs() for name in inner.captured()}
