@@ -15,7 +15,7 @@ from jaxdml._arithmetic.ieee import NAN
 from jaxdml._kernels.float_scaling import Scaling, kernel
 from jaxdml._kernels.float_scaling.kernel import FEW_OUTPUTS
 from jaxdml._kernels.float_scaling.scaled_sums import of_two_words
-from jaxdml._kernels.integer_product import RawProduct
+from jaxdml._kernels.integer_sums import RawProduct
 from tests.directml_descs import FLOAT16, INT8, UINT8, tensor
 from tests.kit import OneOf, assert_same_bits, data, grid, quick, seeds
 from tests.test_quantized_linear_matrix_multiply import (

@@ -16,6 +16,15 @@ UNIT = 2.0**-149
 _LEAST_NORMAL = 2.0**-126
 
 
+def product(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Return what ``ieee.product`` returns, in half its operations."""
+    with jax.enable_x64(True):
+        x = exact(a, signed_zeros=True) * exact(b, signed_zeros=True)
+        subnormal = in_units(jnp.where(abs(x) < _LEAST_NORMAL, abs(x), 0)).astype(jnp.int32)
+        # Where it is subnormal, the conversion leaves the sign of 0.
+        return float_of_bits(int_bits(ieee.one_nan(x.astype(jnp.float32))) | subnormal)
+
+
 def exact(x: jax.Array, *, signed_zeros: bool = False) -> jax.Array:
     """Return float32 as float64; unless they count, the signs of zeros are lost."""
     bits = int_bits(x)
@@ -32,28 +41,12 @@ def exact_magnitude(bits: jax.Array) -> jax.Array:
     return jnp.where(bits < LEAST_NORMAL, bits.astype(jnp.float64) * UNIT, float_of_bits(bits).astype(jnp.float64))
 
 
-def rounded(x: jax.Array) -> jax.Array:
-    """Round float64 to what float32 holds."""
-    return jnp.where(abs(x) < _LEAST_NORMAL, in_units(x) * UNIT, _as_normal(x))
-
-
 def rounded_sum(x: jax.Array) -> jax.Array:
     """Round float64 to what float32 holds, where all that become subnormal are multiples of the unit."""
-    return jnp.where(abs(x) < _LEAST_NORMAL, x, _as_normal(x))
+    # XLA would drop a conversion that is followed by another one.
+    return jnp.where(abs(x) < _LEAST_NORMAL, x, ieee.one_nan(x.astype(jnp.float32)).astype(jnp.float64))
 
 
 def in_units(x: jax.Array) -> jax.Array:
     """Return float64 in units, rounded to an integer, ties to even."""
     return lax.round(x * (1 / UNIT), lax.RoundingMethod.TO_NEAREST_EVEN)
-
-
-def _as_normal(x: jax.Array) -> jax.Array:
-    # XLA would drop a conversion that is followed by another one.
-    return ieee.one_nan(x.astype(jnp.float32)).astype(jnp.float64)
-
-
-def as_float32(x: jax.Array) -> jax.Array:
-    """Round float64 to float32, where all that become subnormal are multiples of the unit; a NaN becomes ``NAN``."""
-    few = jnp.where(abs(x) < _LEAST_NORMAL, abs(x), 0) * (1 / UNIT)
-    # Where it is subnormal, the conversion leaves the sign of 0.
-    return float_of_bits(int_bits(ieee.one_nan(x.astype(jnp.float32))) | few.astype(jnp.int32))

@@ -1,6 +1,7 @@
 """Scale accumulators to floats, with the roundings of IEEE 754.
 
-GPUs use plain operations. So do CPUs if no result can be subnormal, else float64. All else is done with integers.
+GPUs use plain operations. So do CPUs if no result can be subnormal; else they multiply scales in float64. All else is
+done with integers.
 """
 
 import math
@@ -11,15 +12,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxdml._arithmetic import in_float64
 from jaxdml._arithmetic.ieee import narrowed
-from jaxdml._kernels.float_scaling.scaled_sums import (
-    Scaling,
-    is_usual,
-    of_two_words,
-    plain_scaled_sum,
-    scaled_sum,
-    scaled_sum_in_float64,
-)
+from jaxdml._kernels.float_scaling.scaled_sums import Scaling, is_usual, of_two_words, plain_scaled_sum, scaled_sum
 from jaxdml._kernels.integer_sums import Accumulator, DeepAccumulator, RawProduct, accumulator, finish, total
 from jaxdml._placement.lowering import Form, Target
 
@@ -85,7 +80,7 @@ def form(target: Target, outputs: int) -> Form:
     if target.is_gpu:
         return _plainly
     if target.alone and target.platform == "cpu":
-        return _usual_or_any if outputs > FEW_OUTPUTS else _in_float64
+        return _usual_or_any if outputs > FEW_OUTPUTS else _scales_in_float64
     return _exactly
 
 
@@ -99,14 +94,14 @@ def _plainly(raw: RawProduct, by: Scaling, *, shape: tuple[int, ...], dtype: jnp
     return narrowed(plain_scaled_sum(whole, by), dtype)
 
 
-def _in_float64(raw: RawProduct, by: Scaling, *, shape: tuple[int, ...], dtype: jnp.dtype) -> jax.Array:
+def _scales_in_float64(raw: RawProduct, by: Scaling, *, shape: tuple[int, ...], dtype: jnp.dtype) -> jax.Array:
     whole = accumulator(raw, shape).astype(jnp.float32)
-    return narrowed(scaled_sum_in_float64(whole, by), dtype)
+    return narrowed(scaled_sum(whole, by, in_float64.product), dtype)
 
 
 def _usual_or_any(raw: RawProduct, by: Scaling, *, shape: tuple[int, ...], dtype: jnp.dtype) -> jax.Array:
     """Use plain operations if no result can be subnormal or infinite."""
-    exactly, plainly = (partial(way, shape=shape, dtype=dtype) for way in (_in_float64, _plainly))
+    exactly, plainly = (partial(way, shape=shape, dtype=dtype) for way in (_scales_in_float64, _plainly))
     # Each branch computes the accumulator from the raw product. Computed before the branch, it would have to be stored.
     result: jax.Array = lax.cond(is_usual(by), plainly, exactly, raw, by)
     return result

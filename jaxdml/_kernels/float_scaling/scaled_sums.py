@@ -1,5 +1,6 @@
 """Scale integer sums to floats, and add a bias, with the roundings of IEEE 754."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -7,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml._arithmetic import ieee, in_float64
+from jaxdml._arithmetic import ieee
 from jaxdml._arithmetic.bits import bits_of
 from jaxdml._arithmetic.float_parts import times_power_of_two
 
@@ -26,22 +27,16 @@ class Scaling(NamedTuple):
     bias: jax.Array | None
 
 
-def scaled_sum(whole: jax.Array, by: Scaling) -> jax.Array:
-    """Return float32 ``whole * (a_scale * b_scale) + bias``, each operation rounded; ``whole`` as for ``scaled``."""
-    result = ieee.scaled(whole, ieee.product(by.a_scale, by.b_scale))
+def scaled_sum(whole: jax.Array, by: Scaling, product: Callable[..., jax.Array] = ieee.product) -> jax.Array:
+    """Return float32 ``whole * (a_scale * b_scale) + bias``, each operation rounded; ``whole`` as for ``scaled``.
+
+    Args:
+      whole: float32.
+      by: what it is multiplied by, and added.
+      product: multiplies scales as ``ieee.product`` does.
+    """
+    result = ieee.scaled(whole, product(by.a_scale, by.b_scale))
     return result if by.bias is None else ieee.total(result, by.bias)
-
-
-def scaled_sum_in_float64(whole: jax.Array, by: Scaling) -> jax.Array:
-    """Return what ``scaled_sum`` does, on a CPU, in a third of its operations."""
-    with jax.enable_x64(True):
-        a_scale, b_scale = (in_float64.exact(scale, signed_zeros=True) for scale in (by.a_scale, by.b_scale))
-        factor = in_float64.rounded(a_scale * b_scale)
-        # An integer times a subnormal number is a multiple of the unit.
-        result = whole.astype(jnp.float64) * factor
-        if by.bias is not None:
-            result = in_float64.rounded_sum(result) + in_float64.exact(by.bias, signed_zeros=True)
-        return in_float64.as_float32(result)
 
 
 def plain_scaled_sum(whole: jax.Array, by: Scaling) -> jax.Array:
