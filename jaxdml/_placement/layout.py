@@ -18,6 +18,7 @@ from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from jaxdml._arithmetic.bits import by_bits
+from jaxdml._base.scoped import scoped
 from jaxdml._placement import jax_versions
 
 Labels = tuple[Hashable, ...]
@@ -143,11 +144,8 @@ def on_shards(part: Callable[..., Any], where: Layout, *operands: Any) -> Any:
         if not names:
             return part_of_leaves(*placed)
     mapped = jax.shard_map(part_of_leaves, mesh=mesh, in_specs=where.operands, out_specs=where.result, axis_names=names)
-    token = _nested.set(bool(jax.sharding.get_abstract_mesh().manual_axes))
-    try:
+    with scoped(_nested, bool(jax.sharding.get_abstract_mesh().manual_axes)):
         return mapped(*placed)
-    finally:
-        _nested.reset(token)
 
 
 def on_batch_shards(function: Callable[[jax.Array], Any], x: jax.Array) -> Any:

@@ -2,8 +2,8 @@
 
 import math
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import cache
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxdml._base.scoped import scoped
 from jaxdml._base.shapes import is_static
 
 
@@ -47,14 +48,9 @@ def of_devices() -> int:
 _ON_HOST = ContextVar("on_host", default=False)
 
 
-@contextmanager
-def on_host() -> Iterator[None]:
+def on_host() -> AbstractContextManager[None]:
     """Compute with NumPy what it can compute, however large: nothing becomes a constant of a program."""
-    before = _ON_HOST.set(True)
-    try:
-        yield
-    finally:
-        _ON_HOST.reset(before)
+    return scoped(_ON_HOST, True)
 
 
 def is_on_host() -> bool:

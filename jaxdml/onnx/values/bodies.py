@@ -1,20 +1,16 @@
 """Whether what is traced is the body of a loop or of a branch, which a program may never run."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
+
+from jaxdml._base.scoped import scoped
 
 _TRACED: ContextVar[bool] = ContextVar("traced", default=False)
 
 
-@contextmanager
-def tracing_a_body() -> Iterator[None]:
+def tracing_a_body() -> AbstractContextManager[None]:
     """Trace a body: it returns nothing but its results, and what it would read may not be there."""
-    before = _TRACED.set(True)
-    try:
-        yield
-    finally:
-        _TRACED.reset(before)
+    return scoped(_TRACED, True)
 
 
 def may_not_run() -> bool:

@@ -1,7 +1,7 @@
 """Arrays of a fixed size of which only a part counts, and the bounds that a call gives."""
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ from jax.experimental import checkify
 from jax.sharding import AxisType
 
 from jaxdml._base import errors
+from jaxdml._base.scoped import scoped
 from jaxdml.onnx._graph import Graph, Node
 from jaxdml.onnx.values.lengths import Length, atom, bounds, true
 
@@ -158,14 +159,9 @@ def length_of(node: Node, key: Hashable, found: Any, bound: int) -> Length:
 _CHECKING = ContextVar("checking", default=False)
 
 
-@contextmanager
-def checking(wanted: bool) -> Iterator[None]:
+def checking(wanted: bool) -> AbstractContextManager[None]:
     """Report what does not pass while a call is traced, or do not."""
-    before = _CHECKING.set(wanted)
-    try:
-        yield
-    finally:
-        _CHECKING.reset(before)
+    return scoped(_CHECKING, wanted)
 
 
 def report(passed: Any, message: str, **numbers: Any) -> None:

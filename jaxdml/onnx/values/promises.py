@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxdml._base import errors
+from jaxdml._base.scoped import scoped
 from jaxdml.onnx._graph import Node
 from jaxdml.onnx.values.bodies import may_not_run
 from jaxdml.onnx.values.bounded import report
@@ -46,11 +47,8 @@ _TAKEN: ContextVar[list[Promise] | None] = ContextVar("taken", default=None)
 def collected() -> Iterator[list[Promise]]:
     """Collect the promises on which a program relies, which then returns them."""
     found: list[Promise] = []
-    before = _TAKEN.set(found)
-    try:
+    with scoped(_TAKEN, found):
         yield found
-    finally:
-        _TAKEN.reset(before)
 
 
 def must_be_kept(promises: Sequence[Promise]) -> None:
