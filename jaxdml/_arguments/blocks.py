@@ -65,8 +65,8 @@ def run_by_blocks(
     function: Callable[..., jax.Array], operands: tuple[jax.Array | None, ...], plan: BlockPlan, **static: Any
 ) -> jax.Array:
     """Call ``function`` on ``x``, the scale and the zero point, on every shard; they broadcast against ``x``."""
-    options = {"function": function, "blocks": plan.blocks, "axes": plan.axes, "options": tuple(static.items())}
-    result: jax.Array = run(_spread, plan.where, *operands, **options)
+    how = {"function": function, "blocks": plan.blocks, "axes": plan.axes}
+    result: jax.Array = run(_spread, plan.where, *operands, **how, **static)
     return result
 
 
@@ -77,7 +77,7 @@ def _spread(
     function: Callable[..., jax.Array],
     blocks: tuple[Blocks, Blocks],
     axes: tuple[int, ...],
-    options: tuple[tuple[str, Any], ...],
+    **static: Any,
 ) -> jax.Array:
     """Give each element of this shard its parameters; ``over`` has the mesh axes of each of the ``axes``."""
     mesh_axes = dict(zip(axes, over, strict=True))
@@ -87,7 +87,7 @@ def _spread(
         for axis, block in divided:
             one = on_shard(one, axis, block, x.shape[axis], mesh_axes[axis])  # type: ignore[arg-type]
         spread.append(one)
-    return function(x, *spread, **dict(options))
+    return function(x, *spread, **static)
 
 
 def _named(scale: jax.Array, zero_point: jax.Array | None) -> tuple[tuple[str, jax.Array | None], ...]:

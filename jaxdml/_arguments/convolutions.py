@@ -150,8 +150,8 @@ def convolve(
         fail=fail,
     )
     dimensions.require_whole(where, (of_x, *of_filters), ("batch", "features", "channels"), fail)
-    how = {"windows": windows, "order": order, "forced": forced, "finish": finish, "options": tuple(static.items())}
-    convolved: jax.Array = run(_convolved, where, given.x, given.w, *parameters, **how)
+    how = {"windows": windows, "order": order, "forced": forced, "finish": finish}
+    convolved: jax.Array = run(_convolved, where, given.x, given.w, *parameters, **how, **static)
     return convolved
 
 
@@ -166,7 +166,7 @@ def _convolved(
     order: lax.ConvDimensionNumbers,
     forced: Forced | None,
     finish: Callable[..., Any],
-    options: tuple[tuple[str, Any], ...],
+    **static: Any,
 ) -> Any:
     """Convolve on one shard, and finish; ``over`` has the mesh axes that contracted channels are sharded over."""
     x = lax.transpose(x, _canonical(order.lhs_spec, windows))
@@ -174,7 +174,7 @@ def _convolved(
     depth = w.shape[1]
     of_block = windows._replace(groups=x.shape[windows.channel_axis] // depth) if depth else windows
     sums = integer_convolution.convolve((x, zx), (w, zw), of_block, forced, over[0])
-    result = finish(sums, *jax.tree.map(windows.along_channels, parameters), **dict(options))
+    result = finish(sums, *jax.tree.map(windows.along_channels, parameters), **static)
     places = np.argsort(_canonical(order.out_spec, windows))
     if result.dtype.itemsize == 1 and (np.diff(places) < 0).any():
         result = materialized(result)  # Else a CPU would round in a loop over a transposed array.

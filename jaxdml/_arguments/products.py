@@ -115,8 +115,7 @@ def multiply(
         deciding=2,
         fail=lambda rule: call.fail(ValueError, rule, "Reshard a or b with jax.sharding.reshard.", "a", "b"),
     )
-    options = {"forced": forced, "finish": finish, "options": tuple(static.items())}
-    result: jax.Array = run(_multiplied, where, a, b, *parameters, **options)
+    result: jax.Array = run(_multiplied, where, a, b, *parameters, forced=forced, finish=finish, **static)
     return result
 
 
@@ -129,10 +128,10 @@ def _multiplied(
     over: tuple[Names, ...],
     forced: Forced | None,
     finish: Callable[..., Any],
-    options: tuple[tuple[str, Any], ...],
+    **static: Any,
 ) -> Any:
     """Multiply on one shard, and finish; ``over`` has the mesh axes that K is sharded over."""
-    return finish(integer_product.multiply((a, za), (b, zb), forced, over[0]), *parameters, **dict(options))
+    return finish(integer_product.multiply((a, za), (b, zb), forced, over[0]), *parameters, **static)
 
 
 def _with_rank(x: jax.Array, rank: int) -> jax.Array:

@@ -13,14 +13,14 @@ from jaxdml._arithmetic import ieee
 from jaxdml._arithmetic.float_parts import LEAST_NORMAL, MAGNITUDE, float_of_bits, int_bits
 
 UNIT = 2.0**-149
-_LEAST_NORMAL = 2.0**-126
+LEAST_NORMAL_NUMBER = 2.0**-126
 
 
 def product(a: jax.Array, b: jax.Array) -> jax.Array:
     """Return what ``ieee.product`` returns, in half its operations."""
     with jax.enable_x64(True):
         x = exact(a, signed_zeros=True) * exact(b, signed_zeros=True)
-        subnormal = in_units(jnp.where(abs(x) < _LEAST_NORMAL, abs(x), 0)).astype(jnp.int32)
+        subnormal = in_units(jnp.where(abs(x) < LEAST_NORMAL_NUMBER, abs(x), 0)).astype(jnp.int32)
         # Where it is subnormal, the conversion leaves the sign of 0.
         return float_of_bits(int_bits(ieee.one_nan(x.astype(jnp.float32))) | subnormal)
 
@@ -44,7 +44,7 @@ def exact_magnitude(bits: jax.Array) -> jax.Array:
 def rounded_sum(x: jax.Array) -> jax.Array:
     """Round float64 to what float32 holds, where all that become subnormal are multiples of the unit."""
     # XLA would drop a conversion that is followed by another one.
-    return jnp.where(abs(x) < _LEAST_NORMAL, x, ieee.one_nan(x.astype(jnp.float32)).astype(jnp.float64))
+    return jnp.where(abs(x) < LEAST_NORMAL_NUMBER, x, ieee.one_nan(x.astype(jnp.float32)).astype(jnp.float64))
 
 
 def in_units(x: jax.Array) -> jax.Array:

@@ -242,11 +242,7 @@ COMPOSITIONS = {
 }
 COMPOSITIONS["matrix_multiply_integer"] = Composition(
     draw=_integers,
-    sharded={
-        "depth": {"b": "x", "k": "y"},
-        "rows_and_columns": {"m": "x", "n": "y"},
-        "rows": {"b": "x", "m": "y"},
-    },
+    sharded=COMPOSITIONS["quantized_linear_matrix_multiply"].sharded,
     methods=COMPOSITIONS["quantized_linear_matrix_multiply"].methods,
     differentiable=(),
     mapped={"a": (0,), "b": (2,), "zero_points": (1, 3)},
@@ -257,11 +253,6 @@ COMPOSITIONS["packed_product"] = replace(
     function=_packed_product,
     dimensions="b m k, m, m, b n k, b n, n, , , -> b m n; k",
     draw=_packed,
-    sharded={
-        "depth": {"b": "x", "k": "y"},
-        "rows_and_columns": {"m": "x", "n": "y"},
-        "rows": {"b": "x", "m": "y"},
-    },
     differentiable=(1, 5, 7),
     mapped={"b": (3, 4), "zero_points": (2, 6, 8)},
     mapped_on_meshes={"b": (3, 4)},
@@ -293,11 +284,6 @@ COMPOSITIONS["gather"] = Composition(
 COMPOSITIONS["gather_elements"] = replace(
     COMPOSITIONS["gather"],
     draw=partial(_gathered, shape=(4, 4), indices=(4, 4)),
-    sharded={
-        "axis": {"m": "y", "c": "x"},
-        "indices": {"c": "y", "i": "x"},
-        "columns": {"c": "y"},
-    },
     derivative=partial(_read, "gather_elements"),
     stands_for_a_kernel=False,
 )
@@ -330,11 +316,7 @@ def _scaled(tangents, at):
 
 COMPOSITIONS["matrix_multiply_integer_to_float"] = Composition(
     draw=_to_floats,
-    sharded={
-        "depth": {"b": "x", "k": "y"},
-        "rows_and_columns": {"m": "x", "n": "y"},
-        "rows": {"b": "x", "m": "y"},
-    },
+    sharded=COMPOSITIONS["quantized_linear_matrix_multiply"].sharded,
     methods=COMPOSITIONS["quantized_linear_matrix_multiply"].methods,
     differentiable=(1, 4, 6),
     derivative=_scaled,

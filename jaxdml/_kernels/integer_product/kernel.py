@@ -51,10 +51,10 @@ def multiply(a: Quantized, b: QuantizedRight, implementation: Forced | None) -> 
 
 def form(target: Target, packed: bool, forced: Forced | None) -> Product:
     """Say who multiplies where a program is lowered for ``target``; ``packed`` tells whether the right matrix is."""
-    if not target.alone:
-        return _partitioned(target, forced)
     if forced:
         forced.require(target)
+    if not target.alone:
+        return _partitioned(target, forced)
     if target.platform == "cpu":
         methods = (forced.method,) if forced else methods_on_cpu()
         if packed:
@@ -68,7 +68,10 @@ def form(target: Target, packed: bool, forced: Forced | None) -> Product:
 
 
 def form_of_patches(target: Target, forced: Forced | None) -> Product:
-    """Say who multiplies patches by filters where a program is lowered for ``target``; a CPU convolves by itself."""
+    """Say who multiplies patches by filters where a program is lowered for ``target``; a CPU convolves by itself.
+
+    The convolution has required the method that is ``forced``.
+    """
     if not target.alone:
         return _partitioned(target, forced)
     if target.is_gpu:
@@ -78,8 +81,6 @@ def form_of_patches(target: Target, forced: Forced | None) -> Product:
 
 def _partitioned(target: Target, forced: Forced | None) -> Product:
     """Say who multiplies where XLA partitions the program."""
-    if forced:
-        forced.require(target)
     if target.is_gpu:
         return partial(_shifted, product=partial(on_gpus, target.devices, target.devices))
     return partial(_shifted, product=unmerged_dot, shift=as_uint8 if forced and forced.only_on == "cpu" else as_int8)

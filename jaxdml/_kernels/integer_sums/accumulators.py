@@ -1,6 +1,5 @@
 """Hold sums over K that are not computed yet, or that do not fit int32, and finish them."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -9,13 +8,13 @@ from jax import lax
 
 from jaxdml._kernels.integer_sums.raw import RawProduct, accumulator
 from jaxdml._placement.layout import Names
-from jaxdml._placement.lowering import Form, Target, at_lowering
+from jaxdml._placement.lowering import Choice, Form, at_lowering
 
 
 class Accumulator(NamedTuple):
     """Hold a product that is not computed yet: the int32 sum over K of ``(a - za) * (b - zb)``."""
 
-    product: Callable[[Target], Form]
+    product: Choice
     """Returns for a target what makes a ``Raw`` of the operands; its shapes differ between targets."""
 
     operands: Any
@@ -44,7 +43,7 @@ def total(sums: Accumulator) -> jax.Array:
     return computed
 
 
-def finish(sums: Accumulator, then: Callable[[Target], Form], *others: Any, **static: Any) -> Any:
+def finish(sums: Accumulator, then: Choice, *others: Any, **static: Any) -> Any:
     """Return what the form of a target makes of the ``Raw`` of an ``Accumulator`` and of other operands.
 
     Args:

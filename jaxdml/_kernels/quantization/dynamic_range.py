@@ -21,8 +21,6 @@ from jaxdml._placement.lowering import Form, Target, at_lowering
 _STEPS = 255
 """How many steps an 8-bit range has."""
 
-_LEAST_NORMAL = 2.0**-126
-
 _ONE = 127 << MANTISSA_BITS
 """The bits of 1."""
 
@@ -95,7 +93,7 @@ def _in_float64(extremes: jax.Array) -> jax.Array:
         greatest, least_negated = in_float64.exact_magnitude(extremes)
         quotient = in_float64.rounded_sum(greatest + least_negated) / _STEPS
         units = in_float64.in_units(quotient)
-        subnormal = quotient < _LEAST_NORMAL
+        subnormal = quotient < in_float64.LEAST_NORMAL_NUMBER
         normal = int_bits(quotient.astype(jnp.float32)) & MAGNITUDE  # XLA would drop one of two conversions.
         scale = jnp.where(subnormal, units * in_float64.UNIT, float_of_bits(normal).astype(jnp.float64))
         steps = (least_negated / scale).astype(jnp.float32)
