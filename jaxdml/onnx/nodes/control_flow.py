@@ -13,7 +13,7 @@ from jaxdml._base import errors
 from jaxdml.onnx._errors import NotKnownError, UnsupportedModelError
 from jaxdml.onnx._graph import Graph, Node
 from jaxdml.onnx._memory import is_on_host
-from jaxdml.onnx.nodes import _body_arity
+from jaxdml.onnx.nodes import _body_arity, _decided
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.values.bodies import tracing_a_body
 from jaxdml.onnx.values.kinds import Value, channels_first, is_host
@@ -307,40 +307,13 @@ def _listed(values: Sequence[Any]) -> str:
     )
 
 
-def _counted(node: Node) -> bool:
-    """Whether how often a Loop runs must be known: it is a size of scan outputs or of sequences, or tracing said so."""
-    return node.decided or any(
-        len(body.outputs) - 1 > len(body.inputs) - 2 or any(value.within for value in body.inputs)
-        for body in node.graphs()
-    )
-
-
-def _chosen(node: Node) -> bool:
-    """Whether the condition of an If must be known: its branches return other shapes, or tracing said so.
-
-    Sequences may have other lengths. Names of dimensions say nothing: exporters give each branch its own.
-    """
-    outputs = [graph.outputs for graph in node.graphs()]
-    if node.decided or any(value.within for values in outputs for value in values):
-        return True
-    shapes = [[value.shape for value in values] for values in outputs]
-    return any(
-        None not in each and any(_differ(each[0], other) for other in each) for each in zip(*shapes, strict=False)
-    )
-
-
-def _differ(one: Sequence[Any], other: Sequence[Any]) -> bool:
-    pairs = zip(one, other, strict=False)
-    return len(one) != len(other) or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs)
-
-
 TABLE: Table = {
     "If": (
-        Handler(1, if_, raw=True, static=(0,), refuses=_body_arity.of_if, when=_chosen),
+        Handler(1, if_, raw=True, static=(0,), refuses=_body_arity.of_if, when=_decided.chosen),
         Handler(1, if_, raw=True, refuses=_body_arity.of_if),
     ),
     "Loop": (
-        Handler(1, loop, raw=True, static=(0, 1), refuses=_body_arity.of_loop, when=_counted),
+        Handler(1, loop, raw=True, static=(0, 1), refuses=_body_arity.of_loop, when=_decided.counted),
         Handler(1, loop, raw=True, refuses=_body_arity.of_loop),
     ),
     "Scan": (Handler(9, scan, raw=True, refuses=_body_arity.of_scan),),
