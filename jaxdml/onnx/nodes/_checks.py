@@ -11,7 +11,7 @@ from jaxdml.onnx.values.kinds import is_host
 
 def lengths_within(node: Node, lengths: Any, limit: Any) -> None:
     """Have lengths reported that are negative, or more than there is, where the caller checks them."""
-    if not is_host(lengths):
+    if lengths is not None and not is_host(lengths):
         report(((lengths >= 0) & (lengths <= limit)).all(), f"{node} has a length out of range")
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from jaxdml.onnx._errors import NodeError
 from jaxdml.onnx.nodes._comparisons import EQ, LEAF, MEMBER, Nodes
-from jaxdml.onnx.nodes._scores import labels_of
+from jaxdml.onnx.nodes._scores import labels_of, must_be_of_size
 from jaxdml.onnx.nodes._trees import OneSided, Trees, Weights, pack
 
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER", "LEAF")
@@ -44,7 +44,7 @@ def regressor(
         raise NodeError("n_targets must be at least 1")
     weights = _numbers(target_weights, target_weights_as_tensor, "target_weights")
     base = _numbers(base_values, base_values_as_tensor, "base_values")
-    _must_be_of_size("base_values", base, (0, n_targets))
+    must_be_of_size("base_values", base, (0, n_targets))
     nodes, roots, place = _numbered(
         nodes_treeids,
         nodes_nodeids,
@@ -103,7 +103,7 @@ def classifier(
     if classes == 2 and side in (0, 1) and (leaves.target == side).all():
         one_sided, classes = OneSided(side, bool((weights >= 0).all())), 1
         leaves = leaves._replace(target=np.zeros_like(leaves.target))
-    _must_be_of_size("base_values", base, (0, classes) if not one_sided or one_sided.target == 0 else (0,))
+    must_be_of_size("base_values", base, (0, classes) if not one_sided or one_sided.target == 0 else (0,))
     return pack(nodes, roots, leaves, classes, np.add, base, _dtype_for(dtype), one_sided)
 
 
@@ -285,11 +285,6 @@ def _must_be_alike(**arrays: Any) -> None:
     if len({len(array) for array in arrays.values()}) > 1:
         found = ", ".join(f"{name} {len(array)}" for name, array in arrays.items())
         raise NodeError(f"attributes have as many entries as there are nodes, or weights; got {found}")
-
-
-def _must_be_of_size(name: str, array: np.ndarray, sizes: tuple[int, ...]) -> None:
-    if len(array) not in sizes:
-        raise NodeError(f"{name} has {len(array)} entries, and must have {' or '.join(map(str, sizes))}")
 
 
 def _dtype_for(dtype: Any) -> Any:

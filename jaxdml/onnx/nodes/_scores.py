@@ -29,11 +29,6 @@ def must_be_one_of(**known: Sequence[Any]) -> Callable[[Node, Any], str | None]:
     return reason
 
 
-def logistic(x: jax.Array) -> jax.Array:
-    """Return the logistic function."""
-    return jax.nn.sigmoid(x)
-
-
 def _softmax_of_others(x: jax.Array) -> jax.Array:
     """Return a softmax of what is not 0, which stays 0."""
     zero = jnp.abs(x) <= np.float32(1e-7)
@@ -55,7 +50,7 @@ TRANSFORMS: Mapping[str, Callable[[jax.Array], jax.Array]] = MappingProxyType(
     {
         "NONE": lambda x: x,
         "SOFTMAX": lambda x: jax.nn.softmax(x, -1),
-        "LOGISTIC": logistic,
+        "LOGISTIC": jax.nn.sigmoid,
         "SOFTMAX_ZERO": _softmax_of_others,
         "PROBIT": probit,
     }
@@ -76,8 +71,15 @@ def transformed(scores: jax.Array, post_transform: str) -> jax.Array:
 def of_both(score: jax.Array, other: jax.Array, post_transform: str) -> jax.Array:
     """Return scores ``[rows, 2]`` of two classes from that of the second, as onnxruntime does; only LOGISTIC counts."""
     if post_transform == "LOGISTIC":
-        return logistic(jnp.stack([-score, score], -1))
+        return jax.nn.sigmoid(jnp.stack([-score, score], -1))
     return jnp.stack([other, score], -1)
+
+
+def of_one_score(call: NodeCall, score: jax.Array, other: jax.Array, post_transform: str) -> jax.Array:
+    """Return what ``of_both`` does, where PROBIT is refused."""
+    if post_transform == "PROBIT":
+        raise refusal(f"{call.node} has two classes and one score, of which PROBIT makes no two.")
+    return of_both(score, other, post_transform)
 
 
 def labels_of(integers: Any, strings: Any) -> np.ndarray:
@@ -102,10 +104,15 @@ def name_labels(call: NodeCall, what: str, strings: Any) -> None:
     call.note((call.node.name,), what)
 
 
-def rows_of(call: NodeCall, x: jax.Array) -> jax.Array:
-    """Return an input as ``[rows, features]``; one of one dimension is one row."""
+def must_be_rows(call: NodeCall, x: Any) -> None:
+    """Require an input ``[rows, features]`` or ``[features]``."""
     if x.ndim not in (1, 2):
         raise refusal(f"{call.node} takes [rows, features]; got an input of shape {list(x.shape)}.")
+
+
+def rows_of(call: NodeCall, x: jax.Array) -> jax.Array:
+    """Return an input as ``[rows, features]``; one of one dimension is one row."""
+    must_be_rows(call, x)
     return x[None] if x.ndim == 1 else x
 
 
@@ -116,10 +123,15 @@ def matrix_of(values: Any, rows: int, name: str) -> jax.Array:
     return jnp.asarray(np.asarray(values, np.float32).reshape(rows, -1))
 
 
-def row_of(values: Any, sizes: tuple[int, ...], name: str) -> jax.Array:
-    """Return numbers, if there are as many as may be."""
+def must_be_of_size(name: str, values: Any, sizes: tuple[int, ...]) -> None:
+    """Require as many numbers as may be."""
     if len(values) not in sizes:
         raise NodeError(f"{name} has {len(values)} entries, and must have {' or '.join(map(str, sizes))}")
+
+
+def row_of(values: Any, sizes: tuple[int, ...], name: str) -> jax.Array:
+    """Return numbers, if there are as many as may be."""
+    must_be_of_size(name, values, sizes)
     return jnp.asarray(np.asarray(values, np.float32))
 
 

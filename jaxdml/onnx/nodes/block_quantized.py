@@ -1,6 +1,6 @@
 """Matrices of few bits with a scale for each block: products with them, and reading their rows.
 
-Where they are initializers, they are packed when a model is loaded: see ``_packing``.
+Where they are initializers, they are packed when a model is loaded: see ``running/packing.py``.
 """
 
 import math

@@ -8,19 +8,18 @@ import numpy as np
 
 from jaxdml.onnx._graph import Node
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
-from jaxdml.onnx.nodes._scores import must_be_one_of
+from jaxdml.onnx.nodes._scores import must_be_one_of, must_be_rows
 from jaxdml.onnx.nodes._sizes import refusal
 from jaxdml.onnx.nodes.indexing import gather
 from jaxdml.onnx.values.bounded import report
 from jaxdml.onnx.values.stored import as_jax
 
-STRINGS = "strings are not supported: encode them as integers before the model"
+_STRINGS = "strings are not supported: encode them as integers before the model"
 
 
 def _features(call: NodeCall, x: Any) -> int:
     """Return how many features an input ``[rows, features]`` or ``[features]`` has."""
-    if x.ndim not in (1, 2):
-        raise refusal(f"{call.node} takes [rows, features]; got an input of shape {list(x.shape)}.")
+    must_be_rows(call, x)
     return x.shape[-1]
 
 
@@ -141,7 +140,7 @@ def one_hot_encoder(call: NodeCall, X: Any, *, cats_int64s: Any = (), zeros: int
 
 def _encoder_refuses(node: Node, _: Any) -> str | None:
     if "cats_strings" in node.attributes:
-        return STRINGS
+        return _STRINGS
     return None if len(node.attributes.get("cats_int64s", ())) else "it has no categories"
 
 
@@ -190,7 +189,7 @@ def label_encoder(
 
 def _label_encoder_refuses(node: Node, _: Any) -> str | None:
     if any(name in node.attributes for name in _TEXTS):
-        return STRINGS
+        return _STRINGS
     keys, values = (_listed(node.attributes, kinds) for kinds in (_KEYS, _VALUES))
     if len(keys) != 1 or len(values) != 1 or len(keys[0]) != len(values[0]):
         return "it must have keys of one kind, and as many values of one kind"

@@ -150,7 +150,7 @@ def _linear(k: Any, v: Any, past: Any, rows: _Rows, total: int) -> _Cache:
         rule = f"total_sequence_length must be {before + new}, or between {new} and {before}, the length of the cache"
         raise refusal(f"{rule}; got {total}.")
     room = max(total, before)
-    added = [(0, 0), (0, 0), (0, room - past[0].shape[2]), (0, 0)]
+    added = [(0, 0), (0, 0), (0, room - before), (0, 0)]
     keys, values = (_written(jnp.pad(old, added), new, rows.before) for old, new in zip(past, (k, v), strict=True))
     places = jnp.arange(room)
     return _Cache(keys, values, places, places < rows.after[:, None], (keys, values))

@@ -14,12 +14,11 @@ from jaxdml.onnx.nodes._scores import (
     labels_of,
     matrix_of,
     name_labels,
-    of_both,
+    of_one_score,
     product,
     row_of,
     transformed,
 )
-from jaxdml.onnx.nodes._sizes import refusal
 
 
 def _prepared_regressor(_: Any, *, coefficients: Any = (), intercepts: Any = (), targets: int = 1) -> Any:
@@ -78,9 +77,7 @@ def linear_classifier(
     if score.shape[1] > 1:
         return jnp.asarray(labels)[jnp.argmax(score, -1)], transformed(score, post_transform)
     score = score[:, 0]
-    if post_transform == "PROBIT":
-        raise refusal(f"{call.node} has two classes and one score, of which PROBIT makes no two.")
-    return jnp.asarray(labels)[(score > 0).astype(np.int32)], of_both(score, 1 - score, post_transform)
+    return jnp.asarray(labels)[(score > 0).astype(np.int32)], of_one_score(call, score, 1 - score, post_transform)
 
 
 TABLE: Table = {

@@ -35,7 +35,7 @@ def lstm(
 ) -> tuple[Any, ...]:
     """Run a long short-term memory; gates are input, output, forget, cell."""
     size = R.shape[-1]
-    _lengths_fit(call, X, sequence_lens, layout)
+    lengths_within(call.node, sequence_lens, X.shape[layout])
     gates = lstm_gates(activations, activation_alpha, activation_beta, clip, len(R))
     step = partial(lstm_step, gates, partial(_product, R), P, bool(input_forget))
     products = _input_products(time_first(X, layout), W, None if B is None else both_biases(B))
@@ -103,7 +103,7 @@ def gru(
 ) -> tuple[Any, ...]:
     """Run gated recurrent units; gates are update, reset, hidden."""
     size = R.shape[-1]
-    _lengths_fit(call, X, sequence_lens, layout)
+    lengths_within(call.node, sequence_lens, X.shape[layout])
     names = activations or ("Sigmoid", "Tanh")
     functions = functions_of(names, activation_alpha, activation_beta, (clip, clip), len(R))
     bias = None if B is None else both_biases(B)
@@ -159,7 +159,7 @@ def rnn(
 ) -> tuple[Any, ...]:
     """Run a simple recurrent network."""
     size = R.shape[-1]
-    _lengths_fit(call, X, sequence_lens, layout)
+    lengths_within(call.node, sequence_lens, X.shape[layout])
     (function,) = functions_of(activations or ("Tanh",), activation_alpha, activation_beta, (clip,), len(R))
     products = _input_products(time_first(X, layout), W, None if B is None else both_biases(B))
     return run(partial(_rnn_step, function, R), products, (initial_h,), size, sequence_lens, direction, layout)
@@ -187,11 +187,6 @@ def _input_products(X: Any, W: Any, bias: Any) -> jax.Array:
 def _product(weights: Any, x: Any) -> jax.Array:
     """Multiply [directions, batch, size] by the rows of [directions, gates, size]."""
     return lax.dot_general(x, weights, (((2,), (2,)), ((0,), (0,))), precision=lax.Precision.HIGHEST)
-
-
-def _lengths_fit(call: NodeCall, X: Any, lengths: Any, layout: int) -> None:
-    if lengths is not None:
-        lengths_within(call.node, lengths, X.shape[layout])
 
 
 TABLE: Table = {

@@ -15,16 +15,14 @@ from jaxdml.onnx.nodes._scores import (
     TRANSFORMS,
     features_of,
     labels_of,
-    logistic,
     matrix_of,
     must_be_one_of,
     name_labels,
-    of_both,
+    of_one_score,
     product,
     row_of,
     transformed,
 )
-from jaxdml.onnx.nodes._sizes import refusal
 
 _KERNELS = ("LINEAR", "POLY", "RBF", "SIGMOID")
 
@@ -146,16 +144,14 @@ def svm_classifier(
     best = jnp.asarray(labels)[jnp.argmax(votes, -1)]
     if model["prob_a"].size:
         # The probability that a row is of the first class of a pair, if it is of the pair.
-        first = jnp.clip(1 - logistic(score * model["prob_a"] + model["prob_b"]), 1e-7, 1 - np.float32(1e-7))
+        first = jnp.clip(1 - jax.nn.sigmoid(score * model["prob_a"] + model["prob_b"]), 1e-7, 1 - np.float32(1e-7))
         among = jnp.zeros((len(score), len(labels), len(labels)), np.float32)
         among = among.at[:, pairs[:, 0], pairs[:, 1]].set(first).at[:, pairs[:, 1], pairs[:, 0]].set(1 - first)
         return best, transformed(jax.vmap(_coupled)(among), post_transform)
     if len(labels) > 2:
         return best, transformed(score, post_transform)
-    if post_transform == "PROBIT":
-        raise refusal(f"{call.node} has two classes and one score, of which PROBIT makes no two.")
     score = score[:, 0]
-    return best, of_both(score, -score if post_transform == "NONE" else 1 - score, post_transform)
+    return best, of_one_score(call, score, -score if post_transform == "NONE" else 1 - score, post_transform)
 
 
 def _best(score: jax.Array, coefficients: jax.Array) -> jax.Array:

@@ -117,12 +117,13 @@ def _keys(x: jax.Array, trees: Trees) -> jax.Array:
 
 
 def _scores(call: NodeCall, X: Any, trees: Trees, aggregate: str) -> tuple[jax.Array, jax.Array | None]:
-    """Return the scores ``[rows, targets]`` without base values, and which targets had weights, or None if all."""
+    """Return the scores ``[rows, targets]``, and which targets had weights, or None if all."""
     x = rows_of(call, on_device(channels_first(X)))
     if x.shape[1] < trees.features:
         raise refusal(f"{call.node} compares {trees.features} features; got an input of shape {list(x.shape)}.")
     score, seen = _walked(trees, x, AGGREGATES[aggregate])
-    return score / trees.count if aggregate == "AVERAGE" else score, seen
+    score = score / trees.count if aggregate == "AVERAGE" else score
+    return score + trees.base if trees.base.size else score, seen
 
 
 def tree_ensemble_regressor(
@@ -131,7 +132,6 @@ def tree_ensemble_regressor(
     """Compute the combined weights of the leaves, in float32."""
     call.note((call.node.name,), str(trees))
     score, _ = _scores(call, X, trees, aggregate_function)
-    score = score + trees.base if trees.base.size else score
     return transformed(score.astype(np.float32), post_transform)
 
 
@@ -157,7 +157,6 @@ def tree_ensemble_classifier(
     name_labels(call, str(trees), classlabels_strings)
     labels = labels_of(classlabels_int64s, classlabels_strings)
     score, seen = _scores(call, X, trees, "SUM")
-    score = score + trees.base if trees.base.size else score
     if trees.one_sided is not None:
         return _of_one_side(trees.one_sided, score[:, 0], labels, post_transform)
     if len(labels) == 1:

@@ -14,7 +14,7 @@ LONG = 1024
 
 
 class Outline(Reader):
-    """Reads dtypes instead of tensors, and nothing of long lists."""
+    """Reads dtypes instead of tensors, and nothing of long lists but those of ai.onnx.ml, which its operators check."""
 
     def _value(self, proto: onnx.AttributeProto, scope: Scope, what: str) -> Any:
         if max(len(proto.floats), len(proto.ints), len(proto.strings)) > LONG:

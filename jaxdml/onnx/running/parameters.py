@@ -97,7 +97,7 @@ def _scales_of_weights(graph: Graph) -> frozenset[str]:
     of_range = {node.outputs[1] for node in quantizing if node.outputs[0] in matrices}
     multiplied, others = set[str](), {output.name for output in graph.outputs}
     for node in graph.nodes:
-        names = set(node.inputs) | {name for inner in node.graphs() for name in inner.captured()}
+        names = set(reads(node))
         (multiplied if node.kind == "Mul" and names & of_range else others).update(names)
     return frozenset(multiplied - others)
 

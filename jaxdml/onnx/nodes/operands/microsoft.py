@@ -7,15 +7,13 @@ from jaxdml.onnx.nodes.operands._rule import Operands, Rule, Texts, written
 from jaxdml.onnx.nodes.operands.standard import (
     CONV,
     ONE,
+    QLINEAR_CONV,
     causal_convolution,
     gemm,
     half,
     must_be_within,
     quantizing,
     total,
-)
-from jaxdml.onnx.nodes.operands.standard import (
-    RULES as STANDARD,
 )
 
 
@@ -134,9 +132,8 @@ def _concatenated(o: Operands) -> str:
 
 
 def _convolved(o: Operands) -> str:
-    rule = STANDARD["QLinearConv"]
-    assert isinstance(rule, str)
-    return rule.replace("x: N group*C ...", "x: N ... group*C") if o.attributes["channels_last"] else rule
+    last = o.attributes["channels_last"]
+    return QLINEAR_CONV.replace("x: N group*C ...", "x: N ... group*C") if last else QLINEAR_CONV
 
 
 def _q_gemm(o: Operands) -> str:

@@ -13,6 +13,13 @@ ONE = "() | 1"
 
 CONV = "X: N group*C ...; W: M C ...; B: M"
 
+QLINEAR_CONV = "; ".join(
+    (
+        f"x: N group*C ...; x_scale: {ONE}; x_zero_point: {ONE}; w: M C ...; w_scale: {ONE} | M",
+        f"w_zero_point: {ONE} | M; y_scale: {ONE}; y_zero_point: {ONE}; B: M",
+    )
+)
+
 MATRICES = "A: K | *A M K; B: K | *B K N"
 ROWS, COLUMNS = f"{ONE} | M | *A M 1", f"{ONE} | N | *B 1 N"
 """Scales and zero points of these."""
@@ -198,12 +205,7 @@ RULES: Mapping[str, Rule] = {
     "NonMaxSuppression": "boxes: N S 4; scores: N C S",
     "OneHot": f"indices: * _; depth: {ONE}; values: 2",
     "Pad": f"data: *; pads: _ | 1 _; constant_value: {ONE}; axes: _",
-    "QLinearConv": "; ".join(
-        (
-            f"x: N group*C ...; x_scale: {ONE}; x_zero_point: {ONE}; w: M C ...; w_scale: {ONE} | M",
-            f"w_zero_point: {ONE} | M; y_scale: {ONE}; y_zero_point: {ONE}; B: M",
-        )
-    ),
+    "QLinearConv": QLINEAR_CONV,
     "QLinearMatMul": "; ".join(
         (
             f"a: K | *A M K; a_scale: {ROWS}; a_zero_point: {ROWS}; b: K | *B K N; b_scale: {COLUMNS}",
