@@ -25,7 +25,7 @@ def test_an_operator_is_right_whatever_is_around_it(number):
 
 def test_every_operator_is_drawn_and_each_of_its_methods():
     lacking = set(reference.__all__) - set(CALLS)
-    assert not lacking, f"tests/random_programs.py lacks {lacking}: add what draws a call to CALLS"
+    assert not lacking, f"tests/random_programs/calls.py lacks {lacking}: add what draws a call to CALLS"
     assert set(CALLS) == set(reference.__all__)
     assert set(METHODS) == {name for name in CALLS if "implementation" in getattr(jaxdml, name).__kwdefaults__}
 
