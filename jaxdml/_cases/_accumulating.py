@@ -5,10 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from jaxdml._cases.data import any_bits
+from jaxdml._cases.data import any_bits, factors
 from jaxdml._cases.records import Arguments, Array
 
 Shape = tuple[int, ...]
+
+INT8, UINT8 = np.dtype("int8"), np.dtype("uint8")
 
 TOO_DEEP = 33_100
 """More products of two differences of 255 than an int32 holds."""
@@ -27,6 +29,19 @@ def scales(rng: np.random.Generator, exponent: Array, of_fraction: Array, shape:
     biased = np.clip(exponent + rng.integers(0, 2, whole), -126, 127) + 127
     negative = rng.random(whole) < 0.1
     return (negative.astype(np.uint32) << 31 | (biased << 23 | fraction).astype(np.uint32)).view(np.float32)
+
+
+def sample_product(rng: np.random.Generator, tame: bool, b: int, m: int, k: int, n: int) -> Arguments:
+    """Draw two small matrices, each with its scales and zero points."""
+    return (
+        *(any_bits(rng, (b, m, k), UINT8), factors(rng, (m,), tame), any_bits(rng, (m,), UINT8)),
+        *(any_bits(rng, (b, k, n), INT8), factors(rng, (n,), tame), any_bits(rng, (n,), INT8)),
+    )
+
+
+def sample_output(rng: np.random.Generator, tame: bool) -> Arguments:
+    """Draw the scale and the zero point of the result of a small product or convolution."""
+    return 256 * factors(rng, (), tame), np.array(128, np.uint8)
 
 
 def greatest(

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml._cases.data import TIMED, TRAPS, of_every_trap
+from jaxdml._cases.data import TIMED, TRAPS, numbers, of_every_trap
 from jaxdml._cases.records import Arguments, Array, Example, NamedCall, Scenario, Sharding
 from jaxdml._kernels.extremes import CPU
 
@@ -33,6 +33,11 @@ _SIZES: tuple[tuple[str, tuple[int, ...], int | tuple[int, ...], int], ...] = (
 def _draw(shape: tuple[int, ...], dtype: np.dtype[Any], rng: np.random.Generator, cases: int) -> Arguments:
     cases = max(cases, len(TRAPS))
     return (of_every_trap(rng, cases, int(np.prod(shape)), dtype).reshape(cases, *shape),)
+
+
+def sample(rng: np.random.Generator, tame: bool, *, a: int = 2, b: int = 4, n: int = 8) -> Arguments:
+    """Draw a small array."""
+    return (numbers(rng, (a, b, n), tame),)
 
 
 def scenarios(name: str) -> tuple[Scenario, ...]:

@@ -7,7 +7,7 @@ from functools import partial
 from jax import lax
 
 from jaxdml._cases import _extremes
-from jaxdml._cases._extremes import DTYPES, SHARDED_DTYPES, scenarios, shardings
+from jaxdml._cases._extremes import DTYPES, SHARDED_DTYPES, sample, scenarios, shardings
 from jaxdml._cases.records import NamedCall, Operator
 
 _BY_AXES = (0, [[1, 2, 1]]), (1, [[2], [2], [1]]), ((0, 1), [[7]])
@@ -46,6 +46,7 @@ OPERATOR = Operator(
     "argmax",
     _extremes.examples("argmax", _BY_AXES, [3, 2, 1, 2, 3], 0, 4),
     dimensions="a b n -> a b; n",
+    sample=sample,
     dtypes=DTYPES,
     scenarios=scenarios,
     shardings=shardings,

@@ -7,7 +7,7 @@ from functools import partial
 from jax import lax
 
 from jaxdml._cases import _extremes
-from jaxdml._cases._extremes import DTYPES, SHARDED_DTYPES, scenarios, shardings
+from jaxdml._cases._extremes import DTYPES, SHARDED_DTYPES, sample, scenarios, shardings
 from jaxdml._cases.records import NamedCall, Operator
 
 _BY_AXES = (0, [[0, 1, 2]]), (1, [[0], [1], [0]]), ((0, 1), [[4]])
@@ -30,6 +30,8 @@ OPERATOR = Operator(
     "argmin",
     _extremes.examples("argmin", _BY_AXES, [1, 2, 3, 2, 1], 0, 4),
     dimensions="a b n -> a b; n",
+    sample=sample,
+    options={"select_last_index": True},
     dtypes=DTYPES[::2],
     scenarios=scenarios,
     shardings=shardings,

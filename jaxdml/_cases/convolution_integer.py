@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdml._cases import _convolving
-from jaxdml._cases._accumulating import greatest, zero_points
+from jaxdml._cases._accumulating import INT8, UINT8, greatest, zero_points
 from jaxdml._cases._convolving import GEOMETRIES, Geometry
 from jaxdml._cases._layers import RACE, SMALL, Layer, sizes, stock_sums
-from jaxdml._cases.data import mixed, plain
+from jaxdml._cases.data import any_bits, mixed, plain
 from jaxdml._cases.records import Arguments, Array, Example, NamedCall, Operator, Scenario, Sharding
 
 _NAME = "convolution_integer"
@@ -88,10 +88,20 @@ def stock(call: NamedCall) -> Callable[..., jax.Array]:
     return lambda *operands: stock_sums(options, *operands).astype(jnp.int32)
 
 
+def sample(rng: np.random.Generator, tame: bool, *, n: int = 2, c: int = 4, o: int = 4) -> Arguments:
+    """Draw a small convolution; no argument is a float, so all are tame."""
+    return (
+        *(any_bits(rng, (n, c, 3, 2), UINT8), any_bits(rng, (), UINT8)),
+        *(any_bits(rng, (o, c, 2, 1), INT8), any_bits(rng, (o,), INT8)),
+    )
+
+
 OPERATOR = Operator(
     _NAME,
     EXAMPLES,
-    dimensions="N C h w, , O C p q, O -> N O h w; C",
+    dimensions="n c h w, , o c p q, o -> n o h w; c",
+    sample=sample,
+    options={"start_padding": (1, 0)},
     dtypes=tuple(_DTYPES),
     scenarios=scenarios,
     shardings=shardings,

@@ -124,6 +124,17 @@ def plain(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]
     return rng.standard_normal(shape, np.float32).astype(dtype)
 
 
+def numbers(rng: np.random.Generator, shape: tuple[int, ...], tame: bool) -> Array:
+    """Draw float32 numbers for a sample: small integers, or of any bits."""
+    dtype = np.dtype(np.float32)
+    return rng.integers(-9, 9, shape).astype(dtype) if tame else mixed(rng, shape, dtype)
+
+
+def factors(rng: np.random.Generator, shape: tuple[int, ...], tame: bool) -> Array:
+    """Draw float32 scales near 1 for a sample: powers of two, or any."""
+    return np.asarray(np.exp2(rng.integers(-1, 2, shape)) if tame else rng.uniform(0.5, 2, shape), np.float32)
+
+
 def _ascending(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     return np.sort(plain(rng, shape, dtype), axis=-1)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxdml._cases import _quantizing
 from jaxdml._cases._quantizing import Shapes, broadcast, call, calls, dtype_of, scales, shape_of, small, special
-from jaxdml._cases.data import mixed
+from jaxdml._cases.data import any_bits, mixed, numbers
 from jaxdml._cases.records import Arguments, Example, NamedCall, Operator, Scenario, Sharding
 
 _NAME = "dequantize_linear"
@@ -74,10 +74,20 @@ def stock(call: NamedCall) -> Callable[..., jax.Array]:
 
 _MEASURED = (("uint8", "float32"), ("int32", "float32"))
 
+
+def sample(rng: np.random.Generator, tame: bool, *, m: int = 4, c: int = 8) -> Arguments:
+    """Draw a small matrix, with a scale of each block and a zero point of each column of blocks."""
+    blocks = -(-c // 3)
+    x, zero = (any_bits(rng, shape, np.dtype(np.int8)) for shape in ((m, c), (1, blocks)))
+    return x, numbers(rng, (m, blocks), tame), zero
+
+
 OPERATOR = Operator(
     _NAME,
     EXAMPLES,
-    dimensions="m c, m e, -> m c; c",
+    dimensions="m c, m e, 1 e -> m c; c",
+    sample=sample,
+    options={"axis": -1, "block_size": 3},
     dtypes=tuple(_DTYPES),
     scenarios=scenarios,
     shardings=shardings,

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdml._cases._quantizing import ELEMENTS, dtype_of, shape_of, special
-from jaxdml._cases.data import plain
+from jaxdml._cases.data import numbers, plain
 from jaxdml._cases.records import Arguments, Array, Example, NamedCall, Operator, Scenario, Sharding
 from jaxdml._operators.dynamic_quantize_linear import DynamicQuantization
 
@@ -111,10 +111,17 @@ def stock(call: NamedCall) -> Callable[..., tuple[jax.Array, ...]]:
 
 _HIDDEN = "the hidden states of BERT base, 128 tokens"
 
+
+def sample(rng: np.random.Generator, tame: bool, *, m: int = 4, c: int = 8) -> Arguments:
+    """Draw a small matrix."""
+    return (numbers(rng, (m, c), tame),)
+
+
 OPERATOR = Operator(
     _NAME,
     EXAMPLES,
     dimensions="m c -> m c, , ; m c",
+    sample=sample,
     dtypes=tuple(_DTYPES),
     scenarios=scenarios,
     shardings=shardings,

@@ -9,8 +9,8 @@ import numpy as np
 
 from jaxdml._cases import _gathering
 from jaxdml._cases._gathering import DTYPES, Row, draw, mode_of, options_of
-from jaxdml._cases.data import CASES
-from jaxdml._cases.records import Example, NamedCall, Operator, Scenario, Sharding
+from jaxdml._cases.data import CASES, indices_for, numbers
+from jaxdml._cases.records import Arguments, Example, NamedCall, Operator, Scenario, Sharding
 
 EXAMPLES = (
     Example(
@@ -72,10 +72,17 @@ def stock(call: NamedCall) -> Callable[..., jax.Array]:
     return lambda x, indices: jnp.take_along_axis(x, indices, axis=call.options.get("axis", 0), mode="clip")
 
 
+def sample(rng: np.random.Generator, tame: bool, *, m: int = 4, c: int = 4, i: int = 4) -> Arguments:
+    """Draw a small read."""
+    indices = indices_for(rng, m, (i, c), np.dtype(np.int32), out_of_range=not tame)
+    return numbers(rng, (m, c), tame), indices
+
+
 OPERATOR = Operator(
     "gather_elements",
     EXAMPLES,
     dimensions="m c, i c -> i c; m",
+    sample=sample,
     dtypes=DTYPES,
     scenarios=scenarios,
     shardings=shardings,

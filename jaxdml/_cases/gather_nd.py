@@ -9,8 +9,8 @@ import numpy as np
 
 from jaxdml._cases import _gathering
 from jaxdml._cases._gathering import DTYPES, Row, draw, mode_of, options_of
-from jaxdml._cases.data import CASES
-from jaxdml._cases.records import Example, NamedCall, Operator, Scenario, Sharding
+from jaxdml._cases.data import CASES, indices_for, numbers
+from jaxdml._cases.records import Arguments, Example, NamedCall, Operator, Scenario, Sharding
 
 EXAMPLES = (
     Example(
@@ -89,10 +89,19 @@ def stock(call: NamedCall) -> Callable[..., jax.Array]:
     return jax.vmap(read) if call.options.get("batch_dims") else read
 
 
+def sample(
+    rng: np.random.Generator, tame: bool, *, m: int = 4, r: int = 4, c: int = 2, i: int = 4, j: int = 4
+) -> Arguments:
+    """Draw a small read."""
+    indices = indices_for(rng, (m, r), (i, j, 2), np.dtype(np.int32), out_of_range=not tame)
+    return numbers(rng, (m, r, c), tame), indices
+
+
 OPERATOR = Operator(
     "gather_nd",
     EXAMPLES,
-    dimensions="m l c, i j t -> i j c; m l",
+    dimensions="m r c, i j t -> i j c; m r",
+    sample=sample,
     dtypes=DTYPES,
     scenarios=scenarios,
     shardings=shardings,

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml._cases._accumulating import TOO_DEEP, TOO_DEEP_IN_SHARDS, greatest, zero_points
+from jaxdml._cases._accumulating import TOO_DEEP, TOO_DEEP_IN_SHARDS, greatest, sample_product, zero_points
 from jaxdml._cases.data import mixed, plain
 from jaxdml._cases.records import Arguments, Array, Example, NamedCall, Operator, Scenario, Sharding
 
@@ -128,10 +128,18 @@ def stock(call: NamedCall) -> Callable[..., jax.Array]:
 
 _MODEL = "a layer of BERT base's MLP, 128 tokens, quantized dynamically"
 
+
+def sample(rng: np.random.Generator, tame: bool, *, b: int = 2, m: int = 4, k: int = 8, n: int = 8) -> Arguments:
+    """Draw a small product; no argument is a float, so all are tame."""
+    left, _, left_zero, right, _, right_zero = sample_product(rng, tame, b, m, k, n)
+    return left, left_zero, right, right_zero
+
+
 OPERATOR = Operator(
     _NAME,
     EXAMPLES,
     dimensions="b m k, m, b k n, n -> b m n; k",
+    sample=sample,
     dtypes=tuple(_DTYPES),
     scenarios=scenarios,
     shardings=shardings,

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml._cases._accumulating import TOO_DEEP, TOO_DEEP_IN_SHARDS
-from jaxdml._cases.data import any_bits, mixed, plain
+from jaxdml._cases._accumulating import TOO_DEEP, TOO_DEEP_IN_SHARDS, sample_product
+from jaxdml._cases.data import any_bits, factors, mixed, numbers, plain
 from jaxdml._cases.records import Arguments, Array, Example, NamedCall, Operator, Scenario, Sharding
 
 _NAME = "matrix_multiply_integer_to_float"
@@ -164,10 +164,18 @@ def _layer_of_bert(part: str, k: int, n: int) -> NamedCall:
     return call("models", 128, k, n, "uint8", "int8", origin=origin)
 
 
+def sample(rng: np.random.Generator, tame: bool, *, b: int = 2, m: int = 4, k: int = 8, n: int = 8) -> Arguments:
+    """Draw a small product; a tame one has so few bits that nothing is rounded."""
+    drawn = sample_product(rng, tame, b, m, k, n)
+    few = tuple(x % 2 if tame and x.dtype.kind != "f" else x for x in drawn if x is not None)
+    return *few, numbers(rng, (n,), True) if tame else -300 * factors(rng, (n,), tame)
+
+
 OPERATOR = Operator(
     _NAME,
     EXAMPLES,
-    dimensions="b m k, m, m, b k n, n, , n -> b m n; k",
+    dimensions="b m k, m, m, b k n, n, n, n -> b m n; k",
+    sample=sample,
     dtypes=tuple(_DTYPES),
     scenarios=scenarios,
     shardings=shardings,

@@ -20,7 +20,7 @@ from jaxdml._cases._quantizing import (
     small,
     special,
 )
-from jaxdml._cases.data import any_bits
+from jaxdml._cases.data import any_bits, numbers
 from jaxdml._cases.records import Arguments, Example, NamedCall, Operator, Scenario, Sharding
 
 _NAME = "quantize_linear"
@@ -96,10 +96,19 @@ def stock(call: NamedCall) -> Callable[..., jax.Array]:
 
 _MEASURED = (("float32", "uint8"), ("float16", "int8"))
 
+
+def sample(rng: np.random.Generator, tame: bool, *, m: int = 4, c: int = 8) -> Arguments:
+    """Draw a small matrix, with a scale and a zero point of each column."""
+    scale = numbers(rng, (c,), tame)
+    return numbers(rng, (m, c), tame), np.exp2(scale) if tame else scale, any_bits(rng, (c,), np.dtype(np.int8))
+
+
 OPERATOR = Operator(
     _NAME,
     EXAMPLES,
     dimensions="m c, c, c -> m c",
+    sample=sample,
+    options={"axis": -1},
     dtypes=tuple(_DTYPES),
     scenarios=scenarios,
     shardings=shardings,

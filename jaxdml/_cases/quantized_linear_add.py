@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml._cases.data import any_bits, plain
+from jaxdml._cases.data import any_bits, factors, plain
 from jaxdml._cases.records import Arguments, Array, Example, NamedCall, Operator, Scenario, Sharding
 
 _NAME = "quantized_linear_add"
@@ -146,10 +146,22 @@ def stock(call: NamedCall) -> Callable[..., jax.Array]:
 _RESNET = "a residual of ResNet-50, batch "
 _SHAPES = ((256, 56, 56), (512, 28, 28), (2048, 7, 7))
 
+
+def sample(rng: np.random.Generator, tame: bool, *, b: int = 2, m: int = 4, c: int = 8) -> Arguments:
+    """Draw a small sum: ``b`` is broadcast, and each column of ``a`` has a scale and a zero point."""
+    uint8, int8 = np.dtype(np.uint8), np.dtype(np.int8)
+    return (
+        *(any_bits(rng, (b, m, c), uint8), factors(rng, (c,), tame), any_bits(rng, (c,), uint8)),
+        *(any_bits(rng, (m, c), int8), factors(rng, (1,), tame), any_bits(rng, (), int8)),
+        *(factors(rng, (), tame), any_bits(rng, (), uint8)),
+    )
+
+
 OPERATOR = Operator(
     _NAME,
     EXAMPLES,
-    dimensions="b m c, c, c, m c, , , , -> b m c",
+    dimensions="b m c, c, c, m c, 1, , , -> b m c",
+    sample=sample,
     dtypes=tuple(_DTYPES),
     scenarios=scenarios,
     shardings=shardings,

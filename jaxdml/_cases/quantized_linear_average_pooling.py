@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml._cases.data import any_bits, plain
+from jaxdml._cases.data import any_bits, factors, plain
 from jaxdml._cases.records import Arguments, Array, Example, NamedCall, Operator, Scenario, Sharding
 
 _NAME = "quantized_linear_average_pooling"
@@ -159,10 +159,19 @@ def _models() -> tuple[NamedCall, ...]:
     return tuple(calls)
 
 
+def sample(rng: np.random.Generator, tame: bool, *, n: int = 2, c: int = 4, h: int = 4) -> Arguments:
+    """Draw a small pooling, with a scale and a zero point of each channel."""
+    dtype = np.dtype(np.uint8)
+    x, x_zero, output_zero = (any_bits(rng, shape, dtype) for shape in ((n, c, h, 3), (c,), ()))
+    return x, factors(rng, (c,), tame), x_zero, factors(rng, (), tame), output_zero
+
+
 OPERATOR = Operator(
     _NAME,
     EXAMPLES,
-    dimensions="N C h w, C, C, , -> N C h w",
+    dimensions="n c h w, c, c, , -> n c h w",
+    sample=sample,
+    options={"window": (1, 2), "start_padding": (0, 1)},
     dtypes=tuple(_DTYPES),
     scenarios=scenarios,
     shardings=shardings,

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdml._cases import _convolving
-from jaxdml._cases._accumulating import Shape, greatest, scales
+from jaxdml._cases._accumulating import INT8, UINT8, Shape, greatest, sample_output, scales
 from jaxdml._cases._convolving import GEOMETRIES, Geometry, near_zero_point
 from jaxdml._cases._layers import RACE, SMALL, Layer, sizes, stock_sums
-from jaxdml._cases.data import any_bits, plain
+from jaxdml._cases.data import any_bits, factors, plain
 from jaxdml._cases.records import Arguments, Array, Example, NamedCall, Operator, Scenario, Sharding
 
 _NAME = "quantized_linear_convolution"
@@ -153,10 +153,21 @@ def stock(call: NamedCall) -> Callable[..., jax.Array]:
     return convolve
 
 
+def sample(rng: np.random.Generator, tame: bool, *, n: int = 2, c: int = 4, o: int = 4) -> Arguments:
+    """Draw a small convolution with a bias."""
+    return (
+        *(any_bits(rng, (n, c, 3, 2), UINT8), factors(rng, (), tame), any_bits(rng, (), UINT8)),
+        *(any_bits(rng, (o, c, 2, 1), INT8), factors(rng, (o,), tame), any_bits(rng, (o,), INT8)),
+        *(rng.integers(-(2**14), 2**14, o, np.int32), *sample_output(rng, tame)),
+    )
+
+
 OPERATOR = Operator(
     _NAME,
     EXAMPLES,
-    dimensions="N C h w, , , O C p q, O, O, O, , -> N O h w; C",
+    dimensions="n c h w, , , o c p q, o, o, o, , -> n o h w; c",
+    sample=sample,
+    options={"start_padding": (1, 0)},
     dtypes=tuple(_DTYPES),
     scenarios=scenarios,
     shardings=shardings,

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml._cases._accumulating import TOO_DEEP, TOO_DEEP_IN_SHARDS, scales
+from jaxdml._cases._accumulating import TOO_DEEP, TOO_DEEP_IN_SHARDS, sample_output, sample_product, scales
 from jaxdml._cases.data import any_bits, plain
 from jaxdml._cases.records import Arguments, Array, Example, NamedCall, Operator, Scenario, Sharding
 
@@ -182,10 +182,16 @@ def stock(call: NamedCall) -> Callable[..., jax.Array]:
     return product
 
 
+def sample(rng: np.random.Generator, tame: bool, *, b: int = 2, m: int = 4, k: int = 8, n: int = 8) -> Arguments:
+    """Draw a small product."""
+    return *sample_product(rng, tame, b, m, k, n), *sample_output(rng, tame)
+
+
 OPERATOR = Operator(
     _NAME,
     EXAMPLES,
-    dimensions="b m k, m, m, b k n, n, , , -> b m n; k",
+    dimensions="b m k, m, m, b k n, n, n, , -> b m n; k",
+    sample=sample,
     dtypes=tuple(_DTYPES),
     scenarios=scenarios,
     shardings=shardings,

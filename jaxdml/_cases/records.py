@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from inspect import signature
 from typing import Any, Literal
 
 import numpy as np
@@ -105,6 +106,12 @@ class Operator:
     """The dimensions of the arguments and of the results, by letters: ``"m c, u t, u c -> m c; m"``. Equal letters mean
     the same dimension. After the semicolon stand those that the operator combines: blocks of such a dimension have to
     know of each other. ``dimensions.of`` reads it."""
+    sample: Callable[..., Arguments]
+    """Draws one small call: ``sample(rng, tame, m=4, c=8)`` has a size for each letter that tests may shard or vary.
+
+    By default these are small. A mesh of 2 x 4 devices can shard multiples of 4 over either axis, other even ones over
+    the first, and leaves the rest whole. Tame arguments have small integers and powers of two, of which no result is
+    rounded, and no index out of range."""
     dtypes: tuple[str, ...]
     """The dtypes that the self-check runs, one row of its table for each."""
     scenarios: Callable[[str], tuple[Scenario, ...]]
@@ -121,6 +128,8 @@ class Operator:
     """A call so small that its overhead is most of it."""
     stock: Callable[[NamedCall], Callable[..., Any]]
     """Returns the usual way to write a call in stock JAX."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """The options with which ``sample`` is called."""
     judged_rows: int | None = None
     """How many leading rows of the first argument the oracle's loops can answer in a race; None means all."""
     raced: bool = True
@@ -129,3 +138,9 @@ class Operator:
     """How many pairs of a dtype and a scenario the default self-check runs; ``--thorough`` runs all.
 
     README's first command has to stay under a minute, and compiling takes most of it."""
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """Return the sizes that tests may shard or vary, by letter, as ``sample`` has them by default."""
+        choices = signature(self.sample).parameters.values()
+        return {choice.name: choice.default for choice in choices if choice.kind is choice.KEYWORD_ONLY}

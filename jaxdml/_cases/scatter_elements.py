@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdml._cases._scattering import DTYPES, MODES, grid, scatter
-from jaxdml._cases.data import CASES, EAGER_CASES, indices_for, mixed
+from jaxdml._cases.data import CASES, EAGER_CASES, indices_for, mixed, numbers
 from jaxdml._cases.records import Arguments, Example, NamedCall, Operator, Scenario, Sharding, Way
 
 EXAMPLES = (
@@ -98,10 +98,18 @@ def stock(call: NamedCall) -> Callable[..., jax.Array]:
     return lambda x, indices, updates: x.at[indices, jnp.arange(x.shape[1])[None]].set(updates)
 
 
+def sample(rng: np.random.Generator, tame: bool, *, m: int = 4, c: int = 4, u: int = 6) -> Arguments:
+    """Draw a small write of elements."""
+    indices = indices_for(rng, m, (u, c), np.dtype(np.int32), out_of_range=not tame)
+    return numbers(rng, (m, c), tame), indices, numbers(rng, (u, c), tame)
+
+
 OPERATOR = Operator(
     "scatter_elements",
     EXAMPLES,
     dimensions="m c, u c, u c -> m c; m",
+    sample=sample,
+    options={"duplicates": "last"},
     dtypes=DTYPES,
     scenarios=scenarios,
     shardings=shardings,

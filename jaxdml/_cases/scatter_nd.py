@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from jaxdml._cases._scattering import DTYPES, MODES, grid, scatter
-from jaxdml._cases.data import CASES, EAGER_CASES, indices_for, mixed
+from jaxdml._cases.data import CASES, EAGER_CASES, indices_for, mixed, numbers
 from jaxdml._cases.records import Arguments, Example, NamedCall, Operator, Scenario, Sharding, Way
 
 EXAMPLES = (
@@ -106,10 +106,18 @@ def stock(call: NamedCall) -> Callable[..., jax.Array]:
     return lambda x, indices, updates: x.at[indices[:, 0]].set(updates, unique_indices=unique)
 
 
+def sample(rng: np.random.Generator, tame: bool, *, m: int = 4, c: int = 4, u: int = 6) -> Arguments:
+    """Draw a small write of rows."""
+    indices = indices_for(rng, m, (u, 1), np.dtype(np.int32), out_of_range=not tame)
+    return numbers(rng, (m, c), tame), indices, numbers(rng, (u, c), tame)
+
+
 OPERATOR = Operator(
     "scatter_nd",
     EXAMPLES,
     dimensions="m c, u t, u c -> m c; m",
+    sample=sample,
+    options={"duplicates": "last"},
     dtypes=DTYPES,
     scenarios=scenarios,
     shardings=shardings,

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml._cases.data import TIMED, TRAPS, of_every_trap
+from jaxdml._cases.data import TIMED, TRAPS, numbers, of_every_trap
 from jaxdml._cases.records import Answers, Arguments, Example, NamedCall, Operator, Scenario, Sharding
 from jaxdml._kernels import selection as _selection
 from jaxdml._kernels.selection import CPU
@@ -190,10 +190,17 @@ def stock(call: NamedCall, **options: Any) -> Callable[..., tuple[jax.Array, ...
     return largest if call.options["direction"] == "decreasing" else smallest
 
 
+def sample(rng: np.random.Generator, tame: bool, *, a: int = 2, b: int = 4, n: int = 8) -> Arguments:
+    """Draw a small array."""
+    return (numbers(rng, (a, b, n), tame),)
+
+
 OPERATOR = Operator(
     "top_k",
     EXAMPLES,
     dimensions="a b n -> a b k, a b k; n",
+    sample=sample,
+    options={"k": 3},
     dtypes=DTYPES,
     scenarios=scenarios,
     shardings=shardings,

@@ -9,8 +9,9 @@ import numpy as np
 from jax import export
 
 from tests.kit import assert_same_trees, compiled
-from tests.matrix.compositions import COMPOSITIONS, Layout, operands, oracle
+from tests.matrix.compositions import COMPOSITIONS, operands, oracle
 from tests.matrix.compositions import layouts as all_layouts
+from tests.matrix.layouts import Layout
 from tests.matrix.placements import layouts_of, mesh_of, placed_operator, put
 
 

@@ -7,7 +7,8 @@ import jax
 import numpy as np
 
 from tests.kit import meshes
-from tests.matrix.compositions import Layout, layouts, operator
+from tests.matrix.compositions import layouts, operator
+from tests.matrix.layouts import Layout
 from tests.matrix.transformations import Cell
 
 PLACEMENTS = ("one", "auto", "explicit", "shard_map", "axis_name")
