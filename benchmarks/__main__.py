@@ -15,20 +15,20 @@ class Command(NamedTuple):
 
 COMMANDS: Mapping[str, Command] = {
     "measure": Command(
-        "run", "operators and whole models against their peers, on one device or several (also without a word)"
+        "measuring.run",
+        "operators and whole models against their peers, on one device or several (also without a word)",
     ),
-    "compare": Command("compare", "two reports: then and now, or two devices"),
-    "page": Command("document", "write the pages of docs/ and the README's table from benchmarks/results/"),
-    "models": Command("language_models", "tokens of large language models, in a loop inside of one program"),
-    "traffic": Command("traffic", "what sharded calls send between devices"),
-    "estimates": Command("estimates", "what the compilers of accelerators that are not here say"),
-    "model-estimates": Command("model_estimates", "what the TPU's compiler says of whole models"),
-    "programs": Command("programs", "the programs of two versions of jaxdml"),
+    "compare": Command("reporting.compare", "two reports: then and now, or two devices"),
+    "page": Command("reporting.document", "write the pages of docs/ and the README's table from benchmarks/results/"),
+    "models": Command("measuring.decoding", "tokens of large language models, in a loop inside of one program"),
+    "traffic": Command("compiling.traffic", "what sharded calls send between devices"),
+    "estimates": Command("compiling.estimates", "what the compilers of accelerators that are not here say"),
+    "model-estimates": Command("compiling.model_estimates", "what the TPU's compiler says of whole models"),
+    "programs": Command("compiling.programs", "the programs of two versions of jaxdml"),
     "constants": Command(
-        "constants", "a constant of a lowering at several values, or the methods that it decides between"
+        "measuring.constants", "a constant of a lowering at several values, or the methods that it decides between"
     ),
-    "zoo": Command("zoo", "files of today's exporters and quantizers against onnxruntime"),
-    "weights": Command("weights", "products with weights that are prepared once"),
+    "weights": Command("measuring.weights", "products with weights that are prepared once"),
 }
 
 

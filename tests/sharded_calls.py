@@ -1,7 +1,7 @@
 """Small sharded calls: one for each rule of what may be sent between devices."""
 
-from benchmarks.sharded_calls import argmax, gather, product, scatter_elements, scatter_nd, top_k
-from benchmarks.shardings import TWO
+from benchmarks.cases.sharded_calls import argmax, gather, product, scatter_elements, scatter_nd, top_k
+from benchmarks.cases.shardings import TWO
 
 SMALL = (
     argmax("the axis", (2, 512), None, "d"),

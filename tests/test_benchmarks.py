@@ -19,31 +19,19 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("rich")
 
 from benchmarks import __main__ as family
-from benchmarks import (
-    chained_timing,
-    compare,
-    constants,
-    document,
-    measuring,
-    networks,
-    peers,
-    plots,
-    report,
-    rows,
-    run,
-    sharded,
-    timing,
-    watching,
-    whole_models,
-)
-from benchmarks.answers import Judge, digest
-from benchmarks.cases import CASES, MODELS, OPERATORS, SMALL
-from benchmarks.language_models import Sizes
+from benchmarks import environment, peers
+from benchmarks.cases import CASES, MODELS, OPERATORS, SMALL, sharded, whole_models
+from benchmarks.cases.order import in_order
+from benchmarks.measuring import constants, one_case, run, watching
+from benchmarks.measuring.answers import Judge, digest
+from benchmarks.measuring.roofline import Roofline
+from benchmarks.models import networks
+from benchmarks.models.language_model import Sizes
 from benchmarks.peers import Absent, Contender, prepare
 from benchmarks.peers.with_jax import Program
-from benchmarks.plan import in_order
-from benchmarks.roofline import Roofline
-from benchmarks.timing import Timing
+from benchmarks.reporting import compare, document, journal, plots, report
+from benchmarks.timing import by_calls, by_chains, clocks
+from benchmarks.timing.by_calls import Timing
 from jaxdml import reference
 from jaxdml._cases import (
     argmax,
@@ -80,9 +68,9 @@ def quickly(monkeypatch):
     """Call each contender once more, instead of timing it, and measure no roof."""
 
     def interleaved(runs, **plan):
-        return {name: Timing(timing.seconds(call) * 1e6, 1.0, 2.0, 1, 1, 1.0, 2.0) for name, call in runs.items()}
+        return {name: Timing(by_calls.seconds(call) * 1e6, 1.0, 2.0, 1, 1, 1.0, 2.0) for name, call in runs.items()}
 
-    monkeypatch.setattr(measuring, "interleaved", interleaved)
+    monkeypatch.setattr(one_case, "interleaved", interleaved)
     monkeypatch.setattr(constants, "interleaved", interleaved)
     # On an accelerator NumPy would not be measured; here it is the peer that is always there.
     monkeypatch.setattr(peers, "ONLY_ON_CPUS", frozenset())
@@ -121,7 +109,7 @@ def test_a_run_writes_what_the_report_says_it_holds(a_run):
     written = report.read(folder)
     assert set(written) == {"environment", "roofline", "broken", "cases", "left_out"}
     assert written["environment"]["versions"]["jax"] == jax.__version__
-    assert written["environment"]["clock"] == measuring.CLOCKS[measuring.clock()]
+    assert written["environment"]["clock"] == clocks.CLOCKS[clocks.clock()]
     assert written["roofline"] == {"copy_gb_per_s": {"4096": 1.0, "1048576": 2.0}, "int8_gop_per_s": 10.0}
     assert [case["name"] for case in written["cases"]] == [case.name for case in in_order(TINY)]
     for case in written["cases"]:
@@ -155,7 +143,7 @@ def test_a_peer_that_breaks_does_not_end_the_run(monkeypatch):
         raise RuntimeError("no memory\nand a long story")
 
     monkeypatch.setitem(peers.PEERS, "torch", {"top_k": broken})
-    found = measuring.measure(TINY[0], ["torch", "numpy"], rounds=1, budget_s=1)["contenders"]
+    found = one_case.measure(TINY[0], ["torch", "numpy"], rounds=1, budget_s=1)["contenders"]
     assert found["torch"]["absent"] == "failed: RuntimeError: no memory"
     assert found["numpy"]["timing"]
 
@@ -165,7 +153,7 @@ def test_a_peer_that_is_not_there_is_named(monkeypatch):
         raise ModuleNotFoundError("No module named 'torch'", name="torch")
 
     monkeypatch.setitem(peers.PEERS, "torch", {"top_k": without})
-    found = measuring.measure(TINY[0], ["torch", "torch prepacked"], rounds=1, budget_s=1)
+    found = one_case.measure(TINY[0], ["torch", "torch prepacked"], rounds=1, budget_s=1)
     assert found["contenders"]["torch"]["absent"] == "torch is not installed"
     assert found["contenders"]["torch prepacked"]["absent"] == "no way of its own"
     entry = report.complete(report.entry(TINY[0], found, Roofline({4096: 1.0}, 1.0)), ["torch", "torch prepacked"])
@@ -328,10 +316,10 @@ def test_ties_are_free_only_where_that_is_promised():
 
 
 def test_whoever_exceeds_the_budget_is_called_once(monkeypatch):
-    monkeypatch.setattr(timing, "doze", lambda: None)
+    monkeypatch.setattr(by_calls, "doze", lambda: None)
     calls = []
-    taken = timing.interleaved(
-        {"slow": lambda: calls.append(1) or timing.time.sleep(2 * timing.WARM_S)}, rounds=5, budget_s=0.005
+    taken = by_calls.interleaved(
+        {"slow": lambda: calls.append(1) or by_calls.time.sleep(2 * by_calls.WARM_S)}, rounds=5, budget_s=0.005
     )
     assert taken["slow"].samples == len(calls) == 1
 
@@ -367,10 +355,10 @@ def test_a_constant_has_its_value_while_the_case_compiles(monkeypatch, tmp_path,
     monkeypatch.setitem(constants.CONSTANTS, name, constants.Constant(module, name, (3, 50), TINY[:1], record))
     assert constants.main([name, "--out", str(tmp_path / "rows.jsonl")]) == 0
     assert seen == [3, 50]
-    found = rows.read(tmp_path / "rows.jsonl")
-    assert [row["case"] for row in found["rows"]] == [TINY[0].name]
-    assert set(found["rows"][0]["us"]) == {"3", "50"}
-    assert found["environment"]["constant"] == name
+    first, found = journal.rows(tmp_path / "rows.jsonl")
+    assert [row["case"] for row in found] == [TINY[0].name]
+    assert set(found[0]["us"]) == {"3", "50"}
+    assert first["constant"] == name
     assert usual == read()
     assert TINY[0].name in capsys.readouterr().out
 
@@ -384,7 +372,7 @@ def test_every_constant_to_vary_is_there():
 def test_methods_are_timed_side_by_side(tmp_path, capsys):
     sizes = ["--rows", "2", "--n", "64", "--k", "3", "100", "--dtypes", "int16"]
     assert constants.main(["MANY_ROWS", *sizes, "--out", str(tmp_path / "rows.jsonl")]) == 0
-    (row,) = rows.read(tmp_path / "rows.jsonl")["rows"]
+    _, (row,) = journal.rows(tmp_path / "rows.jsonl")
     assert set(row["us"]) <= set(constants.SWEEPS["MANY_ROWS"].methods)
     assert "repeated_maxima" in row["us"]
     assert "repeated_maxima" in capsys.readouterr().out
@@ -393,29 +381,33 @@ def test_methods_are_timed_side_by_side(tmp_path, capsys):
 @pytest.mark.parametrize("text", ["", "no JSON\n", "[1]\n", '{"environment":{}}\n{"case":1}\n'])
 def test_what_is_no_report_of_rows_is_said_to_be_none(text, tmp_path):
     (tmp_path / "rows.jsonl").write_text(text)
-    with pytest.raises(report.UnreadableError, match="no report"):
-        rows.read(tmp_path / "rows.jsonl")
+    with pytest.raises(journal.UnreadableError, match="no report"):
+        journal.rows(tmp_path / "rows.jsonl")
 
 
 def test_a_row_that_was_not_finished_is_left_out(tmp_path):
-    written = rows.Rows(tmp_path / "new" / "rows.jsonl", "a test", said="more")
-    written.add({"number": 1, "nothing": None})
-    with (tmp_path / "new" / "rows.jsonl").open("a") as file:
+    path = tmp_path / "new" / "rows.jsonl"
+    journal.begin(path, journal.head(command="a test", said="more"))
+    journal.add(path, "row", {"number": 1, "nothing": None})
+    with path.open("a") as file:
         file.write('{"row":{"num')
-    found = rows.read(tmp_path / "new" / "rows.jsonl")
-    assert found["rows"] == [{"number": 1, "nothing": None}]
-    assert {"device", "commit", "versions", "command", "said"} <= found["environment"].keys()
+    first, found = journal.rows(path)
+    assert found == [{"number": 1, "nothing": None}]
+    assert {"device", "commit", "versions", "command", "said"} <= first.keys()
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["rows.jsonl"]
+    journal.add(path, "row", {"number": 2})
+    assert journal.rows(path)[1][1:] == [{"number": 2}]
 
 
 def test_rows_that_are_kept_say_of_which_commit_they_are(tmp_path):
     file = tmp_path / "rows.jsonl"
-    assert rows.earlier(file) == []
+    assert journal.earlier(file) == []
     for commit, number in (("a", 1), ("b", 2), ("c", 3)):
-        rows.Rows(file, "a test", kept=rows.earlier(file), commit=commit).add({"number": number})
-    found = rows.read(file)
-    assert found["environment"]["commit"] == "c"
-    assert found["rows"] == [{"commit": "a", "number": 1}, {"commit": "b", "number": 2}, {"number": 3}]
+        journal.begin(file, journal.head(commit=commit), journal.earlier(file))
+        journal.add(file, "row", {"number": number})
+    first, found = journal.rows(file)
+    assert first["commit"] == "c"
+    assert found == [{"commit": "a", "number": 1}, {"commit": "b", "number": 2}, {"number": 3}]
 
 
 QUICKLY = ["--cases", "*", "--peers", *HERE, "--out"]
@@ -451,7 +443,7 @@ def test_a_report_of_something_else_is_left_alone(a_run, tmp_path, capsys):
 @pytest.mark.parametrize("text", ["", "no JSON\n", "[1]\n", '{"environment":{"format":1,"peers":[]}}\n'])
 def test_what_is_no_report_is_said_to_be_none(text, tmp_path, capsys):
     (tmp_path / report.FILE).write_text(text)
-    with pytest.raises(report.UnreadableError, match="report"):
+    with pytest.raises(journal.UnreadableError, match="report"):
         report.read(tmp_path)
     assert compare.main([str(tmp_path), str(tmp_path)]) == 2
     assert run.main([*QUICKLY, str(tmp_path / "new"), "--against", str(tmp_path)], cases=TINY) == 2
@@ -464,9 +456,9 @@ def test_cases_for_which_there_is_no_time_are_named(monkeypatch, tmp_path, capsy
     clock = iter(range(0, 10**6, 40))
     monkeypatch.setattr(run.display.time, "time", lambda: next(clock))
     monkeypatch.setattr(
-        run.measuring,
+        run.one_case,
         "measure",
-        lambda *args, measure=measuring.measure, **how: measure(*args, **how) | {"seconds": 40.0},
+        lambda *args, measure=one_case.measure, **how: measure(*args, **how) | {"seconds": 40.0},
     )
     assert run.main([*QUICKLY, str(tmp_path), "--minutes", "4"], cases=TINY) == 0
     written = report.read(tmp_path)
@@ -554,7 +546,7 @@ def test_calls_of_a_chain_wait_for_one_another():
     def function(x):
         return jax.pure_callback(lambda y: calls.append(1) or y, jax.ShapeDtypeStruct((3,), np.float32), x) + 1
 
-    each = chained_timing.chain(function, (jax.numpy.zeros(3, np.float32),), 2)
+    each = by_chains.chain(function, (jax.numpy.zeros(3, np.float32),), 2)
     each(3)
     assert len(calls) == 6
     assert int(each(0)[1]) == 0
@@ -572,8 +564,8 @@ def test_a_chain_is_timed_by_what_it_takes_longer(monkeypatch):
     def each(calls):
         now[0] += 0.5 + 0.01 * calls  # It starts slowly, and takes ten milliseconds for each call.
 
-    monkeypatch.setattr(timing.time, "perf_counter", lambda: now[0])
-    (found,) = chained_timing.interleaved({"a": each}, rounds=5, budget_s=100).values()
+    monkeypatch.setattr(by_calls.time, "perf_counter", lambda: now[0])
+    (found,) = by_chains.interleaved({"a": each}, rounds=5, budget_s=100).values()
     assert found.median_us == pytest.approx(1e4)
     assert found.spread < 0.01
 
@@ -605,7 +597,7 @@ def test_a_process_that_hangs_or_breaks_is_noticed(tmp_path, what, limit_s, wron
 
 @pytest.mark.usefixtures("no_plots")
 def test_what_else_a_host_does_is_not_asked_where_an_accelerator_computes(monkeypatch, tmp_path):
-    monkeypatch.setattr(measuring.environment, "platform", lambda: "another")
+    monkeypatch.setattr(environment, "platform", lambda: "another")
     assert run.main([*QUICKLY, str(tmp_path), "--clock", "calls"], cases=TINY[:1]) == 0
     (case,) = report.read(tmp_path)["cases"]
     assert "busy_elsewhere" not in case
@@ -674,15 +666,15 @@ def test_a_library_that_broke_is_left_out_of_its_case(a_run, monkeypatch, tmp_pa
 
 
 def test_a_peer_that_breaks_when_it_is_timed_is_named(monkeypatch):
-    usual = measuring.interleaved
+    usual = one_case.interleaved
 
     def interleaved(runs, **how):
         if "lax" in runs:
             raise MemoryError("too little")
         return usual(runs, **how)
 
-    monkeypatch.setattr(measuring, "interleaved", interleaved)
-    found = measuring.measure(TINY[0], ["jaxdml", "lax"], rounds=1, budget_s=0.1)["contenders"]
+    monkeypatch.setattr(one_case, "interleaved", interleaved)
+    found = one_case.measure(TINY[0], ["jaxdml", "lax"], rounds=1, budget_s=0.1)["contenders"]
     assert found["lax"]["absent"] == "failed: MemoryError: too little"
     assert found["jaxdml"]["timing"]
 
@@ -700,7 +692,7 @@ def test_a_run_that_is_stopped_says_how_to_go_on(monkeypatch, tmp_path, capsys):
     def measure(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(run.measuring, "measure", measure)
+    monkeypatch.setattr(run.one_case, "measure", measure)
     assert run.main([*QUICKLY, str(tmp_path)], cases=TINY) == 130
     assert "the same command goes on" in capsys.readouterr().out
     assert report.read(tmp_path)["cases"] == []
@@ -710,30 +702,30 @@ def test_a_full_disk_is_said_in_a_line(monkeypatch, tmp_path, capsys):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(report.os, "fsync", full)
+    monkeypatch.setattr(journal.os, "fsync", full)
     assert run.main([*QUICKLY, str(tmp_path)], cases=TINY) == 2
     assert "No space left on device" in capsys.readouterr().out
 
 
 def test_a_device_that_jax_knows_by_another_name_is_timed_by_chains(monkeypatch):
-    monkeypatch.setattr(measuring.environment, "platform", lambda: "another")
-    monkeypatch.setattr(measuring.device_timing, "_spans", lambda call, calls: [])
-    measuring.clock.cache_clear()
+    monkeypatch.setattr(environment, "platform", lambda: "another")
+    monkeypatch.setattr(clocks.by_profiler, "_spans", lambda call, calls: [])
+    clocks.clock.cache_clear()
     try:
-        assert measuring.clock() == "chains"
+        assert clocks.clock() == "chains"
     finally:
-        measuring.clock.cache_clear()
+        clocks.clock.cache_clear()
 
 
 def test_samples_stop_when_the_median_is_known(monkeypatch):
-    monkeypatch.setattr(timing, "doze", lambda: None)
-    monkeypatch.setattr(timing, "_warm", lambda run: 1e-3)
-    monkeypatch.setattr(timing, "seconds", lambda run, calls=1: 1e-3 * calls)
-    (known,) = timing.interleaved({"a": lambda: 0}, rounds=50, budget_s=10, spread=0.02).values()
-    assert known.samples == timing.FEWEST
+    monkeypatch.setattr(by_calls, "doze", lambda: None)
+    monkeypatch.setattr(by_calls, "_warm", lambda run: 1e-3)
+    monkeypatch.setattr(by_calls, "seconds", lambda run, calls=1: 1e-3 * calls)
+    (known,) = by_calls.interleaved({"a": lambda: 0}, rounds=50, budget_s=10, spread=0.02).values()
+    assert known.samples == by_calls.FEWEST
     noise = iter(np.random.default_rng(0).uniform(0.5, 2, 100))
-    monkeypatch.setattr(timing, "seconds", lambda run, calls=1: 1e-3 * calls * next(noise))
-    (unknown,) = timing.interleaved({"a": lambda: 0}, rounds=50, budget_s=10, spread=0.02).values()
+    monkeypatch.setattr(by_calls, "seconds", lambda run, calls=1: 1e-3 * calls * next(noise))
+    (unknown,) = by_calls.interleaved({"a": lambda: 0}, rounds=50, budget_s=10, spread=0.02).values()
     assert unknown.samples == 50
 
 
@@ -826,7 +818,7 @@ def test_what_a_case_lacks_is_said(monkeypatch):
         raise MemoryError("too much")
 
     for way, reason in ((draw, "onnx is not installed"), (huge, "failed: MemoryError: too much")):
-        found = measuring.measure(dataclasses.replace(TINY[0], draw=way), ["jaxdml"], rounds=1, budget_s=0.1)
+        found = one_case.measure(dataclasses.replace(TINY[0], draw=way), ["jaxdml"], rounds=1, budget_s=0.1)
         assert found["contenders"]["jaxdml"]["absent"] == reason
 
 

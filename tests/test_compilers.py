@@ -12,21 +12,21 @@ from jax.sharding import PartitionSpec as P
 from onnx import helper, numpy_helper
 
 import jaxdml.onnx
-from benchmarks import compiling
+from benchmarks.compiling import compilers
 from tests.onnx import models
 from tests.sharded_calls import SMALL, WAYS, named
 
 
 @pytest.fixture(scope="module", params=["tpu", "cuda"])
 def devices(request):
-    if not compiling.has(request.param):
+    if not compilers.has(request.param):
         pytest.skip(f"the compiler for {request.param} is not installed")
-    return compiling.devices_of(request.param)
+    return compilers.devices_of(request.param)
 
 
 @pytest.mark.parametrize(("call", "way"), WAYS, ids=named)
 def test_a_sharded_call_compiles_and_keeps_its_bound(devices, call, way):
-    found = compiling.compiled(call, way, devices)
+    found = compilers.compiled(call, way, devices)
     assert found["raises"] is None
     assert found["keeps"], found
     assert found["as_written"], found["results"]
@@ -35,7 +35,7 @@ def test_a_sharded_call_compiles_and_keeps_its_bound(devices, call, way):
 def test_what_stock_sends_is_read_from_programs_for_others_too(devices):
     call = next(call for call in SMALL if call.operator == "top_k")
     (data,) = call.arguments
-    stock = compiling.compiled(call, "Auto", devices, stock=True)
+    stock = compilers.compiled(call, "Auto", devices, stock=True)
     assert stock["kinds"]["all-gather"] == {"count": 1, "elements": data.size, "bytes": 4 * data.size}
     assert not stock["keeps"]
     assert devices[0].platform != "tpu" or stock["estimate_us"] > 0

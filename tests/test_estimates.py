@@ -4,8 +4,9 @@ import jax
 import pytest
 
 import jaxdml
-from benchmarks import compiling, estimates, estimates_table
-from benchmarks.rows import earlier, read
+from benchmarks.compiling import compilers, estimates
+from benchmarks.reporting import estimates_table, journal
+from benchmarks.reporting.journal import earlier
 from tests.kit import OPERATORS
 
 
@@ -25,7 +26,9 @@ def shapes_of(cell):
 
 def test_every_operator_but_argmin_has_a_cell():
     known = {cell.operator for cell in estimates.CELLS} | {"argmin"}
-    assert not set(OPERATORS) - known, f"benchmarks/estimates.py lacks {set(OPERATORS) - known}: add a cell to CELLS"
+    assert not set(OPERATORS) - known, (
+        f"benchmarks/compiling/estimates.py lacks {set(OPERATORS) - known}: add a cell to CELLS"
+    )
     assert sorted(known) == OPERATORS
     assert len({cell.title for cell in estimates.CELLS}) == len(estimates.CELLS) >= 60
 
@@ -39,13 +42,13 @@ def test_both_sides_return_the_same_shapes(cell):
 
 
 def test_answers_are_kept_and_taken_up_again(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(compiling, "device_of", lambda target: jax.devices()[0])
+    monkeypatch.setattr(compilers, "device_of", lambda target: jax.devices()[0])
     file = tmp_path / "estimates.jsonl"
     given = ["--targets", "v5e", "--out", str(file)]
     assert estimates.main(given, SMALL[:1]) == 0
     first = earlier(file)
     assert estimates.main([*given, "--resume"], SMALL) == 0
-    rows = read(file)["rows"]
+    _, rows = journal.rows(file)
     assert rows[:1] == first
     assert [row["operator"] for row in rows] == ["quantized_linear_add", "quantized_linear_matrix_multiply"]
     assert rows[0]["least"] == 3 * 4 * 64
@@ -62,7 +65,7 @@ def test_what_does_not_compile_is_told_and_fails(monkeypatch, tmp_path, capsys):
     def broken(x):
         raise RuntimeError("no such program")
 
-    monkeypatch.setattr(compiling, "device_of", lambda target: jax.devices()[0])
+    monkeypatch.setattr(compilers, "device_of", lambda target: jax.devices()[0])
     cell = estimates.Cell("top_k", "broken", broken, jax.lax.neg, [((2,), "float32")])
     file = tmp_path / "estimates.jsonl"
     assert estimates.main(["--targets", "v5e", "--out", str(file)], [*SMALL[:1], cell]) == 1

@@ -7,8 +7,10 @@ from types import SimpleNamespace
 import jax
 import pytest
 
-from benchmarks import compiling, model_estimates, model_estimates_table, networks
-from benchmarks.rows import earlier, read
+from benchmarks.compiling import compilers, model_estimates
+from benchmarks.models import networks
+from benchmarks.reporting import journal, model_estimates_table
+from benchmarks.reporting.journal import earlier
 
 LITTLE = networks.Image(16, 10, ((2, 8, 1, 2),))
 
@@ -16,7 +18,7 @@ LITTLE = networks.Image(16, 10, ((2, 8, 1, 2),))
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
     monkeypatch.setattr(networks, "made", lambda name, kind: networks.mobilenet_v2(LITTLE))
-    monkeypatch.setattr(compiling, "device_of", lambda target: jax.devices()[0])
+    monkeypatch.setattr(compilers, "device_of", lambda target: jax.devices()[0])
 
 
 def test_answers_are_kept_and_taken_up_again(monkeypatch, tmp_path, capsys):
@@ -40,15 +42,15 @@ def test_answers_are_kept_and_taken_up_again(monkeypatch, tmp_path, capsys):
     first = earlier(file)
     assert model_estimates.main([*given, "--resume"]) == 1
     assert asked == ["float32", "bfloat16", "int8", "float32", "bfloat16", "int8"]
-    rows = read(file)["rows"]
+    _, rows = journal.rows(file)
     assert rows[:1] == first
     assert rows[0]["bytes"] == rows[2]["bytes"] > 0
     assert rows[-1]["raises"] == "exit status -6: Check failed: no window"
     page = model_estimates_table.markdown(file)
-    assert "| `mobilenet_v2` | 1 | v5e |" in page
+    assert "| `mobilenet_v2` | v5e | 1 |" in page
     assert page.count("not compiled in 9 s") == 2
     assert "| 1.00 |" in page
-    assert "| `mobilenet_v2` | 32 | v5e |" in capsys.readouterr().out
+    assert "| `mobilenet_v2` | v5e | 32 |" in capsys.readouterr().out
     assert model_estimates_table._cells({}) == [*["-"] * 4, "-, -, -"]
 
 

@@ -125,7 +125,7 @@ def test_measured_figures_are_kept(page):
 
 
 def test_the_readme_has_the_table_that_the_reports_give():
-    headline = pytest.importorskip("benchmarks.headline")
+    headline = pytest.importorskip("benchmarks.reporting.headline")
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert headline.put_into(text, RESULTS) == text
     assert headline.table(RESULTS) in text

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 import jaxdml
-from benchmarks import programs
+from benchmarks.compiling import programs
 
 ROW = (jax.ShapeDtypeStruct((2, 64), "float32"),)
 

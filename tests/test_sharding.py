@@ -11,7 +11,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import jaxdml
-from benchmarks.collectives import collectives
+from benchmarks.compiling.collectives import collectives
 from jaxdml import reference
 from jaxdml._kernels.integer_product import kernel as integer_product
 from jaxdml._kernels.integer_sums import accumulator

@@ -9,10 +9,10 @@ from jax import lax
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from benchmarks import compiling
-from benchmarks.collectives import Collective, collectives
-from benchmarks.sharded_calls import CALLS
-from benchmarks.shardings import DEVICES, NOTHING, ONE, Bound, block, mesh_of, same, shards
+from benchmarks.cases.sharded_calls import CALLS
+from benchmarks.cases.shardings import DEVICES, NOTHING, ONE, Bound, block, mesh_of, same, shards
+from benchmarks.compiling import compilers
+from benchmarks.compiling.collectives import Collective, collectives
 from tests.kit import quick
 from tests.sharded_calls import SMALL, WAYS, named
 
@@ -25,7 +25,7 @@ eight = pytest.mark.skipif(len(HERE) < DEVICES, reason=f"{DEVICES} CPU devices a
 @eight
 @pytest.mark.parametrize(("call", "way"), WAYS, ids=named)
 def test_a_sharded_call_keeps_its_bound(call, way):
-    found = compiling.compiled(call, way, compiling.devices_of("cpu"))
+    found = compilers.compiled(call, way, compilers.devices_of("cpu"))
     assert found["raises"] is None
     assert found["keeps"], found
     assert found["as_written"], found["results"]
@@ -48,8 +48,8 @@ def test_a_bound_can_be_broken():
         *((uncounted, 100, 2, True), (uncounted, 101, 1, False), (NOTHING, 0, 0, True), (NOTHING, 0, 1, False)),
     ):
         assert bound.keeps(elements, count) is kept
-    assert compiling.summary([Collective("all-gather", 9, 36)], counted)["keeps"]
-    assert not compiling.summary([Collective("all-gather", 9, 36, None)], counted)["keeps"]
+    assert compilers.summary([Collective("all-gather", 9, 36)], counted)["keeps"]
+    assert not compilers.summary([Collective("all-gather", 9, 36, None)], counted)["keeps"]
 
 
 def test_xla_chooses_the_collectives_under_auto_axes_only():
@@ -184,18 +184,19 @@ def test_what_is_no_hlo_is_refused():
 @eight
 def test_the_tool_saves_what_it_shows(tmp_path, capsys):
     pytest.importorskip("rich")
-    from benchmarks import traffic, traffic_table
-    from benchmarks.rows import read
+    from benchmarks.compiling import traffic
+    from benchmarks.reporting import traffic_table
+    from benchmarks.reporting.journal import rows
 
     file = tmp_path / "traffic.jsonl"
     assert traffic.main(["--calls", "scatter_nd: slices", "--platforms", "cpu", "--out", str(file)], SMALL) == 0
     shown = capsys.readouterr().out
     assert "nothing" in shown
     assert "2 of 2 rows keep their bound" in shown
-    written = read(file)
-    assert written["environment"]["versions"]["jax"] == jax.__version__
-    assert [(row["sharding"], row["way"]) for row in written["rows"]] == [("slices", "Auto"), ("slices", "Explicit")]
-    for row in written["rows"]:
+    first, written = rows(file)
+    assert first["versions"]["jax"] == jax.__version__
+    assert [(row["sharding"], row["way"]) for row in written] == [("slices", "Auto"), ("slices", "Explicit")]
+    for row in written:
         assert row["bound"] == NOTHING._asdict()
         assert set(row["compiled"]["cpu"]) == set(traffic_table.SIDES)
         assert row["compiled"]["cpu"]["jaxdml"]["elements"] == 0
@@ -206,11 +207,11 @@ def test_the_tool_saves_what_it_shows(tmp_path, capsys):
 
 def test_a_row_that_raises_or_breaks_its_bound_is_told(monkeypatch, tmp_path, capsys):
     pytest.importorskip("rich")
-    from benchmarks import traffic
+    from benchmarks.compiling import traffic
 
-    broken = compiling.summary([Collective("all-gather", 64, 256)], NOTHING) | {"raises": None}
+    broken = compilers.summary([Collective("all-gather", 64, 256)], NOTHING) | {"raises": None}
     answers = [broken, {"raises": "TypeError: no"}] * 2
-    monkeypatch.setattr(compiling, "compiled", lambda *_, **__: answers.pop(0))
+    monkeypatch.setattr(compilers, "compiled", lambda *_, **__: answers.pop(0))
     chosen = ["--calls", "*slices", "--platforms", "cpu", "--out", str(tmp_path / "traffic.jsonl")]
     assert traffic.main(chosen, SMALL) == 1
     shown = capsys.readouterr().out

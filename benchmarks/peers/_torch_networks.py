@@ -88,7 +88,7 @@ def step(weights: Mapping[str, Any], heads: int, groups: int, batch: int, length
     """Return what reads a token ``[batch, 1]`` at a place ``[1]``, writes its keys and values, and gives scores.
 
     Args:
-      weights: by their names in ``benchmarks.language_models``, matrices ``[outputs, inputs]``.
+      weights: by their names in ``benchmarks/models/language_model.py``, matrices ``[outputs, inputs]``.
       heads: of the queries.
       groups: heads of keys and values.
       batch: how many sequences.

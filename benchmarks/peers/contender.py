@@ -1,4 +1,4 @@
-"""What a peer makes of a case: something to run, to time and to check."""
+"""What a peer makes of a case: something to run, to time and to check, and what the check found."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +31,23 @@ class Contender:
     promises: str
     compile_s: float | None = None
     chain: Callable[[int], Any] | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How an answer compares with the oracle's.
+
+    Attributes:
+      compared: how many elements were.
+      different: how many of them differ.
+      accepted: whether that is within what the peer promises.
+      promises: what it promises, see ``Contender``.
+    """
+
+    compared: int
+    different: int
+    accepted: bool
+    promises: str
 
 
 Prepare = Callable[[Case, Sequence[Arguments]], Contender]

@@ -9,12 +9,11 @@ import jax
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from benchmarks import sharded
-from benchmarks.cases import Arguments, Case
+from benchmarks.cases import Arguments, Case, sharded
+from benchmarks.cases.shardings import mesh_of
 from benchmarks.peers import with_jax
 from benchmarks.peers.contender import Contender, Peers
 from benchmarks.peers.with_jax import Program
-from benchmarks.shardings import mesh_of
 
 
 def _prepared(

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from benchmarks.cases import Arguments, Case
+from benchmarks.cases.whole_models import LONGEST, NETWORKS, PROMPT
 from benchmarks.peers import with_jax, with_onnxruntime
 from benchmarks.peers.contender import Contender, Peers, Prepare
-from benchmarks.whole_models import LONGEST, NETWORKS, PROMPT
 
 
 def _jaxdml(kind: str, case: Case, draws: Sequence[Arguments]) -> Contender:
     """Run a network through the door."""
-    from benchmarks import networks
+    from benchmarks.models import networks
     from jaxdml import onnx as door
 
     model = door.load(networks.made(case.operator, kind))
@@ -33,7 +33,7 @@ def _jaxdml_decoder(kind: str, case: Case, arguments: Arguments) -> Contender:
     """Read the last token again and again, each time at the same place of the caches."""
     import jax
 
-    from benchmarks import networks
+    from benchmarks.models import networks
     from jaxdml import onnx as door
 
     (tokens,) = arguments
@@ -55,7 +55,7 @@ def _jaxdml_decoder(kind: str, case: Case, arguments: Arguments) -> Contender:
 
 
 def _onnxruntime(kind: str, case: Case, arguments: Arguments) -> Contender:
-    from benchmarks import networks
+    from benchmarks.models import networks
 
     (x,) = arguments
     model = networks.made(case.operator, kind)
@@ -63,7 +63,7 @@ def _onnxruntime(kind: str, case: Case, arguments: Arguments) -> Contender:
 
 
 def _onnxruntime_decoder(kind: str, case: Case, arguments: Arguments) -> Contender:
-    from benchmarks import networks
+    from benchmarks.models import networks
 
     (tokens,) = arguments
     model = networks.made(case.operator, kind)
@@ -83,7 +83,7 @@ def _onnxruntime_decoder(kind: str, case: Case, arguments: Arguments) -> Contend
 
 def _torch(kind: str, case: Case, arguments: Arguments) -> Contender:
     """Compile the float network, node by node, with PyTorch."""
-    from benchmarks import networks
+    from benchmarks.models import networks
     from benchmarks.peers import _torch_networks, with_torch
 
     run = _torch_networks.network(networks.made(case.operator, "float32"), kind)
@@ -92,7 +92,7 @@ def _torch(kind: str, case: Case, arguments: Arguments) -> Contender:
 
 
 def _torch_decoder(kind: str, case: Case, arguments: Arguments) -> Contender:
-    from benchmarks import networks
+    from benchmarks.models import networks
     from benchmarks.peers import _torch_networks, with_torch
 
     (tokens,) = with_torch.tensors(arguments)

@@ -12,8 +12,8 @@ import numpy as np
 
 import jaxdml
 from benchmarks.cases import STOCK, Arguments, Case
-from benchmarks.chained_timing import later
 from benchmarks.peers.contender import Contender, Prepare
+from benchmarks.timing.by_chains import later
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ import jaxdml.onnx
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1]))
-from benchmarks.language_models import Sizes, language_model  # noqa: E402
+from benchmarks.models.language_model import Sizes, language_model  # noqa: E402
 
 SIZES = Sizes(layers=2, hidden=96, intermediate=256, heads=6, groups=3, vocabulary=96, longest=256)
 LENGTH, BATCH, STEPS, RATE = 96, 16, 4000, 3e-3

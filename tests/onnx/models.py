@@ -13,7 +13,7 @@ from onnx import helper, numpy_helper
 from onnxruntime import quantization
 from onnxruntime.quantization import QuantFormat, QuantType
 
-from benchmarks.networks import quietly
+from benchmarks.models.networks import quietly
 from tests.kit import THOROUGH
 
 SEQUENCE = 8

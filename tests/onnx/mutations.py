@@ -21,7 +21,7 @@ import onnx
 import onnx.parser
 
 import jaxdml.onnx
-from benchmarks.language_models import Sizes, language_model
+from benchmarks.models.language_model import Sizes, language_model
 
 ALLOWED = (TypeError, ValueError, NotImplementedError, OverflowError)
 """Errors of tracing a model that ``load`` accepts. OverflowError: a number of 64 bits where JAX has 32."""

@@ -11,7 +11,7 @@ from jax.sharding import PartitionSpec as P
 
 import jaxdml
 import jaxdml.onnx
-from benchmarks.language_models import MODELS, language_model
+from benchmarks.models.language_model import MODELS, language_model
 from tests.kit import quick
 from tests.kit.meshes import COUNT, mesh_of, needs_devices
 

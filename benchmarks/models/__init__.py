@@ -1,0 +1,1 @@
+"""Whole networks with random weights, as ONNX models."""

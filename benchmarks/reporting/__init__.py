@@ -1,0 +1,1 @@
+"""What was found: kept as JSON lines, shown as tables and plots, and written into the pages."""

@@ -1,0 +1,132 @@
+"""Compare two reports: an earlier version with this one, or one device with another."""
+
+import argparse
+import math
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.peers import OURS
+from benchmarks.reporting import display, journal, report
+from benchmarks.reporting.tables import microseconds, on_console
+
+SLOWER = 0.05
+"""How much longer than before a call may take, by default."""
+
+
+class Change(NamedTuple):
+    """How many times as long a call takes now; the ends hold it with a confidence of about 95 %."""
+
+    name: str
+    then_us: float
+    now_us: float
+    low: float
+    high: float
+    quiet: bool = True
+    """Whether no other process worked during either measurement, or none that is known of."""
+
+    @property
+    def ratio(self) -> float:
+        """Now by then."""
+        return self.now_us / self.then_us
+
+    def slower_than(self, part: float) -> bool:
+        """Whether it is surely slower by more than a part."""
+        return self.low > 1 + part
+
+
+def changes(then: Mapping[str, Any], now: Mapping[str, Any], peer: str = OURS) -> list[Change]:
+    """Return how the calls of a peer changed that both reports have."""
+    before = {(case["group"], case["name"]): case for case in then["cases"]}
+    pairs = [(before.get((case["group"], case["name"])), case) for case in now["cases"]]
+    return [change for old, new in pairs if old for change in _change(old, new, peer)]
+
+
+def _change(old: Mapping[str, Any], new: Mapping[str, Any], peer: str) -> Iterator[Change]:
+    first, second = (case["contenders"].get(peer, {}).get("timing") for case in (old, new))
+    if first and second:
+        # Both medians are uncertain: their logarithms' errors add up as squares do.
+        low, high = (
+            math.exp(math.log(second["median_us"] / first["median_us"]) + sign * _error(first, second))
+            for sign in (-1, 1)
+        )
+        calm = report.quiet(old) and report.quiet(new)
+        yield Change(new["name"], first["median_us"], second["median_us"], low, high, calm)
+
+
+def _error(first: Mapping[str, float], second: Mapping[str, float]) -> float:
+    return math.hypot(*(math.log(each["high_us"] / each["low_us"]) / 2 for each in (first, second)))
+
+
+def together(found: Sequence[Change]) -> tuple[float, float, float]:
+    """Return the geometric mean of the ratios, and the ends that hold it with a confidence of 95 %."""
+    logarithms = np.log([change.ratio for change in found])
+    draws = np.random.default_rng(0).choice(logarithms, (2000, len(found))).mean(axis=1)
+    low, high = np.quantile(draws, (0.025, 0.975))
+    return math.exp(logarithms.mean()), math.exp(low), math.exp(high)
+
+
+def show(then: Mapping[str, Any], now: Mapping[str, Any], slower: float, folder: Path | None = None) -> int:
+    """Show what changed, draw it, and return how much of it is slower by more than is allowed."""
+    found = sorted(changes(then, now), key=lambda change: -change.ratio)
+    if not found:
+        raise journal.UnreadableError("the two reports have no case in common.")
+    names = [f"{each['environment']['device']}, {each['environment']['commit']}" for each in (then, now)]
+    display.console.print(f"Then: {names[0]}. Now: {names[1]}.", markup=False, soft_wrap=True)
+    rows = []
+    for each in found:
+        times = (microseconds(us) for us in (each.then_us, each.now_us))
+        said = "slower" if each.slower_than(slower) else "faster" if each.high < 1 / (1 + slower) else ""
+        rows.append((each.name, *times, f"{each.ratio:.3f}", f"{each.low:.3f} and {each.high:.3f}", said))
+    header = "case", "then (us)", "now (us)", "now / then", "95 % between", ""
+    display.console.print(on_console(header, rows))
+    # What else a machine does slows all calls alike: such cases say nothing together.
+    calm = [change for change in found if change.quiet]
+    if calm:
+        mean, low, high = together(calm)
+        display.console.print(f"Together {len(calm)} cases: {mean:.3f}, between {low:.3f} and {high:.3f}.")
+    if disturbed := len(found) - len(calm):
+        display.console.print(f"Other processes worked during {disturbed} of {len(found)} cases, then or now.")
+    others = [change for peer in ("lax", "numpy", "onnxruntime", "torch") for change in changes(then, now, peer)]
+    if others:
+        display.console.print(f"Other libraries, which did not change: {together(others)[0]:.3f}.")
+    if folder:
+        from benchmarks.reporting.plots import draw_changes
+
+        draw_changes(found, folder / "against.png")
+    count = sum(each.slower_than(slower) for each in found)
+    display.console.print(f"{count} of {len(found)} cases are slower by more than {slower:.0%}.")
+    return count + int(bool(calm) and low > 1 + slower)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add what a comparison asks for."""
+    parser.add_argument(
+        "--slower",
+        type=float,
+        default=SLOWER,
+        metavar="PART",
+        help=f"in a comparison, the exit status is 1 if a case is surely slower by more (default: {SLOWER})",
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compare the reports that the command line names."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks compare", description=__doc__)
+    parser.add_argument("then", type=Path, help="a report, or its folder")
+    parser.add_argument("now", type=Path, help="another one")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="draw a picture there")
+    add_options(parser)
+    options = parser.parse_args(arguments)
+    try:
+        return int(show(report.read(options.then), report.read(options.now), options.slower, options.out) > 0)
+    except (journal.UnreadableError, OSError) as error:
+        display.console.print(f"python -m benchmarks compare: {error}", markup=False, soft_wrap=True)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,1 +1,0 @@
-"""Files of today's exporters, quantizers and builders against onnxruntime: ``python -m benchmarks zoo``."""
