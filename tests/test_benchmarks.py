@@ -27,6 +27,7 @@ from benchmarks.measuring.answers import Judge, digest
 from benchmarks.measuring.roofline import Roofline
 from benchmarks.models import networks
 from benchmarks.models.language_model import Sizes
+from benchmarks.models.net import Net
 from benchmarks.peers import Absent, Contender, prepare
 from benchmarks.peers.with_jax import Program
 from benchmarks.reporting import compare, document, journal, plots, report
@@ -743,11 +744,13 @@ def test_each_word_of_the_command_names_a_module(capsys):
     assert all(word in capsys.readouterr().out for word in ("compare",))
 
 
-SMALL_IMAGES = networks.Image(32, 10, ((1, 8, 1, 1), (2, 8, 1, 1), (2, 12, 1, 2)))
+Block = networks.Block
+SMALL_MOBILE = networks.Image((Block(1, 8), Block(2, 8), Block(2, 12, 1, 2)), 32, 1280, 32, 10)
+SMALL_RESIDUAL = networks.Image((Block(4, 32), Block(4, 64, 1, 2)), 64, size=32, classes=10)
 SMALL_NETWORKS = {
-    "mobilenet_v2": (lambda: networks.mobilenet_v2(SMALL_IMAGES), (3, 32, 32), 0),
-    "resnet_50": (lambda: networks.resnet_50(networks.Image(32, 10, ((4, 32, 1, 1), (4, 64, 1, 2)))), (3, 32, 32), 0),
-    "bert_base": (lambda: networks.bert_base(networks.Text(1, 16, 2, 32, 50, 8)), (8,), 50),
+    "mobilenet_v2": (lambda: networks.mobilenet_v2(Net("small"), SMALL_MOBILE), (3, 32, 32), 0),
+    "resnet_50": (lambda: networks.resnet(Net("small"), SMALL_RESIDUAL), (3, 32, 32), 0),
+    "bert_base": (lambda: networks.bert_base(Net("small"), networks.Text(1, 16, 2, 32, 50, 8)), (8,), 50),
     "language_model": (lambda: networks.language_model_of_bytes(Sizes()), (whole_models.PROMPT + 1,), 256),
 }
 
@@ -805,7 +808,7 @@ def test_what_is_known_of_transformers_follows_from_their_sizes():
     small = networks.Text(2, 16, 2, 32, 50, 8)
     encoder = small.layers * (4 * small.hidden**2 + 2 * small.hidden * small.wide)
     attention = small.layers * 2 * small.length * small.hidden
-    assert networks.multiplications(networks.bert_base(small)) == small.length * (encoder + attention)
+    assert networks.multiplications(networks.bert_base(Net("small"), small)) == small.length * (encoder + attention)
     assert whole_models.NETWORKS["language_model"].weights == networks.SMALL_DECODER.weights
     assert whole_models.NETWORKS["bert_base"].shape == (networks.ENCODER.length,)
 

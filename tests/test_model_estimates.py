@@ -9,15 +9,16 @@ import pytest
 
 from benchmarks.compiling import compilers, model_estimates
 from benchmarks.models import networks
+from benchmarks.models.net import Net
 from benchmarks.reporting import journal, model_estimates_table
 from benchmarks.reporting.journal import earlier
 
-LITTLE = networks.Image(16, 10, ((2, 8, 1, 2),))
+LITTLE = networks.Image((networks.Block(2, 8, 1, 2),), 32, 1280, 16, 10)
 
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
-    monkeypatch.setattr(networks, "made", lambda name, kind: networks.mobilenet_v2(LITTLE))
+    monkeypatch.setattr(networks, "made", lambda name, kind: networks.mobilenet_v2(Net("little"), LITTLE))
     monkeypatch.setattr(compilers, "device_of", lambda target: jax.devices()[0])
 
 

@@ -14,18 +14,34 @@ import onnx
 from onnx import helper, numpy_helper
 
 from benchmarks.models.language_model import Sizes, language_model
+from benchmarks.models.net import Net
 
-OPSET = 22
-"""The first one whose convolutions take bfloat16."""
+
+class Block(NamedTuple):
+    """A kind of block of a network for images."""
+
+    ratio: int
+    """How much wider its middle is, or narrower in a residual network."""
+    channels: int
+    """That it gives."""
+    times: int = 1
+    """How often it comes."""
+    stride: int = 1
+    """Of the first."""
+    squeezed: int = 0
+    """The channels of the squeeze that weighs its middle, as MobileNetV3 has it; 0 for none."""
 
 
 class Image(NamedTuple):
-    """What a network for images takes, and how it is divided into blocks."""
+    """What a network for images takes and gives, and its channels and blocks."""
 
+    blocks: tuple[Block, ...]
+    first: int
+    """The channels of its first convolution."""
+    last: int = 0
+    """And of the last one; 0 for none after the blocks."""
     size: int = 224
     classes: int = 1000
-    blocks: tuple[tuple[int, int, int, int], ...] = ()
-    """Of each kind of block: how much wider its middle is, the channels it gives, how often it comes, its stride."""
 
 
 class Text(NamedTuple):
@@ -40,116 +56,71 @@ class Text(NamedTuple):
 
 
 MOBILE = Image(
-    blocks=(
-        *((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2)),
-        *((6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)),
-    )
+    (
+        *(Block(1, 16), Block(6, 24, 2, 2), Block(6, 32, 3, 2), Block(6, 64, 4, 2)),
+        *(Block(6, 96, 3), Block(6, 160, 3, 2), Block(6, 320)),
+    ),
+    first=32,
+    last=1280,
 )
-RESIDUAL = Image(blocks=((4, 256, 3, 1), (4, 512, 4, 2), (4, 1024, 6, 2), (4, 2048, 3, 2)))
+RESIDUAL = Image((Block(4, 256, 3), Block(4, 512, 4, 2), Block(4, 1024, 6, 2), Block(4, 2048, 3, 2)), first=64)
 ENCODER = Text()
 SMALL_DECODER = Sizes(30, 576, 1536, 9, 3, 49152, 256)
 """The sizes of SmolLM2-135M."""
 
 
-class _Net:
-    """Collects the nodes and weights of a model, and counts its multiplications."""
-
-    def __init__(self, seed: int = 0) -> None:
-        self.random = np.random.default_rng(seed)
-        self.nodes: list[onnx.NodeProto] = []
-        self.weights: list[onnx.TensorProto] = []
-
-    def __call__(self, kind: str, *inputs: Any, **attributes: Any) -> str:
-        """Add a node; inputs that are no names become initializers."""
-        names = [value if isinstance(value, str) else self._constant(value) for value in inputs]
-        name = f"{kind}_{len(self.nodes)}"
-        self.nodes.append(helper.make_node(kind, names, [f"{name}_out"], name, **attributes))
-        return f"{name}_out"
-
-    def _constant(self, value: Any) -> str:
-        name = f"constant_{len(self.weights)}"
-        self.weights.append(numpy_helper.from_array(np.asarray(value), name))
-        return name
-
-    def normal(self, *shape: int, spread: float) -> np.ndarray[Any, Any]:
-        return self.random.standard_normal(shape, np.float32) * np.float32(spread)
-
-    def convolve(self, x: str, taken: int, given: int, window: int = 1, after: str = "", **options: Any) -> str:
-        """Add a convolution with bias, and what follows it: ``Relu``, or ``Clip`` at 6."""
-        each = taken // options.get("group", 1) * window**2
-        # A Relu halves the squares; a sum with what went around the block doubles them.
-        weights = self.normal(given, taken // options.get("group", 1), window, window, spread=(1 + bool(after)) ** 0.5)
-        weights /= np.float32(each**0.5)
-        pads = [window // 2] * 4
-        x = self("Conv", x, weights, self.normal(given, spread=0.05), kernel_shape=[window] * 2, pads=pads, **options)
-        return self("Clip", x, np.float32(0), np.float32(6)) if after == "Clip" else self(after, x) if after else x
-
-    def linear(self, x: str, taken: int, given: int) -> str:
-        product = self("MatMul", x, self.normal(taken, given, spread=taken**-0.5))
-        return self("Add", product, self.normal(given, spread=0.05))
-
-    def classes(self, x: str, taken: int, given: int) -> str:
-        x = self("Flatten", self("GlobalAveragePool", x))
-        return self("Gemm", x, self.normal(given, taken, spread=taken**-0.5), self.normal(given, spread=0.05), transB=1)
-
-    def norm(self, x: str, size: int) -> str:
-        weights = 1 + self.normal(size, spread=0.1), self.normal(size, spread=0.1)
-        return self("LayerNormalization", x, *weights, axis=-1, epsilon=1e-5)
-
-    def finished(self, name: str, result: str, shape: tuple[int, ...], **inputs: Any) -> onnx.ModelProto:
-        """Return the model, whose first dimension is any batch."""
-        self.nodes.append(helper.make_node("Identity", [result], ["result"], "result"))
-        given = [
-            helper.make_tensor_value_info(each, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), ("batch", *sizes))
-            for each, (dtype, sizes) in inputs.items()
-        ]
-        output = helper.make_tensor_value_info("result", onnx.TensorProto.FLOAT, ("batch", *shape))
-        graph = helper.make_graph(self.nodes, name, given, [output], self.weights)
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10)
-
-
-def mobilenet_v2(sizes: Image = MOBILE) -> onnx.ModelProto:
+def mobilenet_v2(net: Net, sizes: Image = MOBILE) -> onnx.ModelProto:
     """Return MobileNetV2, whose normalizations are in its convolutions."""
-    net = _Net()
-    x = net.convolve("image", 3, 32, 3, "Clip", strides=[2, 2])
-    taken = 32
-    for wider, given, times, first in sizes.blocks:
-        for stride in (first, *[1] * (times - 1)):
-            wide = wider * taken
-            y = net.convolve(x, taken, wide, 1, "Clip") if wider > 1 else x
+    x = net.input("image", np.float32, 3, sizes.size, sizes.size)
+    x, taken = net.convolve(x, 3, sizes.first, 3, "Clip", strides=[2, 2]), sizes.first
+    for block in sizes.blocks:
+        for stride in (block.stride, *[1] * (block.times - 1)):
+            wide, given = block.ratio * taken, block.channels
+            y = net.convolve(x, taken, wide, 1, "Clip") if block.ratio > 1 else x
             y = net.convolve(y, wide, wide, 3, "Clip", group=wide, strides=[stride] * 2)
+            if block.squeezed:
+                weights = net.convolve(net("GlobalAveragePool", y), wide, block.squeezed, 1, "Relu")
+                y = net("Mul", y, net.convolve(weights, block.squeezed, wide, 1, "Sigmoid"))
             y = net.convolve(y, wide, given)
             x = net("Add", x, y) if stride == 1 and taken == given else y
             taken = given
-    x = net.convolve(x, taken, 1280, 1, "Clip")
-    image = {"image": (np.float32, (3, sizes.size, sizes.size))}
-    return net.finished("mobilenet_v2", net.classes(x, 1280, sizes.classes), (sizes.classes,), **image)
+    return _classified(net, net.convolve(x, taken, sizes.last, 1, "Clip"), sizes.last, sizes.classes)
 
 
-def resnet_50(sizes: Image = RESIDUAL) -> onnx.ModelProto:
-    """Return ResNet-50 with the strides in its 3 x 3 convolutions."""
-    net = _Net()
-    x = net.convolve("image", 3, 64, 7, "Relu", strides=[2, 2])
+def resnet(net: Net, sizes: Image = RESIDUAL) -> onnx.ModelProto:
+    """Return a residual network, with the stride of a block in its first 3 x 3 convolution.
+
+    Blocks with a narrower middle are those of ResNet-50, the others those of ResNet-18.
+    """
+    x = net.input("image", np.float32, 3, sizes.size, sizes.size)
+    x, taken = net.convolve(x, 3, sizes.first, 7, "Relu", strides=[2, 2]), sizes.first
     x = net("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
-    taken = 64
-    for narrower, given, times, first in sizes.blocks:
-        for stride in (first, *[1] * (times - 1)):
-            narrow = given // narrower
-            y = net.convolve(x, taken, narrow, 1, "Relu")
-            y = net.convolve(y, narrow, narrow, 3, "Relu", strides=[stride] * 2)
-            y = net.convolve(y, narrow, given)
+    for block in sizes.blocks:
+        for stride in (block.stride, *[1] * (block.times - 1)):
+            given, narrow = block.channels, block.channels // block.ratio
+            if block.ratio > 1:
+                y = net.convolve(x, taken, narrow, 1, "Relu")
+                y = net.convolve(y, narrow, narrow, 3, "Relu", strides=[stride] * 2)
+                y = net.convolve(y, narrow, given)
+            else:
+                y = net.convolve(x, taken, given, 3, "Relu", strides=[stride] * 2)
+                y = net.convolve(y, given, given, 3)
             x = net.convolve(x, taken, given, strides=[stride] * 2) if taken != given else x
             x = net("Relu", net("Add", y, x))
             taken = given
-    image = {"image": (np.float32, (3, sizes.size, sizes.size))}
-    return net.finished("resnet_50", net.classes(x, taken, sizes.classes), (sizes.classes,), **image)
+    return _classified(net, x, taken, sizes.classes)
 
 
-def bert_base(sizes: Text = ENCODER) -> onnx.ModelProto:
+def _classified(net: Net, x: str, taken: int, classes: int) -> onnx.ModelProto:
+    return net.finished(**{net.dense(net("Flatten", net("GlobalAveragePool", x)), taken, classes): (classes,)})
+
+
+def bert_base(net: Net, sizes: Text = ENCODER) -> onnx.ModelProto:
     """Return the encoder of BERT-base with its table of words."""
-    net, hidden, heads = _Net(), sizes.hidden, sizes.heads
-    x = net("Gather", net.normal(sizes.words, hidden, spread=1), "ids")
-    x = net.norm(net("Add", x, net.normal(1, sizes.length, hidden, spread=0.5)), hidden)
+    hidden, heads = sizes.hidden, sizes.heads
+    ids = net.input("ids", np.int64, sizes.length)
+    x = net("Gather", net.normal(sizes.words, hidden, spread=1), ids)
+    x = net.layer_norm(net("Add", x, net.normal(1, sizes.length, hidden, spread=0.5)), hidden)
     for _ in range(sizes.layers):
         parts = []
         for last in ((1, 3), (3, 1), (1, 3)):
@@ -158,11 +129,10 @@ def bert_base(sizes: Text = ENCODER) -> onnx.ModelProto:
         scores = net("Mul", net("MatMul", *parts[:2]), np.float32((hidden // heads) ** -0.5))
         mixed = net("MatMul", net("Softmax", scores, axis=-1), parts[2])
         mixed = net("Reshape", net("Transpose", mixed, perm=[0, 2, 1, 3]), np.array([0, 0, hidden]))
-        x = net.norm(net("Add", net.linear(mixed, hidden, hidden), x), hidden)
+        x = net.layer_norm(net("Add", net.linear(mixed, hidden, hidden), x), hidden)
         wide = net("Gelu", net.linear(x, hidden, sizes.wide))
-        x = net.norm(net("Add", net.linear(wide, sizes.wide, hidden), x), hidden)
-    ids = {"ids": (np.int64, (sizes.length,))}
-    return net.finished("bert_base", x, (sizes.length, hidden), **ids)
+        x = net.layer_norm(net("Add", net.linear(wide, sizes.wide, hidden), x), hidden)
+    return net.finished(**{x: (sizes.length, hidden)})
 
 
 def as_int8(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -286,9 +256,9 @@ def multiplications(model: onnx.ModelProto) -> int:
 
 
 NETWORKS: Mapping[str, Callable[[], onnx.ModelProto]] = {
-    "mobilenet_v2": mobilenet_v2,
-    "resnet_50": resnet_50,
-    "bert_base": bert_base,
+    "mobilenet_v2": lambda: mobilenet_v2(Net("mobilenet_v2")),
+    "resnet_50": lambda: resnet(Net("resnet_50")),
+    "bert_base": lambda: bert_base(Net("bert_base")),
     "language_model": language_model_of_bytes,
 }
 """By name; the language model comes with weights of 8 bits, the others as floats."""

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
 from onnxruntime import quantization
 from onnxruntime.quantization import QuantFormat, QuantType
 
-from benchmarks.models.networks import quietly
+from benchmarks.models import networks
+from benchmarks.models.net import Net
+from benchmarks.models.networks import Block, Image, quietly
 from tests.kit import THOROUGH
 
 SEQUENCE = 8
@@ -54,59 +56,8 @@ SAVED = tuple(f"{form}_saved" for form in ("float", "qoperator", "qdq_channels",
 """The same after onnxruntime has optimized and saved them: with operators that only it writes."""
 
 
-class Net:
-    """Collects the nodes and weights of a model."""
-
-    def __init__(self, name: str, opset: int, batch: int | str):
-        self.name, self.opset, self.batch = name, opset, batch
-        self.rng = np.random.default_rng(sum(map(ord, name)))
-        self.nodes: list[onnx.NodeProto] = []
-        self.weights: list[onnx.TensorProto] = []
-        self.inputs: list[onnx.ValueInfoProto] = []
-
-    def input(self, name: str, dtype: Any, *shape: int | str) -> str:
-        """Add an input whose first dimension is the batch."""
-        kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-        self.inputs.append(helper.make_tensor_value_info(name, kind, (self.batch, *shape)))
-        return name
-
-    def constant(self, value: Any) -> str:
-        """Add an initializer."""
-        name = f"constant_{len(self.weights)}"
-        self.weights.append(numpy_helper.from_array(np.asarray(value), name))
-        return name
-
-    def __call__(self, op_type: str, *inputs: Any, outputs: int = 1, **attributes: Any) -> Any:
-        """Add a node; inputs that are not names of values become initializers."""
-        names = [value if isinstance(value, str) else self.constant(value) for value in inputs]
-        label = f"{op_type.lower()}_{len(self.nodes)}"
-        made = [f"{label}_out{i or ''}" for i in range(outputs)]
-        self.nodes.append(helper.make_node(op_type, names, made, name=label, **attributes))
-        return made[0] if outputs == 1 else made
-
-    def normal(self, *shape: int, spread: float | None = None) -> np.ndarray:
-        """Draw weights that keep the size of what they multiply."""
-        spread = np.sqrt(2 / max(int(np.prod(shape[1:])), 1)) if spread is None else spread
-        return self.rng.normal(0, spread, shape).astype(np.float32)
-
-    def conv(self, x: str, channels: tuple[int, int], kernel: int = 1, activation: str = "", **attributes: Any) -> str:
-        """Add a convolution with bias that keeps the size but for its strides, and what follows it."""
-        taken, given = channels
-        weight = self.normal(given, taken // attributes.get("group", 1), kernel, kernel)
-        sizes = {"kernel_shape": [kernel] * 2, "pads": [kernel // 2] * 4}
-        x = self("Conv", x, weight, self.normal(given, spread=0.1), **sizes | attributes)
-        if activation == "Clip":
-            return self("Clip", x, np.float32(0), np.float32(6))
-        return self(activation, x) if activation else x
-
-    def dense(self, x: str, taken: int, given: int) -> str:
-        """Add a Gemm whose weight is stored transposed."""
-        return self("Gemm", x, self.normal(given, taken), self.normal(given, spread=0.1), transB=1)
-
-    def linear(self, x: str, taken: int, given: int) -> str:
-        """Add a product with a weight, and a bias, as transformers have it."""
-        product = self("MatMul", x, self.normal(given, taken).T.copy() / np.float32(np.sqrt(2)))
-        return self("Add", product, self.normal(given, spread=0.1))
+class AnyOpset(Net):
+    """A network in any opset from 11 on."""
 
     def unsqueeze(self, x: Any, *axes: int) -> str:
         """Add dimensions of size 1."""
@@ -117,84 +68,53 @@ class Net:
         axes = ([np.int64([-1])], {}) if self.opset >= 18 else ([], {"axes": [-1]})
         return self("ReduceMean", x, *axes[0], keepdims=1, **axes[1])
 
-    def layer_norm(self, x: str) -> str:
+    def layer_norm(self, x: str, size: int = HIDDEN) -> str:
         """Normalize the last dimension, by the steps that exporters wrote before there was an operator for it."""
-        scale, bias = 1 + self.normal(HIDDEN, spread=0.1), self.normal(HIDDEN, spread=0.1)
         if self.opset >= 17:
-            return self("LayerNormalization", x, scale, bias, axis=-1, epsilon=1e-5)
+            return super().layer_norm(x, size)
         centred = self("Sub", x, self.mean(x))
         variance = self.mean(self("Pow", centred, np.float32(2)))
         spread = self("Sqrt", self("Add", variance, np.float32(1e-5)))
-        return self("Add", self("Mul", self("Div", centred, spread), scale), bias)
+        scaled = self("Mul", self("Div", centred, spread), 1 + self.normal(size, spread=0.1))
+        return self("Add", scaled, self.normal(size, spread=0.1))
 
     def heads(self, x: str, *perm: int) -> str:
         """Divide the last dimension into heads."""
         return self("Transpose", self("Reshape", x, np.int64([0, 0, HEADS, HIDDEN // HEADS])), perm=perm)
 
     def finished(self, **outputs: tuple[int | str, ...]) -> onnx.ModelProto:
-        """Return the model, whose outputs are these values, with their shapes but for the batch."""
-        results = []
-        for number, (value, shape) in enumerate(outputs.items()):
-            name = f"output_{number}"
-            self.nodes.append(helper.make_node("Identity", [value], [name], name=f"{name}_identity"))
-            results.append(helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, (self.batch, *shape)))
-        graph = helper.make_graph(self.nodes, self.name, self.inputs, results, self.weights)
-        # IR 8 has all that these opsets need, and every onnxruntime reads it.
-        opsets = [helper.make_opsetid("", self.opset)]
-        inferred = onnx.shape_inference.infer_shapes(helper.make_model(graph, opset_imports=opsets, ir_version=8))
+        """Return the model with the shapes of all values."""
+        inferred = onnx.shape_inference.infer_shapes(super().finished(**outputs))
         onnx.checker.check_model(inferred)
         return inferred
 
 
-def _mobilenet_v2(net: Net) -> onnx.ModelProto:
-    x = net.conv(net.input("image", np.float32, 3, 32, 32), (3, 8), 3, "Clip", strides=[2, 2])
-    for taken, given, stride, weighted in ((8, 12, 2, False), (12, 12, 1, True), (12, 12, 1, False))[: 1 + BLOCKS]:
-        wide = 4 * taken
-        y = net.conv(x, (taken, wide), 1, "Clip")
-        y = net.conv(y, (wide, wide), 3, "Clip", group=wide, strides=[stride, stride])
-        if weighted:  # Squeeze and excite, as version 3 has it.
-            squeezed = net.conv(net("GlobalAveragePool", y), (wide, 8), 1, "Relu")
-            y = net("Mul", y, net.conv(squeezed, (8, wide), 1, "Sigmoid"))
-        y = net.conv(y, (wide, given))
-        x = net("Add", x, y) if taken == given else y
-    x = net.conv(x, (12, 32), 1, "Clip")
-    return net.finished(**{net.dense(net("Flatten", net("GlobalAveragePool", x)), 32, 10): (10,)})
+_MOBILE = (Block(4, 12, 1, 2), Block(4, 12, squeezed=8), Block(4, 12))[: 1 + BLOCKS]
+_RESIDUAL = (Block(1, 8), Block(1, 16, 1, 2), Block(1, 16))[: 1 + BLOCKS]
 
 
-def _resnet(net: Net, blocks: int = 1 + BLOCKS) -> onnx.ModelProto:
-    x = net.conv(net.input("image", np.float32, 3, 32, 32), (3, 8), 7, "Relu", strides=[2, 2])
-    x = net("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
-    for taken, given, stride in ((8, 8, 1), (8, 16, 2), (16, 16, 1))[:blocks]:
-        y = net.conv(x, (taken, given), 3, "Relu", strides=[stride, stride])
-        y = net.conv(y, (given, given), 3)
-        if taken != given:
-            x = net.conv(x, (taken, given), 1, strides=[stride, stride])
-        x = net("Relu", net("Add", y, x))
-    return net.finished(**{net.dense(net("Flatten", net("GlobalAveragePool", x)), given, 10): (10,)})
-
-
-def _vgg(net: Net) -> onnx.ModelProto:
+def _vgg(net: AnyOpset) -> onnx.ModelProto:
     x = net.input("image", np.float32, 3, 16, 16)
     for taken, given in ((3, 8), (8, 16)):
-        x = net.conv(x, (taken, given), 3, "Relu")
-        x = net.conv(x, (given, given), 3, "Relu")
+        x = net.convolve(x, taken, given, 3, "Relu")
+        x = net.convolve(x, given, given, 3, "Relu")
         x = net("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2])
     x = net("Relu", net.dense(net("Flatten", x), 256, 32))
     x = net("Relu", net.dense(net("Dropout", x), 32, 32))
     return net.finished(**{net("Softmax", net.dense(x, 32, 10), axis=-1): (10,)})
 
 
-def _inception(net: Net) -> onnx.ModelProto:
-    x = net.conv(net.input("image", np.float32, 3, 16, 16), (3, 8), 3, "Relu")
+def _inception(net: AnyOpset) -> onnx.ModelProto:
+    x = net.convolve(net.input("image", np.float32, 3, 16, 16), 3, 8, 3, "Relu")
     x = net("LRN", x, size=5, alpha=1e-3, beta=0.75, bias=1.0)
     x = net("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], **({"ceil_mode": 1} if net.opset >= 10 else {}))
     for taken, include in ((8, 0), (32, 1)):
         window = {"kernel_shape": [3, 3], "strides": [1, 1], "pads": [1] * 4}
         branches = [
-            net.conv(x, (taken, 8), 1, "Relu"),
-            net.conv(net.conv(x, (taken, 8), 1, "Relu"), (8, 8), 3, "Relu"),
-            net.conv(net.conv(x, (taken, 4), 1, "Relu"), (4, 8), 5, "LeakyRelu"),
-            net.conv(net("AveragePool", x, count_include_pad=include, **window), (taken, 8), 1, "Relu"),
+            net.convolve(x, taken, 8, 1, "Relu"),
+            net.convolve(net.convolve(x, taken, 8, 1, "Relu"), 8, 8, 3, "Relu"),
+            net.convolve(net.convolve(x, taken, 4, 1, "Relu"), 4, 8, 5, "LeakyRelu"),
+            net.convolve(net("AveragePool", x, count_include_pad=include, **window), taken, 8, 1, "Relu"),
         ]
         x = net("Concat", *branches, axis=1)
     moments = (1 + net.normal(32, spread=0.1), *(net.normal(32, spread=0.1) for _ in range(2)))
@@ -204,7 +124,7 @@ def _inception(net: Net) -> onnx.ModelProto:
     return net.finished(**{net.dense(x, 32, 10): (10,)})
 
 
-def _bert(net: Net) -> onnx.ModelProto:
+def _bert(net: AnyOpset) -> onnx.ModelProto:
     ids, types, mask = (net.input(name, np.int64, SEQUENCE) for name in ("ids", "types", "mask"))
     words = net("Gather", net.normal(WORDS, HIDDEN, spread=1), ids)
     kinds = net("Gather", net.normal(2, HIDDEN, spread=0.5), types)
@@ -228,7 +148,7 @@ def _bert(net: Net) -> onnx.ModelProto:
     return net.finished(**{net.dense(pooled, HIDDEN, 3): (3,), x: (SEQUENCE, HIDDEN)})
 
 
-def _gpt_2(net: Net) -> onnx.ModelProto:
+def _gpt_2(net: AnyOpset) -> onnx.ModelProto:
     ids = net.input("ids", np.int64, "T")
     length = net("Gather", net("Shape", ids), np.int64(1), axis=0)
     places = net.unsqueeze(net("Range", np.int64(0), length, np.int64(1)), 0)
@@ -263,16 +183,16 @@ def _gpt_2(net: Net) -> onnx.ModelProto:
     return net.finished(**{logits: ("T", WORDS)})
 
 
-BUILDERS: dict[str, Callable[[Net], onnx.ModelProto]] = {
-    "mobilenet_v2": _mobilenet_v2,
-    "resnet": _resnet,
+BUILDERS: dict[str, Callable[[AnyOpset], onnx.ModelProto]] = {
+    "mobilenet_v2": partial(networks.mobilenet_v2, sizes=Image(_MOBILE, 8, 32, 32, 10)),
+    "resnet": partial(networks.resnet, sizes=Image(_RESIDUAL, 8, size=32, classes=10)),
     "vgg": _vgg,
     "inception": _inception,
     "bert": _bert,
     "gpt_2": _gpt_2,
 }
 NAMES = tuple(BUILDERS)
-BUILDERS["one_block"] = partial(_resnet, blocks=1)
+BUILDERS["one_block"] = partial(networks.resnet, sizes=Image(_RESIDUAL[:1], 8, size=32, classes=10))
 
 
 def inputs(name: str, batch: int = 2, seed: int = 0) -> dict[str, np.ndarray]:
@@ -292,7 +212,7 @@ def inputs(name: str, batch: int = 2, seed: int = 0) -> dict[str, np.ndarray]:
 def model(name: str, form: str = "float", opset: int = 17, batch: int | str = "N") -> onnx.ModelProto:
     """Build a model and quantize it as the form says; the same model each time."""
     if form == "float":
-        return BUILDERS[name](Net(name, opset, batch))
+        return BUILDERS[name](AnyOpset(name, opset, batch))
     if form.endswith("_saved"):
         return _optimized(model(name, form.removesuffix("_saved"), opset, batch))
     floats = model(name, "float", opset, batch)
