@@ -3,17 +3,22 @@
 from dataclasses import replace
 
 import jax
+import numpy as np
 import pytest
 
 import jaxdml
 from jaxdml import reference
+from jaxdml._cases import dimensions
 from tests import hunting
 from tests.cross_section import EVERY
-from tests.random_programs import CALLS, METHODS, draw_program
+from tests.kit.methods import METHODS
+from tests.random_programs import NAMES, draw_program
+from tests.random_programs.calls import RECORDS, of_record
+from tests.random_programs.operands import Drawing
 
 pytestmark = pytest.mark.skipif(jax.default_backend() != "cpu", reason="hunts errors of XLA's CPU backend")
 SEED = 3
-PROGRAMS = [number for first in range(len(CALLS)) for number in range(first, EVERY * len(CALLS), len(CALLS))]
+PROGRAMS = [number for first in range(len(NAMES)) for number in range(first, EVERY * len(NAMES), len(NAMES))]
 """The programs of an operator stand together, so that a cross-section has one of each."""
 
 
@@ -24,10 +29,18 @@ def test_an_operator_is_right_whatever_is_around_it(number):
 
 
 def test_every_operator_is_drawn_and_each_of_its_methods():
-    lacking = set(reference.__all__) - set(CALLS)
-    assert not lacking, f"tests/random_programs/calls.py lacks {lacking}: add what draws a call to CALLS"
-    assert set(CALLS) == set(reference.__all__)
-    assert set(METHODS) == {name for name in CALLS if "implementation" in getattr(jaxdml, name).__kwdefaults__}
+    assert sorted(reference.__all__) == NAMES
+    lacking = {name for name in NAMES if "implementation" in getattr(jaxdml, name).__kwdefaults__} - set(METHODS)
+    assert not lacking, f"tests/kit/methods.py lacks {lacking}: add their methods"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_sample_of_every_operator_is_drawn_in_rows_and_mapped(name):
+    for vmap in (False, True):
+        call = of_record(RECORDS[name], Drawing(np.random.default_rng(0), 40, vmap))
+        assert len(call.operands) == len(dimensions.of(RECORDS[name].dimensions).arguments)
+        assert call.operands[0].mapped is vmap
+        assert any(40 in x.value.shape for x in call.operands)
 
 
 def test_what_differs_is_told_and_where():

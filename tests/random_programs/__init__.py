@@ -6,7 +6,6 @@ multiples of 1/4, so that no order of summation rounds. The oracle says what the
 follows of that.
 """
 
-from tests.random_programs.calls import CALLS, METHODS
-from tests.random_programs.programs import Program, Runnable, draw_program
+from tests.random_programs.programs import NAMES, Program, Runnable, draw_program
 
-__all__ = ["CALLS", "METHODS", "Program", "Runnable", "draw_program"]
+__all__ = ["NAMES", "Program", "Runnable", "draw_program"]

@@ -9,24 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import jaxdml
-from jaxdml._kernels.extremes import kernel as extremes
-from jaxdml._kernels.indexed_write import kernel as indexed_write
-from jaxdml._kernels.integer_convolution import kernel as integer_convolution
-from jaxdml._kernels.integer_product import kernel as integer_product
-from jaxdml._kernels.selection import kernel as selection
+from jaxdml._cases import OPERATORS, dimensions
+from jaxdml._cases.records import Operator
 from tests.random_programs.operands import FEW, LARGEST, SMALL, Array, Drawing, Operand, Shape
-
-METHODS: dict[str, tuple[str, ...]] = {
-    "top_k": tuple(name for name in selection.METHODS if selection.ONLY_ON.get(name, "cpu") == "cpu"),
-    **dict.fromkeys(("argmax", "argmin"), tuple(extremes.METHODS)),
-    **dict.fromkeys(("scatter_nd", "scatter_elements"), tuple(indexed_write.METHODS)),
-    **dict.fromkeys(("convolution_integer", "quantized_linear_convolution"), tuple(integer_convolution.METHODS)),
-    **dict.fromkeys(
-        ("matrix_multiply_integer", "matrix_multiply_integer_to_float", "quantized_linear_matrix_multiply"),
-        tuple(integer_product.METHODS),
-    ),
-}
-"""What ``implementation`` can be on a CPU."""
 
 SIGNED, UNSIGNED = np.arange(-9, 10, dtype=np.int8), np.arange(120, 140, dtype=np.uint8)
 POWERS, SCALES = np.float32([0.5, 1, 2]), np.float32([0.5, 0.75, 1, 1.1, 3])
@@ -40,6 +25,31 @@ class Call(NamedTuple):
     options: dict[str, Any] = {}
     repeats: bool = True
     """Whether rows of the results repeat as those of the operands."""
+
+
+def of_record(record: Operator, draw: Drawing) -> Call:
+    """Draw the sample of a record in other sizes.
+
+    The rows are the first dimension of the results, if blocks of that are independent; else of the first argument.
+    """
+    dims, sizes = dimensions.of(record.dimensions), dict(record.sizes)
+    grown = draw.pick(*sizes)
+    sizes[grown] = draw.pick(*(size for size in FEW if size >= sizes[grown]))
+    row = next(iter(dims.results[0]), "")
+    repeats = dims.independent((row,)) and all(letters[0] == row for letters in dims.results if letters)
+    if not repeats and not draw.vmap:
+        (row, *_), *_ = dims.arguments
+        sizes[row] = max(draw.size, sizes[row])
+    for letters, array in zip(dims.arguments, record.sample(draw.rng, True, **sizes), strict=True):
+        rows = repeats and letters[:1] == (row,)
+        draw.add((draw.size, *array.shape[1:]) if rows and not draw.vmap else array.shape, _values(array), rows=rows)
+    return Call(draw.operands, dict(record.options), repeats)
+
+
+def _values(array: Array) -> Array:
+    """Return what to draw from: all integers in the range of an array, or its numbers."""
+    whole = np.array_equal(array, np.rint(array))
+    return np.arange(int(array.min()), int(array.max()) + 1).astype(array.dtype) if whole else np.unique(array)
 
 
 def _selection(draw: Drawing, k: bool) -> Call:
@@ -203,7 +213,7 @@ def _pooling(draw: Drawing) -> Call:
     return Call([x, x_scale, x_zero, draw.add((), SCALES), draw.add((), of_x)], options)
 
 
-CALLS: dict[str, Callable[[Drawing], Call]] = {
+_MORE: dict[str, Callable[[Drawing], Call]] = {
     "top_k": partial(_selection, k=True),
     "argmax": partial(_selection, k=False),
     "argmin": partial(_selection, k=False),
@@ -223,4 +233,13 @@ CALLS: dict[str, Callable[[Drawing], Call]] = {
     "quantized_linear_add": _sum,
     "quantized_linear_average_pooling": _pooling,
 }
-"""What draws a call of each operator. ``prepack`` is drawn with the products."""
+"""What draws more calls of an operator than its sample: options, ranks, dtypes, and products with packed matrices."""
+
+RECORDS = {record.name: record for record in OPERATORS}
+
+
+def draw_call(name: str, draw: Drawing) -> Call:
+    """Draw a call of an operator."""
+    if name not in _MORE or draw.rng.random() < 0.2:
+        return of_record(RECORDS[name], draw)
+    return _MORE[name](draw)

@@ -94,7 +94,7 @@ class Drawing:
         ways = ["argument"] * 3 + ["uniform argument", "uniform by broadcast", "transposed", "sliced", "broadcast"]
         if not mapped and math.prod(shape) <= _LARGEST_CONSTANT:
             ways += ["constant", "known", "uniform", "uniform constant"]
-        whole = np.array_equal(values, np.arange(values[0], values[-1] + 1))
+        whole = np.array_equal(values, np.arange(int(values[0]), int(values[-1]) + 1))
         if whole and len(shape) >= 2:
             ways += ["product"] * 5
         way = self.pick(*ways)

@@ -10,7 +10,8 @@ import numpy as np
 
 import jaxdml
 from jaxdml import reference
-from tests.random_programs.calls import CALLS, METHODS, Call
+from tests.kit.methods import METHODS
+from tests.random_programs.calls import RECORDS, Call, draw_call
 from tests.random_programs.operands import FEW, LARGEST, MANY, PERIOD, Array, Drawing, Operand
 from tests.random_programs.surroundings import Step, draw_steps
 
@@ -133,13 +134,16 @@ def _tuple(results: Any) -> tuple[Any, ...]:
     return tuple(results) if isinstance(results, tuple) else (results,)
 
 
+NAMES = sorted(RECORDS)
+"""The operators: a program of each in turn."""
+
+
 def draw_program(seed: int, number: int) -> Program:
     """Draw the program of this number: numbers that follow each other have other operators."""
-    names = sorted(CALLS)
     for attempt in count():
         rng = np.random.default_rng([seed, number, attempt])
         size, vmap = int(rng.choice(MANY if rng.random() < 0.5 else FEW)), rng.random() < 0.35
-        program = _drawn(names[number % len(names)], Drawing(rng, size, vmap))
+        program = _drawn(NAMES[number % len(NAMES)], Drawing(rng, size, vmap))
         if program is not None:
             return program
     raise AssertionError
@@ -147,7 +151,7 @@ def draw_program(seed: int, number: int) -> Program:
 
 def _drawn(name: str, draw: Drawing) -> Program | None:
     """Draw a program of an operator, or None if it is too large."""
-    call = CALLS[name](draw)
+    call = draw_call(name, draw)
     if any(x is not None and x.value.size > LARGEST for x in call.operands):
         return None
 
