@@ -240,6 +240,6 @@ RECORDS = {record.name: record for record in OPERATORS}
 
 def draw_call(name: str, draw: Drawing) -> Call:
     """Draw a call of an operator."""
-    if name not in _MORE or draw.rng.random() < 0.2:
+    if name not in _MORE or draw.rng.random() < 0.1:
         return of_record(RECORDS[name], draw)
     return _MORE[name](draw)
