@@ -11,7 +11,7 @@ import jax
 import pytest
 
 from tests import memory_maps
-from tests.cross_section import ALL, EVERY, cross_section
+from tests.cross_section import ALL, EVERY, MOST, cross_section
 from tests.kit.compiling import quickly
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
@@ -53,14 +53,20 @@ def pytest_report_header(config):
     if memory_maps.used() is not None:
         counted = f"memory maps: a module may use half of {memory_maps.allowed()}"
     some = _is_whole(config) and not ALL
-    cases = f"one of {EVERY} of each parametrized test; CI=1 runs all" if some else "all"
+    cases = f"one of {EVERY} of each parametrized test, at most {MOST}; CI=1 runs all" if some else "all"
     return [counted, f"cases: {cases}"]
+
+
+def _case(item):
+    """Name a case; those of one program have its name, because the whole program is compiled for any of them."""
+    mark = item.get_closest_marker("program")
+    return f"{item.nodeid.partition('[')[0]}[{mark.args[0]}]" if mark else item.nodeid
 
 
 def pytest_collection_modifyitems(config, items):
     """Leave out cases of the whole suite, unless all are asked for."""
     if _is_whole(config) and not ALL:
-        items[:], left = cross_section(items, [item.nodeid for item in items])
+        items[:], left = cross_section(items, list(map(_case, items)))
         config.hook.pytest_deselected(items=left)
 
 

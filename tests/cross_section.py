@@ -1,5 +1,7 @@
 """Choose the cases that a run of the whole suite computes where somebody waits for it."""
 
+import itertools
+import math
 import os
 import zlib
 from collections import defaultdict
@@ -9,7 +11,10 @@ from typing import TypeVar
 from tests.kit import THOROUGH
 
 EVERY = 3
-"""Of the cases of a parametrized test, one of so many is run."""
+"""Of the cases of a parametrized test, one of so many is run, or fewer."""
+
+MOST = 30
+"""So many cases of a test are enough: the time of a run is not to grow with the cases that each operator brings."""
 
 ALL = THOROUGH or bool(os.environ.get("CI"))
 """Services for continuous integration set ``CI``: they run all cases, and so does the thorough profile."""
@@ -25,13 +30,15 @@ def cross_section(items: Sequence[Item], names: Sequence[str]) -> tuple[list[Ite
 
     Args:
       items: cases of tests.
-      names: of each item the name that pytest gives it: that of the test, and of its case in brackets.
+      names: of each item the name that pytest gives it: that of the test, and of its case in brackets. Items of one
+        name are one case: all of them are run, or none.
     """
-    cases: dict[str, list[int]] = defaultdict(list)
+    tests: dict[str, dict[str, list[int]]] = defaultdict(dict)
     for place, name in enumerate(names):
-        cases[name.partition("[")[0]].append(place)
-    chosen = set()
-    for test, places in cases.items():
-        first = zlib.crc32(test.encode()) % min(EVERY, len(places))
-        chosen.update(places[first::EVERY])
+        tests[name.partition("[")[0]].setdefault(name, []).append(place)
+    chosen: set[int] = set()
+    for test, cases in tests.items():
+        every = max(EVERY, math.ceil(len(cases) / MOST))
+        first = zlib.crc32(test.encode()) % min(every, len(cases))
+        chosen.update(*itertools.islice(cases.values(), first, None, every))
     return [items[i] for i in sorted(chosen)], [item for i, item in enumerate(items) if i not in chosen]

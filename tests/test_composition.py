@@ -88,20 +88,35 @@ def assert_sharded(types, specs):
 
 
 def parameter(name, column, placement):
-    marks = () if placement == "one" else meshes.needs_devices
+    marks = [] if placement == "one" else [meshes.needs_devices]
+    if column not in CALLS:
+        marks.append(pytest.mark.program(f"{name}-{placement}"))
     return pytest.param(name, column, placement, id=f"{name}-{column}-{placement}", marks=marks)
 
 
-@pytest.mark.parametrize(("name", "column", "placement"), [parameter(*cell) for cell in TESTED])
-def test_composition(name, column, placement):
+def cells(*, calls):
+    """Give a test the cells that are ways to call, or the others."""
+    chosen = [parameter(*cell) for cell in TESTED if (cell[1] in CALLS) == calls]
+    return pytest.mark.parametrize(("name", "column", "placement"), chosen)
+
+
+def skip_if_impossible(name, column, placement):
     reason = impossible(name, column, placement)
     if reason is not None:
         why, prove = reason
         prove(name)
         pytest.skip(f"impossible: {why}")
-    if column in CALLS:
-        CALLS[column](name, placement)
-        return
+
+
+@cells(calls=True)
+def test_call(name, column, placement):
+    skip_if_impossible(name, column, placement)
+    CALLS[column](name, placement)
+
+
+@cells(calls=False)
+def test_composition(name, column, placement):
+    skip_if_impossible(name, column, placement)
     cell, result, types = results_of(name, placement)[column]
     if isinstance(result, Exception):
         pytest.fail("".join(traceback.format_exception(result, limit=-4)), pytrace=False)

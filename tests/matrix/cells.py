@@ -6,6 +6,7 @@ The rule: an operator that stands for a kernel is tested in all its cells. Any o
 each other column at one, which the names choose.
 """
 
+from functools import cache
 from zlib import crc32
 
 from tests.kit import THOROUGH
@@ -33,6 +34,7 @@ SLOW = ("disable_jit",)
 """Columns that compile every operation by itself, which only the thorough profile does on meshes."""
 
 
+@cache
 def columns_of(name: str, placement: str) -> list[str]:
     """Return the columns that an operator can have at a placement; none where it has no layout."""
     layouts = layouts_of(name, placement)

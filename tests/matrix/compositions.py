@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -94,6 +94,7 @@ class Composition:
         return list(inspect.signature(getattr(jaxdml, self.record.name)).parameters)
 
 
+@cache
 def layouts(name: str) -> dict[str, Layout]:
     """Return the layouts of a call by their names."""
     return _layouts.layouts(COMPOSITIONS[name].record)
