@@ -47,6 +47,16 @@ def test_the_forms_agree_with_the_oracle(plan):
             assert_same_bits(quieted(got), quieted(want))
 
 
+# What is drawn is given to one program of each case.
+top_k = jax.jit(jaxdml.top_k, static_argnames=("k", "direction"))
+
+
+@partial(jax.jit, static_argnames=("mode", "t"))
+def written_by_sort(x, indices, updates, *, mode, t):
+    how = Writing(of_slices(t), mode, "last", by_sort=True)
+    return write(x, wrap(indices, x.shape[:t], mode), updates, how)
+
+
 WIDENED = {"bfloat16": (0x7F80, 0x8000, 0x7FC0), "float8_e5m2": (0x7C, 0, 0x7F)}
 """The bits of infinity, those that a NaN keeps when a CPU widens it to move it, and those that it then has."""
 
@@ -72,8 +82,7 @@ def quieted(x):
 @given(kind=kinds, seed=seeds)
 def test_top_k_carries_elements_along(shape, k, dtype, direction, kind, seed):
     x, k = data(kind, seed, shape, np.dtype(dtype)), min(k, shape[1])
-    select = partial(jaxdml.top_k, k=k, direction=direction)
-    for got, want in zip(jax.jit(select)(x), reference.top_k(x, k, direction=direction), strict=True):
+    for got, want in zip(top_k(x, k, direction=direction), reference.top_k(x, k, direction=direction), strict=True):
         assert_same_bits(quieted(got), quieted(want))
 
 
@@ -143,8 +152,7 @@ def test_losers_are_dropped_by_a_sort_of_the_indices(mode, dtype, t, seed):
     low, high = (0, 4) if mode == "promise_in_bounds" else (-6, 7)
     x, updates = (data("any bits", seed, shape, np.dtype(dtype)) for shape in ((4, 5, 3), (9, *(4, 5, 3)[t:])))
     indices = rng.integers(low, high, (9, t)).astype(np.int32)
-    how = Writing(of_slices(t), mode, "last", by_sort=True)
-    got = jax.jit(lambda x, i, u: write(x, wrap(i, (4, 5)[:t], mode), u, how))(x, indices, updates)
+    got = written_by_sort(x, indices, updates, mode=mode, t=t)
     assert_same_bits(quieted(got), quieted(reference.scatter_nd(x, indices, updates, mode=mode)))
 
 
