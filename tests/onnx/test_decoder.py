@@ -15,6 +15,8 @@ from benchmarks.models.language_model import MODELS, language_model
 from tests.kit import quick
 from tests.kit.meshes import COUNT, mesh_of, needs_devices
 
+pytestmark = quick
+
 SIZES = MODELS["tiny"]
 LENGTH = 40
 
@@ -298,7 +300,6 @@ def test_sizes_that_the_file_does_not_say_are_asked_for():
         jaxdml.onnx.decoder(jaxdml.onnx.load(growing()), length=4)
 
 
-@quick
 @needs_devices
 @pytest.mark.parametrize("kind", ["auto", "explicit"])
 @pytest.mark.parametrize(("spec", "sliding"), [(P(), 0), (P("batch"), 8)])
