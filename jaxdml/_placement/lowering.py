@@ -76,30 +76,34 @@ def at_lowering(choose: Choice, *operands: Any, **static: Any) -> Any:
     """
     leaves, tree = jax.tree.flatten(operands)
     sizes_known = is_static(*itertools.chain(*(leaf.shape for leaf in leaves)))
-    of_leaves: dict[Hashable, Form] = {}
+    first, likely = _most_likely(choose, sizes_known)
+    traced, shapes = jax.make_jaxpr(partial(first, **static), return_shape=True)(*operands)
+    known = jaxpr_as_fun(traced)
+    # One function for one form, so that JAX sees where platforms have the same.
+    of_leaves: dict[Hashable, Form] = {_identity(first): known}
 
     def chosen(platform: str, devices: int) -> Form:
-        form = choose(Target(platform, devices if sizes_known else 1, sizes_known))
-        # One function for one form, so that JAX sees where platforms have the same.
+        target = Target(platform, devices if sizes_known else 1, sizes_known)
+        if target == likely:
+            return known
+        form = choose(target)
         return of_leaves.setdefault(
             _identity(form),
             lambda *leaves: jax.tree.leaves(form(*jax.tree.unflatten(tree, leaves), **static)),
         )
 
-    first = _on_first(choose, sizes_known)
-    traced, shapes = jax.make_jaxpr(partial(first, **static), return_shape=True)(*operands)
-    known = jaxpr_as_fun(traced)
-    of_leaves[_identity(first)] = known
     results = _bind(chosen, known, traced, leaves)
     return jax.tree.unflatten(jax.tree.structure(shapes), results)
 
 
-def _on_first(choose: Choice, sizes_known: bool) -> Form:
-    """Return the form that is most likely chosen: that of the platform that JAX uses here, on one device."""
+def _most_likely(choose: Choice, sizes_known: bool) -> tuple[Form, Target]:
+    """Return the form for the most likely target, which is one device of the platform that JAX uses here."""
+    target = Target(_here(), 1, sizes_known)
     try:
-        return choose(Target(_here(), 1, sizes_known))
+        return choose(target), target
     except NotImplementedError:  # A method is forced that only CPUs have.
-        return choose(Target("cpu", 1, sizes_known))
+        target = Target("cpu", 1, sizes_known)
+        return choose(target), target
 
 
 def _here() -> str:

@@ -42,7 +42,9 @@ def average(
     if zx is not None:
         total -= zx * real
     count = counts(windows, x.shape, include_padding)
-    choose = partial(form_of_rounding, digits=multiplier.digits if multiplier else None)
+    if multiplier is None:
+        return _exactly(total, None, jnp.asarray(count), scales, zero_point, dtype=dtype)
+    choose = partial(form_of_rounding, digits=multiplier.digits)
     result: jax.Array = at_lowering(choose, total, multiplier, count, scales, zero_point, dtype=dtype)
     return result
 
@@ -52,14 +54,20 @@ def form(target: Target) -> Form:
     return window_sums_at_once if target.alone and target.platform == "tpu" else window_sums
 
 
-def form_of_rounding(target: Target, digits: int | None) -> Form:
-    """Say who rounds where a program is lowered for ``target``, by a proved multiplier with these digits or None."""
-    round_total = None if digits is None else proved_rounding(target, digits)
+def form_of_rounding(target: Target, digits: int) -> Form:
+    """Say who rounds where a program is lowered for ``target``, given the digits of the proved multiplier."""
+    round_total = proved_rounding(target, digits)
     return partial(_by_proof, round_total=round_total) if round_total else _exactly
 
 
 def _exactly(
-    total: jax.Array, multiplier: Any, count: Any, scales: Any, zero_point: jax.Array | None, *, dtype: jnp.dtype
+    total: jax.Array,
+    multiplier: Multiplier | None,
+    count: Any,
+    scales: Any,
+    zero_point: jax.Array | None,
+    *,
+    dtype: jnp.dtype,
 ) -> jax.Array:
     del multiplier
     return clamp(rounded_mean(total, count, *scales), zero_point, dtype)

@@ -98,14 +98,18 @@ def _greatest_key(x: jax.Array, axis: int, rule: Rule, lanes: int) -> jax.Array:
     return keys.max(axis)
 
 
+_traced_once = jax.jit(extreme_keys, static_argnums=1, inline=True)
+"""``extreme_keys``, traced once for all elements: up to 32 of one shape are compared."""
+
+
 def _one_by_one(x: jax.Array, axis: int, rule: Rule) -> tuple[jax.Array, jax.Array]:
     """Compare the elements along an axis one after another, in operations that XLA makes one vectorized loop of."""
     elements = [lax.index_in_dim(x, i, axis, keepdims=False) for i in range(x.shape[axis])]
-    greatest = extreme_keys(elements[0], rule)
+    greatest = _traced_once(elements[0], rule)
     dtype = index_dtype(x.shape[axis])
     position = jnp.zeros_like(greatest, dtype)
     for i, element in enumerate(elements[1:], 1):
-        keys = extreme_keys(element, rule)
+        keys = _traced_once(element, rule)
         better = keys >= greatest if rule.last else keys > greatest
         greatest, position = jnp.maximum(keys, greatest), jnp.where(better, dtype.type(i), position)
     return greatest, position
