@@ -96,6 +96,13 @@ class Call(ErrorContext):
             rule = f"{name} must be an integer; got {_shown(value)}."
             self.fail(TypeError, rule, f"Pass {name} as a Python int.")
 
+    def flag(self, name: str, value: Any) -> bool:
+        """Return a static option that is True or False as a ``bool``."""
+        self.static(name, value)
+        if not isinstance(value, bool | np.bool_):
+            self.fail(TypeError, f"{name} must be a bool; got {type(value).__name__}.", "Pass True or False.")
+        return bool(value)
+
     def axis(self, value: Any, rank: int) -> int:
         """Return a static ``axis`` counted from the front, ``0 <= axis < rank``."""
         axis = self.integer("axis", value)

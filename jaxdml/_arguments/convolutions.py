@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jax import lax
 
-from jaxdml._arguments import dimensions, packing, quantized, rounding
+from jaxdml._arguments import dimensions, packing, quantized
 from jaxdml._arguments.call import Call
 from jaxdml._arithmetic.windows import Windows
 from jaxdml._kernels import integer_convolution, integer_product
@@ -26,6 +26,8 @@ class InputAndFilters(NamedTuple):
     order: lax.ConvDimensionNumbers
     names: Names
     """The mesh axes that the contracted channels are sharded over in the caller's ``jax.shard_map``."""
+    terms: int
+    """How many products a sum adds up: those of a window, with the channels of all shards."""
 
 
 def convolution(call: Call, axis_name: Any, dimension_numbers: Any, options: Mapping[str, Any]) -> InputAndFilters:
@@ -38,7 +40,9 @@ def convolution(call: Call, axis_name: Any, dimension_numbers: Any, options: Map
       options: ``strides``, ``dilations``, ``start_padding``, ``end_padding`` and ``group_count`` as given.
     """
     names = call.axis_names(axis_name)
-    x, w = quantized.integers(call, "x"), packing.filters(call, "w", axis_size(names))
+    shards = axis_size(names)
+    x, w = quantized.integers(call, "x"), call.operands["w"]
+    w = packing.filters(call, "w", w, shards) if isinstance(w, PackedFilters) else quantized.integers(call, "w")
     if x.ndim < 3 or w.ndim != x.ndim:
         rule = f"x and w must have one rank, at least 3; got {x.ndim} and {w.ndim}."
         call.fail(TypeError, rule, "Give x as [N, C, *spatial] and w as [M, C / group_count, *spatial].", "x", "w")
@@ -63,25 +67,26 @@ def convolution(call: Call, axis_name: Any, dimension_numbers: Any, options: Map
             inside = spatial[d] + windows.start_padding[d] + windows.end_padding[d]
             rule = f"a window must have 1 to {inside} elements along spatial dimension {d}; got {windows.reaches[d]}."
             call.fail(ValueError, rule, "Pad x more with start_padding or end_padding.", "x", "w")
-    return InputAndFilters(x, w, windows, order, names)
+    return InputAndFilters(x, w, windows, order, names, windows.taps * depth * shards)
 
 
-def one_value(call: Call, name: str, dtype: Any, given: InputAndFilters) -> jax.Array | None:
-    """Return a parameter of a whole tensor as ``[1]``; None stays None, but for a scale."""
-    value = quantized.optional(call, name, np.dtype(dtype))
-    if value is None:
-        return None
-    if value.size != 1 or value.ndim > given.x.ndim:
-        rule = f"{name} must be one value; got {[*value.shape]}."
-        call.fail(TypeError, rule, f"Pass {name} with shape ().", name)
-    return lax.expand_dims(lax.squeeze(value, range(value.ndim)), [0])
+def parameters(call: Call, given: InputAndFilters, **dtypes: Any) -> dict[str, jax.Array | None]:
+    """Return parameters of these dtypes by name, as ``[1]`` or ``[O]``; None stays None, but not for a scale."""
+    values = {name: quantized.optional(call, name, np.dtype(dtype)) for name, dtype in dtypes.items()}
+    return {name: value if value is None else _as_vector(call, name, value, given) for name, value in values.items()}
 
 
-def by_channel(call: Call, name: str, dtype: Any, given: InputAndFilters) -> jax.Array | None:
-    """Return a parameter with one value, as ``[1]``, or one for each output channel, ``[O]``; None stays None."""
-    value = quantized.optional(call, name, np.dtype(dtype))
-    if value is None:
-        return None
+_BY_CHANNEL = "w_scale", "w_zero_point", "bias"
+"""The parameters that have one value, or one for each output channel. The others have one."""
+
+
+def _as_vector(call: Call, name: str, value: jax.Array, given: InputAndFilters) -> jax.Array:
+    """Return a parameter with one value as ``[1]``, or one with a value for each output channel as ``[O]``."""
+    if name not in _BY_CHANNEL:
+        if value.size != 1 or value.ndim > given.x.ndim:
+            rule = f"{name} must be one value; got {[*value.shape]}."
+            call.fail(TypeError, rule, f"Pass {name} with shape ().", name)
+        return lax.expand_dims(lax.squeeze(value, range(value.ndim)), [0])
     features = given.w.shape[given.order.rhs_spec[0]]
     channel = value.ndim - given.x.ndim + given.order.out_spec[1]
     if value.ndim < 2:
@@ -95,13 +100,6 @@ def by_channel(call: Call, name: str, dtype: Any, given: InputAndFilters) -> jax
         advice = f"Pass {name} with shape () or ({features},)."
         call.fail(TypeError, f"{rule}; got {[*call.operands[name].shape]}.", advice, "w", name)
     return value
-
-
-def greatest_sum(call: Call, given: InputAndFilters) -> int:
-    """Bound the sums of a call with its bias by what is known of its zero points and its bias."""
-    depth = given.windows.taps * given.w.shape[given.order.rhs_spec[1]] * axis_size(given.names)
-    operands = ((x.dtype, call.known(f"{name}_zero_point", x.dtype)) for name, x in (("x", given.x), ("w", given.w)))
-    return integer_product.greatest_sum(depth, *operands) + rounding.magnitude(call, "bias")
 
 
 def convolve(
@@ -120,9 +118,12 @@ def convolve(
     """
     windows, order = given.windows, given.order
     features, depth = (given.w.shape[d] for d in order.rhs_spec[:2])
-    longest = integer_product.longest((given.x, parameters[0]), (given.w, parameters[1]))
+    operands = (given.x, parameters[0]), (given.w, parameters[1])
     forced = call.implementation(
-        implementation, METHODS, lambda method: why_not(method, depth, windows, longest), only_on=METHODS
+        implementation,
+        METHODS,
+        lambda method: why_not(method, depth, windows, integer_product.longest(*operands)),
+        only_on=METHODS,
     )
     spatial = tuple(f"spatial dimension {d} of" for d in range(len(windows.sizes)))
     contracted = "features" if windows.groups > 1 else "channels"

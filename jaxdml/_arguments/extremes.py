@@ -33,7 +33,7 @@ def search(
     x = call.array("x")
     call.dtype("x", SELECTABLE)
     axes, over = _axes(call, axis, axis_name, x.ndim)
-    keepdims, last = _flag(call, "keepdims", keepdims), _flag(call, "select_last_index", select_last_index)
+    keepdims, last = call.flag("keepdims", keepdims), call.flag("select_last_index", select_last_index)
     labels = tuple(range(x.ndim))
     kept = tuple(None if d in axes else d for d in labels)
     result = kept if keepdims else tuple(d for d in kept if d is not None)
@@ -70,16 +70,10 @@ def _axes(call: Call, axis: Any, axis_name: Any, rank: int) -> tuple[Axes, tuple
         rule = f"axis_name must be a tuple with one entry for each of the {len(axes)} axes; got {axis_name!r}."
         call.fail(ValueError, rule, "Pass None in it for an axis that is whole.")
     names = [call.axis_names(one) for one in over]
-    call.axis_names(tuple(name for of_axis in names for name in of_axis))
+    if len(names) > 1:
+        call.axis_names(tuple(name for of_axis in names for name in of_axis))
     order = sorted(range(len(axes)), key=axes.__getitem__)
     return tuple(axes[i] for i in order), tuple(names[i] for i in order)
-
-
-def _flag(call: Call, name: str, value: Any) -> bool:
-    call.static(name, value)
-    if not isinstance(value, bool | np.bool_):
-        call.fail(TypeError, f"{name} must be a bool; got {type(value).__name__}.", "Pass True or False.")
-    return bool(value)
 
 
 def _found(

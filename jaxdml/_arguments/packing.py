@@ -1,4 +1,4 @@
-"""Check what was packed before: the right matrix of products, and the filters of convolutions."""
+"""Check what was packed before: the right matrix of a product, or the filters of a convolution."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,24 +7,21 @@ from typing import NoReturn
 import jax
 import jax.numpy as jnp
 
-from jaxdml._arguments import quantized
 from jaxdml._arguments.call import Call
 from jaxdml._base.dtypes import QUANTIZED
-from jaxdml._kernels.integer_convolution import Filters, PackedFilters
-from jaxdml._kernels.integer_product import PackedMatrix, Right
+from jaxdml._kernels.integer_convolution import PackedFilters
+from jaxdml._kernels.integer_product import PackedMatrix
 
 
-def right_matrix(call: Call, name: str, shards: int) -> Right:
-    """Return an operand as a JAX array, or as a ``PackedMatrix`` whose fields fit one another.
+def right_matrix(call: Call, name: str, packed: PackedMatrix, shards: int) -> PackedMatrix:
+    """Require the fields of a packed matrix to fit one another, and return it with JAX arrays.
 
     Args:
       call: the call that has the operand.
       name: the name of the operand.
+      packed: the operand.
       shards: into how many blocks K is sharded. A block may have the sums of the whole K.
     """
-    packed = call.operands[name]
-    if not isinstance(packed, PackedMatrix):
-        return quantized.matrix(call, name)
     matrix, sums, fail = _arrays(
         call, name, "matrix", "Pass jaxdml.prepack of the matrix, or the fields that it returned."
     )
@@ -42,17 +39,15 @@ def right_matrix(call: Call, name: str, shards: int) -> Right:
     return call.operands[name]
 
 
-def filters(call: Call, name: str, shards: int) -> Filters:
-    """Return an operand as a JAX array, or as ``PackedFilters`` whose fields fit one another.
+def filters(call: Call, name: str, packed: PackedFilters, shards: int) -> PackedFilters:
+    """Require the fields of packed filters to fit one another, and return them with JAX arrays.
 
     Args:
       call: the call that has the operand.
       name: the name of the operand.
+      packed: the operand.
       shards: into how many blocks the channels are sharded. A block may have the sums of all channels.
     """
-    packed = call.operands[name]
-    if not isinstance(packed, PackedFilters):
-        return quantized.integers(call, name)
     advice = "Pass jaxdml.prepack_filters of the filters, or the fields that it returned."
     stored, sums, fail = _arrays(call, name, "filters", advice)
     if str(stored.dtype) != "int8":

@@ -8,10 +8,10 @@ import jax
 import numpy as np
 from jax import lax
 
-from jaxdml._arguments import packing, quantized, rounding
+from jaxdml._arguments import packing, quantized
 from jaxdml._arguments.call import Call
 from jaxdml._arithmetic.sizes import at_most
-from jaxdml._base.shapes import Shape, broadcast, is_static
+from jaxdml._base.shapes import Shape, broadcast, broadcasts_to, is_static
 from jaxdml._kernels import integer_product
 from jaxdml._kernels.integer_product import METHODS, PackedMatrix, Right, longest
 from jaxdml._placement.layout import Labels, Names, axis_size, layout, run
@@ -26,19 +26,17 @@ class Matrices(NamedTuple):
     names: Names
     """The mesh axes that K is sharded over in the caller's ``jax.shard_map``."""
     batch: Shape
-
-    def along(self, tensor: str) -> quantized.Along:
-        """Return where a parameter of ``"a"``, of ``"b"`` or of ``"output"`` may have several values."""
-        if tensor == "b":
-            return quantized.Along((*self.batch, 1, self.b.shape[-1]), "column", tensor)
-        named = "the output" if tensor == "output" else tensor
-        return quantized.Along((*self.batch, self.a.shape[-2], 1), "row", named)
+    terms: int
+    """How many products a sum adds up: K of all shards."""
 
 
 def matrices(call: Call, axis_name: Any) -> Matrices:
     """Require ``a`` and ``b`` to be 8-bit matrices that can be multiplied; ``b`` may be packed."""
     names = call.axis_names(axis_name)
-    a, b = quantized.matrix(call, "a"), packing.right_matrix(call, "b", axis_size(names))
+    shards = axis_size(names)
+    a, b = quantized.matrix(call, "a"), call.operands["b"]
+    is_packed = isinstance(b, PackedMatrix)
+    b = packing.right_matrix(call, "b", b, shards) if is_packed else quantized.matrix(call, "b")
     k, b_k = a.shape[-1], b.shape[-2]
     if k != b_k:
         rule = f"the last dimension of a, {k}, must be the last but one of b; got {b_k}."
@@ -47,31 +45,40 @@ def matrices(call: Call, axis_name: Any) -> Matrices:
     if batch is None:
         rule = f"leading dimensions must broadcast; got {list(a.shape[:-2])} and {list(b.shape[:-2])}."
         call.fail(TypeError, rule, "Give a and b equal leading dimensions.", "a", "b")
-    return Matrices(a, b, names, batch)
+    return Matrices(a, b, names, batch, k * shards)
 
 
-def scales(call: Call, given: Matrices, *tensors: str) -> dict[str, jax.Array]:
-    """Return the scales of some of the tensors ``"a"``, ``"b"`` and ``"output"``, by name."""
-    dtype = np.dtype(np.float32)
-    return {f"{of}_scale": quantized.parameter(call, f"{of}_scale", dtype, given.along(of)) for of in tensors}
+def parameters(call: Call, given: Matrices, **dtypes: Any) -> dict[str, jax.Array | None]:
+    """Return parameters of these dtypes by name, with the rank of the result; None stays None, but not for a scale."""
+    values = {name: quantized.optional(call, name, np.dtype(dtype)) for name, dtype in dtypes.items()}
+    return {name: value if value is None else _aligned(call, name, value, given) for name, value in values.items()}
 
 
-def zero_points(call: Call, given: Matrices, **outputs: Any) -> list[jax.Array | None]:
-    """Return the zero points of ``a``, of ``b`` and of ``output``, if its dtype is given; None stays None."""
-    dtypes = {"a": given.a.dtype, "b": given.b.dtype, **outputs}
-    return [integers(call, f"{of}_zero_point", dtype, given.along(of)) for of, dtype in dtypes.items()]
+_BY_COLUMN = "b_scale", "b_zero_point", "bias"
+"""The parameters that have one value, or one for each column. The others have one for each row."""
 
 
-def integers(call: Call, name: str, dtype: Any, along: quantized.Along) -> jax.Array | None:
-    """Return a zero point or a bias; None stays None."""
-    return None if call.operands.get(name) is None else quantized.parameter(call, name, np.dtype(dtype), along)
-
-
-def greatest_sum(call: Call, given: Matrices) -> int:
-    """Bound the sums of a call with its bias by what is known of its zero points and its bias."""
-    depth = given.a.shape[-1] * axis_size(given.names)
-    operands = ((x.dtype, call.known(f"{name}_zero_point", x.dtype)) for name, x in (("a", given.a), ("b", given.b)))
-    return integer_product.greatest_sum(depth, *operands) + rounding.magnitude(call, "bias")
+def _aligned(call: Call, name: str, value: jax.Array, given: Matrices) -> jax.Array:
+    """Require a parameter to broadcast against the result, and give it the rank of that."""
+    rank = len(given.batch) + 2
+    if value.ndim == 0:
+        return _with_rank(value, rank)
+    rows, columns = given.a.shape[-2], given.b.shape[-1]
+    per_row = name not in _BY_COLUMN
+    size, shape = (rows, (*given.batch, rows, 1)) if per_row else (columns, (*given.batch, 1, columns))
+    aligned = (*value.shape, 1) if per_row and value.ndim == 1 else value.shape
+    if not broadcasts_to(aligned, shape):
+        kind = "row" if per_row else "column"
+        tensor = "b" if not per_row else "the output" if name.startswith("output") else "a"
+        rule = f"{name} must be one value, or one per {kind}, {size}, or broadcast to {list(shape)}"
+        advice = f"Pass one value, or {size}: one for each {kind} of {tensor}."
+        if per_row and value.shape[-1:] == (columns,) and value.size == value.shape[-1] != size:
+            advice = f"Pass one value, or {size}: {name} per column is not supported."
+        elif value.size in (1, size):
+            advice = f"Reshape {name} to {list(shape[-2:]) if value.size == size else [1]}."
+        call.fail(TypeError, f"{rule}; got {list(value.shape)}.", advice, "a", "b", name)
+    trailing = range(rank - len(aligned) + value.ndim, rank)
+    return lax.expand_dims(value, (*range(rank - len(aligned)), *trailing))
 
 
 def multiply(
@@ -88,10 +95,10 @@ def multiply(
         result.
       static: what else ``finish`` takes; hashable.
     """
-    a, b, names, batch = given
+    a, b, names, batch, _ = given
     k = a.shape[-1]
-    deepest = longest((a, parameters[0]), (b, parameters[1])) // axis_size(names)
-    if not is_static(k) and not at_most(k, deepest):
+    deepest = None if is_static(k) else longest((a, parameters[0]), (b, parameters[1])) // axis_size(names)
+    if deepest is not None and not at_most(k, deepest):
         rule = f"K must be known to be at most {deepest} if it is symbolic; got {k}."
         call.fail(ValueError, rule, f"Pass constraints=['{k} <= {deepest}'] to jax.export.symbolic_shape.", "a", "b")
     forced = call.implementation(implementation, METHODS, only_on=METHODS)

@@ -1,7 +1,8 @@
 """Check the arguments that quantized operators share: 8-bit tensors, their scales and their zero points."""
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,33 +15,23 @@ from jaxdml._base.shapes import Shape, broadcasts_to
 from jaxdml._placement.layout import Labels
 
 
-def integers(call: Call, name: str) -> jax.Array:
-    """Require an operand to be int8 or uint8, and return it as a JAX array."""
-    tensor = call.array(name)
-    must_be_integers(call, name, tensor)
-    return tensor
-
-
-def must_be_integers(call: Call, name: str, tensor: Any) -> None:
-    """Require an operand to be int8 or uint8."""
+def integers(call: Call, name: str, read: Callable[[str], Any] | None = None) -> jax.Array:
+    """Require an operand to be int8 or uint8, and return it as ``call.array`` does, or as ``read`` does."""
+    tensor: jax.Array = (read or call.array)(name)
     advice = ""
     if jnp.issubdtype(tensor.dtype, jnp.floating):
         advice = f"Quantize it: round({name} / {name}_scale) + {name}_zero_point, clipped, as int8 or uint8."
     call.dtype(name, QUANTIZED, advice)
+    return tensor
 
 
-def matrix(call: Call, name: str) -> jax.Array:
-    """Require an operand to be int8 or uint8 with two dimensions or more, and return it as a JAX array."""
-    given = integers(call, name)
-    must_be_matrix(call, name, given)
-    return given
-
-
-def must_be_matrix(call: Call, name: str, given: Any) -> None:
-    """Require an operand to have two dimensions or more."""
+def matrix(call: Call, name: str, read: Callable[[str], Any] | None = None) -> jax.Array:
+    """Return what ``integers`` does; require two dimensions or more."""
+    given = integers(call, name, read)
     if given.ndim < 2:
         rule = f"{name} must have at least two dimensions; got {given.ndim}."
         call.fail(TypeError, rule, f"Add a dimension of size 1 to {name}.", name)
+    return given
 
 
 def output_dtype(call: Call, requested: Any, default: np.dtype[Any]) -> np.dtype[Any]:
@@ -56,38 +47,6 @@ def output_dtype(call: Call, requested: Any, default: np.dtype[Any]) -> np.dtype
         rule = f"the output's dtype must be one of {', '.join(QUANTIZED)}; got {shown}."
         call.fail(TypeError, rule, advice, "output_zero_point")
     return dtype
-
-
-class Along(NamedTuple):
-    """Say where a scale or zero point may have several values."""
-
-    shape: Shape
-    """The largest shape that it may have: ``[..., M, 1]`` for one value a row, ``[..., 1, N]`` for one a column."""
-
-    kind: str
-    """``"row"`` or ``"column"``."""
-
-    tensor: str
-    """Whose rows or columns these are."""
-
-
-def parameter(call: Call, name: str, dtype: np.dtype[Any], along: Along) -> jax.Array:
-    """Return a scale, zero point or bias with leading dimensions of size 1 up to the rank of the result."""
-    given, shape = of_dtype(call, name, dtype), along.shape
-    per_row = along.kind == "row"
-    size = shape[-2] if per_row else shape[-1]
-    aligned = (*given.shape, 1) if per_row and given.ndim == 1 else given.shape
-    if not broadcasts_to(aligned, shape):
-        rule = f"{name} must be one value, or one per {along.kind}, {size}, or broadcast to {list(shape)}"
-        advice = f"Pass one value, or {size}: one for each {along.kind} of {along.tensor}."
-        if per_row and given.shape[-1:] == call.operands["b"].shape[-1:] and given.size == given.shape[-1] != size:
-            advice = f"Pass one value, or {size}: {name} per column is not supported."
-        elif given.size in (1, size):
-            advice = f"Reshape {name} to {list(shape[-2:]) if given.size == size else [1]}."
-        call.fail(TypeError, f"{rule}; got {list(given.shape)}.", advice, "a", "b", name)
-    leading = range(len(shape) - len(aligned))
-    trailing = range(len(shape) - len(aligned) + given.ndim, len(shape))
-    return lax.expand_dims(given, (*leading, *trailing))
 
 
 def broadcast_parameter(call: Call, name: str, dtype: np.dtype[Any], shape: Shape, *tensors: str) -> jax.Array | None:
@@ -132,7 +91,7 @@ def of_dtype(call: Call, name: str, dtype: np.dtype[Any]) -> jax.Array:
 
 def optional(call: Call, name: str, dtype: np.dtype[Any]) -> jax.Array | None:
     """Return what ``of_dtype`` does; None stays None, but not for a float: scales are required."""
-    return None if call.operands[name] is None and dtype.kind != "f" else of_dtype(call, name, dtype)
+    return None if call.operands.get(name) is None and dtype.kind != "f" else of_dtype(call, name, dtype)
 
 
 def _takes_any_dtype(value: Any) -> bool:

@@ -4,13 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from jaxdml._arguments.call import Call
-from jaxdml._kernels import requantization
-from jaxdml._kernels.integer_sums import Accumulator, DeepAccumulator
+from jaxdml._kernels import integer_product, requantization
 
 
 def multiplier(
@@ -33,24 +30,16 @@ def multiplier(
     return requantization.proved(known, greatest, count)
 
 
-def rounded(
-    sums: Accumulator | DeepAccumulator,
-    a_scale: jax.Array,
-    b_scale: jax.Array,
-    output_scale: jax.Array,
-    bias: jax.Array | None,
-    zero_point: jax.Array | None,
-    multiplier: requantization.Multiplier | None,
-    *,
-    dtype: np.dtype[Any],
-) -> jax.Array:
-    """Return ``clamp(round((sums + bias) * a_scale * b_scale / output_scale) + zero_point)``, without a derivative."""
-    scales = lax.stop_gradient((a_scale, b_scale, output_scale))
-    wide = None if zero_point is None else zero_point.astype(jnp.int32)
-    return requantization.requantize(sums, scales, wide, dtype, bias, multiplier)
+def greatest_sum(call: Call, terms: int, **operands: Any) -> int:
+    """Bound sums of products, with their bias, by what is known of zero points and of the bias.
 
-
-def magnitude(call: Call, name: str) -> int:
-    """Bound the magnitude of an int32 operand by what is known of it; None is 0."""
-    value = call.known(name, np.int32)
-    return 2**31 if value is None else int(np.abs(value.astype(np.int64)).max(initial=0))
+    Args:
+      call: the call.
+      terms: how many products a sum adds up.
+      operands: the factors, by the names that they have in the call.
+    """
+    zeros = {name: call.known(f"{name}_zero_point", x.dtype) for name, x in operands.items()}
+    bias = call.known("bias", np.int32)
+    of_bias = 2**31 if bias is None else int(np.abs(bias.astype(np.int64)).max(initial=0))
+    factors = [(x.dtype, zeros[name]) for name, x in operands.items()]
+    return integer_product.greatest_sum(terms, *factors) + of_bias

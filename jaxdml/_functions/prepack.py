@@ -49,16 +49,12 @@ def prepack(b: ArrayLike, *, transposed: bool = False) -> PackedMatrix:
       Array([[30]], dtype=uint8)
     """
     call = Call("prepack", b=b)
-    given = call.stored("b")
-    quantized.must_be_integers(call, "b", given)
-    quantized.must_be_matrix(call, "b", given)
-    call.static("transposed", transposed)
-    if not isinstance(transposed, bool | np.bool_):
-        call.fail(TypeError, f"transposed must be a bool; got {type(transposed).__name__}.", "Pass True or False.")
+    given: Any = quantized.matrix(call, "b", call.stored)
+    transposed = call.flag("transposed", transposed)
     if isinstance(given, np.ndarray):
         on_cpu = is_on_cpu(jax.device_put(np.zeros(1, np.int8)))
-        return from_host(_packed(given, bool(transposed), jnp.dtype(storage(on_cpu))))
-    return _pack(given, bool(transposed), jnp.dtype(storage(is_on_cpu(given))))
+        return from_host(_packed(given, transposed, jnp.dtype(storage(on_cpu))))
+    return _pack(given, transposed, jnp.dtype(storage(is_on_cpu(given))))
 
 
 def _packed(b: Any, transposed: bool, stored: np.dtype[Any]) -> PackedMatrix:

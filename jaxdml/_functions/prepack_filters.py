@@ -48,8 +48,7 @@ def prepack_filters(w: ArrayLike, *, dimension_numbers: str | None = None) -> Pa
       Array([[[ 0, -1, -1, -1]]], dtype=int32)
     """
     call = Call("prepack_filters", w=w)
-    filters = call.stored("w")
-    quantized.must_be_integers(call, "w", filters)
+    filters: Any = quantized.integers(call, "w", call.stored)
     if filters.ndim < 3:
         rule = f"w must have at least three dimensions; got {filters.ndim}."
         call.fail(TypeError, rule, "Give w as [M, C / group_count, *spatial].", "w")

@@ -11,6 +11,7 @@ from jax.typing import ArrayLike, DTypeLike
 
 from jaxdml._arguments import quantized, rounding
 from jaxdml._arguments.call import Call
+from jaxdml._kernels import requantization
 from jaxdml._kernels.integer_sums import of_total
 from jaxdml._placement.layout import Names, layout, run
 from jaxdml._placement.materialized import materialized
@@ -98,4 +99,6 @@ def _rounded(
 ) -> jax.Array:
     """Round on one shard."""
     del over
-    return rounding.rounded(of_total(x), a_scale, b_scale, output_scale, None, zero_point, multiplier, dtype=dtype)
+    return requantization.requantize(
+        of_total(x), a_scale, b_scale, output_scale, None, zero_point, multiplier, dtype=dtype
+    )

@@ -82,6 +82,5 @@ def convolution_integer(
         "group_count": group_count,
     }
     given = convolutions.convolution(call, axis_name, dimension_numbers, options)
-    zx = convolutions.one_value(call, "x_zero_point", given.x.dtype, given)
-    zw = convolutions.by_channel(call, "w_zero_point", given.w.dtype, given)
-    return convolutions.convolve(call, given, implementation, wrapped, zx, zw)
+    zeros = convolutions.parameters(call, given, x_zero_point=given.x.dtype, w_zero_point=given.w.dtype)
+    return convolutions.convolve(call, given, implementation, wrapped, *zeros.values())

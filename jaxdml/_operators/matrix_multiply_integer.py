@@ -58,5 +58,5 @@ def matrix_multiply_integer(
     """
     call = Call("matrix_multiply_integer", a=a, a_zero_point=a_zero_point, b=b, b_zero_point=b_zero_point)
     given = products.matrices(call, axis_name)
-    zeros = products.zero_points(call, given)
-    return products.multiply(call, given, implementation, wrapped, *zeros)
+    zeros = products.parameters(call, given, a_zero_point=given.a.dtype, b_zero_point=given.b.dtype)
+    return products.multiply(call, given, implementation, wrapped, *zeros.values())

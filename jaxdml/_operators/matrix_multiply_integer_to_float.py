@@ -90,9 +90,11 @@ def matrix_multiply_integer_to_float(
     )
     given = products.matrices(call, axis_name)
     dtype = _float_dtype(call, output_dtype)
-    scales, zeros = products.scales(call, given, "a", "b"), products.zero_points(call, given)
+    scales = products.parameters(call, given, a_scale=np.float32, b_scale=np.float32)
+    zeros = products.parameters(call, given, a_zero_point=given.a.dtype, b_zero_point=given.b.dtype)
     added = _bias(call, (*given.batch, given.a.shape[-2], given.b.shape[-1]))
-    return products.multiply(call, given, implementation, _scaled, *zeros, *scales.values(), added, dtype=dtype)
+    parameters = *zeros.values(), *scales.values(), added
+    return products.multiply(call, given, implementation, _scaled, *parameters, dtype=dtype)
 
 
 def _float_dtype(call: Call, requested: Any) -> np.dtype[Any]:

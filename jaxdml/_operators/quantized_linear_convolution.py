@@ -12,6 +12,7 @@ from jax.typing import ArrayLike, DTypeLike
 from jaxdml._arguments import convolutions, quantized, rounding
 from jaxdml._arguments.call import Call
 from jaxdml._kernels.integer_convolution import PackedFilters
+from jaxdml._kernels.requantization import requantize
 
 
 def quantized_linear_convolution(
@@ -113,15 +114,9 @@ def quantized_linear_convolution(
     }
     given = convolutions.convolution(call, axis_name, dimension_numbers, options)
     dtype = quantized.output_dtype(call, output_dtype, given.x.dtype)
-    zx = convolutions.one_value(call, "x_zero_point", given.x.dtype, given)
-    zw = convolutions.by_channel(call, "w_zero_point", given.w.dtype, given)
-    scales = {
-        "x_scale": convolutions.one_value(call, "x_scale", np.float32, given),
-        "w_scale": convolutions.by_channel(call, "w_scale", np.float32, given),
-        "output_scale": convolutions.one_value(call, "output_scale", np.float32, given),
-    }
-    added = convolutions.by_channel(call, "bias", np.int32, given)
-    zo = convolutions.one_value(call, "output_zero_point", dtype, given)
-    multiplier = rounding.multiplier(call, scales, convolutions.greatest_sum(call, given))
-    parameters = zx, zw, *scales.values(), added, zo, multiplier
-    return convolutions.convolve(call, given, implementation, rounding.rounded, *parameters, dtype=dtype)
+    zeros = convolutions.parameters(call, given, x_zero_point=given.x.dtype, w_zero_point=given.w.dtype)
+    scales = convolutions.parameters(call, given, x_scale=np.float32, w_scale=np.float32, output_scale=np.float32)
+    added = convolutions.parameters(call, given, bias=np.int32, output_zero_point=dtype)
+    multiplier = rounding.multiplier(call, scales, rounding.greatest_sum(call, given.terms, x=given.x, w=given.w))
+    parameters = *zeros.values(), *scales.values(), *added.values(), multiplier
+    return convolutions.convolve(call, given, implementation, requantize, *parameters, dtype=dtype)

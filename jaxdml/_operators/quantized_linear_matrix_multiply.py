@@ -9,6 +9,7 @@ from jax.typing import ArrayLike, DTypeLike
 from jaxdml._arguments import products, quantized, rounding
 from jaxdml._arguments.call import Call
 from jaxdml._kernels.integer_product import PackedMatrix
+from jaxdml._kernels.requantization import requantize
 
 
 def quantized_linear_matrix_multiply(
@@ -92,9 +93,9 @@ def quantized_linear_matrix_multiply(
     )
     given = products.matrices(call, axis_name)
     dtype = quantized.output_dtype(call, output_dtype, given.a.dtype)
-    scales = products.scales(call, given, "a", "b", "output")
-    za, zb, zo = products.zero_points(call, given, output=dtype)
-    added = products.integers(call, "bias", np.int32, given.along("b"))
-    multiplier = rounding.multiplier(call, scales, products.greatest_sum(call, given))
+    scales = products.parameters(call, given, a_scale=np.float32, b_scale=np.float32, output_scale=np.float32)
+    zeros = {"a_zero_point": given.a.dtype, "b_zero_point": given.b.dtype, "output_zero_point": dtype}
+    za, zb, zo, added = products.parameters(call, given, **zeros, bias=np.int32).values()
+    multiplier = rounding.multiplier(call, scales, rounding.greatest_sum(call, given.terms, a=given.a, b=given.b))
     parameters = za, zb, *scales.values(), added, zo, multiplier
-    return products.multiply(call, given, implementation, rounding.rounded, *parameters, dtype=dtype)
+    return products.multiply(call, given, implementation, requantize, *parameters, dtype=dtype)

@@ -53,8 +53,7 @@ def convolve(
     method = implementation.method if implementation else cpu.fastest(x[0], w[0], windows)
     choose = partial(form, method=method, depth=depth, windows=windows, forced=implementation)
     shape = windows.with_channels(x[0].shape[0], counts, w[0].shape[0])
-    greatest = depth * integer_product.greatest(*x) * integer_product.greatest(*w)
-    return Accumulator(choose, (*x, *w), shape, greatest)
+    return Accumulator(choose, (*x, *w), shape, depth * integer_product.greatest_product(x, w))
 
 
 def form(target: Target, method: str, depth: int, windows: Windows, forced: Forced | None) -> Form:

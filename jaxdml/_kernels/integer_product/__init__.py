@@ -5,7 +5,7 @@ from jaxdml._kernels.integer_product.integer_dot import MIN_SIZE, dot, with_min_
 from jaxdml._kernels.integer_product.kernel import (
     METHODS,
     form_of_patches,
-    greatest,
+    greatest_product,
     greatest_sum,
     longest,
     product_on_gpu,
@@ -24,7 +24,7 @@ __all__ = [
     "Right",
     "dot",
     "form_of_patches",
-    "greatest",
+    "greatest_product",
     "greatest_sum",
     "longest",
     "methods_on_cpu",

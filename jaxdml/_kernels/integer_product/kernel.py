@@ -15,7 +15,7 @@ from jaxdml._kernels.integer_product.cpu import methods_on_cpu, on_cpu, packed_o
 from jaxdml._kernels.integer_product.gpu import on_gpu, on_gpus
 from jaxdml._kernels.integer_product.integer_dot import dot_with_ones, sum_of_slices
 from jaxdml._kernels.integer_product.merged_dot import merged_dot
-from jaxdml._kernels.integer_product.operands import Product, longest_exact_sum, product_shape
+from jaxdml._kernels.integer_product.operands import Product, product_shape
 from jaxdml._kernels.integer_product.packed_columns import columns_on_the_right
 from jaxdml._kernels.integer_product.packed_matrix import PackedMatrix, Right, stored_as
 from jaxdml._kernels.integer_product.unmerged_dot import split_along_k, unmerged_dot
@@ -24,6 +24,8 @@ from jaxdml._placement.lowering import Forced, Form, Target, at_lowering
 
 METHODS = {"integer_dot": None, "mixed_dot": "cpu"}
 """Products of int8 x int8, and of uint8 x int8; of each the platform if only one has it."""
+
+_INT32_MAX = 2**31 - 1
 
 QuantizedRight = tuple[Right, jax.Array | None]
 """The right matrix, which may be packed, and its zero point; None means 0."""
@@ -41,12 +43,11 @@ def multiply(a: Quantized, b: QuantizedRight, implementation: Forced | None) -> 
       implementation: one of ``METHODS``. None chooses ``mixed_dot`` on CPUs that have an instruction for it, unless K
         is so large that it is cut into slices.
     """
-    most = longest(a, b)
-    if a[0].shape[-1] > most:
-        return _in_slices((*a, *b), most, implementation)
+    k, greatest = a[0].shape[-1], greatest_product(a, b)
+    if k > _INT32_MAX // greatest:
+        return _in_slices((*a, *b), _INT32_MAX // greatest, implementation)
     product = partial(form, packed=isinstance(b[0], PackedMatrix), forced=implementation)
-    bound = a[0].shape[-1] * greatest(*a) * greatest(*b)
-    return Accumulator(product, (*a, *b), product_shape(a[0], b[0]), bound)
+    return Accumulator(product, (*a, *b), product_shape(a[0], b[0]), k * greatest)
 
 
 def form(target: Target, packed: bool, forced: Forced | None) -> Product:
@@ -97,9 +98,18 @@ def _form_of_slices(target: Target, packed: bool, forced: Forced | None) -> Prod
     return _general(packed) if target.alone else unmerged_dot
 
 
-def longest(a: tuple[Any, jax.Array | None], b: tuple[Any, jax.Array | None]) -> int:
+Factor = tuple[Any, jax.Array | None]
+"""A matrix or filters, which may be packed, and the zero point; None means 0."""
+
+
+def longest(a: Factor, b: Factor) -> int:
     """Return the greatest K for which int32 holds the accumulator."""
-    return longest_exact_sum(greatest(*a), greatest(*b))
+    return _INT32_MAX // greatest_product(a, b)
+
+
+def greatest_product(a: Factor, b: Factor) -> int:
+    """Bound ``|(a - za) * (b - zb)|`` from what is known while tracing."""
+    return math.prod(128 if x.dtype == jnp.int8 and zero_point is None else 255 for x, zero_point in (a, b))
 
 
 def _in_slices(operands: Operands, longest: int, implementation: Forced | None) -> DeepAccumulator:
@@ -154,7 +164,7 @@ def _is_cheaper_as_uint8(a: jax.Array, b: jax.Array, zb: jax.Array | None) -> bo
     As int8, ``a`` gets a zero point, so the columns of ``b`` are summed. As uint8, the rows of ``a`` are summed only if
     ``b`` has a zero point, or gets one.
     """
-    if a.dtype != jnp.uint8 or not is_static(*a.shape, *b.shape) or a.shape[-1] > longest_exact_sum(255, 255):
+    if a.dtype != jnp.uint8 or not is_static(*a.shape, *b.shape) or a.shape[-1] > _INT32_MAX // 255**2:
         return False
     return b.dtype == jnp.uint8 or zb is not None or a.size <= b.size
 
@@ -169,12 +179,7 @@ def greatest_sum(terms: Any, *operands: tuple[Any, np.ndarray | None]) -> int:
         limits = np.iinfo(dtype)
         zero = np.asarray([limits.min, limits.max] if zero_point is None else zero_point, np.int64)
         reaches.append(int(max(limits.max - zero.min(initial=limits.max), zero.max(initial=limits.min) - limits.min)))
-    return terms * math.prod(reaches) if is_static(terms) else 2**31 - 1
-
-
-def greatest(x: Any, zero_point: jax.Array | None) -> int:
-    """Bound ``|x - zero_point|`` from what is known while tracing."""
-    return 128 if x.dtype == jnp.int8 and zero_point is None else 255
+    return terms * math.prod(reaches) if is_static(terms) else _INT32_MAX
 
 
 def _as_int8(b: Right, zb: jax.Array | None) -> QuantizedRight:

@@ -1,4 +1,4 @@
-"""The operands of a product of 8-bit matrices: their shapes, and how deep a sum int32 holds."""
+"""The operands of a product of 8-bit matrices, and their shapes."""
 
 import math
 from collections.abc import Callable
@@ -18,13 +18,6 @@ Product = Callable[[jax.Array, Zero, Any, Zero], RawProduct]
 On TPUs both may be uint8.
 ``za`` and ``zb`` are int32 that broadcast against ``[..., M, 1]`` and ``[..., 1, N]``, or None for 0.
 """
-
-_INT32_MAX = 2**31 - 1
-
-
-def longest_exact_sum(greatest_a: int, greatest_b: int) -> int:
-    """Return the greatest K for which int32 holds every sum of K products of factors up to these magnitudes."""
-    return _INT32_MAX // (greatest_a * greatest_b)
 
 
 def product_shape(a: jax.Array, b: Right) -> tuple[int, ...]:

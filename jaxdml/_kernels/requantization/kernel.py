@@ -39,22 +39,31 @@ MIN_OUTPUTS_PER_MULTIPLIER = 2**11
 
 def requantize(
     sums: Accumulator | DeepAccumulator,
-    scales: Scales,
+    a_scale: jax.Array,
+    b_scale: jax.Array,
+    output_scale: jax.Array,
+    bias: jax.Array | None,
     zero_point: jax.Array | None,
+    multiplier: Multiplier | None,
+    *,
     dtype: jnp.dtype,
-    bias: jax.Array | None = None,
-    multiplier: Multiplier | None = None,
 ) -> jax.Array:
     """Return ``clamp(round((sums + bias) * a_scale * b_scale / output_scale) + zero_point)``, rounded once, correctly.
 
+    It has no derivative.
+
     Args:
       sums: what ``integer_product.multiply`` returns.
-      scales: of ``a``, of ``b`` and of the output: float32 that broadcast against the accumulator.
-      zero_point: int32 that broadcasts against the accumulator, or None for 0.
-      dtype: int8 or uint8.
-      bias: int32 that broadcasts against the accumulator, or None for 0. The sum with it need not fit int32.
+      a_scale: float32 that broadcasts against the accumulator, as do all that follow.
+      b_scale: float32.
+      output_scale: float32.
+      bias: int32, or None for 0. The sum with it need not fit int32.
+      zero_point: integers, or None for 0.
       multiplier: what ``proved`` returns for these scales, and for the greatest sum with the bias; or None.
+      dtype: int8 or uint8.
     """
+    scales = lax.stop_gradient((a_scale, b_scale, output_scale))
+    zero_point = None if zero_point is None else zero_point.astype(jnp.int32)
     if isinstance(sums, DeepAccumulator):
         total = sums if bias is None else carried(sums.low + (bias & 0xFFFF), sums.high + (bias >> 16))
         return by_residuals(total.low, total.high, scales, zero_point, dtype)
@@ -84,8 +93,9 @@ class Rounding(NamedTuple):
 def form(target: Target, outputs: int, scales: Sequence[tuple[int, ...]], digits: int | None) -> Form:
     """Say who rounds where a program is lowered for ``target``.
 
-    Without a proof, a CPU rounds with multipliers, in a branch on whether they leave any output doubtful. On a CPU the
-    branch costs nothing; on a GPU it would wait for the host.
+    A proved multiplier rounds in float64 on CPUs and CUDA, and in digits on TPUs. Without a proof a CPU rounds many
+    outputs with multipliers, in a branch on whether these leave any output doubtful. There the branch costs nothing; on
+    a GPU it would wait for the host. All else is rounded with exact residuals.
 
     Args:
       target: the target.
@@ -133,12 +143,11 @@ def _by_proof(
     how: Rounding,
 ) -> jax.Array:
     del scales
-
-    def rounded(total: jax.Array) -> jax.Array:
-        result: jax.Array = round_total(total if bias is None else total + bias, multiplier, zero_point, how.dtype)
-        return result
-
-    return finished(whole(raw) if at_once else raw, how.shape, rounded)
+    return finished(
+        whole(raw) if at_once else raw,
+        how.shape,
+        lambda total: round_total(total if bias is None else total + bias, multiplier, zero_point, how.dtype),
+    )
 
 
 def _by_residuals(
