@@ -95,7 +95,7 @@ def shifted_slices(x: jax.Array, windows: Windows) -> Iterator[jax.Array]:
         ends = [start + end + 1 for start, end in zip(starts, last, strict=True)]
         strides = [*windows.strides]
         starts.insert(channel, 0)
-        ends.insert(channel, x.shape[windows.channel_axis])
+        ends.insert(channel, x.shape[channel + 1])
         strides.insert(channel, 1)
         yield lax.slice(x, [0, *starts], [x.shape[0], *ends], [1, *strides])
 

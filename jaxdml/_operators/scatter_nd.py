@@ -87,7 +87,7 @@ def scatter_nd(
         deciding=1,
         fail=partial(call.fail, ValueError, advice=""),
     )
-    sizes = tuple(size * (axis_size(over) if d == 0 else 1) for d, size in enumerate(x.shape[:t]))
+    sizes = (x.shape[0] * axis_size(over), *x.shape[1:t]) if t else ()
     indices = indexing.fit(call, raw, sizes)
     if updates.size == 0 or x.size == 0:
         return x

@@ -112,7 +112,7 @@ def top_k(
         advice = "Pass k=1 or more." if k < 1 else f"Pass k={n} to sort the whole axis."
         length = f"the length of axis {axis}" + (f" over {axis_name!r}" if over else "")
         call.fail(ValueError, f"k must be between 1 and {n}, {length}; got k={k}.", advice)
-    rows = math.prod(size for d, size in enumerate(x.shape) if d != axis)
+    rows = math.prod(x.shape[:axis] + x.shape[axis + 1 :])
     of_block = k if at_most(k, block) else block
     forced = call.implementation(
         implementation,

@@ -29,9 +29,9 @@ def find(
       over: for each axis the mesh axes that it is sharded over.
     """
     keys, places = extremes.find(x, axes, rule, implementation)
-    names = tuple(name for of_axis in over for name in of_axis)
-    if not names:
+    if not any(over):
         return places.astype(index_dtype)
+    names = tuple(name for of_axis in over for name in of_axis)
     keys, places = (part[..., 0] for part in from_all_shards(keys[..., None], places[..., None], names))
     sizes, counts = [x.shape[axis] for axis in axes], [axis_size(of_axis) for of_axis in over]
     indices = _in_whole_axes(places.astype(index_dtype), sizes, counts)
