@@ -121,7 +121,7 @@ def plain(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]
     if dtype.kind in "iu":
         info = np.iinfo(dtype)
         return rng.integers(info.min, info.max, shape, dtype, endpoint=True)
-    return rng.standard_normal(shape, np.float32).astype(dtype)
+    return rng.standard_normal(shape, np.float32).astype(dtype, copy=False)
 
 
 def numbers(rng: np.random.Generator, shape: tuple[int, ...], tame: bool) -> Array:
