@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-DOMAINS = {"": "", "ai.onnx": ""}
-"""Names of the standard domain."""
+
+def domain_named(name: str) -> str:
+    """Return what records call a domain: the standard one has two names in files."""
+    return "" if name == "ai.onnx" else name
 
 
 @dataclass(frozen=True)
@@ -64,9 +67,20 @@ class Node:
         """The operator with its domain."""
         return f"{self.domain}.{self.op_type}" if self.domain else self.op_type
 
-    def graphs(self) -> Iterator["Graph"]:
-        """Yield the graphs among the attributes."""
-        return (value for value in self.attributes.values() if isinstance(value, Graph))
+    @cached_property
+    def graphs(self) -> tuple["Graph", ...]:
+        """The graphs among the attributes."""
+        return tuple(value for value in self.attributes.values() if isinstance(value, Graph))
+
+    @cached_property
+    def captured(self) -> tuple[str, ...]:
+        """The names that its graphs read from the graphs around them."""
+        return tuple(name for graph in self.graphs for name in sorted(graph.captured))
+
+    @cached_property
+    def reads(self) -> tuple[str, ...]:
+        """All names that it reads, those that its graphs capture among them."""
+        return (*self.inputs, *self.captured)
 
     def __str__(self) -> str:
         return f"{self.kind} '{self.name}'"
@@ -96,31 +110,48 @@ class Graph:
     filters: frozenset[str] = frozenset()
     symbols: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
+    def every(self) -> Iterator["Graph"]:
+        """Yield this graph and all that are in it."""
+        yield self
+        for node in self.nodes:
+            for graph in node.graphs:
+                yield from graph.every()
+
     def walk(self) -> Iterator[Node]:
         """Yield every node, those of inner graphs after the node that holds them."""
         for node in self.nodes:
             yield node
-            for graph in node.graphs():
+            for graph in node.graphs:
                 yield from graph.walk()
 
     def dtypes(self) -> Iterator[tuple[str, Any]]:
         """Yield names and dtypes of inputs and constants, those of inner graphs among them."""
-        yield from ((value.name, value.dtype) for value in self.inputs if value.dtype is not None)
-        yield from ((name, array.dtype) for name, array in self.constants.items())
-        for node in self.nodes:
-            for graph in node.graphs():
-                yield from graph.dtypes()
+        for graph in self.every():
+            yield from ((value.name, value.dtype) for value in graph.inputs if value.dtype is not None)
+            yield from ((name, array.dtype) for name, array in graph.constants.items())
+
+    @cached_property
+    def needed(self) -> tuple[Node, ...]:
+        """The nodes that the outputs depend on."""
+        wanted = {output.name for output in self.outputs}
+        kept: list[Node] = []
+        for node in reversed(self.nodes):
+            if not wanted.isdisjoint(node.outputs):
+                kept.append(node)
+                wanted.update(node.reads)
+        return tuple(reversed(kept))
 
     def with_decided(self, name: str) -> "Graph":
         """Return the graph with what decides the node of this name known while tracing, here or in an inner graph."""
         return replace(self, nodes=tuple(_with_decided(node, name) for node in self.nodes))
 
+    @cached_property
     def captured(self) -> frozenset[str]:
-        """Return the names that this graph, a body, reads from the graphs around it."""
+        """The names that this graph, a body, reads from the graphs around it."""
         made = {value.name for value in self.inputs} | set(self.constants)
         read: set[str] = set()
         for node in self.nodes:
-            read |= {name for name in reads(node) if name and name not in made}
+            read |= {name for name in node.reads if name and name not in made}
             made |= set(node.outputs)
         return frozenset(read | {value.name for value in self.outputs if value.name not in made})
 
@@ -130,8 +161,3 @@ def _with_decided(node: Node, name: str) -> Node:
     if not inner:
         return node
     return replace(node, attributes={**node.attributes, **inner}, decided=node.decided or node.name == name)
-
-
-def reads(node: Node) -> tuple[str, ...]:
-    """Return all names that a node reads, those that its inner graphs capture among them."""
-    return (*node.inputs, *(name for graph in node.graphs() for name in sorted(graph.captured())))

@@ -12,7 +12,6 @@ import jax
 import numpy as np
 
 from jaxdml._base.scoped import scoped
-from jaxdml._base.shapes import is_static
 
 
 class TooLargeError(Exception):
@@ -21,10 +20,8 @@ class TooLargeError(Exception):
 
 def must_fit(shape: Sequence[Any], dtype: Any) -> None:
     """Refuse an array that no memory here holds."""
-    if not is_static(*shape):
-        return
     size = math.prod(shape) * np.dtype(dtype).itemsize
-    if size > of_devices():
+    if isinstance(size, int) and size > of_devices():  # Symbolic sizes are no numbers.
         raise TooLargeError(f"{dtype}{list(shape)}, which takes {size} bytes; there are {of_devices()}")
 
 

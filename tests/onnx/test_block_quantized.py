@@ -245,11 +245,11 @@ def test_attributes_that_make_no_sense_are_no_error_before_they_are_read(wrong):
         {"block_size": 2**62},
         {"scales": scales(COUNT, BLOCKS + 1)},
         {"zero_points": few_bits(COUNT, 5)},
-        {"data": few_bits(COUNT, WIDTH).astype(np.int16)},
+        {"B": few_bits(COUNT, WIDTH).astype(np.int16)},
     ],
 )
 def test_what_does_not_fit_is_not_packed(wrong):
-    given = {"data": few_bits(COUNT, BLOCKS, 8), "scales": scales(COUNT, BLOCKS), "zero_points": None}
+    given = {"B": few_bits(COUNT, BLOCKS, 8), "scales": scales(COUNT, BLOCKS), "zero_points": None}
     sizes = {"K": WIDTH, "block_size": SIZE}
     assert pack_weights(**given, **sizes) is not None
     assert pack_weights(**given | sizes | wrong) is None

@@ -9,7 +9,6 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import jaxdml.onnx
-from jaxdml.onnx.running.parameters import as_read
 from tests.kit import quick
 
 pytestmark = quick
@@ -87,7 +86,7 @@ def test_parameters_are_arrays_by_name():
         assert isinstance(array, jax.Array)
         np.testing.assert_array_equal(array, stored(name, DRAWN[name]))
     assert all(finite.all() for finite in jax.tree.leaves(jax.tree.map(jnp.isfinite, params)))
-    for name, value in as_read(model.graph, params).items():  # Nodes see the file's order.
+    for name, value in model.as_read(params).items():  # Nodes see the file's order.
         assert (value.shape, value.ndim, value.dtype) == (WEIGHTS[name], len(WEIGHTS[name]), np.float32)
 
 

@@ -50,7 +50,7 @@ class PackedFilters:
     def __post_init__(self) -> None:
         """Accept the name of a dtype, and for static fields the arrays that ``numpy.load`` returns."""
         object.__setattr__(self, "dtype", np.dtype(str(self.dtype)))
-        object.__setattr__(self, "dimensions", tuple(int(d) for d in self.dimensions))
+        object.__setattr__(self, "dimensions", tuple(map(int, self.dimensions)))
         object.__setattr__(self, "by_rows", bool(self.by_rows))
         object.__setattr__(self, "k", int(self.k))
 

@@ -112,15 +112,14 @@ def handler_of(node: Node, dtypes: Mapping[str, Any] = MappingProxyType({})) -> 
     handlers = OPERATORS.get((node.domain, node.op_type))
     if not handlers:
         return _ABSENT.get(node.domain, "there is no such operator here")
-    handler = next((handler for handler in handlers if handler.since <= node.opset and handler.when(node)), None)
-    if handler is None:
+    if handlers[-1].since > node.opset:
         oldest = f"version {node.opset} is older than version {handlers[-1].since}, the oldest that is supported"
         return f"{oldest}; onnx.version_converter makes newer ones"
+    handler = runner(node)
     return handler.objection(node, dtypes) or handler
 
 
 def runner(node: Node) -> Handler:
     """Return who runs a node of a model that is loaded: ``load`` refuses what nobody runs."""
-    handler = handler_of(node)
-    assert isinstance(handler, Handler), handler
-    return handler
+    handlers = OPERATORS[node.domain, node.op_type]
+    return next(each for each in handlers if each.since <= node.opset and (each.when is None or each.when(node)))

@@ -10,7 +10,7 @@ def counted(node: Node) -> bool:
     """Whether how often a Loop runs must be known: it is a size of scan outputs or of sequences, or tracing said so."""
     return node.decided or any(
         len(body.outputs) - 1 > len(body.inputs) - 2 or any(value.within for value in body.inputs)
-        for body in node.graphs()
+        for body in node.graphs
     )
 
 
@@ -19,7 +19,7 @@ def chosen(node: Node) -> bool:
 
     Sequences may have other lengths. Names of dimensions say nothing: exporters give each branch its own.
     """
-    outputs = [graph.outputs for graph in node.graphs()]
+    outputs = [graph.outputs for graph in node.graphs]
     if node.decided or any(value.within for values in outputs for value in values):
         return True
     shapes = [[value.shape for value in values] for values in outputs]

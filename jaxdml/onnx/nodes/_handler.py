@@ -1,12 +1,14 @@
 """What the table of operators holds, and what an operator's function gets."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cached_property
 from types import ModuleType
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from jaxdml.onnx._graph import Node
 from jaxdml.onnx.values.bounded import Bounds
@@ -52,41 +54,44 @@ class Reads(Enum):
     """As a right matrix of which it has the columns as rows."""
 
 
-class Packs(NamedTuple):
-    """How initializers that an operator reads become one parameter.
+class Places(NamedTuple):
+    """Positions of the inputs that ``Handler`` names; its attributes of these names say which they are."""
 
-    Attributes:
-      positions: of the inputs; the operator gets the parameter as the first of these, and None as the others.
-      pack: takes their arrays, with None for one that is left out, and the node's attributes. Returns the parameter,
-        or None where the operator needs them as they are.
-    """
-
-    positions: tuple[int, ...]
-    pack: Callable[..., Any]
+    static: frozenset[int]
+    shape_only: frozenset[int]
+    constant: frozenset[int]
+    optional: frozenset[int]
+    filters: frozenset[int]
+    matrices: frozenset[int]
 
 
 @dataclass(frozen=True)
 class Handler:
     """How an operator is computed from one version on.
 
+    Inputs are named as the parameters of ``run``, separated by spaces; "*" is all of them. Where ``run`` takes any
+    number of ``operands``, ``operands[1::3]`` is every third of them from the second one on.
+
     Attributes:
       since: the first version of its domain that means this.
       run: ``run(call, *operands, **attributes)``. Its parameters are the schema: inputs by position with None for one
         that is left out, attributes as keyword-only parameters with ONNX's names and defaults. It returns a value, or a
         tuple of one for each output.
-      static: positions of inputs whose values must be known while tracing; they arrive as NumPy arrays. -1: all.
+      static: inputs whose values must be known while tracing; they arrive as NumPy arrays.
       host: whether ``run`` also computes with NumPy, where all operands are known.
       elementwise: whether ``run`` may get all operands with channels last; none of them is static.
       raw: whether ``run`` gets values as they are: ChannelsLast, Dequantized, Pending, NumPy.
-      shape_only: positions of inputs of which only the shape is read.
-      constant: positions where an initializer stays a constant instead of becoming one of the model's parameters,
-        such as scales and zero points.
-      optional: positions of inputs that may be left out ("") though required ones follow.
+      shape_only: inputs of which only the shape is read.
+      constant: inputs of which an initializer stays a constant instead of becoming one of the model's parameters, such
+        as scales and zero points.
+      optional: inputs that may be left out ("") though required ones follow.
       moves: how many of the outputs consist of elements of the first input, which may be integers that stand for reals.
       orders: whether the order of the elements tells which they are; then integers need a positive scale.
-      filters: the position of the filters of a convolution.
-      matrices: positions of right matrices of products; attribute ``transB`` says that they are transposed.
-      packs: the initializers that are one parameter, if there are such.
+      filters: the filters of a convolution.
+      matrices: right matrices of products; attribute ``transB`` says that they are transposed.
+      packs: makes one parameter of initializers: ``packs(*arrays, **attributes)``. The inputs that it has parameters
+        for are those that it takes, None for one that is left out; ``run`` gets the parameter as the first of these,
+        and None as the others. It returns None where ``run`` needs the arrays as they are.
       prepares: makes, when a model is loaded, of attributes one parameter of the model, which becomes the node's last
         input: ``prepares(dtype, **attributes)``, with the dtype of the first input if it is known, else None. It gets
         all attributes that are among its own, and the node keeps those that are among those of ``run``. It raises
@@ -98,74 +103,90 @@ class Handler:
 
     since: int
     run: Callable[..., Any]
-    static: tuple[int, ...] = ()
+    static: str = ""
     host: bool = False
     elementwise: bool = False
     raw: bool = False
-    shape_only: tuple[int, ...] = ()
-    constant: tuple[int, ...] = ()
-    optional: tuple[int, ...] = ()
+    shape_only: str = ""
+    constant: str = ""
+    optional: str = ""
     moves: int = 0
     orders: bool = False
-    filters: int | None = None
-    matrices: tuple[int, ...] = ()
-    packs: Packs | None = None
+    filters: str = ""
+    matrices: str = ""
+    packs: Callable[..., Any] | None = None
     prepares: Callable[..., Any] | None = None
     refuses: Callable[[Node, Mapping[str, Any]], str | None] | None = None
-    when: Callable[[Node], bool] = lambda node: True
+    when: Callable[[Node], bool] | None = None
 
     @cached_property
-    def _parameters(self) -> Mapping[str, inspect.Parameter]:
-        return inspect.signature(self.run).parameters
+    def _inputs(self) -> tuple[tuple[inspect.Parameter, ...], str]:
+        """The inputs that have a parameter each, and the name of the parameter for any number of others, or ""."""
+        (_, *parameters), kinds = inspect.signature(self.run).parameters.values(), inspect.Parameter
+        others = next((p.name for p in parameters if p.kind is kinds.VAR_POSITIONAL), "")
+        return tuple(p for p in parameters if p.kind is kinds.POSITIONAL_OR_KEYWORD), others
 
     @cached_property
     def arity(self) -> tuple[int, float]:
         """How many inputs it takes at least and at most."""
-        kinds = inspect.Parameter
-        positional = [p for p in self._parameters.values() if p.kind is kinds.POSITIONAL_OR_KEYWORD][1:]
-        variadic = any(p.kind is kinds.VAR_POSITIONAL for p in self._parameters.values())
-        least = sum(p.default is kinds.empty for p in positional)
-        return least, float("inf") if variadic else len(positional)
+        own, others = self._inputs
+        return sum(p.default is inspect.Parameter.empty for p in own), float("inf") if others else len(own)
 
     def names(self, count: int) -> list[str]:
         """Return what this many inputs are called."""
-        kinds = inspect.Parameter
-        parameters = list(self._parameters.values())[1:]
-        named = [p.name for p in parameters if p.kind is kinds.POSITIONAL_OR_KEYWORD]
-        more = next((p.name for p in parameters if p.kind is kinds.VAR_POSITIONAL), "input")
-        return [*named, *(f"{more}[{place}]" for place in range(count - len(named)))][:count]
+        own, others = self._inputs
+        return [*(p.name for p in own), *(f"{others or 'input'}[{n}]" for n in range(count - len(own)))][:count]
+
+    @cached_property
+    def at(self) -> Places:
+        """The positions of the inputs that are named here."""
+        return Places(*(frozenset(self._positions(getattr(self, role))) for role in Places._fields))
+
+    @cached_property
+    def packed_at(self) -> tuple[int, ...]:
+        """The positions of the inputs that ``packs`` takes, in its order."""
+        kinds, given = inspect.Parameter, inspect.signature(self.packs).parameters.values() if self.packs else ()
+        return tuple(self._positions(" ".join(p.name for p in given if p.kind is kinds.POSITIONAL_OR_KEYWORD)))
+
+    def _positions(self, names: str) -> Iterator[int]:
+        own, _ = self._inputs
+        order = [p.name for p in own]
+        for name in order if names == "*" else names.split():
+            if name in order:
+                yield order.index(name)
+            else:
+                start, _, step = name.partition("[")[2].removesuffix("]").split(":")
+                yield from range(len(own) + int(start), MANY, int(step))
+
+    @cached_property
+    def defaults(self) -> Mapping[str, Any]:
+        """The attributes that ``run`` takes, and what each is where a node has none."""
+        return _keyword_only(self.run)
+
+    @cached_property
+    def prepared(self) -> frozenset[str]:
+        """The attributes that become a parameter."""
+        return frozenset(_keyword_only(self.prepares)) if self.prepares else frozenset()
 
     @cached_property
     def attributes(self) -> Mapping[str, bool]:
         """The attributes that it takes, and whether each is required."""
-        return {**_keyword_only(self._parameters), **self.prepared}
+        defaults = {**self.defaults, **(_keyword_only(self.prepares) if self.prepares else {})}
+        return {name: default is inspect.Parameter.empty for name, default in defaults.items()}
 
-    @cached_property
-    def prepared(self) -> Mapping[str, bool]:
-        """The attributes that become a parameter, and whether each is required."""
-        return _keyword_only(inspect.signature(self.prepares).parameters) if self.prepares else {}
-
-    def keeps(self, name: str) -> bool:
-        """Whether ``run`` takes an attribute."""
-        return name in _keyword_only(self._parameters)
-
-    def takes(self, name: str) -> bool:
-        """Whether it has an attribute."""
-        return name in self.attributes
-
-    def default(self, name: str) -> Any:
-        """Return what an attribute is where the node has none."""
-        return self._parameters[name].default
-
-    def must_be_known(self, position: int) -> bool:
-        """Whether the input at this position must be known while tracing."""
-        return position in self.static or -1 in self.static
+    def waiting(self, operands: Sequence[Any]) -> list[int]:
+        """Return the positions of operands that must be known while tracing, and are not."""
+        return [
+            place
+            for place, operand in enumerate(operands)
+            if place in self.at.static and operand is not None and not isinstance(operand, np.ndarray)
+        ]
 
     def weights(self, node: Node, position: int) -> Reads | None:
         """Return how the node reads a weight at this position, or None if not as filters or a matrix."""
-        if position == self.filters:
+        if position in self.at.filters:
             return Reads.FILTERS
-        if position not in self.matrices:
+        if position not in self.at.matrices:
             return None
         return Reads.TRANSPOSED if node.attributes.get("transB") else Reads.MATRIX
 
@@ -182,14 +203,17 @@ class Handler:
         least, most = self.arity
         if not least <= len(node.inputs) <= most:
             return f"it has {len(node.inputs)} inputs; {least} to {most} are expected"
-        absent = [place for place in range(least) if not node.inputs[place] and place not in self.optional]
+        absent = [place for place in range(least) if not node.inputs[place] and place not in self.at.optional]
         return f"input {absent[0]} is left out" if absent else None
 
 
-def _keyword_only(parameters: Mapping[str, inspect.Parameter]) -> dict[str, bool]:
-    kinds = inspect.Parameter
-    return {name: p.default is kinds.empty for name, p in parameters.items() if p.kind is kinds.KEYWORD_ONLY}
+def _keyword_only(function: Callable[..., Any]) -> dict[str, Any]:
+    parameters = inspect.signature(function).parameters.values()
+    return {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
+
+MANY = 192
+"""So many inputs of an operator that takes any number are looked at."""
 
 FIRST, EVERY = 1, 2**31
 """Of the outputs the first one, or every one, for ``moves``."""

@@ -136,7 +136,7 @@ ACTIVATIONS: Mapping[str, Callable[..., Any]] = {"Clip": _clip} | {name: run for
 TABLE: Table = {
     "Clip": (
         Handler(6, _clip_6, host=True, elementwise=True),
-        Handler(11, _clip, host=True, elementwise=True, constant=(1, 2)),
+        Handler(11, _clip, host=True, elementwise=True, constant="minimum maximum"),
     ),
     **{name: (Handler(since, run, elementwise=True),) for name, (since, run) in _SINCE.items()},
 }

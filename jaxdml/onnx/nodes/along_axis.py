@@ -97,7 +97,7 @@ _SOFTMAXES = {"Softmax": softmax, "LogSoftmax": _log_softmax, "Hardmax": _hardma
 TABLE: Table = {
     "ArgMax": (Handler(1, _extreme(jaxdml.argmax)),),
     "ArgMin": (Handler(1, _extreme(jaxdml.argmin)),),
-    "CumProd": (Handler(26, _cumulative(lax.cumprod, 1), static=(1,)),),
-    "CumSum": (Handler(11, _cumulative(lax.cumsum, 0), static=(1,)),),
+    "CumProd": (Handler(26, _cumulative(lax.cumprod, 1), static="axis"),),
+    "CumSum": (Handler(11, _cumulative(lax.cumsum, 0), static="axis"),),
     **{name: (Handler(1, _over_rest(run)), Handler(13, _over_one(run))) for name, run in _SOFTMAXES.items()},
 }

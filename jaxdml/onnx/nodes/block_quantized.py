@@ -16,7 +16,7 @@ from jax import lax
 import jaxdml
 from jaxdml._base.dtypes import SCALES
 from jaxdml.onnx._graph import Node
-from jaxdml.onnx.nodes._handler import Handler, NodeCall, Packs, Table
+from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes._sizes import axis_of
 from jaxdml.onnx.values.kinds import channels_first
 from jaxdml.onnx.values.stored import on_device
@@ -46,29 +46,29 @@ _STORED = "uint8", "int4", "uint4"
 
 
 def pack_weights(
-    data: Any, scales: Any, zero_points: Any, *, block_size: int, bits: int = 4, K: int | None = None, **_: Any
+    B: Any, scales: Any, zero_points: Any, *, block_size: int, bits: int = 4, K: int | None = None, **_: Any
 ) -> jaxdml.PackedBlocks | None:
     """Pack what stands for a matrix ``[N, K]``; None where it can only be computed as it is written.
 
     Args:
-      data: uint8 that hold the elements of each row, or int4 or uint4 ``[N, K]``.
+      B: uint8 that hold the elements of each row, or int4 or uint4 ``[N, K]``.
       scales: of each block of a row.
-      zero_points: packed as ``data``, or None.
+      zero_points: packed as ``B``, or None.
       block_size: how many elements share a scale.
       bits: of an element.
-      K: the length of a row, where it is not that of ``data``.
+      K: the length of a row, where it is not that of ``B``.
     """
-    is_packed, n = data.dtype == np.uint8, len(data) if data.ndim > 1 else 0
-    stored = math.prod(data.shape[1:]) * (8 // bits if is_packed else 1)
+    is_packed, n = B.dtype == np.uint8, len(B) if B.ndim > 1 else 0
+    stored = math.prod(B.shape[1:]) * (8 // bits if is_packed else 1)
     width = stored if K is None else K
     # What does not fit is an error, or another layout, when it is computed as it is written.
     if not (n and block_size > 0 and block_size % 16 == 0 and 0 < width <= stored and str(scales.dtype) in SCALES):
         return None
-    if str(data.dtype) not in _STORED:
+    if str(B.dtype) not in _STORED:
         return None
     blocks = -(-width // block_size)
     zeros = n * (-(-blocks * bits // 8) if is_packed else blocks)
-    alike = zero_points is None or (zero_points.dtype == data.dtype and zero_points.size == zeros)
+    alike = zero_points is None or (zero_points.dtype == B.dtype and zero_points.size == zeros)
     if scales.size != n * blocks or not alike:
         return None
 
@@ -76,7 +76,7 @@ def pack_weights(
         rows = np.ascontiguousarray(array).reshape(n, -1)
         return unpacked(rows, bits, signed=zero_points is None) if is_packed else jnp.asarray(rows)
 
-    rows = elements(data)[:, :width]
+    rows = elements(B)[:, :width]
     scale = jnp.asarray(scales).reshape(n, -1)
     zero = None if zero_points is None else elements(zero_points)[:, :blocks].T
     return jaxdml.prepack_blocks(rows.T, scale.T, zero, block_size=block_size)
@@ -225,12 +225,8 @@ def pack_rows(
 
 TABLE: Table = {
     "GatherBlockQuantized": (
-        Handler(
-            1, gather_block_quantized, raw=True, optional=(2,), refuses=_refuses, packs=Packs((0, 2, 3), pack_rows)
-        ),
+        Handler(1, gather_block_quantized, raw=True, optional="scales", refuses=_refuses, packs=pack_rows),
     ),
     "MatMulBnb4": (Handler(1, matmul_bnb4),),
-    "MatMulNBits": (
-        Handler(1, matmul_nbits, raw=True, optional=(2,), refuses=_refuses, packs=Packs((1, 2, 3), pack_weights)),
-    ),
+    "MatMulNBits": (Handler(1, matmul_nbits, raw=True, optional="scales", refuses=_refuses, packs=pack_weights),),
 }

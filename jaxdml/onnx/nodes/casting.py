@@ -111,5 +111,5 @@ def _power_of_two(xp: ModuleType, x: Any, saturate: bool, round_mode: str) -> An
 TABLE: Table = {
     "BitCast": (Handler(26, _bit_cast, host=True, elementwise=True, refuses=_unknown_type),),
     "Cast": (Handler(6, _cast, host=True, elementwise=True, refuses=_unknown_type),),
-    "CastLike": (Handler(15, _cast_like, raw=True, shape_only=(1,)),),
+    "CastLike": (Handler(15, _cast_like, raw=True, shape_only="like"),),
 }

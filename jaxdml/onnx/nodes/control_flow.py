@@ -309,11 +309,11 @@ def _listed(values: Sequence[Any]) -> str:
 
 TABLE: Table = {
     "If": (
-        Handler(1, if_, raw=True, static=(0,), refuses=_body_arity.of_if, when=_decided.chosen),
+        Handler(1, if_, raw=True, static="cond", refuses=_body_arity.of_if, when=_decided.chosen),
         Handler(1, if_, raw=True, refuses=_body_arity.of_if),
     ),
     "Loop": (
-        Handler(1, loop, raw=True, static=(0, 1), refuses=_body_arity.of_loop, when=_decided.counted),
+        Handler(1, loop, raw=True, static="M cond", refuses=_body_arity.of_loop, when=_decided.counted),
         Handler(1, loop, raw=True, refuses=_body_arity.of_loop),
     ),
     "Scan": (Handler(9, scan, raw=True, refuses=_body_arity.of_scan),),

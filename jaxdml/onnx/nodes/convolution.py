@@ -208,8 +208,8 @@ def _deform_conv(
 
 
 TABLE: Table = {
-    "Conv": (Handler(1, conv, raw=True, filters=1),),
+    "Conv": (Handler(1, conv, raw=True, filters="W"),),
     "ConvTranspose": (Handler(1, _conv_transpose, raw=True),),
     "DeformConv": (Handler(19, _deform_conv),),
-    "Col2Im": (Handler(18, _col2im, static=(1, 2)),),
+    "Col2Im": (Handler(18, _col2im, static="image_shape block_shape"),),
 }

@@ -62,8 +62,8 @@ def _non_max_suppression(
 
 
 TABLE: Table = {
-    "NonZero": (Handler(9, _non_zero, static=(0,), host=True),),
-    "Compress": (Handler(9, _compress, static=(1,), host=True, moves=FIRST),),
-    "Unique": (Handler(11, _unique, static=(0,), host=True),),
-    "NonMaxSuppression": (Handler(10, _non_max_suppression, static=(-1,), host=True),),
+    "NonZero": (Handler(9, _non_zero, static="x", host=True),),
+    "Compress": (Handler(9, _compress, static="condition", host=True, moves=FIRST),),
+    "Unique": (Handler(11, _unique, static="x", host=True),),
+    "NonMaxSuppression": (Handler(10, _non_max_suppression, static="*", host=True),),
 }

@@ -92,7 +92,7 @@ TABLE: Table = {
     "Bernoulli": (Handler(15, _bernoulli, raw=True),),
     "Multinomial": (Handler(7, _multinomial, raw=True),),
     "RandomNormal": (Handler(1, _normal, raw=True),),
-    "RandomNormalLike": (Handler(1, _normal_like, raw=True, shape_only=(0,)),),
+    "RandomNormalLike": (Handler(1, _normal_like, raw=True, shape_only="input"),),
     "RandomUniform": (Handler(1, _uniform, raw=True),),
-    "RandomUniformLike": (Handler(1, _uniform_like, raw=True, shape_only=(0,)),),
+    "RandomUniformLike": (Handler(1, _uniform_like, raw=True, shape_only="input"),),
 }

@@ -175,12 +175,12 @@ TABLE: Table = {
     "Dropout": (
         _everywhere(7, _dropout_7, moves=FIRST),
         _everywhere(10, _dropout_10, moves=FIRST),
-        Handler(12, dropout, raw=True, static=(1, 2)),
+        Handler(12, dropout, raw=True, static="ratio training_mode"),
     ),
     "Identity": (Handler(1, _identity, raw=True, moves=FIRST),),
     "IsInf": (_everywhere(10, _is_infinite),),
     "Mean": (_everywhere(6, _mean),),
     "Mod": (_everywhere(10, _mod),),
-    "Pow": (_everywhere(7, _power, constant=(1,)),),
+    "Pow": (_everywhere(7, _power, constant="y"),),
     "Where": (_everywhere(9, _where),),
 }

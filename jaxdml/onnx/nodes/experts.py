@@ -215,6 +215,6 @@ def _refuses(node: Node, dtypes: Mapping[str, Any]) -> str | None:
 
 
 TABLE: Table = {
-    "MoE": (Handler(1, moe, optional=(3,), refuses=_refuses),),
-    "QMoE": (Handler(1, qmoe, optional=(4,), refuses=_refuses),),
+    "MoE": (Handler(1, moe, optional="fc1_experts_bias", refuses=_refuses),),
+    "QMoE": (Handler(1, qmoe, optional="fc1_experts_bias", refuses=_refuses),),
 }

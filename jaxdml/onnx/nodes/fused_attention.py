@@ -228,7 +228,7 @@ def _refuses_shared_cache(node: Node, dtypes: Mapping[str, Any]) -> str | None:
 
 TABLE: Table = {
     "Attention": (Handler(1, attention_layer, refuses=refuses_attention),),
-    "EmbedLayerNormalization": (Handler(1, embed_layer_normalization, optional=(1, 4)),),
+    "EmbedLayerNormalization": (Handler(1, embed_layer_normalization, optional="segment_ids segment_embedding"),),
     "MultiHeadAttention": (Handler(1, multi_head_attention, refuses=_refuses_shared_cache),),
     "RotaryEmbedding": (Handler(1, rotary_embedding),),
 }

@@ -205,5 +205,13 @@ def _refuses(node: Node, dtypes: Mapping[str, Any]) -> str | None:
 
 
 TABLE: Table = {
-    "GroupQueryAttention": (Handler(1, group_query_attention, static=(6,), optional=(1, 2, 3, 4), refuses=_refuses),),
+    "GroupQueryAttention": (
+        Handler(
+            1,
+            group_query_attention,
+            static="total_sequence_length",
+            optional="key value past_key past_value",
+            refuses=_refuses,
+        ),
+    ),
 }

@@ -167,5 +167,5 @@ TABLE: Table = {
     "ScatterElements": (Handler(11, _scatter_elements, host=True),),
     "ScatterND": (Handler(11, _scatter_nd, host=True),),
     "TensorScatter": (Handler(24, _tensor_scatter),),
-    "TopK": (Handler(1, _top_k_1), Handler(10, _top_k, static=(1,))),
+    "TopK": (Handler(1, _top_k_1), Handler(10, _top_k, static="k")),
 }

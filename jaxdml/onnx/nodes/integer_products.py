@@ -10,7 +10,7 @@ import jaxdml
 from jaxdml.onnx.integers import rounded_once
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes._windows import windows_of_filters
-from jaxdml.onnx.nodes.quantizing import as_float32, none_or_array
+from jaxdml.onnx.nodes.quantizing import as_float32
 from jaxdml.onnx.values.kinds import (
     Dequantized,
     IntegerProduct,
@@ -37,7 +37,7 @@ def _matrices(a: Any, b: Any) -> tuple[Any, Any, tuple[int, ...] | None]:
 def matrix_multiply_integer(call: NodeCall, a: Any, b: Any, a_zero_point: Any = None, b_zero_point: Any = None) -> Any:
     """Multiply matrices of integers."""
     left, right, given = _matrices(a, b)
-    za, zb = none_or_array(a_zero_point), none_or_array(b_zero_point)
+    za, zb = channels_first(a_zero_point), channels_first(b_zero_point)
     if given is not None or not call.exact:
         result = jaxdml.matrix_multiply_integer(left, za, right, zb)
         return result if given is None else result.reshape(given)
@@ -69,7 +69,7 @@ def convolution_integer(
         call, x.shape, w.shape, kernel_shape, strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad
     )
     options = where.options | {"group_count": group}
-    zeros = (none_or_array(x_zero_point), none_or_array(w_zero_point))
+    zeros = (channels_first(x_zero_point), channels_first(w_zero_point))
     result = jaxdml.convolution_integer(
         channels_last(x),
         zeros[0],
@@ -135,10 +135,26 @@ def quantized_linear_convolution(
 
 
 TABLE: Table = {
-    "MatMulInteger": (Handler(10, matrix_multiply_integer, raw=True, constant=(2, 3), matrices=(1,)),),
-    "ConvInteger": (Handler(10, convolution_integer, raw=True, constant=(2, 3), filters=1),),
-    "QLinearMatMul": (
-        Handler(10, quantized_linear_matrix_multiply, raw=True, constant=(1, 2, 4, 5, 6, 7), matrices=(3,)),
+    "MatMulInteger": (
+        Handler(10, matrix_multiply_integer, raw=True, constant="a_zero_point b_zero_point", matrices="b"),
     ),
-    "QLinearConv": (Handler(10, quantized_linear_convolution, raw=True, constant=(1, 2, 4, 5, 6, 7), filters=3),),
+    "ConvInteger": (Handler(10, convolution_integer, raw=True, constant="x_zero_point w_zero_point", filters="w"),),
+    "QLinearMatMul": (
+        Handler(
+            10,
+            quantized_linear_matrix_multiply,
+            raw=True,
+            constant="a_scale a_zero_point b_scale b_zero_point y_scale y_zero_point",
+            matrices="b",
+        ),
+    ),
+    "QLinearConv": (
+        Handler(
+            10,
+            quantized_linear_convolution,
+            raw=True,
+            constant="x_scale x_zero_point w_scale w_zero_point y_scale y_zero_point",
+            filters="w",
+        ),
+    ),
 }

@@ -57,6 +57,6 @@ def _det(call: NodeCall, x: Any) -> Any:
 TABLE: Table = {
     "Det": (Handler(11, _det),),
     "Einsum": (Handler(12, _einsum),),
-    "Gemm": (Handler(7, _gemm, matrices=(1,)),),
-    "MatMul": (Handler(1, _matmul, matrices=(1,)),),
+    "Gemm": (Handler(7, _gemm, matrices="b"),),
+    "MatMul": (Handler(1, _matmul, matrices="b"),),
 }

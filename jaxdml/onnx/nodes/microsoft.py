@@ -30,12 +30,12 @@ def _value(integers: Any, scale: Any, zero_point: Any) -> Dequantized:
 
 
 def _one(scale: Any, zero_point: Any) -> Quantization:
-    return quantizing.quantization(channels_first(scale), quantizing.none_or_array(zero_point), 0, 0, 0)
+    return quantizing.quantization(channels_first(scale), channels_first(zero_point), 0, 0, 0)
 
 
 def _matrix(integers: Any, scale: Any, zero_point: Any, axis: int) -> Dequantized:
     """Return integers that may have a scale for each position of an axis."""
-    parts = channels_first(scale), quantizing.none_or_array(zero_point)
+    parts = channels_first(scale), channels_first(zero_point)
     return Dequantized(integers, quantizing.quantization(*parts, axis, 0, integers.ndim), _FLOAT)
 
 
@@ -221,7 +221,7 @@ def dynamic_quantize_matrix_multiply(
     """Quantize A with a range that covers it, and multiply to float32."""
     a = jaxdml.dynamic_quantize_linear(on_device(channels_first(A)))
     b = _matrix(B, b_scale, b_zero_point, B.ndim - 1)
-    return rounded_once.matrix_multiply_to_float(_value(*a), b, quantizing.none_or_array(bias))
+    return rounded_once.matrix_multiply_to_float(_value(*a), b, channels_first(bias))
 
 
 def matrix_multiply_integer_to_float(
@@ -236,27 +236,29 @@ def matrix_multiply_integer_to_float(
 ) -> Any:
     """Multiply quantized matrices to float32."""
     a, b = _matrix(A, a_scale, a_zero_point, A.ndim - 2), _matrix(B, b_scale, b_zero_point, B.ndim - 1)
-    return rounded_once.matrix_multiply_to_float(a, b, quantizing.none_or_array(bias))
+    return rounded_once.matrix_multiply_to_float(a, b, channels_first(bias))
 
 
-def _raw(run: Any, *constant: int, **facts: Any) -> tuple[Handler, ...]:
+def _raw(run: Any, constant: str, **facts: Any) -> tuple[Handler, ...]:
     return (Handler(1, run, raw=True, constant=constant, **facts),)
 
 
 TABLE: Table = {
-    "DequantizeLinear": _raw(quantizing.dequantize_linear, 1, 2),
-    "DynamicQuantizeMatMul": _raw(dynamic_quantize_matrix_multiply, 2, 3, matrices=(1,)),
-    "MatMulIntegerToFloat": _raw(matrix_multiply_integer_to_float, 2, 3, 4, 5, matrices=(1,)),
-    "QGemm": _raw(gemm, 1, 2, 4, 5, 7, 8, matrices=(3,)),
-    "QLinearAdd": _raw(add, 1, 2, 4, 5, 6, 7, optional=(2, 5)),
-    "QLinearAveragePool": _raw(average_pool, 1, 2, 3, 4, optional=(2,)),
-    "QLinearConcat": _raw(concatenate, *range(0, 2), *(n for n in range(2, 192) if n % 3 != 2)),
-    "QLinearConv": _raw(convolution, 1, 2, 4, 5, 6, 7, filters=3),
-    "QLinearGlobalAveragePool": _raw(global_average_pool, 1, 2, 3, 4),
-    "QLinearLeakyRelu": _raw(leaky_relu, 1, 2, 3, 4, optional=(2,)),
-    "QLinearMul": _raw(multiply, 1, 2, 4, 5, 6, 7, optional=(2, 5)),
-    "QLinearSigmoid": _raw(sigmoid, 1, 2, 3, 4, optional=(2,)),
-    "QLinearSoftmax": _raw(softmax, 1, 2, 3, 4, optional=(2,)),
-    "QLinearWhere": _raw(where, 2, 3, 5, 6, 7, 8),
-    "QuantizeLinear": _raw(quantizing.quantize_linear, 1, 2),
+    "DequantizeLinear": _raw(quantizing.dequantize_linear, "x_scale x_zero_point"),
+    "DynamicQuantizeMatMul": _raw(dynamic_quantize_matrix_multiply, "b_scale b_zero_point", matrices="B"),
+    "MatMulIntegerToFloat": _raw(
+        matrix_multiply_integer_to_float, "a_scale b_scale a_zero_point b_zero_point", matrices="B"
+    ),
+    "QGemm": _raw(gemm, "a_scale a_zero_point b_scale b_zero_point y_scale y_zero_point", matrices="B"),
+    "QLinearAdd": _raw(add, "sa za sb zb sc zc", optional="za zb"),
+    "QLinearAveragePool": _raw(average_pool, "sx zx sy zy", optional="zx"),
+    "QLinearConcat": _raw(concatenate, "y_scale y_zero_point operands[1::3] operands[2::3]"),
+    "QLinearConv": _raw(convolution, "x_scale x_zero_point w_scale w_zero_point y_scale y_zero_point", filters="w"),
+    "QLinearGlobalAveragePool": _raw(global_average_pool, "sx zx sy zy"),
+    "QLinearLeakyRelu": _raw(leaky_relu, "sx zx sy zy", optional="zx"),
+    "QLinearMul": _raw(multiply, "sa za sb zb sc zc", optional="za zb"),
+    "QLinearSigmoid": _raw(sigmoid, "sx zx sy zy", optional="zx"),
+    "QLinearSoftmax": _raw(softmax, "sx zx sy zy", optional="zx"),
+    "QLinearWhere": _raw(where, "sx zx sy zy z_scale z_zero_point"),
+    "QuantizeLinear": _raw(quantizing.quantize_linear, "y_scale y_zero_point"),
 }

@@ -220,26 +220,29 @@ def _reverse_sequence(call: NodeCall, x: Any, lengths: Any, *, batch_axis: int =
 _moving = partial(Handler, host=True, moves=FIRST)
 
 TABLE: Table = {
-    "Reshape": (_moving(5, _reshape, static=(1,)),),
+    "Reshape": (_moving(5, _reshape, static="shape"),),
     "Flatten": (_moving(1, _flatten),),
     "Squeeze": (
         _moving(1, _squeeze_1),
-        _moving(13, _squeeze, static=(1,)),
+        _moving(13, _squeeze, static="axes"),
     ),
     "Unsqueeze": (
         _moving(1, _unsqueeze_1),
-        _moving(13, _unsqueeze, static=(1,)),
+        _moving(13, _unsqueeze, static="axes"),
     ),
     "Transpose": (_moving(1, _transpose),),
-    "Expand": (_moving(8, _expand, static=(1,)),),
-    "Tile": (_moving(6, _tile, static=(1,)),),
+    "Expand": (_moving(8, _expand, static="shape"),),
+    "Tile": (_moving(6, _tile, static="repeats"),),
     "Concat": (Handler(4, _concat, host=True),),
-    "Split": (Handler(2, _split_2, host=True, moves=EVERY), Handler(13, _split, static=(1,), host=True, moves=EVERY)),
+    "Split": (
+        Handler(2, _split_2, host=True, moves=EVERY),
+        Handler(13, _split, static="sizes", host=True, moves=EVERY),
+    ),
     "Slice": (
         _moving(1, _slice_1),
-        _moving(10, _slice, static=(1, 2, 3, 4)),
+        _moving(10, _slice, static="starts ends axes steps"),
     ),
-    "Pad": (Handler(2, _pad_2, host=True), Handler(11, _pad, static=(1, 3), host=True)),
+    "Pad": (Handler(2, _pad_2, host=True), Handler(11, _pad, static="pads axes", host=True)),
     "DepthToSpace": (_moving(1, _depth_to_space),),
     "SpaceToDepth": (_moving(1, _space_to_depth),),
     "ReverseSequence": (_moving(10, _reverse_sequence),),

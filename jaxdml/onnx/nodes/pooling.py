@@ -228,5 +228,5 @@ TABLE: Table = {
     "GlobalAveragePool": (Handler(1, _over_space(lambda x, axes: x.mean(axes, keepdims=True)), raw=True),),
     "GlobalMaxPool": (Handler(1, _over_space(lambda x, axes: x.max(axes, keepdims=True)), raw=True),),
     "GlobalLpPool": (Handler(2, _global_lp_pool, raw=True),),
-    "MaxUnpool": (Handler(9, _max_unpool, static=(2,)),),
+    "MaxUnpool": (Handler(9, _max_unpool, static="output_shape"),),
 }

@@ -85,11 +85,25 @@ def quantized_embedding(
     return embed(call, words, positions, segments, affine, mask, epsilon)[:2]
 
 
+_TABLES = "word", "position", "segment", "gamma", "beta"
+
 TABLE: Table = {
     "QAttention": (
-        Handler(1, quantized_attention, raw=True, constant=(3, 4, 6, 7), refuses=refuses_attention, matrices=(1,)),
+        Handler(
+            1,
+            quantized_attention,
+            raw=True,
+            constant="input_scale weight_scale input_zero_point weight_zero_point",
+            refuses=refuses_attention,
+            matrices="weight",
+        ),
     ),
     "QEmbedLayerNormalization": (
-        Handler(1, quantized_embedding, constant=tuple(range(8, 18)), optional=(1, 4, 7, 10, 15)),
+        Handler(
+            1,
+            quantized_embedding,
+            constant=" ".join(f"{name}_{what}" for what in ("scale", "zero_point") for name in _TABLES),
+            optional="segment_ids segment_embedding mask segment_scale segment_zero_point",
+        ),
     ),
 }

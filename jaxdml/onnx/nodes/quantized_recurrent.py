@@ -82,10 +82,10 @@ TABLE: Table = {
             1,
             dynamic_quantize_lstm,
             raw=True,
-            constant=(8, 9, 10, 11),
-            optional=(3, 4, 5, 6, 7),
+            constant="W_scale W_zero_point R_scale R_zero_point",
+            optional="B sequence_lens initial_h initial_c P",
             refuses=refuses,
-            matrices=(1, 2),
+            matrices="W R",
         ),
     ),
 }

@@ -11,7 +11,7 @@ import jaxdml
 from jaxdml._base.dtypes import QUANTIZED, SCALES
 from jaxdml.onnx._graph import Node
 from jaxdml.onnx.integers import rounded_once
-from jaxdml.onnx.nodes._handler import Handler, NodeCall, Packs, Table
+from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes._small_floats import SMALL_FLOATS, from_small_floats, to_small_floats
 from jaxdml.onnx.values.kinds import (
     Blocks,
@@ -75,7 +75,7 @@ def dequantize_linear(
     if isinstance(x, jaxdml.PackedBlocks):
         call.note((call.node.name,), f"packed, {x.bits} bits")
         return Blocks(x, transposed=axis % 2 == 1)
-    x_scale, x_zero_point = channels_first(x_scale), none_or_array(x_zero_point)
+    x_scale, x_zero_point = channels_first(x_scale), channels_first(x_zero_point)
     if narrow := _NARROW.get(str(x.dtype)):
         x = ChannelsLast(x.array.astype(narrow)) if isinstance(x, ChannelsLast) else x.astype(narrow)
     dtype = _FLOATS[output_dtype] or x_scale.dtype
@@ -90,18 +90,18 @@ def dequantize_linear(
 
 
 def pack_matrix(
-    x: Any, scale: Any, zero_point: Any, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0
+    x: Any, x_scale: Any, x_zero_point: Any, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0
 ) -> jaxdml.PackedBlocks | None:
     """Pack a matrix of fewer than 8 bits with a scale for each block, which are along its rows or its columns."""
     blocks = tuple(-(-size // (block_size or 1)) if d == axis % 2 else size for d, size in enumerate(x.shape))
     words = str(x.dtype) in _NARROW and block_size > 0 and block_size % (32 // jnp.iinfo(x.dtype).bits) == 0
     if not words or x.ndim != 2 or 0 in x.shape:
         return None
-    if scale.shape != blocks or str(scale.dtype) not in SCALES:
+    if x_scale.shape != blocks or str(x_scale.dtype) not in SCALES:
         return None
-    if output_dtype or (zero_point is not None and (zero_point.shape != blocks or zero_point.dtype != x.dtype)):
+    if output_dtype or (x_zero_point is not None and (x_zero_point.shape != blocks or x_zero_point.dtype != x.dtype)):
         return None
-    arrays: list[Any] = [None if a is None else jnp.asarray(a.T if axis % 2 else a) for a in (x, scale, zero_point)]
+    arrays: list[Any] = [None if a is None else jnp.asarray(a.T if axis % 2 else a) for a in (x, x_scale, x_zero_point)]
     return jaxdml.prepack_blocks(*arrays, block_size=block_size)
 
 
@@ -121,7 +121,7 @@ def quantize_linear(
 
     To integers quotients are rounded as real numbers, whatever ``precision`` says.
     """
-    y_scale, y_zero_point = channels_first(y_scale), none_or_array(y_zero_point)
+    y_scale, y_zero_point = channels_first(y_scale), channels_first(y_zero_point)
     wanted = y_zero_point.dtype if y_zero_point is not None else _ELEMENT_TYPES[output_dtype] or "uint8"
     narrow = _NARROW.get(str(wanted))
     dtype = np.dtype(narrow or wanted)
@@ -146,11 +146,6 @@ def quantize_linear(
 def as_float32(scale: Any) -> Any:
     """Return a scale as float32, which holds it."""
     return scale if scale.dtype == np.float32 else scale.astype(np.float32)
-
-
-def none_or_array(value: Any) -> Any:
-    """Return an optional input as an array."""
-    return None if value is None else channels_first(value)
 
 
 def _rounded_once(call: NodeCall, x: Any, out: Quantization, dtype: Any) -> Any:
@@ -200,16 +195,18 @@ _NEITHER = "no integer of 2 to 32 bits and no float8 or float4"
 
 
 TABLE: Table = {
-    "QuantizeLinear": (Handler(10, quantize_linear, raw=True, constant=(1, 2), refuses=refuses_quantize),),
+    "QuantizeLinear": (
+        Handler(10, quantize_linear, raw=True, constant="y_scale y_zero_point", refuses=refuses_quantize),
+    ),
     "DequantizeLinear": (
         Handler(
             10,
             dequantize_linear,
             raw=True,
-            constant=(1, 2),
-            optional=(1,),
+            constant="x_scale x_zero_point",
+            optional="x_scale",
             refuses=refuses_dequantize,
-            packs=Packs((0, 1, 2), pack_matrix),
+            packs=pack_matrix,
         ),
     ),
     "DynamicQuantizeLinear": (Handler(11, dynamic_quantize_linear, raw=True),),

@@ -106,7 +106,7 @@ def _handlers(since: int, reduction: Reduction) -> tuple[Handler, ...]:
     facts: dict[str, Any] = {"host": host, "moves": FIRST if selects else 0, "orders": selects}
     return (
         Handler(1, _axes_attribute(reduction), **facts),
-        Handler(since, _axes_input(reduction), static=(1,), **facts),
+        Handler(since, _axes_input(reduction), static="axes", **facts),
     )
 
 

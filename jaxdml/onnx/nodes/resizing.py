@@ -163,11 +163,11 @@ def _upsample_7(call: NodeCall, X: Value, *, scales: Sequence[float], mode: str 
 TABLE: Table = {
     **resizing_grid.TABLE,
     "Resize": (
-        Handler(10, _resize_10, raw=True, static=(1,)),
-        Handler(11, _resize, raw=True, static=(1, 2, 3)),
+        Handler(10, _resize_10, raw=True, static="scales"),
+        Handler(11, _resize, raw=True, static="roi scales sizes"),
     ),
     "Upsample": (
         Handler(7, _upsample_7, raw=True),
-        Handler(9, _resize_10, raw=True, static=(1,)),
+        Handler(9, _resize_10, raw=True, static="scales"),
     ),
 }

@@ -80,11 +80,11 @@ def _one_hot(call: NodeCall, indices: Any, depth: np.ndarray, values: Any, *, ax
 
 
 TABLE: Table = {
-    "Shape": (Handler(1, _shape, raw=True, shape_only=(0,)),),
-    "Size": (Handler(1, _size, raw=True, shape_only=(0,)),),
-    "ConstantOfShape": (Handler(9, _constant_of_shape, static=(0,), host=True),),
-    "Range": (Handler(11, _range, static=(0, 1, 2), host=True),),
-    "EyeLike": (Handler(9, _eye_like, raw=True, shape_only=(0,)),),
+    "Shape": (Handler(1, _shape, raw=True, shape_only="x"),),
+    "Size": (Handler(1, _size, raw=True, shape_only="x"),),
+    "ConstantOfShape": (Handler(9, _constant_of_shape, static="shape", host=True),),
+    "Range": (Handler(11, _range, static="start limit delta", host=True),),
+    "EyeLike": (Handler(9, _eye_like, raw=True, shape_only="x"),),
     "Trilu": (Handler(14, _trilu, host=True),),
-    "OneHot": (Handler(9, _one_hot, static=(1,), host=True),),
+    "OneHot": (Handler(9, _one_hot, static="depth", host=True),),
 }

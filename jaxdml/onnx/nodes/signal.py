@@ -97,7 +97,7 @@ def _mel_weight_matrix(
 
 
 TABLE: Table = {
-    "DFT": (Handler(17, _dft_17, static=(1,)), Handler(20, _dft_20, static=(1, 2))),
-    "STFT": (Handler(17, _stft, static=(1, 3)),),
-    "MelWeightMatrix": (Handler(17, _mel_weight_matrix, static=(-1,), host=True),),
+    "DFT": (Handler(17, _dft_17, static="dft_length"), Handler(20, _dft_20, static="dft_length axis")),
+    "STFT": (Handler(17, _stft, static="frame_step frame_length"),),
+    "MelWeightMatrix": (Handler(17, _mel_weight_matrix, static="*", host=True),),
 }

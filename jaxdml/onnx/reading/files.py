@@ -11,7 +11,7 @@ import onnx.shape_inference
 
 from jaxdml._base import errors
 from jaxdml.onnx._errors import must_be_text, unsupported
-from jaxdml.onnx._graph import DOMAINS, Graph
+from jaxdml.onnx._graph import Graph, domain_named
 from jaxdml.onnx.reading.external import Folder
 from jaxdml.onnx.reading.order import sort_nodes
 from jaxdml.onnx.reading.reader import ASSUMED, Reader
@@ -47,8 +47,8 @@ def _parsed(data: bytes) -> onnx.ModelProto:
 def kinds(model: onnx.ModelProto) -> frozenset[tuple[str, str]]:
     """Return the operators of all nodes by domain and name, but functions of the model and Constant."""
     parts = (model.graph, *model.functions)
-    found = {(DOMAINS.get(node.domain, node.domain), node.op_type) for part in parts for node in _nodes(part)}
-    own = {(DOMAINS.get(called.domain, called.domain), called.name) for called in model.functions}
+    found = {(domain_named(node.domain), node.op_type) for part in parts for node in _nodes(part)}
+    own = {(domain_named(called.domain), called.name) for called in model.functions}
     return frozenset(found - own - {("", "Constant")})
 
 
@@ -74,7 +74,7 @@ def _functions(
     found: dict[tuple[str, str, str], Function] = {}
     for proto in model.functions:
         must_be_text(proto.name, proto.domain, proto.overload, *proto.input, *proto.output)
-        domain = DOMAINS.get(proto.domain, proto.domain)
+        domain = domain_named(proto.domain)
         what = f"the model's function '{proto.name}' of domain '{domain or 'ai.onnx'}'"
         key = domain, proto.name, proto.overload
         if key in found:
@@ -93,7 +93,7 @@ def _opsets(imports: Any, what: str, remarks: dict[str, None]) -> Mapping[str, i
     found: dict[str, int] = {}
     for entry in imports:
         must_be_text(entry.domain)
-        domain = DOMAINS.get(entry.domain, entry.domain)
+        domain = domain_named(entry.domain)
         if found.get(domain, entry.version) != entry.version:
             versions = f"in versions {found[domain]} and {entry.version}; the last counts, as in onnxruntime"
             remarks[f"{what[0].upper()}{what[1:]} imports domain '{domain or 'ai.onnx'}' {versions}."] = None
@@ -110,7 +110,7 @@ def expanded(model: onnx.ModelProto, kind: tuple[str, str]) -> onnx.ModelProto:
     del changed.opset_import[:]
     changed.opset_import.extend(onnx.helper.make_opsetid(*entry) for entry in opsets.items())
     for part in _nodes(changed.graph):
-        part.domain = DOMAINS.get(part.domain, part.domain)
+        part.domain = domain_named(part.domain)
     for node in _nodes(changed.graph):
         if (node.domain, node.op_type) == kind:
             _with_defaults(node)

@@ -10,7 +10,7 @@ import onnx
 
 from jaxdml.onnx import nodes
 from jaxdml.onnx._errors import must_be_text, unsupported
-from jaxdml.onnx._graph import DOMAINS, Graph, Node, TensorType
+from jaxdml.onnx._graph import Graph, Node, TensorType, domain_named
 from jaxdml.onnx.reading.external import Folder
 from jaxdml.onnx.reading.order import in_order
 from jaxdml.onnx.reading.schemas import constant_of, importing, misused, plain, size_name, type_of, type_of_output
@@ -107,7 +107,7 @@ class Reader:
             label = self._names.label(scope.prefix + (proto.name or next(filter(None, proto.output), "unnamed")))
             what = f"node {proto.op_type} '{label}'"
             inputs = tuple(self._names.read(name, scope, what) for name in proto.input)
-            domain = DOMAINS.get(proto.domain, proto.domain)
+            domain = domain_named(proto.domain)
             attributes = self._attributes(proto.attribute, scope, what, of_many=domain == "ai.onnx.ml")
             function = self._functions.get((domain, proto.op_type, proto.overload))
             if function:

@@ -16,13 +16,13 @@ from jaxdml._base import errors
 from jaxdml.onnx._errors import NotKnownError, UnsupportedModelError
 from jaxdml.onnx._graph import Graph
 from jaxdml.onnx._memory import on_host
-from jaxdml.onnx.running.inputs import must_fit
+from jaxdml.onnx.running.inputs import must_not_be_cut
 from jaxdml.onnx.running.interpreter import Report
-from jaxdml.onnx.running.parameters import as_read, constant_inputs
+from jaxdml.onnx.running.parameters import constant_inputs
 from jaxdml.onnx.running.program import Program, as_output
 from jaxdml.onnx.running.stages import Stage, stages
 from jaxdml.onnx.values.bounded import NONE, Bounded, Bounds, Padded, checking, must_be_bounds
-from jaxdml.onnx.values.capacities import Seen, exact, held, on_device_exactly, rounded
+from jaxdml.onnx.values.capacities import Seen, exact, held, on_device_exactly, opened, rounded
 from jaxdml.onnx.values.kinds import Value
 from jaxdml.onnx.values.promises import collected, must_be_kept
 
@@ -70,7 +70,7 @@ class Calls:
     def _call(self, given: Mapping[str, Any], key: Any, bounds: Mapping[str, int] | None) -> tuple[Any, ...]:
         known = tuple((name, _Known(np.asarray(given[name]))) for name in given if name in self.constants)
         traced = {name: value for name, value in given.items() if name not in self.constants}
-        must_fit(traced)
+        must_not_be_cut(traced)
         if bounds is not None:
             return self._within_bounds(known, traced, key, bounds)
         if self.parts is None:
@@ -110,7 +110,7 @@ class Calls:
         self, parts: tuple[tuple[Stage, Calls], ...], known: Known, traced: dict[str, Any], key: Any
     ) -> tuple[Any, ...]:
         """Compute the stages one after another: programs, and what must know their results."""
-        values = as_read(self._program.graph, self._program.params) | traced
+        values = self._program.as_read(self._program.params) | traced
         overridden = [value.name for value in self._program.optional_inputs if value.name in traced]
         for number, (stage, part) in enumerate(parts):
             # Nodes are numbered within a stage.
@@ -168,8 +168,9 @@ class Calls:
                 place = next(places)
                 return held(result, number, place) if isinstance(result, Bounded) else as_output(result)
 
+            values = {name: opened(value) for name, value in given.items()} | _arrays(known)
             with collected() as promises:
-                results = self._program.computed(returned, given | _arrays(known), key, Report(), Bounds(active=True))
+                results = self._program.computed(returned, values, key, Report(), Bounds(active=True))
             return results, promises
 
         return compiled

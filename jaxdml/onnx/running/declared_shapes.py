@@ -7,7 +7,6 @@ from jaxdml.onnx import nodes
 from jaxdml.onnx._errors import unsupported
 from jaxdml.onnx._graph import Graph, Node
 from jaxdml.onnx.nodes.operands import objection
-from jaxdml.onnx.running.needs import needed
 
 
 def refuse_wrong_shapes(graph: Graph) -> None:
@@ -27,7 +26,7 @@ def _nodes(
 ) -> Iterator[tuple[Node, Mapping[str, Any]]]:
     """Yield nodes and what is known of values. Of a body that is constants: another branch may fit an input."""
     known = {**declared, **constants}
-    for node in needed(graph):
+    for node in graph.needed:
         yield node, known
-        for inner in node.graphs():
+        for inner in node.graphs:
             yield from _nodes(inner, {**constants, **inner.constants}, {})

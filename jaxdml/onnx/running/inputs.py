@@ -81,7 +81,7 @@ def _as_array(value: TensorType, given: Any) -> Any:
     return array.astype(value.dtype)
 
 
-def must_fit(inputs: Mapping[str, Any]) -> None:
+def must_not_be_cut(inputs: Mapping[str, Any]) -> None:
     """Refuse 64-bit integers that JAX would cut to 32 bits; what is traced, or on a device, is JAX's already."""
     for name, given in inputs.items():
         for array in given if isinstance(given, list) else (given,):

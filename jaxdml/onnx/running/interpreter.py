@@ -17,7 +17,7 @@ from jaxdml.onnx._memory import TooLargeError, must_fit
 from jaxdml.onnx.nodes import bounded, groups
 from jaxdml.onnx.nodes._handler import Handler, NodeCall
 from jaxdml.onnx.nodes.operands import described, objection
-from jaxdml.onnx.running.needs import must_be_known, needed
+from jaxdml.onnx.running.needs import must_be_known
 from jaxdml.onnx.running.randomness import Randomness
 from jaxdml.onnx.values.bounded import NONE, Bounds
 from jaxdml.onnx.values.kinds import LAZY, Dequantized, Value, alike, channels_first, computed, is_host, known
@@ -73,10 +73,10 @@ def run(
     def must_know(node: Node) -> bool:
         return not all_known().isdisjoint(node.outputs)
 
-    for node in needed(graph):
+    for node in graph.needed:
         asked = partial(body, node), report.note, partial(random.of, node), bounds, partial(must_know, node)
         call = NodeCall(node, jnp, exact, *asked)
-        for name in {name for inner in node.graphs() for name in inner.captured()}:
+        for name in node.captured:
             computed(values[name])  # Floats that are made within a traced body would not be valid after it.
         operands = [values[name] if name else None for name in node.inputs]
         handler = nodes.runner(node)
@@ -89,7 +89,7 @@ def run(
                 rule = f"{node} makes {len(results)} outputs; the model wants {len(node.outputs)}."
                 raise ValueError(errors.compose("onnx.Model", rule, "The model may be malformed."))
             _must_fit(results)  # Within jax.jit nothing is computed yet.
-        values.update((name, value) for name, value in zip(node.outputs, results, strict=False) if name)
+        values |= zip(node.outputs, results, strict=False)  # Nothing reads "", which is what nothing wants.
     return [values[output.name] for output in graph.outputs]
 
 
@@ -109,7 +109,7 @@ def _named(node: Node, handler: Handler, operands: list[Value]) -> Iterator[None
         rule = f"{node} cannot be computed: {type(error).__name__}: {error}."
         raise ValueError(errors.compose("onnx.Model", rule, "The model may be malformed.")) from error
     except Exception as error:
-        within = (each for graph in node.graphs() for each in graph.walk())
+        within = (each for graph in node.graphs for each in graph.walk())
         if type(error) in (TypeError, ValueError) and not any(str(each) in str(error) for each in (node, *within)):
             raise type(error)(_explained(node, handler, operands, error)) from error
         if not getattr(error, "__notes__", None):
@@ -126,15 +126,12 @@ def _explained(node: Node, handler: Handler, operands: list[Value], error: Excep
 
 
 def _compute(handler: Handler, call: NodeCall, operands: list[Value]) -> tuple[Value, ...]:
-    if bounded.concerns(handler, call, operands):
+    if call.bounds.active or handler.waiting(operands):
         return bounded.computed(handler, call, operands, lambda *given: _of_fixed_sizes(handler, call, list(given)))
     return _of_fixed_sizes(handler, call, operands)
 
 
 def _of_fixed_sizes(handler: Handler, call: NodeCall, operands: list[Value]) -> tuple[Value, ...]:
-    for position, operand in enumerate(operands):
-        if operand is not None and handler.must_be_known(position) and not is_host(operand):
-            raise bounded.unknown(call.node, position, operand)
     if call.exact and any(isinstance(operand, LAZY) for operand in operands):
         result = _on_integers(handler, call, operands)
         if result is not None:
@@ -198,7 +195,7 @@ def _must_fit_before(handler: Handler, call: NodeCall, operands: list[Value]) ->
     by_numpy = handler.host and all(operand is None or is_host(operand) for operand in operands)
     later = any(isinstance(leaf, (jax.core.Tracer, *LAZY)) for leaf in jax.tree.leaves(operands))
     sequences = any(isinstance(operand, list) for operand in operands)
-    if by_numpy or later or sequences or any(call.node.graphs()):
+    if by_numpy or later or sequences or any(call.node.graphs):
         return  # Operators check the sizes of what NumPy computes, and the nodes of a body theirs.
 
     def results(arrays: dict[int, Value]) -> None:
@@ -222,7 +219,7 @@ def _must_fit(results: tuple[Value, ...]) -> None:
 def _of_one_number(handler: Handler, operands: list[Value]) -> bool:
     """Whether no operand has more than one element, but those that must be known, such as shapes."""
     return all(
-        operand is None or handler.must_be_known(position) or all(size == 1 for size in operand.shape)
+        operand is None or position in handler.at.static or all(size == 1 for size in operand.shape)
         for position, operand in enumerate(operands)
     )
 
@@ -236,7 +233,7 @@ def _unfolded(result: Value) -> Value:
 def _as_arrays(handler: Handler, operands: list[Value]) -> list[Value]:
     """Return operands as JAX arrays in ONNX's order of dimensions, but those that must be known."""
     return [
-        operand if operand is None or handler.must_be_known(position) else on_device(channels_first(operand))
+        operand if operand is None or position in handler.at.static else on_device(channels_first(operand))
         for position, operand in enumerate(operands)
     ]
 

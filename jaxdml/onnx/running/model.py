@@ -14,7 +14,7 @@ from jax.typing import ArrayLike
 from jaxdml._base.display import lined_up
 from jaxdml.onnx._errors import NotKnownError
 from jaxdml.onnx.running.calls import Calls
-from jaxdml.onnx.running.inputs import checked, in_order, must_fit
+from jaxdml.onnx.running.inputs import checked, in_order, must_not_be_cut
 from jaxdml.onnx.running.needs import must_be_known
 from jaxdml.onnx.running.program import Program
 from jaxdml.onnx.running.randomness import must_be_key
@@ -51,7 +51,7 @@ class Model(Program):
 
         Where only one branch of an If fits the sizes of a call, what chooses it must be known, too; an error names it.
         """
-        return must_be_known(self.graph) & {value.name for value in (*self.inputs, *self.optional_inputs)}
+        return must_be_known(self.graph) & {value.name for value in (*self.graph.inputs, *self.graph.optional)}
 
     def apply(
         self,
@@ -92,9 +92,9 @@ class Model(Program):
         Where the model is malformed in a way that ``load`` does not see, such as shapes that do not fit, it is a
         TypeError or ValueError that names the node and shows its operands; of other errors the notes name it.
         """
-        arrays = checked(self.inputs, inputs)
-        named = {value.name: array for value, array in zip(self.inputs, arrays, strict=True)}
-        must_fit({name: array for name, array in named.items() if name not in self.static_inputs})
+        wanted = self.graph.inputs
+        named = {value.name: array for value, array in zip(wanted, checked(wanted, inputs), strict=True)}
+        must_not_be_cut({name: array for name, array in named.items() if name not in self.static_inputs})
         with checking(checks):
             try:
                 return self.compute(params, named, key, bounds=bounds)

@@ -1,20 +1,9 @@
-"""What a graph needs: which nodes, and which values while tracing."""
+"""Which values a graph must know while tracing."""
 
 from collections.abc import Collection, Iterable
 
 from jaxdml.onnx import nodes
-from jaxdml.onnx._graph import Graph, Node, reads
-
-
-def needed(graph: Graph) -> tuple[Node, ...]:
-    """Return the nodes that the outputs depend on."""
-    wanted = {output.name for output in graph.outputs}
-    kept: list[Node] = []
-    for node in reversed(graph.nodes):
-        if wanted & set(node.outputs):
-            kept.append(node)
-            wanted |= set(reads(node))
-    return tuple(reversed(kept))
+from jaxdml.onnx._graph import Graph, Node
 
 
 def must_be_known(graph: Graph, data: Collection[str] = (), outputs: Iterable[str] = ()) -> frozenset[str]:
@@ -26,21 +15,26 @@ def must_be_known(graph: Graph, data: Collection[str] = (), outputs: Iterable[st
       outputs: names of those outputs that must be known, because of what is around a body.
     """
     wanted: set[str] = set(outputs)
-    for node in reversed(needed(graph)):
+    for node in reversed(graph.needed):
         wanted |= required(node)
         if wanted & set(node.outputs) and not any(name in data for name in node.outputs):
-            shape_only = nodes.runner(node).shape_only
-            wanted |= {name for position, name in enumerate(reads(node)) if name and position not in shape_only}
+            wanted |= read_by_value(node)
     return frozenset(wanted)
+
+
+def read_by_value(node: Node) -> frozenset[str]:
+    """Return the names of which a node reads more than the shape."""
+    shape_only = nodes.runner(node).at.shape_only
+    return frozenset(name for position, name in enumerate(node.reads) if name and position not in shape_only)
 
 
 def required(node: Node) -> frozenset[str]:
     """Return the names that a node must know, those that its graphs capture among them."""
-    handler = nodes.runner(node)
-    names = {name for position, name in enumerate(node.inputs) if name and handler.must_be_known(position)}
-    for body in node.graphs():
+    static = nodes.runner(node).at.static
+    names = {name for position, name in enumerate(node.inputs) if name and position in static}
+    for body in node.graphs:
         inside = _inside(node, body)
-        names |= inside & body.captured()
+        names |= inside & body.captured
         names |= {name for name, value in zip(node.inputs, body.inputs, strict=False) if value.name in inside}
         if node.op_type == "Loop" and any(value.name in inside for value in body.outputs[:1]):
             names |= set(node.inputs[:2])

@@ -8,9 +8,8 @@ import numpy as np
 
 from jaxdml.onnx import nodes
 from jaxdml.onnx._errors import NodeError, unsupported
-from jaxdml.onnx._graph import Graph, Node, reads
-from jaxdml.onnx.nodes._handler import Packs
-from jaxdml.onnx.running.needs import needed
+from jaxdml.onnx._graph import Graph, Node
+from jaxdml.onnx.nodes._handler import Handler
 
 
 def packed_together(graph: Graph) -> tuple[Graph, dict[str, Any]]:
@@ -22,19 +21,19 @@ def packed_together(graph: Graph) -> tuple[Graph, dict[str, Any]]:
     made: dict[tuple[str, ...], Any] = {}
 
     def rewritten(node: Node) -> Node:
-        packs = nodes.runner(node).packs
-        names = () if packs is None else _initializers(node, packs, read_as)
+        handler = nodes.runner(node)
+        names = () if handler.packs is None else _initializers(node, handler, read_as)
         # All attributes of these operators are integers; others are an error when the node is computed.
-        if packs is None or not names or not all(isinstance(value, int) for value in node.attributes.values()):
+        if handler.packs is None or not names or not all(isinstance(value, int) for value in node.attributes.values()):
             return node
         origins = tuple(read_as[name].origin if name else "" for name in names)
         if origins not in made:
             arrays = [read_as[name].array if name else None for name in names]
-            parameter = packs.pack(*arrays, **node.attributes)
+            parameter = handler.packs(*arrays, **node.attributes)
             if parameter is None:
                 return node
             made[origins] = parameter
-        return replace(node, inputs=_inputs(node, packs, _name(origins)))
+        return replace(node, inputs=_inputs(node, handler, _name(origins)))
 
     changed = replace(graph, nodes=tuple(rewritten(node) for node in graph.nodes))
     packed = frozenset(name for origins in made for name in origins)
@@ -65,7 +64,7 @@ def prepared(graph: Graph, dtypes: Mapping[str, Any]) -> tuple[Graph, dict[str, 
         except NodeError as error:
             rule = f"{node}, domain '{node.domain}', opset {node.opset}: {error}."
             raise unsupported(rule, "The file may be broken.") from None
-        kept = {name: value for name, value in attributes.items() if handler.keeps(name)}
+        kept = {name: value for name, value in attributes.items() if name in handler.defaults}
         return replace(node, inputs=(*node.inputs, _name((node.name,))), attributes=kept)
 
     changed = replace(graph, nodes=tuple(rewritten(node) for node in graph.nodes))
@@ -91,9 +90,9 @@ def _read_as(graph: Graph) -> Mapping[str, _Read]:
     return found
 
 
-def _initializers(node: Node, packs: Packs, read_as: Mapping[str, _Read]) -> tuple[str, ...]:
-    """Return what a node reads at the positions, "" for what is left out; nothing if not all are initializers."""
-    names = tuple(node.inputs[position] if position < len(node.inputs) else "" for position in packs.positions)
+def _initializers(node: Node, handler: Handler, read_as: Mapping[str, _Read]) -> tuple[str, ...]:
+    """Return what a node may have packed, "" for what is left out; nothing if not all are initializers."""
+    names = tuple(node.inputs[position] if position < len(node.inputs) else "" for position in handler.packed_at)
     # The first two are integers and scales, which no sound node leaves out.
     return names if all(names[:2]) and all(not name or name in read_as for name in names) else ()
 
@@ -102,8 +101,8 @@ def _name(origins: tuple[str, ...]) -> str:
     return f"{origins[0]} packed"
 
 
-def _inputs(node: Node, packs: Packs, name: str) -> tuple[str, ...]:
-    first, *others = packs.positions
+def _inputs(node: Node, handler: Handler, name: str) -> tuple[str, ...]:
+    first, *others = handler.packed_at
     return tuple(
         name if position == first else "" if position in others else given for position, given in enumerate(node.inputs)
     )
@@ -111,8 +110,8 @@ def _inputs(node: Node, packs: Packs, name: str) -> tuple[str, ...]:
 
 def _without(graph: Graph, before: Graph, packed: frozenset[str]) -> Graph:
     """Return a graph without what only those read that read what is packed now: nodes and initializers."""
-    kept = needed(graph)
-    unread = {node.name for node in needed(before)} - {node.name for node in kept}
-    read = {name for node in kept for name in reads(node)} | {output.name for output in graph.outputs}
+    kept = graph.needed
+    unread = {node.name for node in before.needed} - {node.name for node in kept}
+    read = {name for node in kept for name in node.reads} | {output.name for output in graph.outputs}
     constants = {name: array for name, array in graph.constants.items() if name in read or name not in packed}
     return replace(graph, constants=constants, nodes=tuple(n for n in graph.nodes if n.name not in unread))

@@ -1,8 +1,7 @@
 """What must be known while tracing, and which initializers are parameters instead."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,11 +10,11 @@ import numpy as np
 import jaxdml
 from jaxdml._base.dtypes import QUANTIZED
 from jaxdml.onnx import nodes
-from jaxdml.onnx._graph import Graph, Node, reads
+from jaxdml.onnx._graph import Graph, Node
 from jaxdml.onnx.nodes._handler import Reads
-from jaxdml.onnx.running.needs import must_be_known, needed
+from jaxdml.onnx.running.needs import must_be_known, read_by_value
 from jaxdml.onnx.running.packing import packed_together, prepared
-from jaxdml.onnx.values.stored import FloatFilters, Transposed, as_jax, from_host
+from jaxdml.onnx.values.stored import Transposed, as_jax, from_host
 
 Parameter = jax.Array | Transposed | jaxdml.PackedFilters | jaxdml.PackedMatrix | jaxdml.PackedBlocks
 
@@ -33,9 +32,8 @@ def constant_inputs(graph: Graph) -> frozenset[str]:
 def computed_from(graph: Graph, names: Iterable[str]) -> frozenset[str]:
     """Return the values that depend on others, these among them; shapes do not."""
     found = set(names)
-    for node in needed(graph):
-        shape_only = nodes.runner(node).shape_only
-        if any(name in found for position, name in enumerate(reads(node)) if position not in shape_only):
+    for node in graph.needed:
+        if not found.isdisjoint(read_by_value(node)):
             found.update(filter(None, node.outputs))
     return frozenset(found)
 
@@ -60,11 +58,6 @@ def parameters(graph: Graph, *, exact: bool) -> tuple[Graph, dict[str, Parameter
     return replace(graph, constants=constants, filters=filters), weights | packed
 
 
-def as_read(graph: Graph, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a model's parameters as values of its graph: those that are stored as filters say so."""
-    return {name: FloatFilters(x) if name in graph.filters else x for name, x in params.items()}
-
-
 def _weights(graph: Graph) -> frozenset[str]:
     """Return the names of the initializers that are weights: float or 8-bit, and not needed while tracing.
 
@@ -73,8 +66,8 @@ def _weights(graph: Graph) -> frozenset[str]:
     data = computed_from(graph, {value.name for value in graph.inputs} - constant_inputs(graph))
     kept = set(must_be_known(graph, data))
     for node in graph.walk():
-        constant = nodes.runner(node).constant
-        kept |= {node.inputs[position] for position in constant if position < len(node.inputs)}
+        constant = nodes.runner(node).at.constant
+        kept |= {name for position, name in enumerate(node.inputs) if position in constant}
     scales = _scales_of_weights(graph)
     return frozenset(
         name
@@ -97,14 +90,14 @@ def _scales_of_weights(graph: Graph) -> frozenset[str]:
     of_range = {node.outputs[1] for node in quantizing if node.outputs[0] in matrices}
     multiplied, others = set[str](), {output.name for output in graph.outputs}
     for node in graph.nodes:
-        names = set(reads(node))
+        names = set(node.reads)
         (multiplied if node.kind == "Mul" and names & of_range else others).update(names)
     return frozenset(multiplied - others)
 
 
 def _readings(graph: Graph) -> dict[str, Reads]:
     """Return how initializers are read, by name: those that all readers read as filters, or as a right matrix."""
-    captured = {name for node in graph.nodes for inner in node.graphs() for name in inner.captured()}
+    captured = {name for node in graph.nodes for inner in node.graphs for name in inner.captured}
     names = {name for node in graph.nodes for name in node.inputs} - captured - {value.name for value in graph.outputs}
     users: dict[str, list[tuple[Node, int]]] = {name: [] for name in names}
     for node in graph.nodes:

@@ -10,12 +10,11 @@ import jax
 
 from jaxdml.onnx._graph import Graph, TensorType
 from jaxdml.onnx.running.interpreter import Report, run
-from jaxdml.onnx.running.parameters import Parameter, as_read
+from jaxdml.onnx.running.parameters import Parameter
 from jaxdml.onnx.running.randomness import randomness
 from jaxdml.onnx.values.bounded import Bounded, Bounds, must_be_bounds, padded
-from jaxdml.onnx.values.capacities import opened
 from jaxdml.onnx.values.kinds import Value, channels_first
-from jaxdml.onnx.values.stored import on_device, without_uniform_constants
+from jaxdml.onnx.values.stored import FloatFilters, on_device, without_uniform_constants
 
 NUMERICS = ("exact", "literal")
 
@@ -58,8 +57,12 @@ class Program:
         bounds: Mapping[str, int] | None = None,
     ) -> tuple[Any, ...]:
         """Compute the outputs from parameters and inputs by name, without checks."""
-        values = {**as_read(self.graph, params), **given}
+        values = {**self.as_read(params), **given}
         return self.computed(as_output, values, key, report or Report(), must_be_bounds(self.graph, bounds))
+
+    def as_read(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return parameters as values of the graph: those that are stored as filters say so."""
+        return {name: FloatFilters(x) if name in self.graph.filters else x for name, x in params.items()}
 
     def computed(
         self, returned: Callable[[Value], Any], given: Mapping[str, Any], key: Any, report: Report, bounds: Bounds
@@ -67,7 +70,7 @@ class Program:
         """Compute the outputs, each changed by ``returned``, from values by name."""
         random, whole = randomness(self.graph, key), self.numerics == "exact"
         with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
-            values = {name: opened(value) for name, value in without_uniform_constants(given).items()}
+            values = without_uniform_constants(given)
             results = run(self.graph, values, exact=whole, report=report, random=random, bounds=bounds)
             return tuple(map(returned, results))
 

@@ -16,7 +16,7 @@ from jaxdml.onnx._errors import NotKnownError, UnsupportedModelError
 from jaxdml.onnx._graph import Graph, TensorType
 from jaxdml.onnx.running.inputs import declared, dimensions, narrowed
 from jaxdml.onnx.running.interpreter import Report
-from jaxdml.onnx.running.needs import must_be_known, needed
+from jaxdml.onnx.running.needs import must_be_known
 from jaxdml.onnx.running.program import Program
 
 SIZES = 1, 64, 256, 1024, 4096, 16384
@@ -112,16 +112,10 @@ def _first_that_fits(
 
 def _sizes(model: Program) -> tuple[int, ...]:
     """Return what to try for dimensions that are open."""
-    constants = [array for graph in _graphs(model.graph) for array in graph.constants.values()]
+    constants = [array for graph in model.graph.every() for array in graph.constants.values()]
     shapes = [np.shape(array) for array in (*constants, *model.params.values())]
     of_weights = dict.fromkeys(size for shape in shapes if len(shape) > 1 for size in shape if size)
     return tuple(dict.fromkeys([*SIZES, *list(of_weights)[:MOST]]))
-
-
-def _graphs(graph: Graph) -> Iterator[Graph]:
-    yield graph
-    for node in graph.walk():
-        yield from node.graphs()
 
 
 def text(model: Program, found: Traced, chosen: bool) -> str:
@@ -132,7 +126,7 @@ def text(model: Program, found: Traced, chosen: bool) -> str:
       found: what tracing has shown.
       chosen: whether sizes of inputs were chosen here.
     """
-    lines = [(node.name, node.kind, found.notes.get(node.name, "as it is written")) for node in needed(found.graph)]
+    lines = [(node.name, node.kind, found.notes.get(node.name, "as it is written")) for node in found.graph.needed]
     table = lined_up({"node": "left", "operator": "left", "runs as": "left"}, lines)
     return "\n".join([*table, *model.graph.remarks, *_remarks(model, found, chosen)])
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from jaxdml.onnx._graph import Graph, Node, TensorType, reads
-from jaxdml.onnx.running.needs import needed, required
+from jaxdml.onnx._graph import Graph, Node, TensorType
+from jaxdml.onnx.running.needs import required
 from jaxdml.onnx.running.parameters import computed_from
 
 
@@ -48,7 +48,7 @@ def stages(graph: Graph, traced: Iterable[str]) -> tuple[Stage, ...]:
       traced: the inputs and the parameters that are not known while tracing.
     """
     order = _order(graph, traced)
-    made_by = {name: node for node in needed(graph) for name in node.outputs if name}
+    made_by = {name: node for node in graph.needed for name in node.outputs if name}
     wanted: dict[int, set[str]] = {}
     for output in graph.outputs:
         wanted.setdefault(order.first.get(output.name, 0), set()).add(output.name)
@@ -66,8 +66,8 @@ def stages(graph: Graph, traced: Iterable[str]) -> tuple[Stage, ...]:
 
 def _order(graph: Graph, traced: Iterable[str]) -> _Order:
     order = _Order({}, computed_from(graph, traced))
-    for node in needed(graph):
-        number = max((order.first.get(name, 0) for name in reads(node)), default=0)
+    for node in graph.needed:
+        number = max((order.first.get(name, 0) for name in node.reads), default=0)
         number = number | 1 if order.traced & required(node) else number + number % 2
         order.first.update((name, number) for name in node.outputs if name)
     return order
@@ -90,5 +90,5 @@ def _closure(
             given.add(name)
         elif node is not None and node.name not in kept:
             kept.add(node.name)
-            waiting.extend(reads(node))
+            waiting.extend(node.reads)
     return kept, given

@@ -108,7 +108,7 @@ class Bounds:
     Attributes:
       given: by name of a node, of a value or of a dimension.
       symbols: names of dimensions that the model declares, by name of a value.
-      active: whether branches of an If may return other sizes.
+      active: whether sizes may depend on values: the call gives bounds, or arrays that are longer than what counts.
     """
 
     given: Mapping[str, int] = field(default_factory=dict)

@@ -108,7 +108,7 @@ def _keys_of_output(node: Node, name: str) -> tuple[Hashable, ...]:
     if node.op_type != "If":
         return ()
     place = node.outputs.index(name)
-    shapes = [graph.outputs[place].shape or () for graph in node.graphs()]
+    shapes = [graph.outputs[place].shape or () for graph in node.graphs]
     if len({len(shape) for shape in shapes}) > 1:
         return ()
     return tuple(

@@ -16,6 +16,7 @@ A value is one of
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
@@ -81,7 +82,7 @@ class Dequantized:
     forced: Callable[[], None] = lambda: None
     _floats: list[Any] = field(default_factory=list)
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         """The shape with channels as dimension 1."""
         return tuple(self.integers.shape)
@@ -242,7 +243,9 @@ def computed(value: Value) -> Value:
 
 
 def channels_first(value: Value) -> Value:
-    """Return a value as an array with ONNX's order of dimensions."""
+    """Return a value as an array with ONNX's order of dimensions; None stays None."""
+    if value is None or isinstance(value, np.ndarray | jax.Array):
+        return value
     if isinstance(value, Bounded):
         raise LengthError(f"an array of sizes {list(value.sizes)}")
     return in_onnx_order(computed(value))

@@ -33,31 +33,9 @@ COUNTED = ("ConstantOfShape", "Range", "Slice", "TopK")
 """Operators that take a whole number that a program computes as a size, where it has a bound."""
 
 
-def concerns(handler: Handler, call: NodeCall, operands: list[Value]) -> bool:
-    """Whether a node has operands with lengths, or makes some."""
-    if any(isinstance(operand, Bounded) or has_lengths(operand) for operand in operands):
-        return True
-    return _makes_lengths(handler, call, operands)
-
-
-def _makes_lengths(handler: Handler, call: NodeCall, operands: list[Value]) -> bool:
-    """Whether a node of operands without lengths has to be computed by its rule."""
-    rule = _rule(handler, call.node)
-    if rule is branches.if_:
-        return call.bounds.active and not is_host(operands[0])
-    waiting = [place for place, operand in enumerate(operands) if _waits(handler, place, operand)]
-    if rule in SELECTING.values():
-        return bool(waiting)
-    return any(_bound(call, place, operands[place]) for place in waiting)
-
-
 def _rule(handler: Handler, node: Node) -> Rule | None:
     found = None if node.domain else RULES.get(node.op_type)
     return elementwise.elementwise if found is None and handler.elementwise else found
-
-
-def _waits(handler: Handler, place: int, operand: Value) -> bool:
-    return operand is not None and handler.must_be_known(place) and not is_host(operand)
 
 
 def counted(node: Node, operand: Value) -> bool:
@@ -72,44 +50,54 @@ def _bound(call: NodeCall, place: int, operand: Value) -> int | None:
 
 
 def computed(handler: Handler, call: NodeCall, operands: list[Value], compute: Any) -> tuple[Value, ...]:
-    """Compute a node by the rule of its operator.
+    """Compute a node of a call where sizes may depend on values, or one that waits for a value that must be known.
 
     Args:
       handler: of the operator.
       call: the node.
-      operands: values, some of them with lengths.
+      operands: values, some of them perhaps with lengths.
       compute: computes the node on operands without any, and returns a tuple.
     """
     task = Task(call, handler, compute)
     rule = _rule(handler, call.node)
-    if rule is not branches.if_ and rule not in SELECTING.values():
+    makes = _makes_lengths(task, rule, operands)
+    if not makes and (waiting := handler.waiting(operands)):
         operands = [
-            _as_length(task, place, operand) if _waits(handler, place, operand) else operand
-            for place, operand in enumerate(operands)
+            _as_length(task, place, operand) if place in waiting else operand for place, operand in enumerate(operands)
         ]
-    of_shape = any(has_lengths(operand) and handler.must_be_known(place) for place, operand in enumerate(operands))
+    if not makes and not any(isinstance(operand, Bounded) or has_lengths(operand) for operand in operands):
+        return task.compute(*operands)
+    static = handler.at.static
+    of_shape = any(has_lengths(operand) and place in static for place, operand in enumerate(operands))
     if not of_shape and all(operand is None or is_host(operand) for operand in operands):
         try:
             return _on_sizes(task, operands)
         except (LengthError, TypeError):  # It is computed when the program runs.
             pass
     operands = [
-        as_traced(operand) if has_lengths(operand) and not handler.must_be_known(place) else operand
+        as_traced(operand) if has_lengths(operand) and place not in static else operand
         for place, operand in enumerate(operands)
     ]
     fixed = not of_shape and not any(isinstance(operand, Bounded) for operand in operands)
-    if fixed and not _makes_lengths(handler, call, operands):
+    if fixed and not _makes_lengths(task, rule, operands):
         return task.compute(*operands)
     if rule is None:
         raise refused(f"{call.node} has an operand whose length depends on values, and no rule masks it.")
     return rule(task, *operands)
 
 
+def _makes_lengths(task: Task, rule: Rule | None, operands: list[Value]) -> bool:
+    """Whether a node makes lengths of operands that have none."""
+    if rule is branches.if_:
+        return task.call.bounds.active and not is_host(operands[0])
+    return rule in SELECTING.values() and bool(task.handler.waiting(operands))
+
+
 def _as_length(task: Task, place: int, operand: Value) -> Value:
     """Return a whole number that a program computes as a length."""
     bound = _bound(task.call, place, operand)
     if bound is None:
-        raise unknown(task.call.node, place, operand)
+        raise _unknown(task.call.node, place, operand)
     if task.call.node.op_type == "Slice":
         end = array(operand).reshape(())
         report(end >= 0, f"{task.call.node} has a bound, but {{end}} counts from the end", end=end)
@@ -127,14 +115,14 @@ def _on_sizes(task: Task, operands: list[Value]) -> tuple[Value, ...]:
         found = [reduce(choose, sizes) for sizes in zip(*(array.flat for array in each), strict=True)]
         return (known(np.array(found, object).reshape(each[0].shape)),)
     sizes, axes = operands[0], operands[1] if len(operands) > 1 else None
-    given = task.attribute("axes") if task.handler.takes("axes") else () if axes is None else axes.tolist()
+    given = task.attribute("axes") if task.takes("axes") else () if axes is None else axes.tolist()
     if sizes.ndim > 1 or (not given and task.call.node.attributes.get("noop_with_empty_axes")):
         raise LengthError("sizes of more than one dimension")
     found = [reduce(choose, sizes.reshape(-1).tolist())]
     return (known(np.array(found, object).reshape((1,) * (sizes.ndim if task.attribute("keepdims") else 0))),)
 
 
-def unknown(node: Node, position: int, operand: Value) -> NotKnownError:
+def _unknown(node: Node, position: int, operand: Value) -> NotKnownError:
     """Compose the error about an operand that must be known, and is not."""
     rule = f"input {position} of {node} is '{node.inputs[position]}', which depends on values that are traced."
     if counted(node, operand):

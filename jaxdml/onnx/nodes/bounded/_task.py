@@ -27,7 +27,11 @@ class Task:
 
     def attribute(self, name: str) -> Any:
         """Return an attribute, or what it is by default."""
-        return self.call.node.attributes.get(name, self.handler.default(name))
+        return self.call.node.attributes.get(name, self.handler.defaults[name])
+
+    def takes(self, name: str) -> bool:
+        """Whether the operator has an attribute; in some versions it is an input."""
+        return name in self.handler.defaults
 
     def axis(self, rank: int) -> int:
         """Return the attribute ``axis``, counted from the front."""

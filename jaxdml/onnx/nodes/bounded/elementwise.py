@@ -77,7 +77,7 @@ def dynamic_quantize(task: Task, x: Value) -> tuple[Value, ...]:
 def matrix_product(task: Task, a: Value, b: Value, *others: Value) -> tuple[Value, ...]:
     """Multiply matrices; what does not count is 0 where it is summed over."""
     _must_not_have_lengths(others)
-    turns_a, turns_b = (task.handler.takes(name) and bool(task.attribute(name)) for name in ("transA", "transB"))
+    turns_a, turns_b = (task.takes(name) and bool(task.attribute(name)) for name in ("transA", "transB"))
     of_a, of_b = sizes_of(a)[:: -1 if turns_a else 1], sizes_of(b)[:: -1 if turns_b else 1]
     inside = equal(task.call.node, of_a[-1], of_b[-2:][0])
     batch = broadcast(task.call.node, of_a[:-2], of_b[:-2])

@@ -125,7 +125,7 @@ def top_k(task: Task, x: Value, k: Value = None) -> tuple[Value, ...]:
     """Take the greatest elements, or the least; those that do not count come last."""
     sizes = list(sizes_of(x))
     axis = axis_of(task.attribute("axis"), len(sizes))
-    takes_first = not task.handler.takes("largest") or bool(task.attribute("largest"))
+    takes_first = not task.takes("largest") or bool(task.attribute("largest"))
     (count,) = (task.attribute("k"),) if k is None else k.reshape(-1).tolist()
     at_most(task.call.node, count, sizes[axis])
     most = min(limits(count).bound, limits(sizes[axis]).bound)

@@ -33,7 +33,7 @@ _FAR = 2**31 - 1
 
 def shape(task: Task, x: Value) -> tuple[Value, ...]:
     """Return sizes, lengths among them."""
-    sizes = sizes_of(x)[task.attribute("start") : task.attribute("end")] if task.handler.takes("start") else sizes_of(x)
+    sizes = sizes_of(x)[task.attribute("start") : task.attribute("end")] if task.takes("start") else sizes_of(x)
     return (known(np.fromiter(sizes, object, len(sizes))),)
 
 
@@ -45,7 +45,7 @@ def size(task: Task, x: Value) -> tuple[Value, ...]:
 def reshape(task: Task, x: Value, shape: np.ndarray) -> tuple[Value, ...]:
     """Give an array other sizes."""
     old, new = sizes_of(x), list(numbers(shape))
-    keeps = not task.attribute("allowzero") if task.handler.takes("allowzero") else True
+    keeps = not task.attribute("allowzero") if task.takes("allowzero") else True
     new = [old[d] if keeps and is_number(size) and size == 0 else size for d, size in enumerate(new)]
     if -1 in [size for size in new if is_number(size)]:
         place = next(d for d, size in enumerate(new) if is_number(size) and size == -1)
@@ -144,7 +144,7 @@ def unsqueeze(task: Task, x: Value, axes: np.ndarray | None = None) -> tuple[Val
 def squeeze(task: Task, x: Value, axes: np.ndarray | None = None) -> tuple[Value, ...]:
     """Drop dimensions of size 1."""
     sizes = sizes_of(x)
-    given = task.attribute("axes") if task.handler.takes("axes") else None if axes is None else numbers(axes)
+    given = task.attribute("axes") if task.takes("axes") else None if axes is None else numbers(axes)
     places = {axis_of(axis, len(sizes)) for axis in given} if given else {d for d, n in enumerate(sizes) if n == 1}
     if is_bounded_in(sizes, tuple(places)):
         raise LengthError(f"whether sizes {list(sizes)} are 1")
@@ -197,7 +197,7 @@ def sliced(
         task.attribute(name) if given is None else numbers(given)
         for name, given in (("starts", starts), ("ends", ends))
     )
-    chosen = task.attribute("axes") if task.handler.takes("axes") else None if axes is None else numbers(axes)
+    chosen = task.attribute("axes") if task.takes("axes") else None if axes is None else numbers(axes)
     strides = (1,) * len(firsts) if steps is None else numbers(steps)
     result, sizes = array(x), list(sizes_of(x))
     places_of = different_axes(chosen or range(len(firsts)), len(sizes))

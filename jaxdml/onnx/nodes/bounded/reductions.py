@@ -26,10 +26,8 @@ _NEUTRAL: Mapping[str, Callable[[Any], Any]] = {
 def _reduction(kind: str) -> Rule:
     def run(task: Task, x: Value, axes: np.ndarray | None = None) -> tuple[Value, ...]:
         sizes = sizes_of(x)
-        given = task.attribute("axes") if task.handler.takes("axes") else () if axes is None else axes.tolist()
-        every = not given and not (
-            task.handler.takes("noop_with_empty_axes") and task.attribute("noop_with_empty_axes")
-        )
+        given = task.attribute("axes") if task.takes("axes") else () if axes is None else axes.tolist()
+        every = not given and not (task.takes("noop_with_empty_axes") and task.attribute("noop_with_empty_axes"))
         places = set(range(len(sizes))) if every else {axis_of(axis, len(sizes)) for axis in given}
         kept = [1 if d in places else n for d, n in enumerate(sizes) if d not in places or task.attribute("keepdims")]
         operands = [] if axes is None else [axes]
@@ -58,7 +56,7 @@ def extreme(greatest: bool) -> Rule:
         axis = task.axis(len(sizes))
         value = inner(x)
         if isinstance(sizes[axis], Length):
-            if task.handler.takes("select_last_index") and task.attribute("select_last_index"):
+            if task.takes("select_last_index") and task.attribute("select_last_index"):
                 raise LengthError("the last of equal elements")
             floats = jnp.issubdtype(x.dtype, jnp.floating)
             value = filled(array(x), sizes, np.inf if floats and not greatest else last(x.dtype, greatest), (axis,))
@@ -72,7 +70,7 @@ def softmax(task: Task, x: Value) -> tuple[Value, ...]:
     """Normalize along an axis, or from it on before version 13; what does not count weighs nothing."""
     sizes = sizes_of(x)
     axis = task.axis(len(sizes))
-    places = range(axis, len(sizes)) if task.handler.default("axis") == 1 else (axis,)
+    places = range(axis, len(sizes)) if task.handler.defaults["axis"] == 1 else (axis,)
     value = filled(array(x), sizes, -np.inf, places) if is_bounded_in(sizes, places) else inner(x)
     return tuple(bounded(y, sizes) for y in task.compute(value))
 

@@ -13,7 +13,7 @@ from jaxdml.onnx.nodes._handler import Handler
 from jaxdml.onnx.nodes.operands import microsoft, standard
 from jaxdml.onnx.nodes.operands._language import first_wrong, named
 from jaxdml.onnx.nodes.operands._rule import Operands, Rule
-from jaxdml.onnx.values.bounded import sizes_of
+from jaxdml.onnx.values.bounded import Bounded
 
 _BY_DOMAIN = {"": standard.RULES, "ai.onnx.preview": standard.PREVIEW, "com.microsoft": microsoft.RULES}
 
@@ -31,8 +31,13 @@ def objection(node: Node, handler: Handler, values: Sequence[Any]) -> tuple[str,
       handler: who runs it.
       values: its operands by position: whatever has a shape, a dtype or both; None where nothing is known.
     """
+    rule = RULES.get((node.domain, node.op_type))
+    if rule is None:
+        return None
     shapes = [_sizes(value) for value in values]
-    rules, attributes = _rules(node, handler, values, shapes)
+    attributes = {**handler.defaults, **node.attributes}
+    texts = rule(Operands(node.opset, attributes, shapes, values, node.inputs)) if callable(rule) else rule
+    rules = (texts,) if isinstance(texts, str) else texts
     found = [(each.position, rule, each) for rule in rules if (each := first_wrong(rule, shapes, attributes))]
     if not found or len(found) < len(rules):
         return None
@@ -44,21 +49,9 @@ def objection(node: Node, handler: Handler, values: Sequence[Any]) -> tuple[str,
 
 def _sizes(value: Any) -> Sequence[Any] | None:
     """Return the sizes of an operand if they are known; several operands that are packed as one fit."""
-    packed = isinstance(value, jaxdml.PackedBlocks)
-    return None if packed or getattr(value, "shape", None) is None else sizes_of(value)
-
-
-def _rules(
-    node: Node, handler: Handler, values: Sequence[Any], shapes: Sequence[Any]
-) -> tuple[tuple[str, ...], Mapping[str, Any]]:
-    """Return the rules of a node, one for each layout, and its attributes."""
-    rule = RULES.get((node.domain, node.op_type))
-    if rule is None:
-        return (), {}
-    attributes = {name: handler.default(name) for name in handler.attributes} | dict(node.attributes)
-    given = Operands(node.opset, attributes, shapes, values, node.inputs)
-    texts = rule(given) if callable(rule) else rule
-    return (texts,) if isinstance(texts, str) else texts, attributes
+    if isinstance(value, Bounded):
+        return value.sizes
+    return None if isinstance(value, jaxdml.PackedBlocks) else getattr(value, "shape", None)
 
 
 def described(names: Sequence[str], values: Sequence[Any]) -> str:

@@ -22,8 +22,26 @@ from typing import Any, NamedTuple
 Sizes = Sequence[Any]
 """Of one operand; what is no number is not known."""
 
-Names = dict[str, Any]
-"""What names stand for: numbers; tuples of sizes for groups of dimensions; for "..." how many these are."""
+Names = dict[str | int, Any]
+"""What names stand for: numbers; tuples of ``Size`` for groups of dimensions; for "..." how many these are."""
+
+_ANY = "_"
+
+
+class Size(NamedTuple):
+    """A size that a rule lists, and what it is compared with.
+
+    Attributes:
+      text: as the rule writes it, without the comparison.
+      terms: whose sum it is; each is a product of numbers and names. None at all where any size will do.
+      sign: how it is compared: "?", ">=", "<=" or "" for not at all.
+      limit: what stands after the sign.
+    """
+
+    text: str
+    terms: tuple[tuple[int | str, ...], ...]
+    sign: str
+    limit: int | str
 
 
 class Form(NamedTuple):
@@ -36,9 +54,9 @@ class Form(NamedTuple):
       broadcasts: whether an operand need only broadcast to this shape.
     """
 
-    head: tuple[str, ...]
+    head: tuple[Size, ...]
     group: str
-    tail: tuple[str, ...]
+    tail: tuple[Size, ...]
     broadcasts: bool
 
 
@@ -70,7 +88,22 @@ def named(rule: str) -> list[str]:
 def _form(text: str) -> Form:
     sizes = text.replace("~", " ").replace("()", " ").split()
     place = next((place for place, size in enumerate(sizes) if size.startswith(("*", "..."))), len(sizes))
-    return Form(tuple(sizes[:place]), "".join(sizes[place : place + 1]), tuple(sizes[place + 1 :]), "~" in text)
+    head, tail = (tuple(map(_size, each)) for each in (sizes[:place], sizes[place + 1 :]))
+    return Form(head, "".join(sizes[place : place + 1]), tail, "~" in text)
+
+
+_SIGNS: Mapping[str, Callable[[int, int], bool]] = {">=": operator.ge, "<=": operator.le}
+
+
+def _size(text: str) -> Size:
+    sign = next((sign for sign in (*_SIGNS, "?") if sign in text), "")
+    own, _, limit = text.partition(sign) if sign else (text, "", "")
+    terms = () if own == _ANY else tuple(tuple(map(_factor, term.split("*"))) for term in own.split("+"))
+    return Size(own, terms, sign, _factor(limit))
+
+
+def _factor(text: str) -> int | str:
+    return int(text) if text.isdecimal() else text
 
 
 def first_wrong(rule: str, operands: Sequence[Sizes | None], attributes: Mapping[str, Any]) -> Wrong | None:
@@ -81,87 +114,71 @@ def first_wrong(rule: str, operands: Sequence[Sizes | None], attributes: Mapping
       operands: by position; None for one that is left out, or of which nothing is known.
       attributes: of the node, by name. Those that are no numbers do not count.
     """
-    names = {name: value for name, value in attributes.items() if isinstance(value, int)}
+    names: Names = {name: value for name, value in attributes.items() if isinstance(value, int)}
     for position, ((name, forms), sizes) in enumerate(zip(_parsed(rule), operands, strict=False)):
         if sizes is None:
             continue
-        found = next((found for form in forms if (found := _matched(form, sizes, names)) is not None), None)
-        if found is None:
+        for form in forms:
+            found = _matched(form, sizes, names)
+            if found is not None:
+                names = found
+                break
+        else:
             return Wrong(position, name, " or ".join(_written(form, names) for form in forms))
-        names = found
     return None
 
 
 def _matched(form: Form, sizes: Sizes, names: Names) -> Names | None:
     """Return the names with what this operand adds to them, or None if it does not fit."""
     names = dict(names)
+    pairs = _pairs(form, sizes, names)
+    return names if pairs is not None and all(_agrees(*pair, names) for pair in pairs) else None
+
+
+def _pairs(form: Form, sizes: Sizes, names: Names) -> Sequence[tuple[Size, Any]] | None:
+    """Return each size that is wanted with the operand's, or None if it has too many or too few."""
     head, group, tail = form.head, form.group, form.tail
-    count = len(sizes) - len(head) - len(tail)
     if form.broadcasts:
         if group and group not in names:
-            return names
-        target = [*head, *map(str, names.get(group, ())), *tail]
+            return []
+        target = [*head, *names.get(group, ()), *tail]
         missing = len(target) - len(sizes)
-        fits = missing >= 0 and all(
-            size == 1 or _agrees(wanted, size, names) for wanted, size in zip(target[missing:], sizes, strict=True)
-        )
-        return names if fits else None
-    if count < 0 or (count and not group):
+        return None if missing < 0 else [pair for pair in zip(target[missing:], sizes, strict=True) if pair[1] != 1]
+    count = len(sizes) - len(head) - len(tail)
+    if count < 0 or (count and not group) or (group.startswith("...") and names.setdefault("...", count) != count):
         return None
-    each = zip((*head, *tail), (*sizes[: len(head)], *sizes[len(sizes) - len(tail) :]), strict=True)
-    fits = all(_agrees(wanted, size, names) for wanted, size in each)
-    if group.startswith("..."):
-        fits &= names.setdefault("...", count) == count
-    if group.strip("*."):
-        middle = tuple(size if isinstance(size, int) else None for size in sizes[len(head) : len(head) + count])
-        before = names.setdefault(group, middle)
-        same = (_agrees(str(a), b, names) for a, b in zip(before, middle, strict=False))
-        fits &= len(before) == count and all(same)
-    return names if fits else None
+    pairs = list(zip((*head, *tail), (*sizes[: len(head)], *sizes[len(head) + count :]), strict=True))
+    if not group.strip("*."):
+        return pairs
+    middle = sizes[len(head) : len(head) + count]
+    before = names.setdefault(group, tuple(map(_known, middle)))
+    return [*pairs, *zip(before, middle, strict=True)] if len(before) == count else None
 
 
-def _agrees(wanted: str, size: Any, names: Names) -> bool:
+def _known(size: Any) -> Size:
+    """Return the size of an operand as one that others must have."""
+    return _size(str(size) if isinstance(size, int) else _ANY)
+
+
+def _agrees(wanted: Size, size: Any, names: Names) -> bool:
     """Tell whether a size is as wanted; a name that stands for nothing yet stands for it from now on."""
-    wanted, sign, limit = _split(wanted)
-    if not isinstance(size, int) or (sign == "?" and size == 1):
+    if not isinstance(size, int) or (wanted.sign == "?" and size == 1):
         return True
-    bound = _number(limit, names) if limit else None
-    if bound is not None and not _SIGNS[sign](size, bound):
+    bound = names.get(wanted.limit, wanted.limit)
+    if wanted.sign in _SIGNS and isinstance(bound, int) and not _SIGNS[wanted.sign](size, bound):
         return False
-    if wanted in ("_", "None"):
+    if not wanted.terms:
         return True
     terms = _terms(wanted, names)
     unknown = [factor for term in terms for factor in term if isinstance(factor, str)]
     if not unknown:
-        return size == _sum(terms)
+        return size == sum(map(math.prod, terms))
     return len(terms) > 1 or len(unknown) > 1 or _solved(unknown[0], terms[0], size, names)
 
 
-_SIGNS: Mapping[str, Callable[[int, int], bool]] = {">=": operator.ge, "<=": operator.le}
-
-
-def _split(wanted: str) -> tuple[str, str, str]:
-    """Return a size, the sign after it, and what follows."""
-    sign = next((sign for sign in (*_SIGNS, "?") if sign in wanted), "")
-    return wanted.partition(sign) if sign else (wanted, "", "")
-
-
-def _terms(text: str, names: Names) -> list[list[int | str]]:
+def _terms(size: Size, names: Names) -> list[list[Any]]:
     """Return the factors of each term: numbers, and names that stand for nothing yet."""
-
-    def factor(text: str) -> int | str:
-        number = _number(text, names)
-        return text if number is None else number
-
-    return [[factor(each) for each in term.split("*")] for term in text.split("+")]
-
-
-def _number(factor: str, names: Names) -> int | None:
-    return int(factor) if factor.isdecimal() else names.get(factor)
-
-
-def _sum(terms: Sequence[Sequence[Any]]) -> int:
-    return sum(int(math.prod(term)) for term in terms)
+    return [[names.get(factor, factor) for factor in term] for term in size.terms]
 
 
 def _solved(name: str, factors: Sequence[int | str], size: int, names: Names) -> bool:
@@ -176,15 +193,13 @@ def _solved(name: str, factors: Sequence[int | str], size: int, names: Names) ->
 def _written(form: Form, names: Names) -> str:
     """Return a shape as a text, with the numbers of the names that are known."""
 
-    def size(text: str) -> str:
-        wanted, sign, limit = _split(text)
-        terms = _terms(wanted, names)
+    def written(size: Size) -> str:
+        terms = _terms(size, names)
         unknown = any(isinstance(factor, str) for term in terms for factor in term)
-        own = ("any" if wanted == "_" else wanted) if unknown else str(_sum(terms))
-        bound = _number(limit, names) if limit else None
-        return own + {"": "", "?": " or 1"}.get(sign, f" {sign} {limit if bound is None else bound}")
+        own = size.text if unknown else str(sum(map(math.prod, terms))) if terms else "any"
+        return own + {"": "", "?": " or 1"}.get(size.sign, f" {size.sign} {names.get(size.limit, size.limit)}")
 
     named = form.group.strip("*.") and form.group in names
-    group = map(str, names[form.group]) if named else ["..."] * bool(form.group)
-    shape = ", ".join([*map(size, form.head), *group, *map(size, form.tail)]).replace("None", "any")
+    group = map(written, names[form.group]) if named else ["..."] * bool(form.group)
+    shape = ", ".join([*map(written, form.head), *group, *map(written, form.tail)])
     return f"what broadcasts to [{shape}]" if form.broadcasts else f"[{shape}]"
