@@ -111,14 +111,15 @@ def _with_sets(written: Compared, given: Nodes, possible: np.ndarray, key: np.nd
     if not rows:
         return written
     place, *columns = (np.array(column) for column in zip(*rows, strict=True))
-    more = int(place.max()) + 1 - size
+    count = max(size, int(place.max()) + 1)
+    return Compared(*(extended(array, count, place, values) for array, values in zip(written, columns, strict=True)))
 
-    def extended(array: np.ndarray, values: np.ndarray) -> np.ndarray:
-        longer = np.concatenate([array, np.zeros(max(0, more), array.dtype)])
-        longer[place] = values
-        return longer
 
-    return Compared(*(extended(array, values) for array, values in zip(written, columns, strict=True)))
+def extended(array: np.ndarray, count: int, places: np.ndarray, values: Any) -> np.ndarray:
+    """Return an array with so many elements, and values at some places."""
+    longer = np.concatenate([array, np.zeros(count - len(array), array.dtype)])
+    longer[places] = values
+    return longer
 
 
 def _search(

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from jaxdml.onnx._errors import NodeError
-from jaxdml.onnx.nodes._comparisons import EQ, LEAF, MEMBER, Nodes
+from jaxdml.onnx.nodes._comparisons import EQ, LEAF, MEMBER, Nodes, extended
 from jaxdml.onnx.nodes._scores import labels_of, must_be_of_size
 from jaxdml.onnx.nodes._trees import OneSided, Trees, Weights, pack
 
@@ -197,21 +197,9 @@ def _without_members(nodes: Nodes, members: np.ndarray) -> Nodes:
     false[last] = nodes.false[at]
     added = chain[chain >= len(nodes.mode)]
     size = len(nodes.mode) + len(added)
-
-    def extended(array: np.ndarray, inserted: Any) -> np.ndarray:
-        longer = np.concatenate([array, np.zeros(size - len(array), array.dtype)])
-        longer[chain] = inserted
-        return longer
-
     owner = np.repeat(at, sizes)
-    return Nodes(
-        extended(nodes.mode, EQ),
-        extended(nodes.feature, nodes.feature[owner]),
-        extended(nodes.split, values),
-        extended(nodes.missing, nodes.missing[owner]),
-        extended(nodes.true, nodes.true[owner]),
-        extended(nodes.false, false),
-    )
+    fields = zip(nodes, (EQ, nodes.feature[owner], values, nodes.missing[owner], nodes.true[owner], false), strict=True)
+    return Nodes(*(extended(array, size, chain, inserted) for array, inserted in fields))
 
 
 def _numbered(

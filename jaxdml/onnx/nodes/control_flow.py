@@ -7,17 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.extend.core import jaxpr_as_fun
 
-from jaxdml._base import errors
-from jaxdml.onnx._errors import NotKnownError, UnsupportedModelError
-from jaxdml.onnx._graph import Graph, Node
+from jaxdml.onnx._graph import Graph
 from jaxdml.onnx._memory import is_on_host
 from jaxdml.onnx.nodes import _body_arity, _decided
+from jaxdml.onnx.nodes._bodies import as_arrays, like, listed, traced, traced_branches, types_of, undecided
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.values.bodies import tracing_a_body
-from jaxdml.onnx.values.kinds import Value, channels_first, is_host
-from jaxdml.onnx.values.lengths import LengthError
+from jaxdml.onnx.values.kinds import Value, is_host
 from jaxdml.onnx.values.stored import on_device
 
 FEW = 16
@@ -39,39 +36,11 @@ def if_(call: NodeCall, cond: Value, *, then_branch: Graph, else_branch: Graph) 
         return tuple(call.body(then_branch if cond.item() else else_branch, []))
     graphs = then_branch, else_branch
     branches, shapes = traced_branches(
-        call.node, *(lambda graph=graph: _arrays(call.body(graph, [])) for graph in graphs)
+        call.node, *(lambda graph=graph: as_arrays(call.body(graph, [])) for graph in graphs)
     )
-    if _kinds(shapes[0]) != _kinds(shapes[1]):
-        raise _undecided(call.node, f"its branches return {_listed(shapes[0])} and {_listed(shapes[1])}")
-    return tuple(lax.cond(_scalar(cond), *branches))
-
-
-def traced_branches(node: Node, *functions: Callable[[], Any]) -> tuple[list[Callable[..., Any]], list[Any]]:
-    """Return the branches of an If as functions that do not trace again, and the shapes of their results."""
-    found: list[tuple[Callable[..., Any], Any]] = []
-    failed: list[Exception] = []
-    for function in functions:
-        try:
-            found.append(traced(function))
-        except (UnsupportedModelError, NotKnownError, LengthError):
-            raise
-        except Exception as error:  # Of any operator, or of JAX: this branch is not meant for these shapes.
-            failed.append(error)
-    if len(failed) > 1:
-        raise failed[0]
-    if failed:
-        first, *_ = str(failed[0]).removeprefix("jaxdml.onnx.Model: ").split("\n")
-        reason = " ".join([first.removesuffix("."), *getattr(failed[0], "__notes__", ())[:1]])
-        raise _undecided(node, f"only one of its branches fits what is given; the other: {reason}") from failed[0]
-    branches, shapes = zip(*found, strict=True)
-    return list(branches), list(shapes)
-
-
-def _undecided(node: Node, rule: str) -> NotKnownError:
-    """Compose the error about a traced value that decides what a node does; a call then knows it."""
-    what = "Which branch is taken" if node.op_type == "If" else "How often it runs"
-    why = f"{what} must then be known while tracing."
-    return NotKnownError(f"{node}: {rule}.", why, undecided="" if node.decided else node.name)
+    if types_of(shapes[0]) != types_of(shapes[1]):
+        raise undecided(call.node, f"its branches return {listed(shapes[0])} and {listed(shapes[1])}")
+    return tuple(lax.cond(cond.reshape(()), *branches))
 
 
 def loop(call: NodeCall, M: Value = None, cond: Value = None, *carried: Value, body: Graph) -> tuple[Value, ...]:
@@ -138,9 +107,9 @@ def _probe(call: NodeCall, body: Graph, carried: Sequence[Value], settled: bool)
     def step(number: Any, operands: list[Any]) -> list[Any]:
         condition, *results = _step(call, body, number, np.asarray(True), operands)
         known.append(is_host(condition) and bool(condition.item()))
-        return _arrays([condition, *results])
+        return as_arrays([condition, *results])
 
-    start = _arrays(carried)
+    start = as_arrays(carried)
     try:
         run, (_, *results) = traced(step, _number(0), start)
     except NotImplementedError:
@@ -148,19 +117,7 @@ def _probe(call: NodeCall, body: Graph, carried: Sequence[Value], settled: bool)
             raise
         return None
     results = results[: len(start)]
-    return _Turn(run, known[0], _kinds(start) == _kinds(results), results)
-
-
-def traced(function: Callable[..., Any], *operands: Any) -> tuple[Callable[..., Any], Any]:
-    """Return a function that does not trace this one again, and the shapes of its results."""
-    with tracing_a_body():
-        program, shapes = jax.make_jaxpr(function, return_shape=True)(*operands)
-    structure = jax.tree.structure(shapes)
-
-    def run(*operands: Any) -> Any:
-        return jax.tree.unflatten(structure, jaxpr_as_fun(program)(*jax.tree.leaves(operands)))
-
-    return run, shapes
+    return _Turn(run, known[0], types_of(start) == types_of(results), results)
 
 
 def _number(value: int) -> jax.Array:
@@ -169,10 +126,10 @@ def _number(value: int) -> jax.Array:
 
 def _never(call: NodeCall, body: Graph, carried: Sequence[Value]) -> tuple[Value, ...]:
     """Return what a loop without a step does: empty scan outputs, in the shape of one step."""
-    operands = [value if is_host(value) else each for value, each in zip(carried, _arrays(carried), strict=True)]
+    operands = [value if is_host(value) else each for value, each in zip(carried, as_arrays(carried), strict=True)]
 
     def scans() -> list[Any]:
-        return _arrays(_step(call, body, np.asarray(0), np.asarray(True), operands)[1 + len(carried) :])
+        return as_arrays(_step(call, body, np.asarray(0), np.asarray(True), operands)[1 + len(carried) :])
 
     with tracing_a_body():
         shapes = jax.eval_shape(scans)
@@ -184,7 +141,7 @@ def _written_out(call: NodeCall, body: Graph, M: Value, carried: Sequence[Value]
     scans: list[list[Value]] = []
     while M is None or number < M.item():
         if not is_host(condition) and any(scans):
-            raise _undecided(call.node, "how often it runs depends on traced values, and so does the size of an output")
+            raise undecided(call.node, "how often it runs depends on traced values, and so does the size of an output")
         if not is_host(condition):
             turn = _probe(call, body, values, settled=False)
             assert turn is not None  # It would be known.
@@ -204,15 +161,15 @@ def _written_out(call: NodeCall, body: Graph, M: Value, carried: Sequence[Value]
 def _stacked(values: Sequence[Value]) -> Value:
     if all(is_host(value) for value in values):
         return np.stack(values)
-    return jnp.stack(_arrays(values))
+    return jnp.stack(as_arrays(values))
 
 
 def _scanned(turn: _Turn, count: int, carried: Sequence[Value]) -> tuple[Value, ...]:
-    start = _arrays(carried)
+    start = as_arrays(carried)
 
     def step(operands: list[Any], number: Any) -> tuple[list[Any], list[Any]]:
         _, *results = turn.run(number, operands)
-        return _like(results[: len(start)], start), results[len(start) :]
+        return like(results[: len(start)], start), results[len(start) :]
 
     last, scans = lax.scan(step, start, jnp.arange(count, dtype=_number(0).dtype))
     return *last, *scans
@@ -221,10 +178,10 @@ def _scanned(turn: _Turn, count: int, carried: Sequence[Value]) -> tuple[Value, 
 def _while(
     call: NodeCall, turn: _Turn, M: Value, cond: Value, carried: Sequence[Value], number: int = 0
 ) -> tuple[Value, ...]:
-    start = _arrays(carried)
+    start = as_arrays(carried)
     if not turn.alike:
-        raise _undecided(call.node, f"it carries {_listed(start)} in and {_listed(turn.results)} out")
-    most = None if M is None else _scalar(on_device(M))
+        raise undecided(call.node, f"it carries {listed(start)} in and {listed(turn.results)} out")
+    most = None if M is None else on_device(M).reshape(())
 
     def goes_on(state: tuple[Any, Any, list[Any]]) -> Any:
         number, condition, _ = state
@@ -233,9 +190,9 @@ def _while(
     def step(state: tuple[Any, Any, list[Any]]) -> tuple[Any, Any, list[Any]]:
         number, _, operands = state
         condition, *results = turn.run(number, operands)
-        return number + 1, _scalar(condition), _like(results, start)
+        return number + 1, condition.reshape(()), like(results, start)
 
-    return tuple(lax.while_loop(goes_on, step, (_number(number), _scalar(on_device(cond)), start))[2])
+    return tuple(lax.while_loop(goes_on, step, (_number(number), on_device(cond).reshape(()), start))[2])
 
 
 def scan(
@@ -249,7 +206,7 @@ def scan(
     scan_output_directions: Sequence[int] = (),
 ) -> tuple[Value, ...]:
     """Run a graph for each slice of its operands, and stack what it returns."""
-    arrays = _arrays(operands)
+    arrays = as_arrays(operands)
     states = len(operands) - num_scan_inputs
     start, sequences = arrays[:states], arrays[states:]
     outputs = len(body.outputs) - states
@@ -262,8 +219,8 @@ def scan(
     def step(state: list[Any], turn: tuple[Any, list[Any]]) -> tuple[list[Any], list[Any]]:
         number, slices = turn
         with tracing_a_body():
-            results = _arrays(call.body(body, [*state, *slices], number))
-        return _like(results[:states], start), results[states:]
+            results = as_arrays(call.body(body, [*state, *slices], number))
+        return like(results[:states], start), results[states:]
 
     last, stacked = lax.scan(step, start, (jnp.arange(turned[0].shape[0]), turned))
     return *last, *(
@@ -275,36 +232,6 @@ def scan(
 def _each(values: Sequence[Any], axes: Sequence[int], directions: Sequence[int]) -> list[tuple[Any, int, int]]:
     count = len(values)
     return list(zip(values, axes or (0,) * count, directions or (0,) * count, strict=True))
-
-
-def _arrays(values: Sequence[Value]) -> list[Any]:
-    """Bring values to what JAX's control flow takes."""
-    return [_array(value) for value in values]
-
-
-def _array(value: Value) -> Any:
-    if isinstance(value, list):
-        return _arrays(value)
-    return None if value is None else on_device(channels_first(value))
-
-
-def _like(results: Sequence[Any], start: Sequence[Any]) -> list[Any]:
-    """Drop weak types."""
-    return jax.tree.map(lambda result, first: lax.convert_element_type(result, first.dtype), list(results), list(start))
-
-
-def _scalar(value: Any) -> Any:
-    return value.reshape(())
-
-
-def _kinds(values: Sequence[Any]) -> list[Any]:
-    return jax.tree.map(lambda value: (value.shape, value.dtype), list(values))
-
-
-def _listed(values: Sequence[Any]) -> str:
-    return ", ".join(
-        f"a sequence of {len(value)}" if isinstance(value, list) else errors.describe(value) for value in values
-    )
 
 
 TABLE: Table = {

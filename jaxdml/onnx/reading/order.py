@@ -2,10 +2,11 @@
 
 import heapq
 from collections.abc import Collection, Iterator, Sequence
+from graphlib import CycleError, TopologicalSorter
 
 import onnx
 
-from jaxdml.onnx._errors import unsupported
+from jaxdml.onnx._errors import UnsupportedModelError, unsupported
 
 SHOWN = 20
 """Nodes of a cycle that an error names at most."""
@@ -27,46 +28,35 @@ def in_order(protos: Sequence[onnx.NodeProto], given: Collection[str], where: st
     needs = [{makers[name] for name in _reads(proto) if name in makers} for proto in protos]
     if all(maker < place for place, before in enumerate(needs) for maker in before):
         return list(protos)
-    order = _sorted(needs)
-    if len(order) < len(protos):
-        cycle = [protos[place] for place in _cycle(needs, set(range(len(protos))) - set(order))]
-        names = [f"{proto.op_type} '{proto.name or next(filter(None, proto.output))}'" for proto in cycle[:SHOWN]]
-        rest = f" and {len(cycle) - SHOWN} more" if len(cycle) > SHOWN else ""
-        rule = f"nodes of {where} form a cycle: {', '.join(names)}{rest}."
-        raise unsupported(
-            rule, "Each reads what the next makes, and the last what the first makes.", "No order is legal."
-        )
-    return [protos[place] for place in order]
-
-
-def _sorted(needs: Sequence[set[int]]) -> list[int]:
-    """Return the places of all nodes that do not depend on a cycle."""
-    readers: list[list[int]] = [[] for _ in needs]
-    for place, before in enumerate(needs):
-        for maker in before:
-            readers[maker].append(place)
-    waits_for = [len(before) for before in needs]
-    ready = [place for place, count in enumerate(waits_for) if not count]  # Ascending, so it is a heap.
+    sorter = TopologicalSorter(dict(enumerate(needs)))
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        raise _refusal([protos[place] for place in _from_the_first(error.args[1])], where) from None
+    ready = sorted(sorter.get_ready())
     order = []
     while ready:
         place = heapq.heappop(ready)
-        order.append(place)
-        for reader in readers[place]:
-            waits_for[reader] -= 1
-            if not waits_for[reader]:
-                heapq.heappush(ready, reader)
+        order.append(protos[place])
+        sorter.done(place)
+        for reader in sorter.get_ready():
+            heapq.heappush(ready, reader)
     return order
 
 
-def _cycle(needs: Sequence[set[int]], left: set[int]) -> list[int]:
-    """Return a cycle among the nodes that are left: each of them needs another one of them."""
-    path: dict[int, None] = {}
-    place = min(left)
-    while place not in path:
-        path[place] = None
-        place = min(needs[place] & left)
-    visited = list(path)
-    return visited[visited.index(place) :]
+def _from_the_first(cycle: Sequence[int]) -> Sequence[int]:
+    """Return a cycle in which each place needs the next one, from the first place of the file on."""
+    places = cycle[:0:-1]  # ``graphlib`` has what is needed first, and the first place at both ends.
+    start = places.index(min(places))
+    return [*places[start:], *places[:start]]
+
+
+def _refusal(cycle: Sequence[onnx.NodeProto], where: str) -> UnsupportedModelError:
+    names = [f"{proto.op_type} '{proto.name or next(filter(None, proto.output))}'" for proto in cycle[:SHOWN]]
+    rest = f" and {len(cycle) - SHOWN} more" if len(cycle) > SHOWN else ""
+    rule = f"nodes of {where} form a cycle: {', '.join(names)}{rest}."
+    why = "Each reads what the next makes, and the last what the first makes."
+    return unsupported(rule, why, "No order is legal.")
 
 
 def _reads(proto: onnx.NodeProto) -> Iterator[str]:

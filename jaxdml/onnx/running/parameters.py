@@ -54,7 +54,7 @@ def parameters(graph: Graph, *, exact: bool) -> tuple[Graph, dict[str, Parameter
     # Popped one by one, so that of a large model there are never more than two copies.
     names = sorted(_weights(graph))
     filters = frozenset(name for name in names if _is_filters(constants[name], readings.get(name)))
-    weights = {name: _parameter(constants.pop(name), readings.get(name), exact) for name in names}
+    weights = {name: _parameter(constants.pop(name), readings.get(name), exact, name in filters) for name in names}
     return replace(graph, constants=constants, filters=filters), weights | packed
 
 
@@ -122,10 +122,10 @@ def _is_filters(array: np.ndarray, reads: Reads | None) -> bool:
     return reads == Reads.FILTERS and array.ndim > 2 and str(array.dtype) in ("float32", "float16")
 
 
-def _parameter(array: np.ndarray, reads: Reads | None, exact: bool) -> Parameter:
+def _parameter(array: np.ndarray, reads: Reads | None, exact: bool, spatial_first: bool) -> Parameter:
     """Return an initializer as a parameter of the model."""
     eight_bits = str(array.dtype) in QUANTIZED
-    if _is_filters(array, reads):
+    if spatial_first:
         return from_host(np.transpose(array, (*range(2, array.ndim), 1, 0)))
     if eight_bits and reads == Reads.FILTERS and array.ndim > 2:
         return jaxdml.prepack_filters(array)

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxdml.onnx._graph import Graph
+from jaxdml.onnx.nodes._bodies import traced_branches
 from jaxdml.onnx.nodes.bounded._task import Rules, Task, array
-from jaxdml.onnx.nodes.control_flow import traced_branches
 from jaxdml.onnx.values.bounded import Identical, bounded, sizes_of
 from jaxdml.onnx.values.kinds import Value
 from jaxdml.onnx.values.lengths import Length, LengthError, atom, limits, same, true

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from math import prod
 
+from jaxdml.onnx.nodes._recurrence import DIRECTIONS
 from jaxdml.onnx.nodes.operands._rule import Operands, Rule, Texts, written
 from jaxdml.onnx.nodes.operands.standard import (
     CONV,
@@ -36,7 +37,7 @@ def _by_columns(rule: str) -> tuple[str, str]:
 def _dynamic_quantize_lstm(o: Operands) -> str:
     shape = o.shape(0)
     must_be_within(o.known(4), shape[0] if shape else None)
-    d, rows = 2 if o.attributes["direction"] == "bidirectional" else 1, "4*hidden_size"
+    d, rows = len(DIRECTIONS[o.attributes["direction"]]), "4*hidden_size"
     weights = f"X: T N I; W: {d} I {rows}; R: {d} hidden_size {rows}; B: {d} 8*hidden_size; sequence_lens: N"
     states = f"initial_h: {d} N hidden_size; initial_c: {d} N hidden_size; P: {d} 3*hidden_size"
     scales = (f"{of}_{what}: {d} | {d} {rows}" for of in "WR" for what in ("scale", "zero_point"))

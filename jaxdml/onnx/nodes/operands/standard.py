@@ -5,6 +5,7 @@ from math import prod
 
 import numpy as np
 
+from jaxdml.onnx.nodes._recurrence import DIRECTIONS
 from jaxdml.onnx.nodes._sizes import axis_of, refusal
 from jaxdml.onnx.nodes.operands._rule import Operands, Rule, Texts, written
 
@@ -38,7 +39,7 @@ def recurrent(gates: int, further: str = "") -> Rule:
     def rule(o: Operands) -> str:
         shape = o.shape(0)
         must_be_within(o.known(4), None if shape is None or len(shape) < 2 else shape[o.attributes["layout"]])
-        d = 2 if o.attributes["direction"] == "bidirectional" else 1
+        d = len(DIRECTIONS[o.attributes["direction"]])
         x, state = ("N T I", f"N {d} hidden_size") if o.attributes["layout"] else ("T N I", f"{d} N hidden_size")
         weights = f"X: {x}; W: {d} {gates}*hidden_size I; R: {d} {gates}*hidden_size hidden_size"
         others = f"B: {d} {2 * gates}*hidden_size; sequence_lens: N; initial_h: {state}"
