@@ -20,6 +20,7 @@ class NodeCall:
 
     Attributes:
       node: the node.
+      handler: how it is computed.
       xp: numpy where every operand is known while tracing, else jax.numpy.
       exact: whether quantize-dequantize groups run as integer operators.
       body: runs a graph among the attributes: ``body(graph, operands, number)`` returns its outputs. ``number`` is that
@@ -31,6 +32,7 @@ class NodeCall:
     """
 
     node: Node
+    handler: "Handler"
     xp: ModuleType
     exact: bool
     body: Callable[..., list[Any]]

@@ -15,7 +15,7 @@ from jaxdml.onnx import nodes
 from jaxdml.onnx._graph import Graph, Node
 from jaxdml.onnx._memory import TooLargeError, must_fit
 from jaxdml.onnx.nodes import bounded, groups
-from jaxdml.onnx.nodes._handler import Handler, NodeCall
+from jaxdml.onnx.nodes._handler import NodeCall
 from jaxdml.onnx.nodes.operands import described, objection
 from jaxdml.onnx.running.needs import must_be_known
 from jaxdml.onnx.running.randomness import Randomness
@@ -75,16 +75,15 @@ def run(
 
     for node in graph.needed:
         asked = partial(body, node), report.note, partial(random.of, node), bounds, partial(must_know, node)
-        call = NodeCall(node, jnp, exact, *asked)
+        call = NodeCall(node, nodes.runner(node), jnp, exact, *asked)
         for name in node.captured:
             computed(values[name])  # Floats that are made within a traced body would not be valid after it.
         operands = [values[name] if name else None for name in node.inputs]
-        handler = nodes.runner(node)
-        with _named(node, handler, operands):
-            wrong = objection(node, handler, operands)
+        with _named(call, operands):
+            wrong = objection(node, call.handler, operands)
             if wrong:
                 raise ValueError(errors.compose("onnx.Model", *wrong))
-            results = _compute(handler, call, operands)
+            results = _compute(call, operands)
             if any(node.outputs[len(results) :]):
                 rule = f"{node} makes {len(results)} outputs; the model wants {len(node.outputs)}."
                 raise ValueError(errors.compose("onnx.Model", rule, "The model may be malformed."))
@@ -94,8 +93,9 @@ def run(
 
 
 @contextmanager
-def _named(node: Node, handler: Handler, operands: list[Value]) -> Iterator[None]:
+def _named(call: NodeCall, operands: list[Value]) -> Iterator[None]:
     """Name the node in an error, and show its operands; what Python raises of a malformed node becomes a ValueError."""
+    node = call.node
     try:
         yield
     except TooLargeError as error:
@@ -111,47 +111,47 @@ def _named(node: Node, handler: Handler, operands: list[Value]) -> Iterator[None
     except Exception as error:
         within = (each for graph in node.graphs for each in graph.walk())
         if type(error) in (TypeError, ValueError) and not any(str(each) in str(error) for each in (node, *within)):
-            raise type(error)(_explained(node, handler, operands, error)) from error
+            raise type(error)(_explained(call, operands, error)) from error
         if not getattr(error, "__notes__", None):
             error.add_note(f"in node {node} of the ONNX model")
         raise
 
 
-def _explained(node: Node, handler: Handler, operands: list[Value], error: Exception) -> str:
+def _explained(call: NodeCall, operands: list[Value], error: Exception) -> str:
     """Compose the message of an error that does not name the node."""
     rule = str(error).partition("\n")[0].removeprefix("jaxdml.onnx.Model: ").rstrip(".")
-    given = described(handler.names(len(operands)), operands)
+    given = described(call.handler.names(len(operands)), operands)
     reason = "The shapes of these, or an attribute, do not fit the operator."
-    return errors.compose("onnx.Model", f"{node} cannot be computed: {rule}.", given, reason)
+    return errors.compose("onnx.Model", f"{call.node} cannot be computed: {rule}.", given, reason)
 
 
-def _compute(handler: Handler, call: NodeCall, operands: list[Value]) -> tuple[Value, ...]:
-    if call.bounds.active or handler.waiting(operands):
-        return bounded.computed(handler, call, operands, lambda *given: _of_fixed_sizes(handler, call, list(given)))
-    return _of_fixed_sizes(handler, call, operands)
+def _compute(call: NodeCall, operands: list[Value]) -> tuple[Value, ...]:
+    if call.bounds.active or call.handler.waiting(operands):
+        return bounded.computed(call, operands, lambda *given: _of_fixed_sizes(call, list(given)))
+    return _of_fixed_sizes(call, operands)
 
 
-def _of_fixed_sizes(handler: Handler, call: NodeCall, operands: list[Value]) -> tuple[Value, ...]:
+def _of_fixed_sizes(call: NodeCall, operands: list[Value]) -> tuple[Value, ...]:
     if call.exact and any(isinstance(operand, LAZY) for operand in operands):
-        result = _on_integers(handler, call, operands)
+        result = _on_integers(call, operands)
         if result is not None:
             return result
-    return _ordinarily(handler, call, operands)
+    return _ordinarily(call, operands)
 
 
-def _on_integers(handler: Handler, call: NodeCall, operands: list[Value]) -> tuple[Value, ...] | None:
+def _on_integers(call: NodeCall, operands: list[Value]) -> tuple[Value, ...] | None:
     """Compute a node on what dequantized operands stand for, if it means something there."""
     kind, first = call.node.op_type, operands[0]
     if call.node.domain:
         return None
-    if isinstance(first, Dequantized) and groups.moves(handler, first.quantization):
+    if isinstance(first, Dequantized) and groups.moves(call.handler, first.quantization):
         call.note((call.node.name,), "the same on integers")
-        moved = _ordinarily(handler, call, [first.integers, *operands[1:]])
-        integers, others = moved[: handler.moves], moved[handler.moves :]  # Such as indices, or a mask.
+        moved = _ordinarily(call, [first.integers, *operands[1:]])
+        integers, others = moved[: call.handler.moves], moved[call.handler.moves :]  # Such as indices, or a mask.
         return (*(replace(first, integers=x, _floats=[]) for x in integers), *others)
     if kind not in groups.GROUPS:
         return None
-    floats = partial(_only, handler, call, operands)
+    floats = partial(_only, call, operands)
     result = groups.GROUPS[kind](call, *operands, floats=floats, **call.node.attributes)
     if isinstance(result, str):
         call.note((call.node.name,), f"float: {result}")
@@ -159,50 +159,49 @@ def _on_integers(handler: Handler, call: NodeCall, operands: list[Value]) -> tup
     return None if result is None else (result,)
 
 
-def _only(handler: Handler, call: NodeCall, operands: list[Value]) -> Value:
-    return _ordinarily(handler, call, operands)[0]
+def _only(call: NodeCall, operands: list[Value]) -> Value:
+    return _ordinarily(call, operands)[0]
 
 
-def _ordinarily(handler: Handler, call: NodeCall, operands: list[Value]) -> tuple[Value, ...]:
+def _ordinarily(call: NodeCall, operands: list[Value]) -> tuple[Value, ...]:
     """Compute a node as it is written."""
-    _must_fit_before(handler, call, operands)
-    attributes = dict(call.node.attributes)
-    if handler.raw:
-        return _tuple(handler.run(call, *operands, **attributes))
-    unfold = _unfolded if _of_one_number(handler, operands) else lambda result: result
+    _must_fit_before(call, operands)
+    if call.handler.raw:
+        return _run(call, operands)
+    unfold = _unfolded if _of_one_number(call, operands) else lambda result: result
     if not all(is_host(operand) for operand in operands if operand is not None):
-        operands, wrap = alike(*operands) if handler.elementwise else (_as_arrays(handler, operands), lambda x: x)
-        return tuple(unfold(wrap(result)) for result in _tuple(handler.run(call, *operands, **attributes)))
-    if handler.host:
-        if handler.elementwise:
+        operands, wrap = alike(*operands) if call.handler.elementwise else (_as_arrays(call, operands), lambda x: x)
+        return tuple(unfold(wrap(result)) for result in _run(call, operands))
+    if call.handler.host:
+        if call.handler.elementwise:
             arrays = [operand for operand in operands if operand is not None]
             widest = max((operand.dtype for operand in arrays), key=lambda dtype: dtype.itemsize)
             must_fit(np.broadcast_shapes(*(operand.shape for operand in arrays)), widest)
         with np.errstate(all="ignore"):
-            results = _tuple(handler.run(replace(call, xp=np), *operands, **attributes))
+            results = _run(replace(call, xp=np), operands)
         # JAX arrays among them are what is too large for the host, or has symbolic sizes.
         return tuple(
             unfold(result) if result is None or isinstance(result, jax.Array) else known(result) for result in results
         )
     else:
         with jax.core.eval_context():
-            results = _tuple(handler.run(call, *_as_arrays(handler, operands), **attributes))
+            results = _run(call, _as_arrays(call, operands))
     return tuple(np.asarray(result) if isinstance(result, np.generic | jax.Array) else result for result in results)
 
 
-def _must_fit_before(handler: Handler, call: NodeCall, operands: list[Value]) -> None:
+def _must_fit_before(call: NodeCall, operands: list[Value]) -> None:
     """Refuse results for which there is no memory, where JAX computes them at once."""
-    by_numpy = handler.host and all(operand is None or is_host(operand) for operand in operands)
+    by_numpy = call.handler.host and all(operand is None or is_host(operand) for operand in operands)
     later = any(isinstance(leaf, (jax.core.Tracer, *LAZY)) for leaf in jax.tree.leaves(operands))
     sequences = any(isinstance(operand, list) for operand in operands)
-    if by_numpy or later or sequences or any(call.node.graphs):
+    if by_numpy or later or sequences or call.node.graphs:
         return  # Operators check the sizes of what NumPy computes, and the nodes of a body theirs.
 
     def results(arrays: dict[int, Value]) -> None:
         given: list[Value] = [arrays.get(place, operand) for place, operand in enumerate(operands)]
-        if not handler.raw:
-            given = alike(*given)[0] if handler.elementwise else _as_arrays(handler, given)
-        _must_fit(_tuple(handler.run(call, *given, **call.node.attributes)))
+        if not call.handler.raw:
+            given = alike(*given)[0] if call.handler.elementwise else _as_arrays(call, given)
+        _must_fit(_run(call, given))
 
     jax.eval_shape(results, {place: x for place, x in enumerate(operands) if not (x is None or is_host(x))})
 
@@ -216,10 +215,10 @@ def _must_fit(results: tuple[Value, ...]) -> None:
             must_fit(result.shape, np.int8 if isinstance(result, LAZY) else result.dtype)
 
 
-def _of_one_number(handler: Handler, operands: list[Value]) -> bool:
+def _of_one_number(call: NodeCall, operands: list[Value]) -> bool:
     """Whether no operand has more than one element, but those that must be known, such as shapes."""
     return all(
-        operand is None or position in handler.at.static or all(size == 1 for size in operand.shape)
+        operand is None or position in call.handler.at.static or all(size == 1 for size in operand.shape)
         for position, operand in enumerate(operands)
     )
 
@@ -230,13 +229,14 @@ def _unfolded(result: Value) -> Value:
     return unfolded(result) if repeats else result
 
 
-def _as_arrays(handler: Handler, operands: list[Value]) -> list[Value]:
+def _as_arrays(call: NodeCall, operands: list[Value]) -> list[Value]:
     """Return operands as JAX arrays in ONNX's order of dimensions, but those that must be known."""
     return [
-        operand if operand is None or position in handler.at.static else on_device(channels_first(operand))
+        operand if operand is None or position in call.handler.at.static else on_device(channels_first(operand))
         for position, operand in enumerate(operands)
     ]
 
 
-def _tuple(results: Any) -> tuple[Value, ...]:
+def _run(call: NodeCall, operands: list[Value]) -> tuple[Value, ...]:
+    results = call.handler.run(call, *operands, **call.node.attributes)
     return results if type(results) is tuple else (results,)

@@ -8,7 +8,7 @@ import numpy as np
 from jaxdml._base import errors
 from jaxdml.onnx._errors import NotKnownError, UnsupportedModelError
 from jaxdml.onnx._graph import Node
-from jaxdml.onnx.nodes._handler import Handler, NodeCall
+from jaxdml.onnx.nodes._handler import NodeCall
 from jaxdml.onnx.nodes.bounded import branches, elementwise, indexing, movement, reductions, selecting
 from jaxdml.onnx.nodes.bounded._task import Rule, Rules, Task, array
 from jaxdml.onnx.values.bounded import Bounded, Identical, length_of, needs_bound, report
@@ -33,9 +33,9 @@ COUNTED = ("ConstantOfShape", "Range", "Slice", "TopK")
 """Operators that take a whole number that a program computes as a size, where it has a bound."""
 
 
-def _rule(handler: Handler, node: Node) -> Rule | None:
-    found = None if node.domain else RULES.get(node.op_type)
-    return elementwise.elementwise if found is None and handler.elementwise else found
+def _rule(call: NodeCall) -> Rule | None:
+    found = None if call.node.domain else RULES.get(call.node.op_type)
+    return elementwise.elementwise if found is None and call.handler.elementwise else found
 
 
 def counted(node: Node, operand: Value) -> bool:
@@ -49,25 +49,24 @@ def _bound(call: NodeCall, place: int, operand: Value) -> int | None:
     return call.bounds.of(call.node, call.node.inputs[place]) if counted(call.node, operand) else None
 
 
-def computed(handler: Handler, call: NodeCall, operands: list[Value], compute: Any) -> tuple[Value, ...]:
+def computed(call: NodeCall, operands: list[Value], compute: Any) -> tuple[Value, ...]:
     """Compute a node of a call where sizes may depend on values, or one that waits for a value that must be known.
 
     Args:
-      handler: of the operator.
       call: the node.
       operands: values, some of them perhaps with lengths.
       compute: computes the node on operands without any, and returns a tuple.
     """
-    task = Task(call, handler, compute)
-    rule = _rule(handler, call.node)
+    task = Task(call, compute)
+    rule = _rule(call)
     makes = _makes_lengths(task, rule, operands)
-    if not makes and (waiting := handler.waiting(operands)):
+    if not makes and (waiting := call.handler.waiting(operands)):
         operands = [
             _as_length(task, place, operand) if place in waiting else operand for place, operand in enumerate(operands)
         ]
     if not makes and not any(isinstance(operand, Bounded) or has_lengths(operand) for operand in operands):
         return task.compute(*operands)
-    static = handler.at.static
+    static = call.handler.at.static
     of_shape = any(has_lengths(operand) and place in static for place, operand in enumerate(operands))
     if not of_shape and all(operand is None or is_host(operand) for operand in operands):
         try:
@@ -90,7 +89,7 @@ def _makes_lengths(task: Task, rule: Rule | None, operands: list[Value]) -> bool
     """Whether a node makes lengths of operands that have none."""
     if rule is branches.if_:
         return task.call.bounds.active and not is_host(operands[0])
-    return rule in SELECTING.values() and bool(task.handler.waiting(operands))
+    return rule in SELECTING.values() and bool(task.call.handler.waiting(operands))
 
 
 def _as_length(task: Task, place: int, operand: Value) -> Value:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jaxdml.onnx.nodes._handler import Handler, NodeCall
+from jaxdml.onnx.nodes._handler import NodeCall
 from jaxdml.onnx.nodes._sizes import axis_of
 from jaxdml.onnx.values.bounded import inner
 from jaxdml.onnx.values.kinds import Value, channels_first
@@ -17,21 +17,19 @@ class Task:
 
     Attributes:
       call: the node.
-      handler: how it is computed on arrays without lengths.
-      compute: computes it on such operands, and returns a tuple of results.
+      compute: computes it on operands without lengths, and returns a tuple of results.
     """
 
     call: NodeCall
-    handler: Handler
     compute: Callable[..., tuple[Value, ...]]
 
     def attribute(self, name: str) -> Any:
         """Return an attribute, or what it is by default."""
-        return self.call.node.attributes.get(name, self.handler.defaults[name])
+        return self.call.node.attributes.get(name, self.call.handler.defaults[name])
 
     def takes(self, name: str) -> bool:
         """Whether the operator has an attribute; in some versions it is an input."""
-        return name in self.handler.defaults
+        return name in self.call.handler.defaults
 
     def axis(self, rank: int) -> int:
         """Return the attribute ``axis``, counted from the front."""

@@ -70,7 +70,7 @@ def softmax(task: Task, x: Value) -> tuple[Value, ...]:
     """Normalize along an axis, or from it on before version 13; what does not count weighs nothing."""
     sizes = sizes_of(x)
     axis = task.axis(len(sizes))
-    places = range(axis, len(sizes)) if task.handler.defaults["axis"] == 1 else (axis,)
+    places = range(axis, len(sizes)) if task.call.handler.defaults["axis"] == 1 else (axis,)
     value = filled(array(x), sizes, -np.inf, places) if is_bounded_in(sizes, places) else inner(x)
     return tuple(bounded(y, sizes) for y in task.compute(value))
 
