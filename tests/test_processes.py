@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests import two_processes
-from tests.kit import OPERATORS, THOROUGH
+from tests.kit import THOROUGH
 
 ROOT = Path(__file__).parents[1]
 
@@ -67,11 +67,6 @@ def outcomes(folder, process):
     report = folder / f"report_{process}"
     assert report.exists(), (folder / f"output_{process}").read_text()
     return dict(map(json.loads, report.read_text().splitlines()))
-
-
-def test_the_cells_have_every_operator():
-    lacking = set(OPERATORS) - {case.operator for case in two_processes.CASES.values()}
-    assert not lacking, f"tests/two_processes.py lacks {lacking}: add a call to CASES"
 
 
 def test_two_processes_give_the_bits_of_the_oracle(tmp_path):

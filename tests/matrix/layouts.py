@@ -1,8 +1,10 @@
 """How samples may be sharded over a mesh with axes ``x`` and ``y``: the letters of an operator's record say it."""
 
 import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Any
 
 from jax.sharding import PartitionSpec as P
 
@@ -17,8 +19,8 @@ class Layout:
 
     specs: tuple[P, ...]
     results: tuple[P, ...]
-    axis_name: str | None = None
-    """The mesh axis that the operator has to know by its name, if it is called on blocks of such arguments."""
+    axis_name: str | tuple[str, ...] | None = None
+    """The mesh axes that the operator has to know by their names, if it is called on blocks of such arguments."""
     independent: bool = False
     """Whether blocks of such arguments need not know of each other."""
 
@@ -52,14 +54,16 @@ def sharded(record: Operator) -> dict[str, dict[str, str]]:
     return {"".join(chosen) or "whole": over(chosen) for chosen in [main, *others, *([kept[:2]] if combined else [])]}
 
 
+def layout(record: Operator, over: Mapping[str, Any]) -> Layout:
+    """Return how arguments and results are sharded, given the mesh axes of some dimensions."""
+    dims = dimensions.of(record.dimensions)
+    specs, results = (tuple(P(*axes) for axes in arrays) for arrays in dims.sharded(over))
+    combined = [axes for letter, axes in over.items() if letter in dims.combined]
+    others = {letter: axes for letter, axes in over.items() if letter not in dims.combined}
+    by_name = "axis_name" in inspect.signature(getattr(jaxdml, record.name)).parameters and dims.independent(others)
+    return Layout(specs, results, combined[0] if by_name and len(combined) == 1 else None, dims.independent(over))
+
+
 def layouts(record: Operator) -> dict[str, Layout]:
     """Return the layouts of a sample by their names."""
-    dims = dimensions.of(record.dimensions)
-    by_name = "axis_name" in inspect.signature(getattr(jaxdml, record.name)).parameters
-    found = {}
-    for label, over in sharded(record).items():
-        specs, results = (tuple(P(*axes) for axes in arrays) for arrays in dims.sharded(over))
-        combined = [axis for letter, axis in over.items() if letter in dims.combined]
-        axis_name = combined[0] if by_name and len(combined) == 1 else None
-        found[label] = Layout(specs, results, axis_name, dims.independent(over))
-    return found
+    return {label: layout(record, over) for label, over in sharded(record).items()}
