@@ -209,11 +209,9 @@ def test_sharded_cases_can_be_drawn_and_divided_among_the_devices(record):
             drawn.setdefault((check.dtype, check.placement.dimension), check)
     for check in drawn.values():
         for batch in check.batches(0, 1.0, thorough=False):
-            places = [*zip(batch.arguments, check.sharding.arguments, strict=True)]
             results = jax.tree.leaves(jax.eval_shape(batch.program(), *batch.arguments))
-            positions = jax.tree.leaves(check.sharding.result, is_leaf=lambda position: position is None)
-            places += itertools.zip_longest(results, positions, fillvalue=positions[0])
-            sizes = [array.shape[place] for array, place in places if place is not None]
+            arrays, specs = (*batch.arguments, *results), itertools.chain(*batch.specs)
+            sizes = [array.shape[len(spec) - 1] for array, spec in zip(arrays, specs, strict=True) if spec]
             assert {size % SHARDS for size in sizes} == {0}
             assert len(set(sizes)) == 1
 
@@ -262,8 +260,8 @@ def test_sharded_checks_are_judged_and_have_a_digest_of_their_own(only, monkeypa
 @needs_devices
 def test_a_shard_that_takes_indices_for_its_own_is_found(only, monkeypatch, tmp_path, capsys):
     right = jaxdml.scatter_nd
-    monkeypatch.setattr(jaxdml, "scatter_nd", lambda *arguments, **o: right(*arguments, **o | {"axis_name": None}))
     sharded = [sharded_check_of("scatter_nd", "rows", means) for means in ("shard_map", "Explicit axes")]
+    monkeypatch.setattr(jaxdml, "scatter_nd", lambda *arguments, **o: right(*arguments, **o | {"axis_name": None}))
     only(check_of("scatter_nd"), sharded=sharded)
     status, report = run(tmp_path)
     assert status == 1

@@ -1,7 +1,7 @@
 """What the cases of both convolutions share: shapes named for their trap."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -100,23 +100,13 @@ _DEEP_CHANNELS = Geometry(
 )
 
 
-def shardings(scenario: Callable[[Geometry], Scenario], arguments: Sequence[str]) -> tuple[Sharding, ...]:
-    """Return convolutions with images sharded, with channels, and with filters.
-
-    Args:
-      scenario: makes the cases of a geometry.
-      arguments: what each argument of the operator has a dimension of: ``x``, ``w``, ``filters`` or nothing.
-    """
+def shardings(scenario: Callable[[Geometry], Scenario]) -> tuple[Sharding, ...]:
+    """Return convolutions of images, channels or filters that are sharded; ``scenario`` makes cases of a geometry."""
     images, channels, deep, filters = map(scenario, (_IMAGES, _CHANNELS, _DEEP_CHANNELS, _FILTERS))
-
-    def at(**places: int) -> tuple[int | None, ...]:
-        return tuple(map(places.get, arguments))
-
-    # The stacked cases are dimension 0.
     return (
-        Sharding("images", (images,), at(x=1), 1),
-        Sharding("channels", (channels, deep), at(x=2, w=2), None, axis_name=True),
-        Sharding("filters", (filters,), at(w=1, filters=1), 2),
+        Sharding("images", "n", (images,)),
+        Sharding("channels", "c", (channels, deep)),
+        Sharding("filters", "o", (filters,)),
     )
 
 

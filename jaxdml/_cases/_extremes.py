@@ -69,7 +69,7 @@ def shardings(name: str) -> tuple[Sharding, ...]:
         304,
         "all at once",
     )
-    return Sharding("axis", (of_axis,), (1,), None, axis_name=True), Sharding("batch", (of_batch,), (0,), 0)
+    return Sharding("axis", "n", (of_axis,)), Sharding("batch", "a", (of_batch,), "a b n -> a; b n")
 
 
 def examples(

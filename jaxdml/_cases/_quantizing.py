@@ -57,8 +57,8 @@ def shardings(scenario: MakeLayout, values: str) -> tuple[Sharding, ...]:
     of_blocks = Shapes((2, 32), (2, 11), (1, 11), {"axis": 1, "block_size": 3})
     blocks = scenario(f"{values}, shards that end within blocks", of_blocks)
     return (
-        Sharding("axis", (by_axis,), (2, 1, 1), 2),
-        Sharding("blocks", (blocks,), (2, None, None), 2),
+        Sharding("axis", "c", (by_axis,), "m c, c, c -> m c"),
+        Sharding("blocks", "c", (blocks,), "m c, m e, 1 e -> m c; c"),
     )
 
 

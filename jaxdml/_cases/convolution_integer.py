@@ -62,7 +62,7 @@ def scenarios(name: str) -> tuple[Scenario, ...]:
 
 def shardings(name: str) -> tuple[Sharding, ...]:
     """Return convolutions with images sharded, with channels, and with filters."""
-    return _convolving.shardings(partial(_scenario, name), ("x", "", "w", "filters"))
+    return _convolving.shardings(partial(_scenario, name))
 
 
 def call(group: str, layer: Layer, batch: int, x: str, w: str) -> NamedCall:

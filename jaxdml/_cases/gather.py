@@ -51,8 +51,8 @@ def shardings(name: str) -> tuple[Sharding, ...]:
         for trap, shape in (("rows on other shards", (16, 3)), ("columns on other shards", (5, 16)))
     )
     return (
-        Sharding("rows", (of_rows,), (1, None), None, axis_name=True),
-        Sharding("columns", (of_columns,), (2, None), 2),
+        Sharding("rows", "m", (of_rows,)),
+        Sharding("columns", "c", (of_columns,)),
     )
 
 

@@ -46,8 +46,8 @@ def shardings(name: str) -> tuple[Sharding, ...]:
         )
     )
     return (
-        Sharding("axis", (of_axis,), (1, None), None, axis_name=True),
-        Sharding("other axis", (of_other,), (2, 2), 2),
+        Sharding("axis", "m", (of_axis,)),
+        Sharding("other axis", "c", (of_other,)),
     )
 
 

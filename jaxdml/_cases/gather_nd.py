@@ -61,7 +61,7 @@ def shardings(name: str) -> tuple[Sharding, ...]:
     """Return reads of elements by two indices, with the first of these dimensions of x sharded."""
     drawn = partial(draw, name, "int32", (16, 3), (20, 2), (16, 3))
     scenario = Scenario("elements on other shards", drawn, options_of(mode_of(name), name), CASES)
-    return (Sharding("rows", (scenario,), (1, None), None, axis_name=True),)
+    return (Sharding("rows", "m", (scenario,), "m r, i t -> i; m"),)
 
 
 def _reads(shape: tuple[int, ...], index_shape: tuple[int, ...], batch_dims: int) -> tuple[int, tuple[int, ...]]:
@@ -100,7 +100,7 @@ def sample(
 OPERATOR = Operator(
     "gather_nd",
     EXAMPLES,
-    dimensions="m r c, i j t -> i j c; m r",
+    dimensions="m r c, i j t -> i j c; m",
     sample=sample,
     dtypes=DTYPES,
     scenarios=scenarios,

@@ -82,8 +82,8 @@ def shardings(name: str) -> tuple[Sharding, ...]:
     of_k, of_columns = scenario("extremes, K sharded", 4, 16, 3), scenario("extremes, columns sharded", 4, 3, 16)
     # The arguments are a and its zero point, b and its zero point.
     return (
-        Sharding("K", (of_k, deep), (2, None, 1, None), None, axis_name=True),
-        Sharding("columns", (of_columns,), (None, None, 2, 1), 2),
+        Sharding("K", "k", (of_k, deep)),
+        Sharding("columns", "n", (of_columns,)),
     )
 
 

@@ -111,8 +111,8 @@ def shardings(name: str) -> tuple[Sharding, ...]:
     of_k, of_columns = scenario("K sharded", (4, 16, 3), 600), scenario("columns sharded", (4, 3, 16), 600)
     # The arguments are a, its scale and zero point, b with its own, and the bias.
     return (
-        Sharding("K", (of_k, deep), (2, None, None, 1, None, None, None), None, axis_name=True),
-        Sharding("columns", (of_columns,), (None, None, None, 2, 1, 1, 1), 2),
+        Sharding("K", "k", (of_k, deep)),
+        Sharding("columns", "n", (of_columns,)),
     )
 
 

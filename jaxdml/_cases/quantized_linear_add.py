@@ -101,7 +101,7 @@ def shardings(name: str) -> tuple[Sharding, ...]:
     """Return sums with the rows sharded."""
     dtypes = _DTYPES[name]
     rows = Scenario("ties, rows sharded", partial(_draw, dtypes, (16, 2)), {"output_dtype": dtypes[2]}, 600)
-    return (Sharding("rows", (rows,), (1, None, None, 1, None, None, None, None), 1),)
+    return (Sharding("rows", "m", (rows,)),)
 
 
 def call(

@@ -97,7 +97,7 @@ def shardings(name: str) -> tuple[Sharding, ...]:
     dtypes = _DTYPES[name]
     options = {"window": 2, "start_padding": 1, "output_dtype": dtypes[1]}
     scenario = Scenario("ties, channels sharded", partial(_draw, dtypes, (16, 5), True), options, 450)
-    return (Sharding("channels", (scenario,), (2, 1, 1, 1, 1), 2),)
+    return (Sharding("channels", "c", (scenario,), "n c w, c, c, c, c -> n c w"),)
 
 
 def call(group: str, shape: tuple[int, ...], dtype: str, *, origin: str, **options: Any) -> NamedCall:

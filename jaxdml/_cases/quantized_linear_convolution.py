@@ -112,8 +112,7 @@ def scenarios(name: str) -> tuple[Scenario, ...]:
 
 def shardings(name: str) -> tuple[Sharding, ...]:
     """Return convolutions with images sharded, with channels, and with filters."""
-    of_arguments = "x", "", "", "w", "filters", "filters", "filters", "", ""
-    return _convolving.shardings(partial(_scenario, name), of_arguments)
+    return _convolving.shardings(partial(_scenario, name))
 
 
 def call(group: str, layer: Layer, batch: int, x: str, w: str) -> NamedCall:

@@ -92,10 +92,9 @@ def shardings(name: str) -> tuple[Sharding, ...]:
 
     deep = scenario("sharded K too deep for one int32 sum", (1, TOO_DEEP_IN_SHARDS, 2), 6)
     of_k, of_columns = scenario("ties, K sharded", (4, 16, 3), 900), scenario("ties, columns sharded", (4, 3, 16), 900)
-    # The arguments are a, its scale and zero point, b with its own, and those of the output.
     return (
-        Sharding("K", (of_k, deep), (2, None, None, 1, None, None, None, None), None, axis_name=True),
-        Sharding("columns", (of_columns,), (None, None, None, 2, 1, 1, None, None), 2),
+        Sharding("K", "k", (of_k, deep)),
+        Sharding("columns", "n", (of_columns,)),
     )
 
 

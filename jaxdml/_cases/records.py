@@ -51,15 +51,12 @@ class Sharding:
 
     dimension: str
     """Its name in the table: ``rows``, ``K``."""
+    letter: str
+    """Its letter in the dimensions."""
     scenarios: tuple[Scenario, ...]
     """The cases, for programs that call the operator ``all at once`` or under ``vmap``."""
-    arguments: tuple[int | None, ...]
-    """The position of the dimension in the stacked cases of each argument; None if the argument is whole."""
-    result: Any
-    """The position of the dimension in the stacked results; None if they are whole. Where results differ, a NamedTuple
-    of these."""
-    axis_name: bool = False
-    """Whether the operator can be called in ``shard_map`` with the ``axis_name`` of this dimension."""
+    dimensions: str | None = None
+    """Those of the cases, if they are not those of the record. Stacked arrays have more in front, or fewer."""
 
 
 @dataclass(frozen=True)

@@ -85,8 +85,8 @@ def shardings(name: str) -> tuple[Sharding, ...]:
         )
     )
     return (
-        Sharding("axis", (of_axis,), (1, None, None), 1),
-        Sharding("other axis", (of_other,), (2, 2, 2), 2),
+        Sharding("axis", "m", (of_axis,)),
+        Sharding("other axis", "c", (of_other,)),
     )
 
 

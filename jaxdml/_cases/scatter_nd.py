@@ -78,7 +78,7 @@ def shardings(name: str) -> tuple[Sharding, ...]:
     options = {"mode": MODES[DTYPES.index(name) % len(MODES)], "duplicates": "last"}
     draw = partial(_draw, np.dtype(name), np.dtype("int32"), (16, 3), (20, 1))
     of_rows = Scenario("rows on other shards", draw, options, CASES)
-    return (Sharding("rows", (of_rows,), (1, None, None), 1, axis_name=True),)
+    return (Sharding("rows", "m", (of_rows,)),)
 
 
 call = partial(scatter, "scatter_nd")

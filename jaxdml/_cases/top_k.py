@@ -106,8 +106,8 @@ def shardings(name: str) -> tuple[Sharding, ...]:
         for trap, direction in (("ties across shards", DIRECTIONS[first]), ("rows on shards", DIRECTIONS[1 - first]))
     )
     return (
-        Sharding("axis", (of_axis,), (1,), None, axis_name=True),
-        Sharding("batch", (of_batch,), (0,), 0),
+        Sharding("axis", "n", (of_axis,)),
+        Sharding("batch", "b", (of_batch,)),
     )
 
 
