@@ -94,8 +94,8 @@ def test_64_bit_values_and_indices_with_x64(dtype, mode, index_dtype):
     with jax.enable_x64(True):
         x = any_values(np.random.default_rng(0), (3, 6), dtype)
         options = {"axis": 1, "mode": mode, "fill_value": fill_of(np.random.default_rng(1), mode, dtype)}
-        for held in [index_dtype] if index_dtype else INDEX_DTYPES:
-            indices = indices_for(np.random.default_rng(0), 6, (9,), held)
+        for stored in [index_dtype] if index_dtype else INDEX_DTYPES:
+            indices = indices_for(np.random.default_rng(0), 6, (9,), stored)
             given = jax.device_put(indices) if index_dtype else indices  # By JAX one dtype, or by NumPy any.
             assert_same_bits(jaxdml.gather(x, given, **options), reference.gather(x, indices, **options))
 

@@ -228,8 +228,8 @@ def test_unspecified_duplicates_leave_one_of_the_written_values(of, mode, dtype,
 def test_64_bit_values_and_indices_with_x64(dtype, mode, index_dtype):
     with jax.enable_x64(True):
         x, updates = jax.device_put([values_for("any bits", seed, (size, 3), dtype) for seed, size in ((1, 6), (2, 9))])
-        for held in [index_dtype] if index_dtype else INDEX_DTYPES:
-            indices = indices_for(np.random.default_rng(0), 6, (9, 1), held)
+        for stored in [index_dtype] if index_dtype else INDEX_DTYPES:
+            indices = indices_for(np.random.default_rng(0), 6, (9, 1), stored)
             given = jax.device_put(indices) if index_dtype else indices  # By JAX one dtype, or by NumPy any.
             got = jaxdml.scatter_nd(x, given, updates, mode=mode, duplicates="last")
             assert_same_bits(got, reference.scatter_nd(x, indices, updates, mode=mode))

@@ -36,9 +36,9 @@ def test_a_gather_of_the_data_would_break_the_bound(call):
     if call.sharding == "k above a shard's length":
         pytest.skip("there the keys and the indices that may be sent are more than the data")
     (data, *_), (spec, *_) = call.arguments, call.specs
-    held = math.prod(block(call.axes, data.shape, tuple(spec)))
+    on_each = math.prod(block(call.axes, data.shape, tuple(spec)))
     for entry in filter(None, spec):
-        assert held * shards(call.axes, entry) > max(call.bound_of(way).elements for way in call.ways)
+        assert on_each * shards(call.axes, entry) > max(call.bound_of(way).elements for way in call.ways)
 
 
 def test_a_bound_can_be_broken():

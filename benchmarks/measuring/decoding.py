@@ -49,8 +49,8 @@ def _ours(proto: onnx.ModelProto, batch: int, prompt: int, tokens: int) -> dict[
     seconds = _median(lambda: jax.block_until_ready(run(dict(model.params), state, token)))
     single = jax.jit(decoder.apply)
     step = _median(lambda: jax.block_until_ready(single(dict(model.params), state, jnp.asarray(token))))
-    held = sum(leaf.nbytes for leaf in jax.tree.leaves(dict(model.params)))
-    return {"s_per_token": seconds / tokens, "s_per_call": step, "compile_s": compiled, "bytes_of_weights": held}
+    size = sum(leaf.nbytes for leaf in jax.tree.leaves(dict(model.params)))
+    return {"s_per_token": seconds / tokens, "s_per_call": step, "compile_s": compiled, "bytes_of_weights": size}
 
 
 def _onnxruntime(proto: onnx.ModelProto, batch: int, prompt: int, tokens: int) -> dict[str, Any]:

@@ -184,22 +184,22 @@ def quietly() -> Iterator[None]:
 
 def as_floats(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return a language model whose packed weights of 8 bits are written out as float32."""
-    held = {tensor.name: tensor for tensor in model.graph.initializer}
-    whole: dict[str, onnx.TensorProto] = {}
+    tensors = {tensor.name: tensor for tensor in model.graph.initializer}
+    written: dict[str, onnx.TensorProto] = {}
 
     def floats(name: str) -> str:
-        if name not in whole:
-            data, scales = (numpy_helper.to_array(held.pop(each)) for each in (name, f"{name}_scales"))
+        if name not in written:
+            data, scales = (numpy_helper.to_array(tensors.pop(each)) for each in (name, f"{name}_scales"))
             numbers = (data.astype(np.float32) - 128) * scales[..., None]
-            whole[name] = numpy_helper.from_array(numbers.reshape(len(data), -1), f"{name}_floats")
-        return whole[name].name
+            written[name] = numpy_helper.from_array(numbers.reshape(len(data), -1), f"{name}_floats")
+        return written[name].name
 
     nodes = []
     for node in model.graph.node:
         if node.op_type == "MatMulNBits":
-            turned = f"{node.name}_turned"
-            nodes.append(helper.make_node("Transpose", [floats(node.input[1])], [turned], turned, perm=[1, 0]))
-            nodes.append(helper.make_node("MatMul", [node.input[0], turned], node.output, node.name))
+            transposed = f"{node.name}_transposed"
+            nodes.append(helper.make_node("Transpose", [floats(node.input[1])], [transposed], transposed, perm=[1, 0]))
+            nodes.append(helper.make_node("MatMul", [node.input[0], transposed], node.output, node.name))
         elif node.op_type == "GatherBlockQuantized":
             table = node.input[2].removesuffix("_scales")
             nodes.append(helper.make_node("Gather", [floats(table), node.input[1]], node.output, node.name))
@@ -207,7 +207,7 @@ def as_floats(model: onnx.ModelProto) -> onnx.ModelProto:
             nodes.append(node)
     found = onnx.ModelProto()
     found.CopyFrom(model)
-    for field, content in (("node", nodes), ("initializer", [*held.values(), *whole.values()])):
+    for field, content in (("node", nodes), ("initializer", [*tensors.values(), *written.values()])):
         found.graph.ClearField(field)
         getattr(found.graph, field).extend(content)
     return found

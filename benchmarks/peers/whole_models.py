@@ -41,14 +41,14 @@ def _jaxdml_decoder(kind: str, case: Case, arguments: Arguments) -> Contender:
     decoder = door.decoder(model, length=LONGEST)
     _, state = decoder(decoder.start(len(tokens)), tokens[:, :PROMPT])
     params, token = jax.device_put((dict(model.params), tokens[:, PROMPT:].astype(np.int32)))
-    held = [state._replace(lengths=jax.device_put(np.full(len(tokens), PROMPT, np.int32)))]
+    kept = [state._replace(lengths=jax.device_put(np.full(len(tokens), PROMPT, np.int32)))]
     begin = time.perf_counter()
-    step = jax.jit(decoder.apply, donate_argnums=1).lower(params, held[0], token).compile()
+    step = jax.jit(decoder.apply, donate_argnums=1).lower(params, kept[0], token).compile()
     compile_s = time.perf_counter() - begin
 
     def run() -> Any:
-        scores, after = step(params, held[0], token)
-        held[0] = after._replace(lengths=after.lengths - 1)
+        scores, after = step(params, kept[0], token)
+        kept[0] = after._replace(lengths=after.lengths - 1)
         return jax.block_until_ready(scores)
 
     return Contender(run, lambda scores: (np.asarray(scores),), kind, compile_s)

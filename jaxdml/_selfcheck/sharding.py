@@ -23,7 +23,7 @@ Means = Literal["Explicit axes", "Auto axes", "shard_map"]
 _AXIS = "devices"
 
 _RUNNING = Lock()
-"""Held while a program runs on several devices. Two whose collectives start in different orders may wait for ever."""
+"""Taken while a program runs on several devices. Two whose collectives start in different orders may wait for ever."""
 
 
 @dataclass(frozen=True)

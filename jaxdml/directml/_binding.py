@@ -60,12 +60,12 @@ def input_arrays(
         call.fail(TypeError, rule, f"Leave out what initialize has bound: {left_out}." if left_out else advice)
     arrays = []
     for one in described:
-        held = _held(desc, one, bound[one.c_name]) if one.some_owned else None
+        owned = _as_described(desc, one, bound[one.c_name]) if one.some_owned else None
         if one.all_owned:
-            arrays.append(held)
+            arrays.append(owned)
             continue
         taken = given_arrays(call, one, owned=False)
-        arrays.append(taken if held is None else _joined(taken, held))
+        arrays.append(taken if owned is None else _joined(taken, owned))
     for name, role in desc.roles().items():
         tensor = getattr(desc, name)
         if role.output and tensor is not None:
@@ -101,18 +101,18 @@ def _kept(array: Any) -> Any:
     return jnp.array(array, copy=True)
 
 
-def _held(desc: OperatorDesc, described: InputField, held: Any) -> Any:
+def _as_described(desc: OperatorDesc, described: InputField, value: Any) -> Any:
     """Return what is bound of a field, if it still is as described.
 
     ``jax.jit`` cuts 64 bits of an argument, and ``jax.tree.map`` may change sizes.
     """
     name, role = described.name, described.role
-    arrays = held if role.several else [held]
+    arrays = value if role.several else [value]
     for place, (tensor, owned, array) in enumerate(zip(described.tensors, described.owned, arrays, strict=True)):
         label = f"{name}[{place}]" if role.several else name
         if owned:
             _require_described(_call(desc, {c_field(label): array}), label, role, tensor)
-    return held
+    return value
 
 
 def _require_described(call: ErrorContext, label: str, role: Role, tensor: BufferTensorDesc) -> None:
@@ -126,6 +126,6 @@ def _require_described(call: ErrorContext, label: str, role: Role, tensor: Buffe
         call.fail(TypeError, rule, "Call initialize again, or map over a leading dimension with jax.vmap.")
 
 
-def _joined(taken: tuple[Any, ...], held: tuple[Any, ...]) -> tuple[Any, ...]:
+def _joined(taken: tuple[Any, ...], owned: tuple[Any, ...]) -> tuple[Any, ...]:
     """Fill the places of the bound tensors of an array of tensors."""
-    return tuple(given if own is None else own for given, own in zip(taken, held, strict=True))
+    return tuple(given if own is None else own for given, own in zip(taken, owned, strict=True))

@@ -26,14 +26,14 @@ def elements_of(buffer: Any, tensor: BufferTensorDesc) -> Any:
 @partial(jax.jit, static_argnums=(1, 2), inline=True)
 def _read(buffer: jax.Array, sizes: tuple[int, ...], strides: tuple[int, ...]) -> jax.Array:
     # Read an element that a stride of 0 repeats only once.
-    held = tuple(size if stride else 1 for size, stride in zip(sizes, strides, strict=True))
-    grid = _grid(held, strides)
+    stored = tuple(size if stride else 1 for size, stride in zip(sizes, strides, strict=True))
+    grid = _grid(stored, strides)
     if grid is None:
-        taken = gather(buffer, _places(held, strides), mode="promise_in_bounds")
+        taken = gather(buffer, _places(stored, strides), mode="promise_in_bounds")
     else:
         whole = _resized(buffer, math.prod(grid.extents)).reshape(grid.extents)
         taken = lax.slice(whole, [0] * whole.ndim, grid.sizes).reshape(grid.sizes[:-1])
-        taken = taken.transpose(np.argsort(grid.order)).reshape(held)
+        taken = taken.transpose(np.argsort(grid.order)).reshape(stored)
     return jnp.broadcast_to(taken, sizes)
 
 
@@ -47,9 +47,9 @@ def buffer_of(values: jax.Array, tensor: BufferTensorDesc) -> jax.Array:
         places = _places(tensor.sizes, tensor.strides).reshape(-1, 1)
         empty = jnp.zeros(length, values.dtype)
         return scatter_nd(empty, places, values.reshape(-1), mode="promise_in_bounds", duplicates="unique")
-    held = values.reshape([tensor.sizes[dimension] for dimension in grid.dimensions])
+    stored = values.reshape([tensor.sizes[dimension] for dimension in grid.dimensions])
     gaps = [(0, extent - size, 0) for extent, size in zip(grid.extents, grid.sizes, strict=True)]
-    whole = lax.pad(held.transpose(grid.order)[..., None], values.dtype.type(0), gaps)
+    whole = lax.pad(stored.transpose(grid.order)[..., None], values.dtype.type(0), gaps)
     return _resized(whole.reshape(-1), length)
 
 
@@ -73,15 +73,15 @@ def _grid(sizes: tuple[int, ...], strides: tuple[int, ...]) -> _Grid | None:
     """Find the reshape; None if a stride is not a multiple of the next smaller one, or lies within its span."""
     dimensions = tuple(dimension for dimension, size in enumerate(sizes) if size > 1)
     order = sorted(range(len(dimensions)), key=lambda place: -strides[dimensions[place]])
-    held = [sizes[dimensions[place]] for place in order]
-    steps = [held[0] * strides[dimensions[order[0]]] if order else 1]
+    stored = [sizes[dimensions[place]] for place in order]
+    steps = [stored[0] * strides[dimensions[order[0]]] if order else 1]
     steps += [strides[dimensions[place]] for place in order]
     if any(wide % narrow for wide, narrow in pairwise(steps)):
         return None
     extents = [wide // narrow for wide, narrow in pairwise(steps)]
-    if any(extent < size for extent, size in zip(extents, held, strict=True)):
+    if any(extent < size for extent, size in zip(extents, stored, strict=True)):
         return None
-    return _Grid(dimensions, tuple(order), (*extents, steps[-1]), (*held, 1))
+    return _Grid(dimensions, tuple(order), (*extents, steps[-1]), (*stored, 1))
 
 
 def _resized(buffer: jax.Array, length: int) -> jax.Array:

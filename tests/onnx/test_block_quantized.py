@@ -46,9 +46,9 @@ def agree(kind, operands, weights, tolerance=1e-5, packed=True, **attributes):
     (first, *_) = (value for name, value in operands.items() if name not in weights)
     dtype = first.dtype if first.dtype.kind == "f" else operands["scales"].dtype
     proto.graph.output[0].type.tensor_type.elem_type = onnx.helper.np_dtype_to_tensor_dtype(dtype)
-    held = {name: operands[name] for name in weights if operands[name] is not None}
-    inside = with_initializers(proto, held)
-    given = [value for name, value in operands.items() if name not in held and value is not None]
+    initializers = {name: operands[name] for name in weights if operands[name] is not None}
+    inside = with_initializers(proto, initializers)
+    given = [value for name, value in operands.items() if name not in initializers and value is not None]
     (wanted,) = by_onnxruntime(inside, *given)
     model = load(inside)
     assert packed == any(isinstance(value, jaxdml.PackedBlocks) for value in model.params.values())
@@ -138,11 +138,11 @@ def test_rows_in_blocks_that_words_do_not_hold_stay_as_they_are():
     proto, _ = one_node("GatherBlockQuantized", data | {"at": PLACES}, "y", domain="com.microsoft", block_size=6)
     assert model.params.keys() == {"B packed"}
     proto.graph.node[0].input[:] = ["data", "at", "scales"]
-    held = load(with_initializers(proto, {name: data[name] for name in ("data", "scales")}))
-    assert held.params.keys() == {"data", "scales"}
+    unpacked = load(with_initializers(proto, {name: data[name] for name in ("data", "scales")}))
+    assert unpacked.params.keys() == {"data", "scales"}
     elements = np.stack((data["data"] & 15, data["data"] >> 4), -1).reshape(COUNT, 12) - np.float32(8)
     wanted = (elements * np.repeat(data["scales"], 6, 1))[PLACES]
-    np.testing.assert_allclose(held(PLACES)[0], wanted, rtol=1e-6)
+    np.testing.assert_allclose(unpacked(PLACES)[0], wanted, rtol=1e-6)
 
 
 @pytest.mark.parametrize("indices", [PLACES, OUTSIDE])
@@ -173,8 +173,12 @@ def tied():
         y = com.microsoft.MatMulNBits <K: int = {WIDTH}, N: int = {COUNT}, block_size: int = {SIZE}> (x, B, scales)
     }}"""
     proto = onnx.parser.parse_model(text)
-    held = {"B": few_bits(COUNT, BLOCKS, SIZE // 2), "scales": scales(COUNT, BLOCKS), "shape": np.array([COUNT, -1])}
-    proto.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in held.items())
+    initializers = {
+        "B": few_bits(COUNT, BLOCKS, SIZE // 2),
+        "scales": scales(COUNT, BLOCKS),
+        "shape": np.array([COUNT, -1]),
+    }
+    proto.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in initializers.items())
     return proto
 
 

@@ -168,12 +168,12 @@ growing (int64[b, s] ids, int64[b, t] attention_mask, int64[b, s] position_ids, 
 def growing():
     proto = onnx.parser.parse_model(GROWING)
     rng = np.random.default_rng(0)
-    held = {
+    weights = {
         "words": rng.normal(size=(7, 3)),
         "places": rng.normal(size=(50, 3)),
         "last_matrix": rng.normal(size=(3, 5)),
     }
-    arrays = {name: array.astype(np.float32) for name, array in held.items()} | {"two": np.array([2])}
+    arrays = {name: array.astype(np.float32) for name, array in weights.items()} | {"two": np.array([2])}
     proto.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in arrays.items())
     return proto
 

@@ -26,8 +26,8 @@ def model(op, inputs, opset=21, outputs=1, constants=(), **attributes):
         for i, (name, x) in enumerate(zip(names, inputs, strict=True))
         if i not in constants
     ]
-    held = [onnx.numpy_helper.from_array(inputs[i], names[i]) for i in constants]
-    graph = helper.make_graph([node], "g", typed, [onnx.ValueInfoProto(name=name) for name in made], held)
+    initializers = [onnx.numpy_helper.from_array(inputs[i], names[i]) for i in constants]
+    graph = helper.make_graph([node], "g", typed, [onnx.ValueInfoProto(name=name) for name in made], initializers)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
 
 

@@ -10,7 +10,7 @@ accumulator of ``(2 * k + 1) * mo * 2**s / (ma * mb)``. The remainder of that di
 accumulators next to it are from the half. If the remainder is 0, the accumulator itself is a tie, and its product must
 be the half in float64 too.
 
-``m`` is held as the sum of two float32 numbers (``float64_rounding`` says why). It has a relative error of less than
+``m`` is stored as the sum of two float32 numbers (``float64_rounding`` says why). It has a relative error of less than
 2**-48, and the product one of 2**-53. A product of up to 256 is thus wrong by less than ``2**-39``; a distance of
 ``MARGIN`` suffices.
 """
