@@ -229,7 +229,7 @@ def test_it_does_not_matter_which_maxima_a_tournament_stores(stored, n, take):
     rounds = jax.jit(
         lambda x: by_tournament(x, 2, AxisDirection.DECREASING, lengths=(1, 4, 32), stored=stored, among=among)
     )
-    assert_same_bits(rounds(x), reference.top_k(x, 2)[1])
+    assert_same_bits(rounds(x), reference.top_k(x, 2, index_dtype="uint32")[1])
 
 
 # With 11 and 67 numbers a row is padded with zeros of no meaning.
@@ -294,7 +294,7 @@ def test_it_does_not_matter_whether_16_bit_floats_are_read_in_pairs(n, storing, 
     x = halves_of_many_kinds(n, dtype)
     options = {"direction": AxisDirection[direction.upper()], "lengths": lengths, "stored": stored}
     rounds = jax.jit(partial(by_tournament, k=7, **options, among=among_packed(by_ranks)))(x)
-    assert_same_bits(rounds, reference.top_k(x, 7, direction=direction)[1])
+    assert_same_bits(rounds, reference.top_k(x, 7, direction=direction, index_dtype="uint32")[1])
 
 
 @pytest.mark.parametrize(
@@ -418,8 +418,8 @@ def test_within_a_larger_program_the_answer_is_the_same(method):
     skip_unless_served(method, 1600, 11, np.float32)
     x = data("any bits", 5, (3, 1600), np.float32)
     # XLA may fuse what stands before and after.
-    program = jax.jit(lambda x: jaxdml.top_k(-x.T, 11, axis=0, implementation=method).indices[::-1] + jnp.uint32(1))
-    assert_same_bits(program(x), reference.top_k(-x, 11)[1].T[::-1] + np.uint32(1))
+    program = jax.jit(lambda x: jaxdml.top_k(-x.T, 11, axis=0, implementation=method).indices[::-1] - 1)
+    assert_same_bits(program(x), reference.top_k(-x, 11)[1].T[::-1] - 1)
 
 
 @quick
@@ -434,7 +434,7 @@ def test_traces_without_data_and_exports_for_every_platform():
     shape = jax.ShapeDtypeStruct((4, 2048), jnp.float16)
     out = jax.eval_shape(lambda x: jaxdml.top_k(x, 3), shape)
     assert (out.values.shape, out.values.dtype) == ((4, 3), jnp.float16)
-    assert (out.indices.shape, out.indices.dtype) == ((4, 3), jnp.uint32)
+    assert (out.indices.shape, out.indices.dtype) == ((4, 3), jnp.int32)
     exported = jax.export.export(jax.jit(lambda x: jaxdml.top_k(x, 3)), platforms=["cpu", "cuda", "tpu"])(shape)
     x = data("any bits", 2, shape.shape, np.dtype(np.float16))
     loaded = jax.export.deserialize(exported.serialize()).call(x)
@@ -442,6 +442,25 @@ def test_traces_without_data_and_exports_for_every_platform():
     values, indices = loaded
     for got, want in zip((values, indices), reference.top_k(x, 3), strict=True):
         assert_same_bits(got, want)
+
+
+@quick
+def test_indices_are_signed_as_everywhere_in_jax():
+    x = jnp.array([3.0, 1.0, 3.0, 2.0])
+    indices = jaxdml.top_k(x, 2).indices
+    assert_same_bits(indices - 1, np.int32([-1, 1]))
+    assert_same_bits(jnp.where(indices > 0, indices, -1), np.int32([-1, 2]))
+    last, _ = jax.lax.scan(lambda best, x: (jaxdml.argmax(x), None), jnp.int32(0), x[None])
+    assert last == 0
+    assert jaxdml.argmin(x) - 2 == -1
+
+
+@quick
+@pytest.mark.parametrize("n", [2**31 - 1, 2**31, "n"])
+def test_indices_are_unsigned_only_where_int32_cannot_count(n):
+    sizes = jax.export.symbolic_shape(n, constraints=[f"{n} >= 2"]) if n == "n" else (n,)
+    out = jax.eval_shape(lambda x: jaxdml.top_k(x, 2), jax.ShapeDtypeStruct(sizes, np.int8))
+    assert out.indices.dtype == (np.uint32 if n == 2**31 else np.int32)
 
 
 @quick
@@ -503,7 +522,7 @@ def test_k_may_be_large():
     x = np.random.default_rng(0).integers(0, 1000, n).astype(np.int32)
     values, indices = jaxdml.top_k(x, k)
     order = np.argsort(-x, kind="stable")[:k]
-    assert_same_bits(indices, order.astype(np.uint32))
+    assert_same_bits(indices, order.astype(np.int32))
     assert_same_bits(values, x[order])
 
 

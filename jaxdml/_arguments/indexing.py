@@ -15,7 +15,7 @@ from jaxdml._base.shapes import Shape, is_static
 
 MODES = ("drop", "clip", "promise_in_bounds")
 
-_INDEX_DTYPES = ("uint32", "int32", "uint64", "int64")
+_INDEX_DTYPES = ("int32", "uint32", "int64", "uint64")
 
 
 def check_indices(call: Call) -> np.ndarray[Any, Any] | jax.Array:
@@ -91,15 +91,17 @@ def check_sizes(call: Call, x: Shape, indices: Shape, axis: int, to_cut: str) ->
 
 
 def index_dtype_for(call: Call, requested: Any, n: int) -> np.dtype[Any]:
-    """Return the dtype of indices that are a result, uint32 by default; require it to count ``n`` elements."""
+    """Return the dtype of indices that are a result; require it to count ``n`` elements.
+
+    The default is int32, as in JAX, or uint32 if ``n`` is known to exceed what int32 counts.
+    """
     allowed = _INDEX_DTYPES if x64_enabled() else _INDEX_DTYPES[:2]
-    dtype = dtype_or_none("uint32" if requested is None else requested)
+    default = "uint32" if at_most(n, np.iinfo(np.int32).max) is False else "int32"
+    dtype = dtype_or_none(default if requested is None else requested)
     if dtype is None or str(dtype) not in allowed:
         rule = f"index_dtype must be one of {', '.join(allowed)}; got {str(dtype or requested)!r}."
         wide = dtype is not None and str(dtype) in _INDEX_DTYPES
-        call.fail(
-            TypeError, rule, "Enable jax_enable_x64 for 64-bit indices." if wide else "Pass index_dtype='uint32'."
-        )
+        call.fail(TypeError, rule, "Enable jax_enable_x64 for 64-bit indices." if wide else "Pass index_dtype='int32'.")
     if at_most(n - 1, np.iinfo(dtype).max) is False:
         rule = f"index_dtype {dtype} cannot count the {n} elements of the axis."
         call.fail(TypeError, rule, "Pass a wider index_dtype.")

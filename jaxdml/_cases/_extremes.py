@@ -78,11 +78,11 @@ def examples(
     """Return the examples of DirectML's page: of a matrix, by the axes, and of ties."""
     return (
         *(
-            Example(name, (NINE,), {"axis": axes, "keepdims": True}, (np.array(answer, np.uint32),))
+            Example(name, (NINE,), {"axis": axes, "keepdims": True}, (np.array(answer, np.int32),))
             for axes, answer in answers
         ),
         *(
-            Example(name, (np.array(ties, np.float32),), {"select_last_index": of}, (np.array(answer, np.uint32),))
+            Example(name, (np.array(ties, np.float32),), {"select_last_index": of}, (np.array(answer, np.int32),))
             for of, answer in ((False, first), (True, last))
         ),
     )
@@ -121,6 +121,6 @@ def stock(function: Callable[..., jax.Array], call: NamedCall) -> Callable[..., 
     """Return ``lax.argmax`` or ``lax.argmin``: of several NaNs it may choose any."""
 
     def search(x: jax.Array) -> jax.Array:
-        return function(x, call.options["axis"] % x.ndim, jnp.uint32)
+        return function(x, call.options["axis"] % x.ndim, jnp.int32)
 
     return search

@@ -33,7 +33,7 @@ TIES = np.array([[[[1, 2, 2, 3], [3, 4, 5, 5], [6, 6, 6, 6]]]], np.float32)
 
 
 def _selected(values: list[list[int]], indices: list[list[int]]) -> Answers:
-    return np.array([[values]], np.float32), np.array([[indices]], np.uint32)
+    return np.array([[values]], np.float32), np.array([[indices]], np.int32)
 
 
 EXAMPLES = (

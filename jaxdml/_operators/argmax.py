@@ -32,7 +32,8 @@ def argmax(
         index is 0. Static.
       keepdims: whether the result keeps the searched axes, with length 1. Static.
       select_last_index: whether the last of equal elements is chosen, NaNs too, and not the first. Static.
-      index_dtype: ``uint32`` (the default) or ``int32``; with x64 enabled ``uint64`` or ``int64`` too. Static.
+      index_dtype: ``int32`` or ``uint32``; with x64 enabled ``int64`` or ``uint64`` too. By default ``int32``, or
+        ``uint32`` if more than 2**31 - 1 elements are counted. Static.
       axis_name: inside ``jax.shard_map``, the mesh axis that ``axis`` is sharded over, or a tuple of mesh axes. If
         ``axis`` has several entries, a tuple with such a value, or None, for each. ``x`` is then a block of an array,
         and every shard gets the result for the whole array. Static.
@@ -54,7 +55,7 @@ def argmax(
 
     Example:
       >>> jaxdml.argmax(jnp.array([1.0, 3.0, 2.0, 3.0]))
-      Array(1, dtype=uint32)
+      Array(1, dtype=int32)
     """
     options = axis, keepdims, select_last_index, index_dtype, axis_name, implementation
     return search(Call("argmax", x=x), *options, least=False)

@@ -31,7 +31,7 @@ class TopK(NamedTuple):
 
     Attributes:
       values: dtype of ``x``, in order along the axis.
-      indices: ``uint32`` or the requested ``index_dtype``; the position of each value along the axis.
+      indices: ``int32`` or the requested ``index_dtype``; the position of each value along the axis.
     """
 
     values: jax.Array
@@ -64,7 +64,8 @@ def top_k(
       axis: the axis to select along; negative counts from the end. Static.
       direction: ``"decreasing"`` takes the largest, ``"increasing"`` the smallest; or an ``AxisDirection``, or its
         number. Static.
-      index_dtype: ``uint32`` (the default) or ``int32``; with x64 enabled ``uint64`` or ``int64`` too. Static.
+      index_dtype: ``int32`` or ``uint32``; with x64 enabled ``int64`` or ``uint64`` too. By default ``int32``, or
+        ``uint32`` if more than 2**31 - 1 elements are counted. Static.
       axis_name: inside ``jax.shard_map``, the mesh axis that ``axis`` is sharded over, or a tuple of mesh axes. ``x``
         is then a block of an array, and every shard gets the result for the whole array. Static.
       implementation: the name of a method to force; None lets the library choose. Static.
@@ -85,7 +86,7 @@ def top_k(
 
     Example:
       >>> jaxdml.top_k(jnp.array([3.0, 1.0, 3.0, 2.0]), 2)
-      TopK(values=Array([3., 3.], dtype=float32), indices=Array([0, 2], dtype=uint32))
+      TopK(values=Array([3., 3.], dtype=float32), indices=Array([0, 2], dtype=int32))
     """
     call = Call("top_k", x=x)
     x = call.array("x")

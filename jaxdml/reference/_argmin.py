@@ -26,7 +26,7 @@ def argmin(
       axis: the axis to search, or several.
       keepdims: whether the result keeps these axes, with length 1.
       select_last_index: whether the last of equal elements is chosen.
-      index_dtype: dtype of the indices, by default uint32.
+      index_dtype: dtype of the indices, by default int32.
 
     Returns:
       The indices, row-major over the axes in the order of the array's dimensions.

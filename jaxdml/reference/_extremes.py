@@ -31,7 +31,7 @@ def find(
     axes = tuple(sorted(one % x.ndim for one in named))
     others = tuple(d for d in range(x.ndim) if d not in axes)
     sequences = x.transpose(*others, *axes).reshape(*(x.shape[d] for d in others), math.prod(x.shape[d] for d in axes))
-    indices = np.empty(sequences.shape[:-1], np.uint32 if index_dtype is None else index_dtype)
+    indices = np.empty(sequences.shape[:-1], np.int32 if index_dtype is None else index_dtype)
     for place in np.ndindex(indices.shape):
         elements = sequences[place].tolist()
         best = 0

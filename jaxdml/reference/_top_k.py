@@ -32,7 +32,7 @@ def top_k(
       k: how many to take.
       axis: the axis to select along.
       direction: ``"decreasing"`` or 1, ``"increasing"`` or 0.
-      index_dtype: dtype of the indices, by default uint32.
+      index_dtype: dtype of the indices, by default int32.
 
     Returns:
       ``(values, indices)``, shaped like ``x`` with ``k`` along ``axis``.
@@ -48,7 +48,7 @@ def top_k(
     x = np.asarray(x)
     moved = np.moveaxis(x, axis, -1)
     decreasing = direction in ("decreasing", 1)
-    indices = np.empty((*moved.shape[:-1], k), np.uint32 if index_dtype is None else index_dtype)
+    indices = np.empty((*moved.shape[:-1], k), np.int32 if index_dtype is None else index_dtype)
     for row in np.ndindex(moved.shape[:-1]):
         keys = [_sort_key(element) for element in moved[row].tolist()]
         # With reverse=True too, Python's sort keeps equal elements in ascending order of their indices.

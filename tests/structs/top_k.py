@@ -57,7 +57,7 @@ STRUCTS = (
 2_0 output_index | 4 | UINT32
 """
         + TABLE,
-        public=lambda desc, x: jaxdml.top_k(x, desc.k, axis=desc.axis),
+        public=lambda desc, x: jaxdml.top_k(x, desc.k, axis=desc.axis, index_dtype="uint32"),
         alike=ALIKE,
         broken=BROKEN,
         of_ones={"axis": 0, "k": 1},
@@ -67,7 +67,9 @@ STRUCTS = (
         names={"TOP_K1": 112},
         fields=f"{FIELDS} axis_direction",
         table=TABLE,
-        public=lambda desc, x: jaxdml.top_k(x, desc.k, axis=desc.axis, direction=desc.axis_direction),
+        public=lambda desc, x: jaxdml.top_k(
+            x, desc.k, axis=desc.axis, direction=desc.axis_direction, index_dtype="uint32"
+        ),
         alike=ALIKE,
         broken=BROKEN,
         of_ones={"axis": 0, "k": 1},
