@@ -2,8 +2,10 @@
 
 from jaxdml import _commands as _commands  # First: it settles what Ctrl-C does while JAX is imported.
 from jaxdml import reference
+from jaxdml._arguments.known import Known
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._base.version import __version__ as __version__
+from jaxdml._functions.fake_quantize import fake_quantize
 from jaxdml._functions.matrix_multiply_block_quantized import matrix_multiply_block_quantized
 from jaxdml._functions.prepack import prepack
 from jaxdml._functions.prepack_blocks import prepack_blocks
@@ -37,6 +39,7 @@ from jaxdml import directml  # Last: it calls what stands above.
 __all__ = [
     "AxisDirection",
     "DynamicQuantization",
+    "Known",
     "PackedBlocks",
     "PackedFilters",
     "PackedMatrix",
@@ -47,6 +50,7 @@ __all__ = [
     "dequantize_linear",
     "directml",
     "dynamic_quantize_linear",
+    "fake_quantize",
     "gather",
     "gather_elements",
     "gather_nd",

@@ -25,7 +25,7 @@ def test_nothing_more_and_nothing_less_is_public():
     results = [name for operator in OPERATORS for name in results_of(operator)]
     assert "TopK" in results
     functions = [file.name for file in iter_modules(_functions.__path__)]
-    more = ["AxisDirection", "PackedBlocks", "PackedFilters", "PackedMatrix", "directml", "reference"]
+    more = ["AxisDirection", "Known", "PackedBlocks", "PackedFilters", "PackedMatrix", "directml", "reference"]
     assert sorted(jaxdml.__all__) == sorted([*OPERATORS, *results, *functions, *more])
     assert sorted(reference.__all__) == OPERATORS
 

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxdml._arguments.known import Known
 from jaxdml._base.errors import ErrorContext
 from jaxdml._kernels.block_product import PackedBlocks
 from jaxdml._kernels.integer_convolution import PackedFilters
@@ -20,8 +21,8 @@ class Call(ErrorContext):
     """Hold one call of a public function; its array arguments are checked one by one."""
 
     def __init__(self, function: str, **operands: Any) -> None:
-        super().__init__(function, operands)
-        self._given = operands
+        self._given = {name: value.value if isinstance(value, Known) else value for name, value in operands.items()}
+        super().__init__(function, self._given)
 
     def array(self, name: str) -> jax.Array:
         """Return the operand as a JAX array, which later messages describe instead of the argument."""

@@ -13,5 +13,8 @@ INDICES = SIGNED + UNSIGNED
 QUANTIZED = ("int8", "uint8")
 """The dtypes of quantized arrays: what products, convolutions, sums and poolings take and return."""
 
+WIDE_QUANTIZED = (*QUANTIZED, "int16", "uint16")
+"""The dtypes that floats are quantized to."""
+
 SCALES = ("float32", "float16", "bfloat16")
 """The dtypes of scales, and of floats that are quantized or that result."""
