@@ -307,11 +307,11 @@ def added(a, b, scales):
 
 
 def requantized(a, b, scales):
-    return jaxdml.requantize(a.astype(jnp.int32) * b.astype(jnp.int32), *scales)
+    return jaxdml.requantize(a.astype(jnp.int32) * b.astype(jnp.int32), *scales, output_dtype="uint8")
 
 
 def quantized(a, b, scales):
-    return jaxdml.quantize_linear(a.astype(jnp.float32), scales[0], 3)
+    return jaxdml.quantize_linear(a.astype(jnp.float32), scales[0], np.uint8(3))
 
 
 A, B = RNG.integers(0, 256, (16, 16), np.uint8), RNG.integers(-128, 128, (16, 16), np.int8)
@@ -366,9 +366,19 @@ def test_a_bias_is_added_before_the_rounding(bias, known):
     assert_same_bits(product(*deep, scales, given), want)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__name__)
+def test_scales_of_16_bits_are_those_of_float32(call, known, dtype):
+    narrow = [np.array(scale, dtype) for scale in (0.013, 0.3, 2.6)]
+    of = (lambda scales: scales) if known else (lambda scales: [*map(jnp.asarray, scales)])
+    assert_same_bits(call(A, B, of(narrow)), call(A, B, of([scale.astype(np.float32) for scale in narrow])))
+
+
 def test_a_large_parameter_is_data():
     x = np.zeros((1, 2**16 + 1), np.int32)
-    text = jax.jit(lambda x: jaxdml.requantize(x, np.full(x.shape, 0.5, np.float32), 1.0, 1.0)).lower(x).as_text()
+    many = np.full(x.shape, 0.5, np.float32)
+    text = jax.jit(lambda x: jaxdml.requantize(x, many, 1.0, 1.0, np.uint8(0))).lower(x).as_text()
     assert "f64" not in text
 
 

@@ -44,9 +44,9 @@ def test_it_finishes_what_an_integer_product_begins():
     rng = np.random.default_rng(1)
     a, b = rng.integers(0, 256, (5, 40), np.uint8), rng.integers(-128, 128, (40, 7), np.int8)
     columns = rng.uniform(0.001, 0.01, 7).astype(np.float32)
-    whole = jaxdml.quantized_linear_matrix_multiply(a, 0.02, 128, b, columns, None, 0.1, 100)
+    whole = jaxdml.quantized_linear_matrix_multiply(a, 0.02, 128, b, columns, None, 0.1, np.uint8(100))
     product = jaxdml.matrix_multiply_integer(a, 128, b, None)
-    assert_same_bits(jaxdml.requantize(product, 0.02, columns, 0.1, 100), whole)
+    assert_same_bits(jaxdml.requantize(product, 0.02, columns, 0.1, np.uint8(100)), whole)
 
 
 @pytest.mark.parametrize("known", [False, True])
@@ -71,11 +71,11 @@ def test_sharded_sums_stay_sharded():
     want = wanted(x, (0.5, 0.5, 1.0), 3, "uint8")
     run = partial(jaxdml.requantize, a_scale=0.5, b_scale=np.full((COUNT, 1), 0.5, np.float32), output_scale=1.0)
     placed = put(mesh_of("explicit", d=COUNT), x, "d")
-    got = compiled(lambda x: run(x, output_zero_point=3))(placed)
+    got = compiled(lambda x: run(x, output_zero_point=np.uint8(3)))(placed)
     assert_same_bits(got, want)
     assert jax.typeof(got).sharding.spec[0] == "d"
     blocks = jax.shard_map(
-        lambda x: jaxdml.requantize(x, 0.5, 0.5, 1.0, 3),
+        lambda x: jaxdml.requantize(x, 0.5, 0.5, 1.0, np.uint8(3)),
         mesh=mesh_of("auto", d=COUNT),
         in_specs=P("d"),
         out_specs=P("d"),
@@ -84,8 +84,8 @@ def test_sharded_sums_stay_sharded():
 
 
 def test_derivatives_are_zero():
-    slope = jax.grad(lambda scale: jaxdml.requantize(EXTREMES, scale, 1.0, 1.0).astype(jnp.float32).sum())(1.0)
-    assert slope == 0
+    call = partial(jaxdml.requantize, EXTREMES, b_scale=1.0, output_scale=1.0, output_dtype="int8")
+    assert jax.grad(lambda scale: call(scale).astype(jnp.float32).sum())(1.0) == 0
 
 
 @pytest.mark.parametrize(
@@ -108,5 +108,16 @@ def test_derivatives_are_zero():
 )
 def test_refuses(arguments, error, rule):
     with pytest.raises(error) as caught:
-        jaxdml.requantize(*arguments)
+        jaxdml.requantize(*arguments, output_dtype="uint8")
     assert str(caught.value).splitlines()[0] == f"jaxdml.requantize: {rule}"
+
+
+@pytest.mark.parametrize("zero_point", [None, 10])
+def test_what_it_returns_has_to_be_said(zero_point):
+    with pytest.raises(TypeError) as caught:
+        jaxdml.requantize(EXTREMES, 1.0, 1.0, 1.0, zero_point)
+    assert str(caught.value) == (
+        "jaxdml.requantize: output_dtype, or the dtype of output_zero_point, must say what requantize returns; "
+        f"got neither.\n  output_zero_point: {type(zero_point).__name__.replace('NoneType', 'None')}\n"
+        "  Pass output_dtype='int8', or output_zero_point=np.int8(0)."
+    )

@@ -74,6 +74,8 @@ def _aligned(call: Call, name: str, value: jax.Array, given: Matrices) -> jax.Ar
         advice = f"Pass one value, or {size}: one for each {kind} of {tensor}."
         if per_row and value.shape[-1:] == (columns,) and value.size == value.shape[-1] != size:
             advice = f"Pass one value, or {size}: {name} per column is not supported."
+        elif per_row and value.ndim > 1 and broadcasts_to((*value.shape, 1), shape):
+            advice = f"Reshape {name} to {[*value.shape, 1]}."
         elif value.size in (1, size):
             advice = f"Reshape {name} to {list(shape[-2:]) if value.size == size else [1]}."
         call.fail(TypeError, f"{rule}; got {list(value.shape)}.", advice, "a", "b", name)

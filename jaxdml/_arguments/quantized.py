@@ -10,7 +10,8 @@ import numpy as np
 from jax import lax
 
 from jaxdml._arguments.call import Call, dtype_or_none
-from jaxdml._base.dtypes import QUANTIZED
+from jaxdml._arithmetic.to_float32 import widened
+from jaxdml._base.dtypes import QUANTIZED, SCALES
 from jaxdml._base.shapes import Shape, broadcasts_to
 from jaxdml._placement.layout import Labels
 
@@ -34,18 +35,36 @@ def matrix(call: Call, name: str, read: Callable[[str], Any] | None = None) -> j
     return given
 
 
-def output_dtype(call: Call, requested: Any, default: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the output's dtype: the requested one, else that of the output's zero point, else ``default``."""
-    zero_point = call.operands["output_zero_point"]
-    has_dtype = zero_point is not None and not _takes_any_dtype(zero_point)
-    inferred = call.array("output_zero_point").dtype if has_dtype else default
+def output_dtype(
+    call: Call,
+    requested: Any,
+    default: np.dtype[Any] | None = None,
+    *,
+    zero_point: str = "output_zero_point",
+    allowed: tuple[str, ...] = QUANTIZED,
+) -> np.dtype[Any]:
+    """Return the output's dtype: the requested one, else that of its zero point, else ``default``.
+
+    Args:
+      call: the call that has the operand ``zero_point``.
+      requested: what the caller wants, or None.
+      default: None if there is no default: one of uint8 would clip negative numbers without a word.
+      zero_point: the name of the output's zero point.
+      allowed: the dtypes that the output may have.
+    """
+    given = call.operands[zero_point]
+    has_dtype = given is not None and not _takes_any_dtype(given)
+    inferred = call.array(zero_point).dtype if has_dtype else default
+    if requested is None and inferred is None:
+        rule = f"output_dtype, or the dtype of {zero_point}, must say what {call.function} returns; got neither."
+        call.fail(TypeError, rule, f"Pass output_dtype='int8', or {zero_point}=np.int8(0).", zero_point)
     dtype = dtype_or_none(inferred if requested is None else requested)
-    if dtype is None or str(dtype) not in QUANTIZED:
+    if dtype is None or str(dtype) not in allowed:
         shown, advice = repr(requested), "Pass output_dtype='int8' or 'uint8'."
         if requested is None:
-            shown, advice = str(inferred), "Pass output_zero_point as int8 or uint8."
-        rule = f"the output's dtype must be one of {', '.join(QUANTIZED)}; got {shown}."
-        call.fail(TypeError, rule, advice, "output_zero_point")
+            shown, advice = str(inferred), f"Pass {zero_point} as int8 or uint8."
+        rule = f"the output's dtype must be one of {', '.join(allowed)}; got {shown}."
+        call.fail(TypeError, rule, advice, zero_point)
     return dtype
 
 
@@ -76,14 +95,22 @@ def broadcast_labels(x: Any, labels: Labels, shape: Shape) -> Labels:
 
 
 def of_dtype(call: Call, name: str, dtype: np.dtype[Any]) -> jax.Array:
-    """Require a scale, zero point or bias to have a dtype; a Python number, also a traced one, is converted to it."""
+    """Require a scale, zero point or bias to have a dtype.
+
+    A Python number, also a traced one, is converted to it, and a float16 or bfloat16 to float32, which is exact.
+    """
     value = call.operands[name]
+    if dtype == np.float32 and isinstance(value, np.ndarray | np.generic) and str(value.dtype) in SCALES:
+        value = call.operands[name] = value.astype(dtype)
     if _takes_any_dtype(value) and not isinstance(value, jax.core.Tracer) and jnp.ndim(value) == 0:
         value = value.item() if isinstance(value, jax.Array) else value
         return jnp.asarray(_checked(call, name, value, dtype), dtype)
     given = call.array(name)
-    if _takes_any_dtype(given) and (dtype.kind == "f" or jnp.issubdtype(given.dtype, jnp.integer)):
+    accepted = (jnp.integer, jnp.floating) if dtype.kind == "f" else (jnp.integer,)
+    if _takes_any_dtype(given) and any(jnp.issubdtype(given.dtype, kind) for kind in accepted):
         return lax.convert_element_type(given, dtype)
+    if dtype == np.float32 and str(given.dtype) in SCALES:
+        return widened(given)
     if given.dtype != dtype:
         call.fail(TypeError, f"{name} must be {dtype}; got {given.dtype}.", f"Pass {name} as {dtype}.", name)
     return given

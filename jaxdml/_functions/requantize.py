@@ -34,19 +34,19 @@ def requantize(
 
     Args:
       x: int32.
-      a_scale: float32, one value, or an array that broadcasts to the shape of ``x``, like all that follow.
-      b_scale: float32.
-      output_scale: float32.
+      a_scale: float32, float16 or bfloat16, one value, or an array that broadcasts to the shape of ``x``, like all that
+        follow.
+      b_scale: float32, float16 or bfloat16.
+      output_scale: float32, float16 or bfloat16.
       output_zero_point: dtype of the output; None means 0.
-      output_dtype: int8 or uint8; None means the dtype of ``output_zero_point``, or uint8 if there is none or it is a
-        Python number. Static.
+      output_dtype: int8 or uint8; None means the dtype of ``output_zero_point``, which then must have one. Static.
 
     Returns:
       An array with the shape of ``x``. If a scale in an array is 0, infinite or NaN, the outputs that it scales have no
       meaning.
 
     Raises:
-      TypeError: an argument is not an array or has a wrong dtype or shape.
+      TypeError: an argument is not an array or has a wrong dtype or shape. Nothing says the dtype of the output.
       ValueError: a zero point is a Python number that its dtype cannot hold. A scale is a Python number that is 0,
         subnormal, infinite or NaN.
 
@@ -54,7 +54,7 @@ def requantize(
       The last step of DML_QUANTIZED_LINEAR_MATRIX_MULTIPLY_OPERATOR_DESC; DirectML has no operator for it alone.
 
     Example:
-      >>> jaxdml.requantize(jnp.array([-100, 3, 5, 7]), 0.5, 0.5, 0.5, 10)
+      >>> jaxdml.requantize(jnp.array([-100, 3, 5, 7]), 0.5, 0.5, 0.5, np.uint8(10))
       Array([ 0, 12, 12, 14], dtype=uint8)
     """
     call = Call(
@@ -67,7 +67,7 @@ def requantize(
     )
     x = call.array("x")
     call.dtype("x", ("int32",))
-    dtype = quantized.output_dtype(call, output_dtype, np.dtype(np.uint8))
+    dtype = quantized.output_dtype(call, output_dtype)
     names = "a_scale", "b_scale", "output_scale"
     scales = {name: quantized.broadcast_parameter(call, name, np.dtype(np.float32), x.shape, "x") for name in names}
     zero = quantized.broadcast_parameter(call, "output_zero_point", dtype, x.shape, "x")

@@ -12,6 +12,8 @@ from jax.typing import ArrayLike, DTypeLike
 
 from jaxdml._arguments import products
 from jaxdml._arguments.call import Call, dtype_or_none
+from jaxdml._arithmetic.to_float32 import widened
+from jaxdml._base.dtypes import SCALES
 from jaxdml._base.shapes import Shape, broadcasts_to
 from jaxdml._kernels import float_scaling
 from jaxdml._kernels.float_scaling import Scaling
@@ -46,13 +48,14 @@ def matrix_multiply_integer_to_float(
 
     Args:
       a: int8 or uint8, ``[..., M, K]``. If K is symbolic, in ``jax.export``, its constraints must bound it by 33,025.
-      a_scale: float32, one value or one per row.
+      a_scale: float32, float16 or bfloat16, one value or one per row.
       a_zero_point: dtype of ``a``, one value or one per row; None means 0.
       b: int8 or uint8, ``[..., K, N]``, or what ``jaxdml.prepack`` returns for it, which is faster. Leading dimensions
         broadcast against those of ``a``.
-      b_scale: float32, one value or one per column.
+      b_scale: float32, float16 or bfloat16, one value or one per column.
       b_zero_point: dtype of ``b``, one value or one per column; None means 0.
-      bias: float32 that broadcasts to the result, so a vector has one value per column. None adds nothing.
+      bias: float32, float16 or bfloat16 that broadcasts to the result, so a vector has one value per column. None adds
+        nothing.
       output_dtype: float32, float16 or bfloat16. To the last two the float32 result is rounded once more. Static.
       axis_name: inside ``jax.shard_map``, the mesh axis that K is sharded over, or a tuple of axes. ``a`` and ``b`` are
         then blocks of matrices, and every shard gets the result for the whole of K. Static.
@@ -119,8 +122,9 @@ def _bias(call: Call, shape: Shape) -> jax.Array | None:
     given = call.array("bias")
     if given.weak_type and jnp.issubdtype(given.dtype, jnp.number) and not jnp.iscomplexobj(given):
         given = lax.convert_element_type(given, jnp.float32)
-    if given.dtype != jnp.float32:
+    if str(given.dtype) not in SCALES:
         call.fail(TypeError, f"bias must be float32; got {given.dtype}.", "Pass bias as float32.", "bias")
+    given = widened(given)
     if not broadcasts_to(given.shape, shape):
         rule = f"bias must broadcast to {list(shape)}, the shape of the result; got {list(given.shape)}."
         advice = f"Pass one value, or {shape[-1]}: one for each column."

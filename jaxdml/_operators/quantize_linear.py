@@ -10,13 +10,11 @@ import numpy as np
 from jax.typing import ArrayLike, DTypeLike
 
 from jaxdml._arguments import blocks, quantized
-from jaxdml._arguments.call import Call, dtype_or_none
+from jaxdml._arguments.call import Call
 from jaxdml._arithmetic.to_float32 import widened
-from jaxdml._base.dtypes import SCALES
+from jaxdml._base.dtypes import SCALES, WIDE_QUANTIZED
 from jaxdml._kernels.quantization import are_ordinary, quantize
 from jaxdml._placement.materialized import materialized
-
-_OUTPUTS = ("int8", "uint8", "int16", "uint16")
 
 
 def quantize_linear(
@@ -47,13 +45,14 @@ def quantize_linear(
       zero_point: dtype of the output; None means 0.
       axis: negative counts from the end. With ``block_size`` it may be a tuple. Static.
       block_size: the length of a block, or a tuple of one for each axis. Static.
-      output_dtype: int8, uint8, int16 or uint16; by default the dtype of ``zero_point``, without one uint8. Static.
+      output_dtype: int8, uint8, int16 or uint16; None means the dtype of ``zero_point``, which then must have one.
+        Static.
 
     Returns:
       An array with the shape of ``x``. As it holds integers, its derivatives are zero.
 
     Raises:
-      TypeError: an argument is not an array or has a wrong dtype or shape.
+      TypeError: an argument is not an array or has a wrong dtype or shape. Nothing says the dtype of the output.
       ValueError: ``axis`` or ``block_size`` is out of range. A scale is a Python number that is 0, subnormal or not
         finite as float32, or a zero point one that its dtype cannot hold.
 
@@ -62,34 +61,19 @@ def quantize_linear(
       ``block_size`` are ours; see docs/departures.md.
 
     Example:
-      >>> jaxdml.quantize_linear(jnp.array([-3.0, 0.5, 1.5, 100.0]), 1.0, 2)
+      >>> jaxdml.quantize_linear(jnp.array([-3.0, 0.5, 1.5, 100.0]), 1.0, 2, output_dtype="uint8")
       Array([  0,   2,   4, 102], dtype=uint8)
     """
     call = Call("quantize_linear", x=x, scale=scale, zero_point=zero_point)
     x = call.array("x")
     call.dtype("x", (*SCALES, "int32"))
-    dtype = _output_dtype(call, output_dtype)
+    dtype = quantized.output_dtype(call, output_dtype, zero_point="zero_point", allowed=WIDE_QUANTIZED)
     zero = quantized.optional(call, "zero_point", dtype)
     operands, static = blocks.plan(call, x, blocks.scale_of(call), zero, axis, block_size)
     known = call.known("scale", np.float32)
     ordinary = known is not None and bool(are_ordinary(known))
     result = blocks.run_by_blocks(_quantized, operands, static, dtype=dtype, ordinary=ordinary)
     return materialized(result) if ordinary and x.ndim > 2 and dtype.itemsize == 1 else result
-
-
-def _output_dtype(call: Call, requested: Any) -> np.dtype[Any]:
-    inferred: Any = "uint8"
-    if hasattr(call.operands["zero_point"], "dtype"):
-        zero_point = call.array("zero_point")
-        inferred = inferred if jax.typeof(zero_point).weak_type else zero_point.dtype
-    dtype = dtype_or_none(inferred if requested is None else requested)
-    if dtype is None or str(dtype) not in _OUTPUTS:
-        shown, advice = repr(requested), "Pass output_dtype='uint8'."
-        if requested is None:
-            shown, advice = str(inferred), "Pass zero_point as int8 or uint8."
-        rule = f"the output's dtype must be one of {', '.join(_OUTPUTS)}; got {shown}."
-        call.fail(TypeError, rule, advice, "zero_point")
-    return dtype
 
 
 def _quantized(

@@ -41,13 +41,13 @@ def quantized_linear_add(
 
     Args:
       a: int8 or uint8. ``a`` and ``b`` broadcast as in ``jnp.add``.
-      a_scale: float32, one value, or an array that broadcasts to the result's shape, like all that follow. A Python
-        number is converted to the required dtype, also if it is an argument of ``jax.jit``.
+      a_scale: float32, float16 or bfloat16, one value, or an array that broadcasts to the result's shape, like all that
+        follow. A Python number is converted to the required dtype, also if it is an argument of ``jax.jit``.
       a_zero_point: dtype of ``a``; None means 0.
       b: int8 or uint8.
-      b_scale: float32.
+      b_scale: float32, float16 or bfloat16.
       b_zero_point: dtype of ``b``; None means 0.
-      output_scale: float32.
+      output_scale: float32, float16 or bfloat16.
       output_zero_point: dtype of the output; None means 0.
       output_dtype: int8 or uint8; None means the dtype of ``output_zero_point``, or that of ``a`` if there is none or
         it is a Python number. Static.

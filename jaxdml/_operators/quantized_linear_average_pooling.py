@@ -49,9 +49,9 @@ def quantized_linear_average_pooling(
 
     Args:
       x: int8 or uint8, ``[N, C, *spatial]``, with at least one spatial dimension.
-      x_scale: float32, one value or one per channel.
+      x_scale: float32, float16 or bfloat16, one value or one per channel.
       x_zero_point: dtype of ``x``, one value or one per channel; None means 0.
-      output_scale: float32, one value or one per channel.
+      output_scale: float32, float16 or bfloat16, one value or one per channel.
       output_zero_point: dtype of the output, one value or one per channel; None means 0.
       window: how many elements a window has along each spatial dimension. Static, like all that follow.
       strides: from the first element of a window to that of the next one.

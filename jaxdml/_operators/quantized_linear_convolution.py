@@ -50,14 +50,14 @@ def quantized_linear_convolution(
 
     Args:
       x: int8 or uint8, ``[N, C, *spatial]``.
-      x_scale: float32, one value.
+      x_scale: float32, float16 or bfloat16, one value.
       x_zero_point: dtype of ``x``, one value; None means 0.
       w: int8 or uint8, ``[M, C / group_count, *spatial]``. The filters are not reversed.
-      w_scale: float32, one value or one per output channel.
+      w_scale: float32, float16 or bfloat16, one value or one per output channel.
       w_zero_point: dtype of ``w``, one value or one per output channel; None means 0.
       bias: int32, one value or one per output channel, in units of ``x_scale * w_scale``; None means 0. The sum with
         it need not fit int32.
-      output_scale: float32, one value.
+      output_scale: float32, float16 or bfloat16, one value.
       output_zero_point: dtype of the output, one value; None means 0.
       strides: as in ``convolution_integer``, like all options up to ``dimension_numbers``. Static.
       dilations: the distance between neighbouring elements of a window.

@@ -43,13 +43,13 @@ def quantized_linear_matrix_multiply(
 
     Args:
       a: int8 or uint8, ``[..., M, K]``. If K is symbolic, in ``jax.export``, its constraints must bound it by 33,025.
-      a_scale: float32, one value or one per row.
+      a_scale: float32, float16 or bfloat16, one value or one per row.
       a_zero_point: dtype of ``a``, one value or one per row; None means 0.
       b: int8 or uint8, ``[..., K, N]``, or what ``jaxdml.prepack`` returns for it, which is faster. Leading dimensions
         broadcast against those of ``a``.
-      b_scale: float32, one value or one per column.
+      b_scale: float32, float16 or bfloat16, one value or one per column.
       b_zero_point: dtype of ``b``, one value or one per column; None means 0.
-      output_scale: float32, one value or one per row.
+      output_scale: float32, float16 or bfloat16, one value or one per row.
       output_zero_point: dtype of the output, one value or one per row; None means 0.
       bias: int32, one value or one per column, in units of ``a_scale * b_scale``, added to the sums; None means 0. The
         sum with it need not fit int32.

@@ -27,7 +27,7 @@ def quantize_linear(
       zero_point: dtype of the output, with a shape like that of ``scale``; None means 0.
       axis: the axis that vectors belong to, or the axes that are divided into blocks.
       block_size: the length of a block along each axis.
-      output_dtype: by default the dtype of ``zero_point``, without one uint8.
+      output_dtype: by default the dtype of ``zero_point``.
 
     Returns:
       The integers, shaped like ``x``.
@@ -40,7 +40,7 @@ def quantize_linear(
       array([  1,   3, 255], dtype=uint8)
     """
     x = np.asarray(x)
-    dtype = np.dtype(output_dtype or ("uint8" if zero_point is None else np.asarray(zero_point).dtype))
+    dtype = np.dtype(np.asarray(zero_point).dtype if output_dtype is None else output_dtype)
     output, bounds = np.empty(x.shape, dtype), np.iinfo(dtype)
     scales, zeros = (spread(value, x.shape, axis, block_size) for value in (scale, zero_point))
     for place in np.ndindex(x.shape):

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-import jax.numpy as jnp
-
 from jaxdml import matrix_multiply_integer_to_float
 from jaxdml.directml._checks import alike, sized
 from jaxdml.directml._descs import OperatorDesc, OperatorFacts
@@ -77,7 +75,6 @@ class MatrixMultiplyIntegerToFloatOperatorDesc(OperatorDesc):
     prepared = packed_right
 
     def call(self, *inputs: Any) -> Any:
-        """Multiply, with parameters of the rank of the product, and with scales and a bias of float32."""
+        """Multiply, with parameters of the rank of the product."""
         given = of_rank(self.output_tensor.dimension_count, inputs)
-        wide = [part.astype(jnp.float32) if part is not None and part.dtype == jnp.float16 else part for part in given]
-        return matrix_multiply_integer_to_float(*wide, output_dtype=self.output_tensor.data_type.dtype)
+        return matrix_multiply_integer_to_float(*given, output_dtype=self.output_tensor.data_type.dtype)
