@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ MODULES = [
 @quick
 @pytest.mark.parametrize(("module", "name"), MODULES, ids=lambda part: getattr(part, "__name__", part))
 def test_docstring_examples(module, name):
-    names = {"jaxdml": jaxdml, "reference": reference, "dml": directml, "jnp": jnp, "np": np}
+    names = {"jaxdml": jaxdml, "reference": reference, "dml": directml, "jax": jax, "jnp": jnp, "np": np}
     public = getattr(module, name)
     (found,) = doctest.DocTestFinder(recurse=False).find(public, name, globs=names)
     assert found.examples or isinstance(public, type)
