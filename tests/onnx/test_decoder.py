@@ -1,5 +1,7 @@
 """A decoder gives the tokens of onnxruntime, and compiles once for prompts of a length and once for tokens."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,11 +20,12 @@ from tests.kit.meshes import COUNT, mesh_of, needs_devices
 pytestmark = quick
 
 SIZES = MODELS["tiny"]
+ONE_LAYER = replace(SIZES, layers=1)
 LENGTH = 40
 
 
-def model_of(**options):
-    proto = language_model(SIZES, **({"dtype": np.float32} | options))
+def model_of(sizes=ONE_LAYER, **options):
+    proto = language_model(sizes, **({"dtype": np.float32} | options))
     return proto, jaxdml.onnx.load(proto)
 
 
@@ -85,7 +88,7 @@ MODELS_OF = {
 @pytest.mark.parametrize("options", MODELS_OF.values(), ids=MODELS_OF)
 @pytest.mark.parametrize("lengths", [(1,), (17,), (3, 12, 8)], ids=str)
 def test_tokens_are_those_of_onnxruntime(lengths, options):
-    proto, model = model_of(**options)
+    proto, model = model_of(SIZES, **options)
     given = prompts(*lengths)
     found, scores = greedy(jaxdml.onnx.decoder(model, length=LENGTH), given, 12)
     for row, prompt in enumerate(given):
@@ -234,7 +237,7 @@ def test_batch_and_heads_may_be_sharded(kind):
 def test_the_report_is_of_a_step():
     _, model = model_of()
     text = jaxdml.onnx.decoder(model, length=LENGTH).report()
-    assert text.count("matrix_multiply_block_quantized, 4 bits") == 5 * SIZES.layers + 1
+    assert text.count("matrix_multiply_block_quantized, 4 bits") == 5 * ONE_LAYER.layers + 1
 
 
 def test_what_does_not_fit_is_refused():
