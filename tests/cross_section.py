@@ -1,17 +1,17 @@
 """Choose the cases that a run of the whole suite computes where somebody waits for it."""
 
-import itertools
-import math
 import os
 import zlib
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import TypeVar
 
+import numpy as np
+
 from tests.kit import THOROUGH
 
 EVERY = 3
-"""Of the cases of a parametrized test, one of so many is run, or fewer."""
+"""Of the cases of a parametrized test, at most one of so many is run."""
 
 MOST = 30
 """So many cases of a test are enough: the time of a run is not to grow with the cases that each operator brings."""
@@ -25,8 +25,8 @@ Item = TypeVar("Item")
 def cross_section(items: Sequence[Item], names: Sequence[str]) -> tuple[list[Item], list[Item]]:
     """Return the items to run, in their order, and the others. Every test is run, but not with each of its cases.
 
-    Which case is the first one depends on the name of the test. So of tests with the same cases, such as those of many
-    operators, each is run with others.
+    Each case stands for those next to it. Which one that is depends on its name and the test's. So of tests with the
+    same cases, such as those of many operators, each is run with others.
 
     Args:
       items: cases of tests.
@@ -37,8 +37,8 @@ def cross_section(items: Sequence[Item], names: Sequence[str]) -> tuple[list[Ite
     for place, name in enumerate(names):
         tests[name.partition("[")[0]].setdefault(name, []).append(place)
     chosen: set[int] = set()
-    for test, cases in tests.items():
-        every = max(EVERY, math.ceil(len(cases) / MOST))
-        first = zlib.crc32(test.encode()) % min(every, len(cases))
-        chosen.update(*itertools.islice(cases.values(), first, None, every))
+    for cases in tests.values():
+        count = min(MOST, max(1, len(cases) // EVERY))
+        for part in np.array_split(list(cases), count):
+            chosen.update(cases[part[zlib.crc32(part[0].encode()) % len(part)]])
     return [items[i] for i in sorted(chosen)], [item for i, item in enumerate(items) if i not in chosen]

@@ -127,7 +127,7 @@ def test_a_stack_is_mapped_and_scanned():
     assert stack.shape == (2, 32, 32)
     np.testing.assert_array_equal(stack.dequantized()[1], floats.astype(np.float32))
     a = rows(2, 32)
-    mapped = jax.vmap(jaxdml.matrix_multiply_block_quantized)(a, stack)
+    mapped = jax.jit(jax.vmap(jaxdml.matrix_multiply_block_quantized))(a, stack)
     np.testing.assert_allclose(mapped, a @ floats, rtol=1e-4, atol=1e-4)
     scanned, _ = lax.scan(lambda x, w: (jaxdml.matrix_multiply_block_quantized(x, w), None), a, stack)
     np.testing.assert_allclose(scanned, a @ floats @ floats, rtol=1e-4, atol=1e-3)

@@ -74,7 +74,7 @@ def test_vmap_of_elements_is_a_loop(in_axes):
         rng.standard_normal((3, 2, 5), np.float32),
     ]
     arguments = [part[0] if a is None else np.moveaxis(part, 0, a) for part, a in zip(whole, in_axes, strict=True)]
-    got = jax.vmap(partial(jaxdml.scatter_elements, duplicates="last"), in_axes=in_axes)(*arguments)
+    got = jax.jit(jax.vmap(partial(jaxdml.scatter_elements, duplicates="last"), in_axes=in_axes))(*arguments)
     for i in range(3):
         one = [part[0 if a is None else i] for part, a in zip(whole, in_axes, strict=True)]
         assert_same_bits(got[i], reference.scatter_elements(*one))

@@ -484,7 +484,7 @@ def test_programs_map_over_a_batch_and_have_derivatives():
     def total(x, f):
         return model.apply(model.params, x, f, bounds={"at": 6})[0]
 
-    found = jax.vmap(jax.grad(total))(np.stack([X, X]), np.stack([mask("some"), mask("none")]))
+    found = jax.jit(jax.vmap(jax.grad(total)))(np.stack([X, X]), np.stack([mask("some"), mask("none")]))
     np.testing.assert_array_equal(found[0][:, 0], mask("some"))
     assert not found[1].any()
 

@@ -175,7 +175,7 @@ def test_one_token_may_be_mapped_and_its_experts_sharded(place):
     (wanted,) = by_onnxruntime(proto, *given)
     call = jax.jit(lambda *given: load(proto)(*given)[0])
     if place == "mapped":
-        found = jax.vmap(call, (0, None, None, None, None))(np.stack([given[0]] * 2), *given[1:])
+        found = jax.jit(jax.vmap(call, (0, None, None, None, None)))(np.stack([given[0]] * 2), *given[1:])
         close([found[1]], [wanted])
         return
     if COUNT == 1:
@@ -307,5 +307,5 @@ def test_a_narrow_operand_with_a_wide_scale_has_a_wide_result():
 def test_layers_have_derivatives():
     proto, *given = _proto("Attention", ATTENTION["keys"][0], "y", num_heads=2)
     model = load(proto)
-    seed = jax.grad(lambda x: model.apply({}, x, *given[1:])[0].sum())(given[0])
+    seed = jax.jit(jax.grad(lambda x: model.apply({}, x, *given[1:])[0].sum()))(given[0])
     assert np.isfinite(seed).all()

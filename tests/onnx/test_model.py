@@ -198,7 +198,9 @@ def test_parameters_are_what_is_not_needed_while_tracing():
         { a = MatMul(x, w) b = Mul(a, s) y = Reshape(b, shape) }"""
     )
     assert list(model.params) == ["w"]
-    grad = jax.grad(lambda params: model.apply(params, np.float32([[1, 2], [3, 4]]))[0].sum())(model.params)["w"]
+    grad = jax.jit(jax.grad(lambda params: model.apply(params, np.float32([[1, 2], [3, 4]]))[0].sum()))(model.params)[
+        "w"
+    ]
     np.testing.assert_array_equal(grad, [[8, 8], [12, 12]])
 
 

@@ -107,7 +107,7 @@ def test_a_recurrent_network_has_derivatives_and_maps_over_a_batch():
     def total(x):
         return model.apply(model.params, x, *given[1:])[0].sum()
 
-    gradients = jax.vmap(jax.grad(total))(np.stack([given[0], given[0] * 2]))
+    gradients = jax.jit(jax.vmap(jax.grad(total)))(np.stack([given[0], given[0] * 2]))
     assert gradients.shape == (2, TIME, BATCH, INPUTS)
     assert np.isfinite(gradients).all()
     assert not gradients[:, 1:, 1].any()  # past the length of the second sequence
@@ -180,7 +180,7 @@ def test_each_example_of_a_mapped_quantized_network_has_its_own_range():
     proto, (x,) = quantized_model(quantized(1, "int8", "lengths", "h", "c", "P"), "Y", fixed=FIXED)
     model = load(proto)
     both = np.stack([x, 9 * x])
-    mapped = jax.vmap(lambda x: model.apply(model.params, x)[0])(both)
+    mapped = jax.jit(jax.vmap(lambda x: model.apply(model.params, x)[0]))(both)
     close(mapped, [by_onnxruntime(proto, x)[0] for x in both])
 
 

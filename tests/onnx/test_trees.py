@@ -497,7 +497,7 @@ def test_weights_have_derivatives():
             0
         ].sum()
 
-    np.testing.assert_array_equal(jax.grad(total)(trees.weights)[:, 0], [2, 2, 0])
+    np.testing.assert_array_equal(jax.jit(jax.grad(total))(trees.weights)[:, 0], [2, 2, 0])
 
 
 def test_batches_that_are_symbolic_or_mapped():
@@ -511,7 +511,7 @@ def test_batches_that_are_symbolic_or_mapped():
     (rows,) = export.symbolic_shape("rows")
     exported = export.export(jax.jit(model.apply))(model.params, jax.ShapeDtypeStruct((rows, 3), np.float32))
     np.testing.assert_array_equal(exported.call(model.params, x)[0], wanted)
-    mapped = jax.vmap(lambda row: model.apply(model.params, row[None])[0][0])(x)
+    mapped = jax.jit(jax.vmap(lambda row: model.apply(model.params, row[None])[0][0]))(x)
     np.testing.assert_array_equal(mapped, wanted)
 
 
