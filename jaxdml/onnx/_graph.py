@@ -73,14 +73,9 @@ class Node:
         return tuple(value for value in self.attributes.values() if isinstance(value, Graph))
 
     @cached_property
-    def captured(self) -> tuple[str, ...]:
-        """The names that its graphs read from the graphs around them."""
-        return tuple(name for graph in self.graphs for name in sorted(graph.captured))
-
-    @cached_property
     def reads(self) -> tuple[str, ...]:
-        """All names that it reads, those that its graphs capture among them."""
-        return (*self.inputs, *self.captured)
+        """All names that it reads: its inputs, and what its graphs capture."""
+        return (*self.inputs, *(name for graph in self.graphs for name in sorted(graph.captured())))
 
     def __str__(self) -> str:
         return f"{self.kind} '{self.name}'"
@@ -145,9 +140,8 @@ class Graph:
         """Return the graph with what decides the node of this name known while tracing, here or in an inner graph."""
         return replace(self, nodes=tuple(_with_decided(node, name) for node in self.nodes))
 
-    @cached_property
     def captured(self) -> frozenset[str]:
-        """The names that this graph, a body, reads from the graphs around it."""
+        """Return the names that this graph, a body, reads from the graphs around it."""
         made = {value.name for value in self.inputs} | set(self.constants)
         read: set[str] = set()
         for node in self.nodes:

@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from fnmatch import fnmatchcase
 from functools import cached_property
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -71,8 +72,8 @@ class Places(NamedTuple):
 class Handler:
     """How an operator is computed from one version on.
 
-    Inputs are named as the parameters of ``run``, separated by spaces; "*" is all of them. Where ``run`` takes any
-    number of ``operands``, ``operands[1::3]`` is every third of them from the second one on.
+    Inputs are named as the parameters of ``run``, separated by spaces, with "*" and "?" as in names of files.
+    Where ``run`` takes any number of ``operands``, ``operands[1::3]`` is every third of them from the second one on.
 
     Attributes:
       since: the first version of its domain that means this.
@@ -147,33 +148,32 @@ class Handler:
     @cached_property
     def packed_at(self) -> tuple[int, ...]:
         """The positions of the inputs that ``packs`` takes, in its order."""
-        kinds, given = inspect.Parameter, inspect.signature(self.packs).parameters.values() if self.packs else ()
-        return tuple(self._positions(" ".join(p.name for p in given if p.kind is kinds.POSITIONAL_OR_KEYWORD)))
+        return tuple(self._positions(" ".join(_parameters(self.packs, inspect.Parameter.POSITIONAL_OR_KEYWORD))))
 
-    def _positions(self, names: str) -> Iterator[int]:
-        own, _ = self._inputs
-        order = [p.name for p in own]
-        for name in order if names == "*" else names.split():
-            if name in order:
-                yield order.index(name)
-            else:
-                start, _, step = name.partition("[")[2].removesuffix("]").split(":")
-                yield from range(len(own) + int(start), MANY, int(step))
+    def _positions(self, patterns: str) -> Iterator[int]:
+        names = [name.partition("[")[0] for name in self.names(int(min(self.arity[1], MANY)))]
+        for pattern in patterns.split():
+            name, _, part = pattern.removesuffix("]").partition("[")
+            places = [place for place, each in enumerate(names) if fnmatchcase(each, name)]
+            if part:
+                start, _, step = part.split(":")
+                places = places[int(start) :: int(step)]
+            yield from places
 
     @cached_property
     def defaults(self) -> Mapping[str, Any]:
         """The attributes that ``run`` takes, and what each is where a node has none."""
-        return _keyword_only(self.run)
+        return _parameters(self.run, inspect.Parameter.KEYWORD_ONLY)
 
     @cached_property
-    def prepared(self) -> frozenset[str]:
-        """The attributes that become a parameter."""
-        return frozenset(_keyword_only(self.prepares)) if self.prepares else frozenset()
+    def prepared(self) -> Mapping[str, Any]:
+        """The same of the attributes that become a parameter."""
+        return _parameters(self.prepares, inspect.Parameter.KEYWORD_ONLY)
 
     @cached_property
     def attributes(self) -> Mapping[str, bool]:
         """The attributes that it takes, and whether each is required."""
-        defaults = {**self.defaults, **(_keyword_only(self.prepares) if self.prepares else {})}
+        defaults = {**self.defaults, **self.prepared}
         return {name: default is inspect.Parameter.empty for name, default in defaults.items()}
 
     def waiting(self, operands: Sequence[Any]) -> list[int]:
@@ -209,13 +209,17 @@ class Handler:
         return f"input {absent[0]} is left out" if absent else None
 
 
-def _keyword_only(function: Callable[..., Any]) -> dict[str, Any]:
-    parameters = inspect.signature(function).parameters.values()
-    return {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
+def _parameters(function: Callable[..., Any] | None, kind: Any) -> dict[str, Any]:
+    """Return the parameters of a kind, if there is a function, and their defaults."""
+    given = inspect.signature(function).parameters.values() if function else ()
+    return {p.name: p.default for p in given if p.kind is kind}
 
 
 MANY = 192
 """So many inputs of an operator that takes any number are looked at."""
+
+SCALING = "*_scale *_zero_point"
+"""Inputs that are scales and zero points, for ``constant``."""
 
 FIRST, EVERY = 1, 2**31
 """Of the outputs the first one, or every one, for ``moves``."""

@@ -207,11 +207,7 @@ def _refuses(node: Node, dtypes: Mapping[str, Any]) -> str | None:
 TABLE: Table = {
     "GroupQueryAttention": (
         Handler(
-            1,
-            group_query_attention,
-            static="total_sequence_length",
-            optional="key value past_key past_value",
-            refuses=_refuses,
+            1, group_query_attention, static="total_sequence_length", optional="key value past_*", refuses=_refuses
         ),
     ),
 }

@@ -158,7 +158,7 @@ def _scaled(call: NodeCall, a: Any, b: Any) -> Any:
         return None
     if not _is_by_column(scale, product):
         return None
-    return replace(product, scale=channels_first(scale), nodes=(*product.nodes, call.node.name), _results=[])
+    return replace(product, scale=channels_first(scale), nodes=(*product.nodes, call.node.name))
 
 
 def _is_by_column(value: Any, product: IntegerProduct) -> bool:
@@ -177,7 +177,7 @@ def _biased(call: NodeCall, a: Any, b: Any) -> Any:
 def cast(call: NodeCall, x: Any, *, floats: Floats, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
     """Cast the int32 result of a product to float32, which it is scaled in."""
     if isinstance(x, IntegerProduct) and to == 1 and x.dtype == np.int32:
-        return replace(x, dtype=np.dtype(np.float32), nodes=(*x.nodes, call.node.name), _results=[])
+        return replace(x, dtype=np.dtype(np.float32), nodes=(*x.nodes, call.node.name))
     return None
 
 
@@ -257,7 +257,7 @@ def transpose(call: NodeCall, x: Any, *, floats: Floats, perm: tuple[int, ...] |
     if not isinstance(x, Blocks):
         return None
     call.note((call.node.name,), "packed")
-    return replace(x, transposed=x.transposed != (tuple(perm or (1, 0)) == (1, 0)), _floats=[])
+    return replace(x, transposed=x.transposed != (tuple(perm or (1, 0)) == (1, 0)))
 
 
 GROUPS: Mapping[str, Group] = {

@@ -8,7 +8,7 @@ import numpy as np
 
 import jaxdml
 from jaxdml.onnx.integers import rounded_once
-from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
+from jaxdml.onnx.nodes._handler import SCALING, Handler, NodeCall, Table
 from jaxdml.onnx.nodes._windows import windows_of_filters
 from jaxdml.onnx.nodes.quantizing import as_float32
 from jaxdml.onnx.values.kinds import (
@@ -135,26 +135,8 @@ def quantized_linear_convolution(
 
 
 TABLE: Table = {
-    "MatMulInteger": (
-        Handler(10, matrix_multiply_integer, raw=True, constant="a_zero_point b_zero_point", matrices="b"),
-    ),
-    "ConvInteger": (Handler(10, convolution_integer, raw=True, constant="x_zero_point w_zero_point", filters="w"),),
-    "QLinearMatMul": (
-        Handler(
-            10,
-            quantized_linear_matrix_multiply,
-            raw=True,
-            constant="a_scale a_zero_point b_scale b_zero_point y_scale y_zero_point",
-            matrices="b",
-        ),
-    ),
-    "QLinearConv": (
-        Handler(
-            10,
-            quantized_linear_convolution,
-            raw=True,
-            constant="x_scale x_zero_point w_scale w_zero_point y_scale y_zero_point",
-            filters="w",
-        ),
-    ),
+    "MatMulInteger": (Handler(10, matrix_multiply_integer, raw=True, constant=SCALING, matrices="b"),),
+    "ConvInteger": (Handler(10, convolution_integer, raw=True, constant=SCALING, filters="w"),),
+    "QLinearMatMul": (Handler(10, quantized_linear_matrix_multiply, raw=True, constant=SCALING, matrices="b"),),
+    "QLinearConv": (Handler(10, quantized_linear_convolution, raw=True, constant=SCALING, filters="w"),),
 }

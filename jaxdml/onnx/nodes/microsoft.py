@@ -15,7 +15,7 @@ import jaxdml
 from jaxdml.onnx._errors import unsupported
 from jaxdml.onnx.integers import rounded_once
 from jaxdml.onnx.nodes import _groups_of_products, _real_functions, integer_products, quantizing
-from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
+from jaxdml.onnx.nodes._handler import SCALING, Handler, NodeCall, Table
 from jaxdml.onnx.nodes._sizes import axis_of
 from jaxdml.onnx.nodes._windows import windows
 from jaxdml.onnx.values.kinds import Dequantized, Quantization, alike, channels_first, right_matrix
@@ -239,26 +239,24 @@ def matrix_multiply_integer_to_float(
     return rounded_once.matrix_multiply_to_float(a, b, channels_first(bias))
 
 
-def _raw(run: Any, constant: str, **facts: Any) -> tuple[Handler, ...]:
+def _raw(run: Any, constant: str = f"{SCALING} s? z?", **facts: Any) -> tuple[Handler, ...]:
     return (Handler(1, run, raw=True, constant=constant, **facts),)
 
 
 TABLE: Table = {
-    "DequantizeLinear": _raw(quantizing.dequantize_linear, "x_scale x_zero_point"),
-    "DynamicQuantizeMatMul": _raw(dynamic_quantize_matrix_multiply, "b_scale b_zero_point", matrices="B"),
-    "MatMulIntegerToFloat": _raw(
-        matrix_multiply_integer_to_float, "a_scale b_scale a_zero_point b_zero_point", matrices="B"
-    ),
-    "QGemm": _raw(gemm, "a_scale a_zero_point b_scale b_zero_point y_scale y_zero_point", matrices="B"),
-    "QLinearAdd": _raw(add, "sa za sb zb sc zc", optional="za zb"),
-    "QLinearAveragePool": _raw(average_pool, "sx zx sy zy", optional="zx"),
+    "DequantizeLinear": _raw(quantizing.dequantize_linear),
+    "DynamicQuantizeMatMul": _raw(dynamic_quantize_matrix_multiply, matrices="B"),
+    "MatMulIntegerToFloat": _raw(matrix_multiply_integer_to_float, matrices="B"),
+    "QGemm": _raw(gemm, matrices="B"),
+    "QLinearAdd": _raw(add, optional="za zb"),
+    "QLinearAveragePool": _raw(average_pool, optional="zx"),
     "QLinearConcat": _raw(concatenate, "y_scale y_zero_point operands[1::3] operands[2::3]"),
-    "QLinearConv": _raw(convolution, "x_scale x_zero_point w_scale w_zero_point y_scale y_zero_point", filters="w"),
-    "QLinearGlobalAveragePool": _raw(global_average_pool, "sx zx sy zy"),
-    "QLinearLeakyRelu": _raw(leaky_relu, "sx zx sy zy", optional="zx"),
-    "QLinearMul": _raw(multiply, "sa za sb zb sc zc", optional="za zb"),
-    "QLinearSigmoid": _raw(sigmoid, "sx zx sy zy", optional="zx"),
-    "QLinearSoftmax": _raw(softmax, "sx zx sy zy", optional="zx"),
-    "QLinearWhere": _raw(where, "sx zx sy zy z_scale z_zero_point"),
-    "QuantizeLinear": _raw(quantizing.quantize_linear, "y_scale y_zero_point"),
+    "QLinearConv": _raw(convolution, filters="w"),
+    "QLinearGlobalAveragePool": _raw(global_average_pool),
+    "QLinearLeakyRelu": _raw(leaky_relu, optional="zx"),
+    "QLinearMul": _raw(multiply, optional="za zb"),
+    "QLinearSigmoid": _raw(sigmoid, optional="zx"),
+    "QLinearSoftmax": _raw(softmax, optional="zx"),
+    "QLinearWhere": _raw(where),
+    "QuantizeLinear": _raw(quantizing.quantize_linear),
 }

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 import jaxdml
 from jaxdml.onnx.nodes._attending import split_heads
-from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
+from jaxdml.onnx.nodes._handler import SCALING, Handler, NodeCall, Table
 from jaxdml.onnx.nodes.fused_attention import attend, embed, refuses_attention, seen, with_past
 from jaxdml.onnx.nodes.microsoft import matrix_multiply_integer_to_float
 from jaxdml.onnx.values.kinds import channels_first
@@ -85,25 +85,9 @@ def quantized_embedding(
     return embed(call, words, positions, segments, affine, mask, epsilon)[:2]
 
 
-_TABLES = "word", "position", "segment", "gamma", "beta"
-
 TABLE: Table = {
     "QAttention": (
-        Handler(
-            1,
-            quantized_attention,
-            raw=True,
-            constant="input_scale weight_scale input_zero_point weight_zero_point",
-            refuses=refuses_attention,
-            matrices="weight",
-        ),
+        Handler(1, quantized_attention, raw=True, constant=SCALING, refuses=refuses_attention, matrices="weight"),
     ),
-    "QEmbedLayerNormalization": (
-        Handler(
-            1,
-            quantized_embedding,
-            constant=" ".join(f"{name}_{what}" for what in ("scale", "zero_point") for name in _TABLES),
-            optional="segment_ids segment_embedding mask segment_scale segment_zero_point",
-        ),
-    ),
+    "QEmbedLayerNormalization": (Handler(1, quantized_embedding, constant=SCALING, optional="segment_* mask"),),
 }

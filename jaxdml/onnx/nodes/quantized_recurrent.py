@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 import jaxdml
-from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
+from jaxdml.onnx.nodes._handler import SCALING, Handler, NodeCall, Table
 from jaxdml.onnx.nodes._recurrence import refuses, run
 from jaxdml.onnx.nodes.recurrent import both_biases, lstm_gates, lstm_step
 from jaxdml.onnx.values.kinds import channels_first, right_matrix
@@ -82,8 +82,8 @@ TABLE: Table = {
             1,
             dynamic_quantize_lstm,
             raw=True,
-            constant="W_scale W_zero_point R_scale R_zero_point",
-            optional="B sequence_lens initial_h initial_c P",
+            constant=SCALING,
+            optional="B sequence_lens initial_* P",
             refuses=refuses,
             matrices="W R",
         ),

@@ -11,7 +11,7 @@ import jaxdml
 from jaxdml._base.dtypes import QUANTIZED, SCALES
 from jaxdml.onnx._graph import Node
 from jaxdml.onnx.integers import rounded_once
-from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
+from jaxdml.onnx.nodes._handler import SCALING, Handler, NodeCall, Table
 from jaxdml.onnx.nodes._small_floats import SMALL_FLOATS, from_small_floats, to_small_floats
 from jaxdml.onnx.values.kinds import (
     Blocks,
@@ -195,15 +195,13 @@ _NEITHER = "no integer of 2 to 32 bits and no float8 or float4"
 
 
 TABLE: Table = {
-    "QuantizeLinear": (
-        Handler(10, quantize_linear, raw=True, constant="y_scale y_zero_point", refuses=refuses_quantize),
-    ),
+    "QuantizeLinear": (Handler(10, quantize_linear, raw=True, constant=SCALING, refuses=refuses_quantize),),
     "DequantizeLinear": (
         Handler(
             10,
             dequantize_linear,
             raw=True,
-            constant="x_scale x_zero_point",
+            constant=SCALING,
             optional="x_scale",
             refuses=refuses_dequantize,
             packs=pack_matrix,

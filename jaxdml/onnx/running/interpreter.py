@@ -76,7 +76,7 @@ def run(
     for node in graph.needed:
         asked = partial(body, node), report.note, partial(random.of, node), bounds, partial(must_know, node)
         call = NodeCall(node, nodes.runner(node), jnp, exact, *asked)
-        for name in node.captured:
+        for name in node.reads[len(node.inputs) :]:
             computed(values[name])  # Floats that are made within a traced body would not be valid after it.
         operands = [values[name] if name else None for name in node.inputs]
         with _named(call, operands):
@@ -148,7 +148,7 @@ def _on_integers(call: NodeCall, operands: list[Value]) -> tuple[Value, ...] | N
         call.note((call.node.name,), "the same on integers")
         moved = _ordinarily(call, [first.integers, *operands[1:]])
         integers, others = moved[: call.handler.moves], moved[call.handler.moves :]  # Such as indices, or a mask.
-        return (*(replace(first, integers=x, _floats=[]) for x in integers), *others)
+        return (*(replace(first, integers=x) for x in integers), *others)
     if kind not in groups.GROUPS:
         return None
     floats = partial(_only, call, operands)

@@ -34,7 +34,7 @@ def required(node: Node) -> frozenset[str]:
     names = {name for position, name in enumerate(node.inputs) if name and position in static}
     for body in node.graphs:
         inside = _inside(node, body)
-        names |= inside & body.captured
+        names |= inside & body.captured()
         names |= {name for name, value in zip(node.inputs, body.inputs, strict=False) if value.name in inside}
         if node.op_type == "Loop" and any(value.name in inside for value in body.outputs[:1]):
             names |= set(node.inputs[:2])

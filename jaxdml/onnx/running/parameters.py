@@ -97,7 +97,7 @@ def _scales_of_weights(graph: Graph) -> frozenset[str]:
 
 def _readings(graph: Graph) -> dict[str, Reads]:
     """Return how initializers are read, by name: those that all readers read as filters, or as a right matrix."""
-    captured = {name for node in graph.nodes for inner in node.graphs for name in inner.captured}
+    captured = {name for node in graph.nodes for inner in node.graphs for name in inner.captured()}
     names = {name for node in graph.nodes for name in node.inputs} - captured - {value.name for value in graph.outputs}
     users: dict[str, list[tuple[Node, int]]] = {name: [] for name in names}
     for node in graph.nodes:

@@ -14,8 +14,9 @@ A value is one of
   node gets float32.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -65,8 +66,29 @@ def _same(a: Any, b: Any) -> bool:
     return known and a.shape == b.shape and a.dtype == b.dtype and bool((a == b).all())
 
 
+class _Lazy(ABC):
+    """A value that is computed when a node wants it."""
+
+    shape: Any
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    def floats(self) -> Any:
+        """Return the array, computed once."""
+        if "_array" not in vars(self):
+            vars(self)["_array"] = self._computed()
+        return vars(self)["_array"]
+
+    @abstractmethod
+    def _computed(self) -> Any:
+        """Compute it."""
+
+
 @dataclass(frozen=True, eq=False)
-class Dequantized:
+class Dequantized(_Lazy):
     """Real numbers that are stored as integers.
 
     Attributes:
@@ -80,33 +102,24 @@ class Dequantized:
     quantization: Quantization
     dtype: Any
     forced: Callable[[], None] = lambda: None
-    _floats: list[Any] = field(default_factory=list)
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
         """The shape with channels as dimension 1."""
         return tuple(self.integers.shape)
 
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return len(self.shape)
-
-    def floats(self) -> Any:
-        """Return the float array, computed once."""
-        if not self._floats:
-            self.forced()
-            scale, zero, axis, block = self.quantization
-            integers = computed(self.integers)
-            data, wrap = stored(integers)
-            axis = stored_axis(integers, axis)
-            result = jaxdml.dequantize_linear(data, scale, zero, axis=axis, block_size=block or None)
-            self._floats.append(wrap(result.astype(self.dtype)))
-        return self._floats[0]
+    def _computed(self) -> Any:
+        self.forced()
+        scale, zero, axis, block = self.quantization
+        integers = computed(self.integers)
+        data, wrap = stored(integers)
+        axis = stored_axis(integers, axis)
+        result = jaxdml.dequantize_linear(data, scale, zero, axis=axis, block_size=block or None)
+        return wrap(result.astype(self.dtype))
 
 
 @dataclass(frozen=True, eq=False)
-class Blocks:
+class Blocks(_Lazy):
     """A matrix of few bits with a scale for each block, which products read as it is packed.
 
     Attributes:
@@ -116,7 +129,6 @@ class Blocks:
 
     packed: jaxdml.PackedBlocks
     transposed: bool
-    _floats: list[Any] = field(default_factory=list)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -124,25 +136,17 @@ class Blocks:
         return self.packed.shape[::-1] if self.transposed else self.packed.shape
 
     @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return 2
-
-    @property
     def dtype(self) -> Any:
         """The dtype of the floats."""
         return self.packed.scale.dtype
 
-    def floats(self) -> Any:
-        """Return the float array, computed once."""
-        if not self._floats:
-            floats = self.packed.dequantized()
-            self._floats.append(floats.T if self.transposed else floats)
-        return self._floats[0]
+    def _computed(self) -> Any:
+        floats = self.packed.dequantized()
+        return floats.T if self.transposed else floats
 
 
 @dataclass(frozen=True, eq=False)
-class Pending:
+class Pending(_Lazy):
     """Real numbers that follow from integers, not rounded yet.
 
     Attributes:
@@ -159,25 +163,16 @@ class Pending:
     quantized: Callable[[Quantization, Any], Any]
     to_floats: Callable[[], Any]
     nodes: tuple[str, ...]
-    _floats: list[Any] = field(default_factory=list)
 
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return len(self.shape)
-
-    def floats(self) -> Any:
-        """Return the float array, computed once."""
-        if not self._floats:
-            self._floats.append(self.to_floats())
-        return self._floats[0]
+    def _computed(self) -> Any:
+        return self.to_floats()
 
 
 _INT32 = np.dtype(np.int32)
 
 
 @dataclass(frozen=True, eq=False)
-class IntegerProduct:
+class IntegerProduct(_Lazy):
     """The int32 result of MatMulInteger, which a model casts, scales and adds a bias to: one operator of ours.
 
     Attributes:
@@ -195,20 +190,11 @@ class IntegerProduct:
     nodes: tuple[str, ...]
     dtype: Any = _INT32
     scale: Any = None
-    _results: list[Any] = field(default_factory=list)
 
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return len(self.shape)
-
-    def floats(self) -> Any:
-        """Return the array, computed once."""
-        if not self._results:
-            whole = self.dtype == np.int32
-            scale = np.float32(1) if self.scale is None else self.scale
-            self._results.append(self.integers() if whole else self.scaled(scale, None))
-        return self._results[0]
+    def _computed(self) -> Any:
+        if self.dtype == np.int32:
+            return self.integers()
+        return self.scaled(np.float32(1) if self.scale is None else self.scale, None)
 
 
 LAZY = (Blocks, Dequantized, IntegerProduct, Pending)
