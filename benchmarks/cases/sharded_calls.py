@@ -11,6 +11,7 @@ from jax.sharding import PartitionSpec as P
 
 import jaxdml
 from benchmarks.cases.shardings import NOTHING, ONE, TWO, Axes, Bound, ByName, Shape, Sharded, block, shards
+from jaxdml._cases._accumulating import stock_rounded, stock_sums
 
 _LONGEST_SUM = 33_025
 """The deepest product with any zero points whose sum fits int32."""
@@ -220,13 +221,10 @@ def _product_of_columns(*operands: jax.Array, axis_name: Any = None) -> jax.Arra
 def _rounded_product(*operands: jax.Array, axis_name: Any = None) -> jax.Array:
     """Multiply in int32, scale in float32 and round, as one writes it in stock JAX."""
     a, a_scale, a_zero, b, b_scale, b_zero, output_scale, output_zero = operands
-    bounds = jnp.iinfo(output_zero.dtype)
-    wide = [part.astype(jnp.int32) for part in (a, a_zero, b, b_zero, output_zero)]
-    total = jnp.matmul(wide[0] - wide[1], wide[2] - wide[3])
+    total = stock_sums(a, a_zero, b, b_zero)
     if axis_name is not None:
         total = lax.psum(total, axis_name)
-    real = total.astype(jnp.float32) * (a_scale * b_scale / output_scale)
-    return jnp.clip(jnp.round(real).astype(jnp.int32) + wide[4], bounds.min, bounds.max).astype(output_zero.dtype)
+    return stock_rounded(total.astype(jnp.float32) * (a_scale * b_scale / output_scale), output_zero)
 
 
 CALLS = (

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxdml._cases.data import any_bits, factors
@@ -75,3 +77,16 @@ def zero_points(rng: np.random.Generator, shape: Shape | None, cases: int, dtype
     zero, info = any_bits(rng, (cases, *shape), np.dtype(dtype)), np.iinfo(dtype)
     zero[::2] = rng.choice(np.array([info.min, info.max], dtype), zero[::2].shape)
     return zero
+
+
+def stock_sums(a: jax.Array, a_zero: jax.Array, b: jax.Array, b_zero: jax.Array) -> jax.Array:
+    """Multiply matrices as one writes it in stock JAX: in int32."""
+    a, a_zero, b, b_zero = (part.astype(jnp.int32) for part in (a, a_zero, b, b_zero))
+    return jnp.matmul(a - a_zero, b - b_zero)
+
+
+def stock_rounded(real: jax.Array, zero_point: jax.Array) -> jax.Array:
+    """Round as one writes it in stock JAX, to the dtype of the zero point."""
+    bounds = jnp.iinfo(zero_point.dtype)
+    wide = jnp.round(real).astype(jnp.int32) + zero_point.astype(jnp.int32)
+    return jnp.clip(wide, bounds.min, bounds.max).astype(zero_point.dtype)

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml._cases._accumulating import TOO_DEEP, TOO_DEEP_IN_SHARDS, sample_product
+from jaxdml._cases._accumulating import TOO_DEEP, TOO_DEEP_IN_SHARDS, sample_product, stock_sums
 from jaxdml._cases.data import any_bits, factors, mixed, numbers, plain
 from jaxdml._cases.records import Arguments, Array, Example, NamedCall, Operator, Scenario, Sharding
 
@@ -152,9 +152,7 @@ def stock(call: NamedCall) -> Callable[..., jax.Array]:
 
     def product(*operands: jax.Array) -> jax.Array:
         a, a_scale, a_zero, b, b_scale, b_zero, bias = operands
-        wide = [part.astype(jnp.int32) for part in (a, a_zero, b, b_zero)]
-        total = jnp.matmul(wide[0] - wide[1], wide[2] - wide[3])
-        return total.astype(jnp.float32) * (a_scale * b_scale) + bias[None, :]
+        return stock_sums(a, a_zero, b, b_zero).astype(jnp.float32) * (a_scale * b_scale) + bias[None, :]
 
     return product
 

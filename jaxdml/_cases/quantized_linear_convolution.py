@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdml._cases import _convolving
-from jaxdml._cases._accumulating import INT8, UINT8, Shape, greatest, sample_output, scales
+from jaxdml._cases._accumulating import INT8, UINT8, Shape, greatest, sample_output, scales, stock_rounded
 from jaxdml._cases._convolving import GEOMETRIES, Geometry, near_zero_point
 from jaxdml._cases._layers import RACE, SMALL, Layer, sizes, stock_sums
 from jaxdml._cases.data import any_bits, factors, plain
@@ -142,12 +142,9 @@ def stock(call: NamedCall) -> Callable[..., jax.Array]:
 
     def convolve(*operands: jax.Array) -> jax.Array:
         x, x_scale, x_zero, w, w_scale, w_zero, bias, output_scale, output_zero = operands
-        bounds = jnp.iinfo(output_zero.dtype)
         of_filters = (1, -1, *[1] * (x.ndim - 2))
         total = stock_sums(options, x, x_zero, w, w_zero) + bias.astype(jnp.float32).reshape(of_filters)
-        real = total * (x_scale * w_scale / output_scale).reshape(of_filters)
-        wide = jnp.round(real).astype(jnp.int32) + output_zero.astype(jnp.int32)
-        return jnp.clip(wide, bounds.min, bounds.max).astype(output_zero.dtype)
+        return stock_rounded(total * (x_scale * w_scale / output_scale).reshape(of_filters), output_zero)
 
     return convolve
 

@@ -8,7 +8,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml._cases._accumulating import TOO_DEEP, TOO_DEEP_IN_SHARDS, sample_output, sample_product, scales
+from jaxdml._cases._accumulating import (
+    TOO_DEEP,
+    TOO_DEEP_IN_SHARDS,
+    sample_output,
+    sample_product,
+    scales,
+    stock_rounded,
+    stock_sums,
+)
 from jaxdml._cases.data import any_bits, plain
 from jaxdml._cases.records import Arguments, Array, Example, NamedCall, Operator, Scenario, Sharding
 
@@ -172,11 +180,8 @@ def stock(call: NamedCall) -> Callable[..., jax.Array]:
 
     def product(*operands: jax.Array) -> jax.Array:
         a, a_scale, a_zero, b, b_scale, b_zero, output_scale, output_zero = operands
-        bounds = jnp.iinfo(output_zero.dtype)
-        wide = [part.astype(jnp.int32) for part in (a, a_zero, b, b_zero, output_zero)]
-        total = jnp.matmul(wide[0] - wide[1], wide[2] - wide[3])
-        real = total.astype(jnp.float32) * (a_scale * b_scale / output_scale)
-        return jnp.clip(jnp.round(real).astype(jnp.int32) + wide[4], bounds.min, bounds.max).astype(output_zero.dtype)
+        total = stock_sums(a, a_zero, b, b_zero).astype(jnp.float32)
+        return stock_rounded(total * (a_scale * b_scale / output_scale), output_zero)
 
     return product
 
