@@ -826,17 +826,17 @@ def test_what_a_case_lacks_is_said(monkeypatch):
 
 
 OF_TWO = tuple(
-    sharded.over(case, dimension, 2)
-    for case, dimension in (
-        (top_k("sharded", 2, 64, 3, "float32", "decreasing"), "axis"),
-        (top_k("growth in devices", 2, 64, 3, "float32", "decreasing"), "rows"),
-        (argmax.call("sharded", (2, 64), "float32"), "axis"),
-        (gather.call("sharded", (8, 3), (5,), "float32"), "rows"),
-        (scatter_nd.call("sharded", (8, 2), 3, "float32", memory="copied"), "rows"),
-        (multiply("sharded", (), 4, 8, 6, "int8", "int8"), "rows"),
-        (multiply("sharded", (), 4, 8, 6, "int8", "int8"), "columns"),
-        (multiply("growth in devices", (), 4, 8, 6, "int8", "int8"), "K"),
-        (quantized_convolution.call("sharded", Layer("a test", 4, 6, 8, 3), 2, "uint8", "int8"), "batch"),
+    sharded.over(case, letter, 2)
+    for case, letter in (
+        (top_k("sharded", 2, 64, 3, "float32", "decreasing"), "n"),
+        (top_k("growth in devices", 2, 64, 3, "float32", "decreasing"), "b"),
+        (argmax.call("sharded", (2, 64), "float32"), "n"),
+        (gather.call("sharded", (8, 3), (5,), "float32"), "m"),
+        (scatter_nd.call("sharded", (8, 2), 3, "float32", memory="copied"), "m"),
+        (multiply("sharded", (), 4, 8, 6, "int8", "int8"), "m"),
+        (multiply("sharded", (), 4, 8, 6, "int8", "int8"), "n"),
+        (multiply("growth in devices", (), 4, 8, 6, "int8", "int8"), "k"),
+        (quantized_convolution.call("sharded", Layer("a test", 4, 6, 8, 3), 2, "uint8", "int8"), "n"),
     )
 )
 needs_two = pytest.mark.skipif(jax.device_count() < 2, reason="needs two devices")
@@ -886,15 +886,14 @@ def test_sharded_arguments_are_sharded():
         assert len(first.sharding.device_set) == 2, case.name
 
 
-def test_every_sharded_case_says_how_it_is_sharded():
+def test_every_operator_has_sharded_cases():
     found = sharded.cases(4)
-    assert {sharded.specs(case)[1] for case in found} == {1, 2, 4}
+    assert {case.operator for case in found} == set(OPERATORS)
+    assert {sharded.devices_of(case) for case in found} == {1, 2, 4}
     assert {case.at for case in found if case.group == sharded.GROWTH} == {1, 2, 4}
-    assert {tuple(case.options["sharding"].split(" over ")) for case in found if case.group == sharded.SHARDED} == {
-        (dimension, "4") for _, dimension in sharded.SPECS
-    }
     assert len({case.name for case in found}) == len(found)
     assert set(plots._COLOURS) <= set(plots._MARKERS) | {"onnxruntime float32", "torch.compile bfloat16"}
+    assert all(map(sharded._can_be, found))
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import numpy as np
 from jax import lax
 
 import jaxdml
+from benchmarks.cases.shapes import undrawn
 from jaxdml._cases import (
     OPERATORS,
     _quantizing,
@@ -53,22 +54,6 @@ class Cell(NamedTuple):
         return f"{self.operator} {self.name}"
 
 
-class _Zeros(np.random.Generator):
-    """Draw large arrays as zeros that take no memory, where only the shapes of a call are needed."""
-
-    def __init__(self) -> None:
-        """Draw everything else as from seed 0."""
-        super().__init__(np.random.PCG64(0))
-
-    def integers(self, *bounds: Any, endpoint: bool = True) -> Any:  # type: ignore[override]
-        """Return zeros, of the shape and dtype that stand last."""
-        return self.standard_normal(*bounds[-2:])
-
-    def standard_normal(self, shape: Any, dtype: Any) -> Any:  # type: ignore[override]
-        """Return zeros."""
-        return np.broadcast_to(np.zeros((), dtype), shape)
-
-
 _RECORDS = {record.name: record for record in OPERATORS}
 
 
@@ -78,7 +63,7 @@ def of(call: NamedCall) -> Cell:
     functions = partial(getattr(jaxdml, call.operator), **call.keywords), _RECORDS[call.operator].stock(call)
 
     def sides() -> Sides:
-        drawn = call.draw(_Zeros())
+        drawn = undrawn(call)
         shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in drawn if x.ndim]
         ours, stock = (
             partial(_with_numbers, function, [None if x.ndim else x for x in drawn]) for function in functions

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import zip_longest
 
 import jax
 from jax.sharding import AxisType, NamedSharding
@@ -20,12 +19,12 @@ def _prepared(
     program: Callable[[Case], Program], kind: AxisType, case: Case, draws: Sequence[Arguments], alone: bool = False
 ) -> Contender:
     """Compile a program for sharded arguments, or for one device."""
-    specs, devices = ((), 1) if alone else sharded.specs(case)
+    devices = 1 if alone else sharded.devices_of(case)
     mesh = mesh_of({sharded.AXIS: devices}, jax.devices()[:devices], kind)
 
     def placed(arguments: Arguments) -> Arguments:
-        pairs = zip_longest(arguments, specs, fillvalue=P())
-        return tuple(jax.device_put(x, NamedSharding(mesh, spec)) for x, spec in pairs)
+        specs = [P() for _ in arguments] if alone else sharded.specs(case, arguments)
+        return tuple(jax.device_put(x, NamedSharding(mesh, spec)) for x, spec in zip(arguments, specs, strict=True))
 
     # A chain would write into an element of a sharded array: such calls are timed one by one.
     return replace(with_jax.prepare(program(case), case, list(map(placed, draws))), chain=None)

@@ -108,9 +108,10 @@ With `--out benchmarks/results/NAME`, `python -m benchmarks page` writes the pag
   they were made of, all through `jaxdml.onnx`. Before anything is timed, each answer is compared as a whole with the
   floats of onnxruntime (`answers._NEAR`). There "torch.compile" is PyTorch's program of the float32 model, in its
   default mode.
-- `--devices N` measures calls with one dimension sharded over N devices: `jaxdml` on `Explicit` axes, "jaxdml auto
-  axes", "jaxdml one device" on one of them, and stock JAX on `Auto` axes. The roofline is that of a device's share.
-  The profiler's times are those of the first device; its collectives include waiting for the others.
+- `--devices N` measures calls with one dimension sharded over N devices, named by its letter in `jaxdml/_cases`:
+  `jaxdml` on `Explicit` axes, "jaxdml auto axes", "jaxdml one device" on one of them, and stock JAX on `Auto` axes. The
+  roofline is that of a device's share. The profiler's times are those of the first device; its collectives include
+  waiting for the others.
 - In other cases "torch.compile" runs in its mode `max-autotune`. On a GPU, PyTorch transposes the right matrix before
   `_int_mm`, as jaxdml does, because that is faster. Where `duplicates` is `last`, PyTorch is told to be deterministic.
 """

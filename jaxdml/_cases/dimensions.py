@@ -1,6 +1,6 @@
 """Read the dimensions of an operator's arguments and results from one string, and say how a mesh shards them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 Letters = tuple[str, ...]
@@ -23,7 +23,7 @@ class Dimensions(NamedTuple):
         )
         return arguments, results
 
-    def independent(self, over: Mapping[str, str]) -> bool:
+    def independent(self, over: Iterable[str]) -> bool:
         """Tell whether blocks of arguments that are sharded so give blocks of the results by themselves."""
         kept = {letter for letters in self.results for letter in letters} - self.combined
         return set(over) <= kept
