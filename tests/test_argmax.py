@@ -259,9 +259,9 @@ def test_several_sharded_axes_are_counted_as_one_array(name, last, keepdims, axi
 @meshes.needs_devices
 def test_of_several_axes_some_may_be_whole():
     x = of_every_kind(8, (4, 7, 8), np.dtype(np.int8), (0, 2))
-    part = partial(jaxdml.argmax, axis=(0, 2), axis_name=(None, ("x", "y")))
+    local = partial(jaxdml.argmax, axis=(0, 2), axis_name=(None, ("x", "y")))
     mesh, spec = meshes.mesh_of("explicit"), P(None, None, ("x", "y"))
-    mapped = jax.shard_map(part, mesh=mesh, in_specs=spec, out_specs=P())
+    mapped = jax.shard_map(local, mesh=mesh, in_specs=spec, out_specs=P())
     assert_same_bits(jax.jit(mapped)(meshes.put(mesh, x, *spec)), reference.argmax(x, axis=(0, 2)))
 
 
@@ -325,7 +325,7 @@ def test_bad_arrays_are_refused(x, axis, error, message):
 
 @meshes.needs_devices
 def test_a_mesh_axis_shards_one_dimension():
-    part = partial(jaxdml.argmax, axis=(0, 1), axis_name=("x", "x"))
-    mapped = jax.shard_map(part, mesh=meshes.mesh_of("explicit"), in_specs=P(), out_specs=P())
+    local = partial(jaxdml.argmax, axis=(0, 1), axis_name=("x", "x"))
+    mapped = jax.shard_map(local, mesh=meshes.mesh_of("explicit"), in_specs=P(), out_specs=P())
     with pytest.raises(ValueError, match="axis_name must name different mesh axes"):
         mapped(jnp.zeros((4, 4)))

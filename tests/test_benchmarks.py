@@ -481,7 +481,7 @@ def test_what_says_most_comes_first():
 
 
 def taken(*medians, width=0.01):
-    """Return entries of jaxdml with these medians, known to a part."""
+    """Return entries of jaxdml with these medians, known to a fraction."""
     return [
         {
             "group": "models",

@@ -165,20 +165,20 @@ def test_a_broken_constraint_is_named_and_nothing_else(sentence):
 
 
 @pytest.mark.parametrize(
-    ("operator", "part", "first", "other"),
-    [(operator, part, *pair) for operator, struct in STRUCTS.items() for part, names in struct.alike
+    ("operator", "field", "first", "other"),
+    [(operator, field, *pair) for operator, struct in STRUCTS.items() for field, names in struct.alike
         for pair in itertools.product(names.split()[:1], names.split()[1:])],
 )  # fmt: skip
-def test_tensors_are_alike_that_have_to_be(operator, part, first, other):
+def test_tensors_are_alike_that_have_to_be(operator, field, first, other):
     name = field_of(other)
     was = VALID[operator].tensors[name]
-    if part == "DataType":
+    if field == "DataType":
         kind = next(kind for kind in (FLOAT16, FLOAT32, INT8, UINT8) if kind != was.data_type)
         changes, want, got = tensor(kind, *was.sizes), was.data_type.name, kind.name
     else:
         rank = len(was.sizes)
         changes, want, got = tensor(was.data_type, *was.sizes[1:]), rank, rank - 1
-    said = f"{c_field(name)}.{part} must be {want}, as in {c_field(field_of(first))}; got {got}."
+    said = f"{c_field(name)}.{field} must be {want}, as in {c_field(field_of(first))}; got {got}."
     assert said in broken(changed(operator, **{name: changes}))
 
 
@@ -271,9 +271,9 @@ def field_of(tensor_name):
     return name if name.endswith("]") else f"{name}_tensor"
 
 
-def groups(operator, part):
-    """Return the tensors that have to be alike in a part: those that the pages say, and every other one alone."""
-    together = [[field_of(name) for name in names.split()] for of, names in STRUCTS[operator].alike if of == part]
+def groups(operator, field):
+    """Return the tensors that have to be alike in a field: those that the pages say, and every other one alone."""
+    together = [[field_of(name) for name in names.split()] for of, names in STRUCTS[operator].alike if of == field]
     alike = {name for group in together for name in group}
     return together + [[name] for name in VALID[operator].tensors if name not in alike]
 
@@ -322,7 +322,7 @@ def test_the_tables_decide_on_every_data_type_and_rank_at_every_level(operator):
             expected = all(allowed(operator, name, level, kinds[name], ranks[name]) for name in kinds)
             expected = expected and STRUCTS[operator].together(kinds)
             assert (not broken(desc, level)) == expected, (desc, level)
-    by_kind, by_rank = (len(groups(operator, part)) for part in ("DataType", "DimensionCount"))
+    by_kind, by_rank = (len(groups(operator, field)) for field in ("DataType", "DimensionCount"))
     if not is_full(operator):
         # Groups share the valid description, and its types with the other rank if they have one rank.
         assert len(compared) >= by_kind * len(SAMPLE) - 2 * (by_kind - 1)

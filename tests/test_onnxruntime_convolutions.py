@@ -52,8 +52,8 @@ def test_sums_are_those_of_onnxruntime(shapes, x, w):
     (of_x, of_w, options), rng = SHAPES[shapes], np.random.default_rng(0)
     for _ in range(5):
         arrays, zeros = (
-            [quantized(rng, shape, dtype, part) for shape, dtype in zip(of, (x, w), strict=True)]
-            for of, part in (((of_x, of_w), 1.0), (((), ()), 0.2))
+            [quantized(rng, shape, dtype, fraction) for shape, dtype in zip(of, (x, w), strict=True)]
+            for of, fraction in (((of_x, of_w), 1.0), (((), ()), 0.2))
         )
         interleaved = jax.device_put((arrays[0], zeros[0], arrays[1], zeros[1]))
         ours = jaxdml.convolution_integer(*interleaved, **options)

@@ -233,7 +233,7 @@ def _parser() -> argparse.ArgumentParser:
         "--spread",
         type=float,
         default=0.02,
-        metavar="PART",
+        metavar="FRACTION",
         help="stop a case when its medians are known so well, with a confidence of 95 %% (default: 0.02)",
     )
     parser.add_argument("--clock", choices=list(clocks.CLOCKS), help="how to time (default: as the device allows)")

@@ -33,9 +33,9 @@ class Change(NamedTuple):
         """Now by then."""
         return self.now_us / self.then_us
 
-    def slower_than(self, part: float) -> bool:
-        """Whether it is surely slower by more than a part."""
-        return self.low > 1 + part
+    def slower_than(self, fraction: float) -> bool:
+        """Whether it is surely slower by more than a fraction of then."""
+        return self.low > 1 + fraction
 
 
 def changes(then: Mapping[str, Any], now: Mapping[str, Any], peer: str = OURS) -> list[Change]:
@@ -108,7 +108,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--slower",
         type=float,
         default=SLOWER,
-        metavar="PART",
+        metavar="FRACTION",
         help=f"in a comparison, the exit status is 1 if a case is surely slower by more (default: {SLOWER})",
     )
 

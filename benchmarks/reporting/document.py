@@ -47,7 +47,7 @@ _BY_PEER = {
 
 _PICTURES = {
     "who-is-fastest": "For each operator, how many times as fast as the fastest other library each case is.",
-    "roofline": "For each operator, the part of the roofline that each case reaches.",
+    "roofline": "For each operator, the fraction of the roofline that each case reaches.",
     "growth-in-devices": "The time of work that grows with the devices, for each operator, with quartiles.",
     "growth-in-n": "The time of top_k by the length of its row, for each dtype and library, with quartiles.",
     "growth-in-k": "The time of top_k by k, for each dtype and library, with quartiles.",
@@ -203,8 +203,8 @@ def _operators(cases: Sequence[Case]) -> str:
         stock, best, reached = (known(value, mine) for value in (over_stock, ratio, fraction))
         wins = f"{sum(value > 1 for value in best)} of {len(best)}"
         wrong = str(sum(map(stock_is_wrong, mine)) or "")
-        part = f"{geometric_mean(reached):.0%}" if reached else "-"
-        rows.append((f"`{operator}`", str(len(mine)), _mean(stock), wrong, _mean(best), wins, part))
+        reaching = f"{geometric_mean(reached):.0%}" if reached else "-"
+        rows.append((f"`{operator}`", str(len(mine)), _mean(stock), wrong, _mean(best), wins, reaching))
     header = (
         "",
         "cases",

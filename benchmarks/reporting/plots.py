@@ -1,4 +1,4 @@
-"""Draw a report: who is fastest and by how much, the part of the roofline, and growth in n and in k."""
+"""Draw a report: who is fastest and by how much, the fraction of the roofline, and growth in n and in k."""
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -113,14 +113,14 @@ def _who_is_fastest(cases: Cases) -> Figure:
 
 
 def _roofline(cases: Cases) -> Figure:
-    """Draw what part of the roofline each call reaches."""
+    """Draw what fraction of the roofline each call reaches."""
     figure, panel = _rows(cases, fraction)
     _strips(panel, cases, fraction)
     panel.set_xscale("log")
     panel.set_xticks([0.01, 0.03, 0.1, 0.3, 1], ["1 %", "3 %", "10 %", "30 %", "100 %"])
     panel.minorticks_off()
     panel.set_xlabel("least time by the roofline / time of jaxdml")
-    figure.suptitle("The part of the roofline that jaxdml reaches")
+    figure.suptitle("The fraction of the roofline that jaxdml reaches")
     return figure
 
 

@@ -121,7 +121,7 @@ def stock_is_wrong(case: Mapping[str, Any]) -> bool:
 
 
 def fraction(case: Mapping[str, Any]) -> float | None:
-    """Return the part of the roofline that jaxdml reaches."""
+    """Return the fraction of the roofline that jaxdml reaches."""
     ours = medians(case).get(OURS)
     return case["floor_us"] / ours if ours else None
 

@@ -58,7 +58,7 @@ class Timing:
 
     @property
     def spread(self) -> float:
-        """Half the width of that interval, as a part of the median."""
+        """Half the width of that interval, as a fraction of the median."""
         return (self.high_us - self.low_us) / 2 / self.median_us
 
 

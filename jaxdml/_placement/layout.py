@@ -94,37 +94,37 @@ def layout(
     )
 
 
-def run(part: Callable[..., Any], where: Layout, *operands: Any, **static: Any) -> Any:
-    """Call ``part(*operands, over=where.over, **static)`` on every shard, in a program of its own where JAX is eager.
+def run(function: Callable[..., Any], where: Layout, /, *operands: Any, **static: Any) -> Any:
+    """Call ``function(*operands, over=where.over, **static)`` on every shard, as one program where JAX is eager.
 
     Args:
-      part: a function of a module.
+      function: of a module.
       where: how the operands and the results lie on a mesh.
       operands: pytrees whose leaves are those of the layout, in its order.
-      static: what else ``part`` takes; hashable.
+      static: what else ``function`` takes; hashable.
     """
-    return _run(part, where, operands, tuple(static.items()))
+    return _run(function, where, operands, tuple(static.items()))
 
 
 @partial(jax.jit, static_argnums=(0, 1, 3), inline=True)
 def _run(
-    part: Callable[..., Any], where: Layout, operands: tuple[Any, ...], static: tuple[tuple[str, Any], ...]
+    function: Callable[..., Any], where: Layout, operands: tuple[Any, ...], static: tuple[tuple[str, Any], ...]
 ) -> Any:
-    return on_shards(partial(part, over=where.over, **dict(static)), where, *operands)
+    return on_shards(partial(function, over=where.over, **dict(static)), where, *operands)
 
 
-def on_shards(part: Callable[..., Any], where: Layout, *operands: Any) -> Any:
-    """Call ``part`` on the operands, or in ``jax.shard_map`` on each shard of them.
+def on_shards(function: Callable[..., Any], where: Layout, *operands: Any) -> Any:
+    """Call ``function`` on the operands, or in ``jax.shard_map`` on each shard of them.
 
     Operands are pytrees whose leaves are those of the layout, in its order.
     """
     if where.mesh is None:
-        return part(*operands)
+        return function(*operands)
     mesh = where.mesh
     leaves, tree = jax.tree.flatten(operands, is_leaf=lambda x: x is None)
 
-    def part_of_leaves(*leaves: Any) -> Any:
-        return part(*jax.tree.unflatten(tree, leaves))
+    def of_leaves(*leaves: Any) -> Any:
+        return function(*jax.tree.unflatten(tree, leaves))
 
     placed = [
         x if spec is None else _resharded(x, NamedSharding(mesh, spec))
@@ -142,8 +142,8 @@ def on_shards(part: Callable[..., Any], where: Layout, *operands: Any) -> Any:
             for name in _names(axes)
         }
         if not names:
-            return part_of_leaves(*placed)
-    mapped = jax.shard_map(part_of_leaves, mesh=mesh, in_specs=where.operands, out_specs=where.result, axis_names=names)
+            return of_leaves(*placed)
+    mapped = jax.shard_map(of_leaves, mesh=mesh, in_specs=where.operands, out_specs=where.result, axis_names=names)
     with scoped(_nested, bool(jax.sharding.get_abstract_mesh().manual_axes)):
         return mapped(*placed)
 

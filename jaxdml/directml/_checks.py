@@ -6,22 +6,22 @@ from jaxdml.directml._c import c_field
 from jaxdml.directml._errors import Violation, Violations
 
 
-def alike(desc: Any, part: str, first: str, *others: str) -> Violations:
-    """Require ``part`` of every other described tensor to equal that of the first.
+def alike(desc: Any, field: str, first: str, *others: str) -> Violations:
+    """Require a field of every other described tensor to equal that of the first.
 
     Args:
       desc: the description.
-      part: ``"dimension_count"`` or ``"data_type"``.
+      field: ``"dimension_count"`` or ``"data_type"``.
       first: the field of the tensor that decides.
       others: the fields of the tensors that are compared with it.
     """
     tensors = desc.tensors
-    want = getattr(tensors[first], part)
+    want = getattr(tensors[first], field)
     for name in others:
         tensor = tensors.get(name)
-        if tensor is not None and getattr(tensor, part) != want:
-            shown, got = (getattr(value, "name", value) for value in (want, getattr(tensor, part)))
-            yield Violation(f"{c_field(name)}.{c_field(part)}", f"must be {shown}, as in {c_field(first)}", got)
+        if tensor is not None and getattr(tensor, field) != want:
+            shown, got = (getattr(value, "name", value) for value in (want, getattr(tensor, field)))
+            yield Violation(f"{c_field(name)}.{c_field(field)}", f"must be {shown}, as in {c_field(first)}", got)
 
 
 def sized(desc: Any, name: str, why: str, *allowed: tuple[int, ...]) -> Violations:

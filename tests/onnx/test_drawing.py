@@ -99,10 +99,10 @@ def test_dropout_in_training(ratio):
     x = np.random.default_rng(0).normal(size=COUNT).astype(np.float32)
     given = None if ratio is None else np.float32(ratio)
     y, kept = drawn("Dropout", x, given, np.bool_(True), outputs=2)
-    part = 0.5 if ratio is None else ratio
+    fraction = 0.5 if ratio is None else ratio
     assert kept.dtype == np.bool_
-    np.testing.assert_allclose(kept.mean(), 1 - part, atol=0.02)
-    np.testing.assert_allclose(y, np.where(kept, x / (1 - part) if part < 1 else 0, 0), rtol=1e-6)
+    np.testing.assert_allclose(kept.mean(), 1 - fraction, atol=0.02)
+    np.testing.assert_allclose(y, np.where(kept, x / (1 - fraction) if fraction < 1 else 0, 0), rtol=1e-6)
     only = drawn("Dropout", x, given, np.bool_(True))
     np.testing.assert_array_equal(only[0], y)
 

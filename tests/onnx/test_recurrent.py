@@ -158,7 +158,7 @@ FIXED = ("W", "R", "B", "W_scale", "W_zero_point", "R_scale", "R_zero_point")
 def test_dynamically_quantized_networks_are_those_of_onnxruntime(case):
     inputs, attributes = QUANTIZED[case]
     fixed = [name for name in FIXED if inputs[name] is not None]
-    # What no sequence reaches has no part in the range of the inputs.
+    # What no sequence reaches does not count in the range of the inputs.
     beyond = TIME if inputs["lengths"] is None else max(inputs["lengths"])
     inputs = inputs | {"X": np.concatenate([inputs["X"][:beyond], 100 * inputs["X"][beyond:]])}
     proto, given = quantized_model(inputs, "Y", "Y_h", "Y_c", fixed=fixed, **attributes)

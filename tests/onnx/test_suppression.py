@@ -19,8 +19,8 @@ def one_by_one(low, high, most, overlap):
         kept.append(best)
         sides = np.maximum(np.minimum(high[best], high[left]) - np.maximum(low[best], low[left]), 0)
         shared = np.prod(sides, axis=-1)
-        part = shared / (areas[best] + areas[left] - shared)
-        covered = (areas[best] > 0) & (areas[left] > 0) & (part > overlap)
+        fraction = shared / (areas[best] + areas[left] - shared)
+        covered = (areas[best] > 0) & (areas[left] > 0) & (fraction > overlap)
         left = [place for place, gone in zip(left, covered, strict=True) if not gone]
     return kept
 
@@ -86,7 +86,7 @@ def test_more_boxes_are_sorted_where_the_best_ones_are_one():
 
 
 @pytest.mark.parametrize("threshold", [-0.1, 1.5, np.nan])
-def test_a_threshold_is_a_part(threshold):
+def test_a_threshold_is_a_fraction(threshold):
     given = [np.zeros((1, 2, 4), np.float32), np.zeros((1, 1, 2), np.float32), np.int64(1), np.float32(threshold)]
     node = helper.make_node("NonMaxSuppression", ["b", "s", "m", "t"], ["y"])
     with pytest.raises(ValueError, match=f"iou_threshold must be from 0 to 1; got {threshold}"):

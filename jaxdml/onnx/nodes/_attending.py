@@ -70,7 +70,7 @@ def probabilities(x: Any, visible: Any, sink: Any = None) -> Any:
     Args:
       x: scores ``[..., queries, keys]``.
       visible: booleans that broadcast to ``x``.
-      sink: a score that takes part in each row, and has no value.
+      sink: a score that counts in each row, and has no value.
     """
     limited = jnp.where(visible, x, -jnp.inf)
     most = lax.stop_gradient(jnp.max(limited, -1, keepdims=True, initial=-jnp.inf))

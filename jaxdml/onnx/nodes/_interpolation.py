@@ -34,14 +34,14 @@ class Sampling(NamedTuple):
       outputs: length of the output.
       factor: length of the output, before it was rounded to ``outputs``, over that of the input.
       mode: ONNX's ``coordinate_transformation_mode``.
-      part: where the region of interest starts and ends, 1 being the last element; only for tf_crop_and_resize.
+      region: where the region of interest starts and ends, 1 being the last element; only for tf_crop_and_resize.
     """
 
     length: int
     outputs: int
     factor: Fraction
     mode: str
-    part: tuple[Fraction, Fraction]
+    region: tuple[Fraction, Fraction]
 
 
 class Places(NamedTuple):
@@ -77,7 +77,7 @@ def _line(sampling: Sampling) -> tuple[Fraction, Fraction]:
     """Return the place of the first result, and the step to the next one."""
     n, outputs, factor = sampling.length, sampling.outputs, sampling.factor
     last, one = n - 1, outputs == 1
-    start, end = sampling.part
+    start, end = sampling.region
     half_pixel = _HALF / factor - _HALF
     # ONNX's text and onnxruntime divide by ``outputs - 1`` here too, but ONNX's tests by the width before rounding.
     corner = 1 if one else n * factor - 1

@@ -63,11 +63,11 @@ def _multinomial(call: NodeCall, input: Value, *, dtype: int = 6, sample_size: i
 
 def dropout(call: NodeCall, x: Value, ratio: Any = None, training_mode: Any = None, *, seed: float = 0.0) -> Any:
     """Return what is kept, scaled so that its mean stays, and which that is; all of it, but in training."""
-    part = 0.5 if ratio is None else float(ratio.reshape(()))
-    if part and training_mode is not None and training_mode.any():
+    fraction = 0.5 if ratio is None else float(ratio.reshape(()))
+    if fraction and training_mode is not None and training_mode.any():
         array = on_device(channels_first(x))
-        kept = jax.random.bernoulli(call.key(), 1 - part, array.shape)
-        scale = 1 / (1 - part) if part < 1 else 0.0  # Nothing is kept.
+        kept = jax.random.bernoulli(call.key(), 1 - fraction, array.shape)
+        scale = 1 / (1 - fraction) if fraction < 1 else 0.0  # Nothing is kept.
         return jnp.where(kept, array * jnp.asarray(scale, array.dtype), 0), kept
     if isinstance(x, Dequantized):
         call.note((call.node.name,), "the same on integers")

@@ -126,11 +126,11 @@ def _neighbours(place: jax.Array, length: int) -> list[tuple[jax.Array, jax.Arra
     inside = (place >= -1) & (place <= length)
     kept = jnp.clip(place, 0, length - 1)
     low = jnp.floor(kept)
-    part = kept - low
+    fraction = kept - low
     high = jnp.minimum(low + 1, length - 1)
     return [
-        (low.astype(np.int32), jnp.where(inside, 1 - part, 0)),
-        (high.astype(np.int32), jnp.where(inside, part, 0)),
+        (low.astype(np.int32), jnp.where(inside, 1 - fraction, 0)),
+        (high.astype(np.int32), jnp.where(inside, fraction, 0)),
     ]
 
 

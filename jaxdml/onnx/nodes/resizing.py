@@ -45,9 +45,9 @@ def _resize(
     nearest_mode: str = "round_prefer_floor",
 ) -> Value:
     axes = different_axes(axes, X.ndim) or range(X.ndim)
-    parts: Iterable[tuple[Fraction, Fraction]] = [_WHOLE] * len(axes)
+    regions: Iterable[tuple[Fraction, Fraction]] = [_WHOLE] * len(axes)
     if coordinate_transformation_mode == "tf_crop_and_resize" and roi is not None:
-        parts = zip(*(map(meant, ends) for ends in roi.reshape(2, -1)), strict=True)
+        regions = zip(*(map(meant, ends) for ends in roi.reshape(2, -1)), strict=True)
     lengths = [X.shape[axis] for axis in axes]
     if scales is not None and scales.size:
         targets = [_by_factor(n, factor) for n, factor in zip(lengths, scales, strict=True)]
@@ -56,9 +56,9 @@ def _resize(
     else:
         targets = _of_sizes(lengths, sizes.tolist(), keep_aspect_ratio_policy)
     samplings = [
-        (axis, Sampling(n, *target, coordinate_transformation_mode, part))
-        for axis, n, target, part in zip(axes, lengths, targets, parts, strict=True)
-        if target[-1] != 1 or part != _WHOLE
+        (axis, Sampling(n, *target, coordinate_transformation_mode, region))
+        for axis, n, target, region in zip(axes, lengths, targets, regions, strict=True)
+        if target[-1] != 1 or region != _WHOLE
     ]
     rule = (mode, nearest_mode, cubic_coeff_a, bool(exclude_outside), bool(antialias))
     return _resized(X, samplings, rule, extrapolation_value)

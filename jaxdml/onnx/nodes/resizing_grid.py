@@ -75,10 +75,10 @@ def _around(place: jax.Array, mode: str) -> list[tuple[jax.Array, jax.Array]]:
     if mode == "nearest":
         return [(place, jnp.ones_like(place))]
     low = jnp.floor(place)
-    part = place - low
+    fraction = place - low
     if mode == "linear":
-        return [(low, 1 - part), (low + 1, part)]
-    return [(low + step, keys(part - step, _CUBIC)) for step in (-1, 0, 1, 2)]
+        return [(low, 1 - fraction), (low + 1, fraction)]
+    return [(low + step, keys(fraction - step, _CUBIC)) for step in (-1, 0, 1, 2)]
 
 
 def _reflected(place: jax.Array, low: float, high: float) -> jax.Array:
