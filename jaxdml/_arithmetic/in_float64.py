@@ -19,13 +19,13 @@ LEAST_NORMAL_NUMBER = 2.0**-126
 def product(a: jax.Array, b: jax.Array) -> jax.Array:
     """Return what ``ieee.product`` returns, in half its operations."""
     with jax.enable_x64(True):
-        x = exact(a, signed_zeros=True) * exact(b, signed_zeros=True)
+        x = as_float64(a, signed_zeros=True) * as_float64(b, signed_zeros=True)
         subnormal = in_units(jnp.where(abs(x) < LEAST_NORMAL_NUMBER, abs(x), 0)).astype(jnp.int32)
         # Where it is subnormal, the conversion leaves the sign of 0.
         return float_of_bits(int_bits(ieee.one_nan(x.astype(jnp.float32))) | subnormal)
 
 
-def exact(x: jax.Array, *, signed_zeros: bool = False) -> jax.Array:
+def as_float64(x: jax.Array, *, signed_zeros: bool = False) -> jax.Array:
     """Return float32 as float64; unless they count, the signs of zeros are lost."""
     bits = int_bits(x)
     magnitude = bits & MAGNITUDE
@@ -36,7 +36,7 @@ def exact(x: jax.Array, *, signed_zeros: bool = False) -> jax.Array:
     return jnp.where(subnormal, units, x.astype(jnp.float64))
 
 
-def exact_magnitude(bits: jax.Array) -> jax.Array:
+def magnitude_as_float64(bits: jax.Array) -> jax.Array:
     """Return float32 that are not negative, given by their bits, as float64."""
     return jnp.where(bits < LEAST_NORMAL, bits.astype(jnp.float64) * UNIT, float_of_bits(bits).astype(jnp.float64))
 

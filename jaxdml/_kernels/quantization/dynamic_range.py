@@ -90,7 +90,7 @@ def _in_float64(extremes: jax.Array) -> jax.Array:
     quotient of 0 by a scale of 0, or of infinities, counts as 0.
     """
     with jax.enable_x64(True):
-        greatest, least_negated = in_float64.exact_magnitude(extremes)
+        greatest, least_negated = in_float64.magnitude_as_float64(extremes)
         quotient = in_float64.rounded_sum(greatest + least_negated) / _STEPS
         units = in_float64.in_units(quotient)
         subnormal = quotient < in_float64.LEAST_NORMAL_NUMBER

@@ -20,7 +20,7 @@ import numpy as np
 from jax import lax
 
 from jaxdml._arithmetic.float_parts import int_bits
-from jaxdml._arithmetic.in_float64 import exact, exact_magnitude
+from jaxdml._arithmetic.in_float64 import as_float64, magnitude_as_float64
 from jaxdml._kernels.requantization import sum_when_used
 
 _LEAST, _GREATEST = 2.0**-124, 2.0**64
@@ -50,7 +50,7 @@ def quantize(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None, dtype
 def quantize_by_any(x: jax.Array, scale: jax.Array, zero_point: jax.Array, dtype: np.dtype[np.integer]) -> jax.Array:
     """Return what ``quantize`` does, for any one scale that is not negative; subnormal ``x`` count, too."""
     with jax.enable_x64(True):
-        quotient = _quotient(exact(x), 1 / exact_magnitude(int_bits(scale)))
+        quotient = _quotient(as_float64(x), 1 / magnitude_as_float64(int_bits(scale)))
     return _to_integers(quotient, zero_point, dtype)
 
 

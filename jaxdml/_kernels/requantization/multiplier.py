@@ -1,6 +1,6 @@
 """Multiply int32 accumulators by a real multiplier and round, in 32-bit words; report which results are doubtful.
 
-Write the multiplier m, in units of ``2**-30``, as ``whole + fraction``. ``whole`` is an exact integer, and ``fraction``
+Write the multiplier m, in units of ``2**-30``, as ``whole + fraction``. ``whole`` is an integer, and ``fraction``
 is a float32 of at most about 1/2 in magnitude. A float32 estimate of ``acc * m`` gives an integer F with
 ``-1/4 <= acc * m - F <= 3/4``, up to an error of 2**-8. The product rounds up from F if this is positive:
 

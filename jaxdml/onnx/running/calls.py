@@ -22,7 +22,7 @@ from jaxdml.onnx.running.parameters import constant_inputs
 from jaxdml.onnx.running.program import Program, as_output
 from jaxdml.onnx.running.stages import Stage, stages
 from jaxdml.onnx.values.bounded import NONE, Bounded, Bounds, Padded, checking, must_be_bounds
-from jaxdml.onnx.values.capacities import Seen, exact, held, on_device_exactly, opened, rounded
+from jaxdml.onnx.values.capacities import Seen, cut, cut_on_device, held, opened, rounded
 from jaxdml.onnx.values.kinds import Value
 from jaxdml.onnx.values.promises import collected, must_be_kept
 
@@ -122,13 +122,13 @@ class Calls:
             else:
                 results = part._with_rounded_lengths(number, known, given, own)
             values = values | dict(zip(names, results, strict=True))
-        return tuple(on_device_exactly(values[output.name]) for output in self._program.outputs)
+        return tuple(cut_on_device(values[output.name]) for output in self._program.outputs)
 
     def _on_host(
         self, graph: Graph, names: list[str], known: Known, given: dict[str, Any], key: Any
     ) -> tuple[Any, ...]:
         """Compute what must know its operands, on their true shapes; lengths of what it finds are rounded up."""
-        arrays = {name: jax.tree.map(np.asarray, exact(value)) for name, value in given.items()}
+        arrays = {name: jax.tree.map(np.asarray, cut(value)) for name, value in given.items()}
         with on_host():
             results = self._program.computed(_on_host, arrays | _arrays(known), key, Report(), NONE)
         return rounded(graph, names, results, self._seen)
@@ -144,7 +144,7 @@ class Calls:
             else:
                 must_be_kept(promises)
                 return results
-        return self.whole(known, {}, {name: exact(value) for name, value in given.items()}, key)
+        return self.whole(known, {}, {name: cut(value) for name, value in given.items()}, key)
 
     @cached_property
     def _seen(self) -> Seen:

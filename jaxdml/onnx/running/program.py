@@ -68,10 +68,10 @@ class Program:
         self, returned: Callable[[Value], Any], given: Mapping[str, Any], key: Any, report: Report, bounds: Bounds
     ) -> tuple[Any, ...]:
         """Compute the outputs, each changed by ``returned``, from values by name."""
-        random, whole = randomness(self.graph, key), self.numerics == "exact"
+        random, exact = randomness(self.graph, key), self.numerics == "exact"
         with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
             values = without_uniform_constants(given)
-            results = run(self.graph, values, exact=whole, report=report, random=random, bounds=bounds)
+            results = run(self.graph, values, exact=exact, report=report, random=random, bounds=bounds)
             return tuple(map(returned, results))
 
 

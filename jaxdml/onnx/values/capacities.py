@@ -148,7 +148,7 @@ def _is_of_a_trace(key: Hashable) -> bool:
     return isinstance(key, Identical) or (isinstance(key, tuple) and any(map(_is_of_a_trace, key)))
 
 
-def exact(value: Any) -> Any:
+def cut(value: Any) -> Any:
     """Return an array in its true shape."""
     if not isinstance(value, Held):
         return value
@@ -157,6 +157,6 @@ def exact(value: Any) -> Any:
     return np.asarray(value.array)[tuple(places)]
 
 
-def on_device_exactly(value: Any) -> Any:
+def cut_on_device(value: Any) -> Any:
     """Return an output of the model, in its true shape."""
-    return jax.device_put(exact(value)) if isinstance(value, Held) else value
+    return jax.device_put(cut(value)) if isinstance(value, Held) else value
