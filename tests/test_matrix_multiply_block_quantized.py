@@ -236,9 +236,9 @@ def test_a_loop_on_cpus_carries_no_float_of_the_matrix(count):
 
     a = rows(count, 64)
     text = loop.trace(a, b).lower(lowering_platforms=("cpu",)).compile().as_text()
-    carried = [line for line in text.splitlines() if " while(" in line]
-    assert any("u32[2,4,64]" in line for line in carried)
-    assert not any("f32[2,4,64]" in line or "f32[64,64]" in line for line in carried)
+    loops = [line for line in text.splitlines() if " while(" in line]
+    assert any("u32[2,4,64]" in line for line in loops)
+    assert not any("f32[2,4,64]" in line or "f32[64,64]" in line for line in loops)
     wanted = a
     for _ in range(3):
         wanted = np.tanh(wanted @ floats)

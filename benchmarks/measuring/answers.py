@@ -13,7 +13,7 @@ _CLOSE = 2.0**-22
 
 
 _NEAR = {"float32": 1e-4, "bfloat16": 2.0**-4, "int8": 2.0**-3}
-"""How far the answers of a whole model may be from those in float32, as a fraction of these, by what it computes with."""
+"""How far answers of a whole model may be from those in float32, as a fraction of these, by what it computes with."""
 
 
 class Judge:

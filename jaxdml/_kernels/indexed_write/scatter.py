@@ -101,7 +101,7 @@ def write(x: jax.Array, indices: jax.Array, updates: jax.Array, writing: Writing
         )
     else:
         if writing.duplicates == "last":
-            # Every update of one element now carries the last one's value, so their order cannot matter.
+            # Every update of one element now has the last one's value, so their order cannot matter.
             moved_updates = _numbered(moved_updates, _last_writers(x.shape, indices, writing), writing.places)
         written = _scatter(moved, indices, moved_updates, writing)
     return lax.bitcast_convert_type(written, x.dtype).reshape(x.shape) if writing.word else written

@@ -19,7 +19,7 @@ from jaxdml._kernels.integer_product.operands import Product, product_shape
 from jaxdml._kernels.integer_product.packed_columns import columns_on_the_right
 from jaxdml._kernels.integer_product.packed_matrix import PackedMatrix, Right, stored_as
 from jaxdml._kernels.integer_product.unmerged_dot import split_along_k, unmerged_dot
-from jaxdml._kernels.integer_sums import Accumulator, DeepAccumulator, RawProduct, accumulator, carried
+from jaxdml._kernels.integer_sums import Accumulator, DeepAccumulator, RawProduct, accumulator, normalized
 from jaxdml._placement.lowering import Forced, Form, Target, at_lowering
 
 METHODS = {"integer_dot": None, "mixed_dot": "cpu"}
@@ -140,7 +140,7 @@ def _sum_slices_of_segments(
 ) -> DeepAccumulator:
     """Sum the slices of each part of K that a device may have, and then those sums."""
     parts = split_along_k(a, za, b, zb, math.gcd(a.shape[-1], devices))
-    return carried(*(part.sum(axis=-3) for part in _sum_slices(*parts, multiply=multiply, longest=longest)))
+    return normalized(*(part.sum(axis=-3) for part in _sum_slices(*parts, multiply=multiply, longest=longest)))
 
 
 def product_on_gpu(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None) -> RawProduct:

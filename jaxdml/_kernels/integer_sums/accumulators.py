@@ -70,7 +70,7 @@ def wrapped(sums: Accumulator | DeepAccumulator) -> jax.Array:
     return total(sums)
 
 
-def carried(low: jax.Array, high: jax.Array) -> DeepAccumulator:
+def normalized(low: jax.Array, high: jax.Array) -> DeepAccumulator:
     """Return the deep accumulator of sums of lower and of upper 16 bits; fewer than 2**15 of each were added."""
     return DeepAccumulator(low & 0xFFFF, high + (low >> 16))
 
@@ -82,4 +82,4 @@ def added(sums: Accumulator | DeepAccumulator, one_sum: bool, over: Names) -> Ac
         if one_sum:
             return of_total(lax.psum(of_shard, over))  # type: ignore[no-untyped-call]
         sums = DeepAccumulator(of_shard & 0xFFFF, of_shard >> 16)
-    return carried(*lax.psum(tuple(sums), over))  # type: ignore[no-untyped-call]
+    return normalized(*lax.psum(tuple(sums), over))  # type: ignore[no-untyped-call]

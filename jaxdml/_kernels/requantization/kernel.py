@@ -18,9 +18,9 @@ from jaxdml._kernels.integer_sums import (
     PerPart,
     Raw,
     RawProduct,
-    carried,
     finish,
     finished,
+    normalized,
     part_by_part,
     whole,
 )
@@ -65,7 +65,7 @@ def requantize(
     scales = lax.stop_gradient((a_scale, b_scale, output_scale))
     zero_point = None if zero_point is None else zero_point.astype(jnp.int32)
     if isinstance(sums, DeepAccumulator):
-        total = sums if bias is None else carried(sums.low + (bias & 0xFFFF), sums.high + (bias >> 16))
+        total = sums if bias is None else normalized(sums.low + (bias & 0xFFFF), sums.high + (bias >> 16))
         return by_residuals(total.low, total.high, scales, zero_point, dtype)
     choose = partial(
         form,

@@ -1,7 +1,7 @@
 """Hold an element, its position and its order in two words, so that sorting the words sorts all of it.
 
 The lower pair comes first. No two pairs are equal, because no two positions are. Whatever is compared is an integer,
-and whatever an element holds comes back, also the sign of a zero and what a NaN carries:
+and whatever an element holds comes back, also the sign of a zero and the payload of a NaN:
 
 - Elements of 8 and 16 bits, of any type: order, position and bits are 16, 32 and 16 bits.
 - Integers of 32 bits: the order and the position. The order tells the bits.
@@ -42,10 +42,10 @@ def ranked(x: jax.Array, positions: jax.Array, direction: AxisDirection) -> tupl
         return order, positions
     bits = bits_of(x)
     is_nan = bits << 1 > _INFINITY << np.uint32(1)
-    carried = ((bits >> 31) << 23) | (bits & _MANTISSA)
+    payload = ((bits >> 31) << 23) | (bits & _MANTISSA)
     upper = jnp.where(is_nan, _first_of_nans(direction) + (positions >> 8), order)
     is_negative_zero = (bits == _TOP).astype(jnp.uint32)
-    return upper, jnp.where(is_nan, (positions << 24) | carried, (positions << 1) | is_negative_zero)
+    return upper, jnp.where(is_nan, (positions << 24) | payload, (positions << 1) | is_negative_zero)
 
 
 def unranked(words: tuple[jax.Array, ...], dtype: jnp.dtype, direction: AxisDirection) -> tuple[jax.Array, jax.Array]:

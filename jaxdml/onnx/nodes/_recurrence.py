@@ -144,9 +144,9 @@ def _twice(states: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
     return states, states[0]
 
 
-def _within(step: Step, carried: tuple[Any, Any], of_time: tuple[Any, Any]) -> tuple[tuple[Any, Any], Any]:
-    """Do a step of the sequences that have not ended, of which the last states are carried beside the states."""
-    states, lasts = carried
+def _within(step: Step, carry: tuple[Any, Any], of_time: tuple[Any, Any]) -> tuple[tuple[Any, Any], Any]:
+    """Do a step of the sequences that have not ended, of which the last states go along with the states."""
+    states, lasts = carry
     inside, x = of_time
     found = step(x, states)
     lasts = tuple(jnp.where(inside, new, last) for new, last in zip(found, lasts, strict=True))

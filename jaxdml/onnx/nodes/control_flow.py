@@ -43,27 +43,27 @@ def if_(call: NodeCall, cond: Value, *, then_branch: Graph, else_branch: Graph) 
     return tuple(lax.cond(cond.reshape(()), *branches))
 
 
-def loop(call: NodeCall, M: Value = None, cond: Value = None, *carried: Value, body: Graph) -> tuple[Value, ...]:
+def loop(call: NodeCall, M: Value = None, cond: Value = None, *carry: Value, body: Graph) -> tuple[Value, ...]:
     """Run a graph again and again: written out, as a scan, or as a while loop without scan outputs."""
-    scans = len(body.outputs) - 1 - len(carried)
+    scans = len(body.outputs) - 1 - len(carry)
     count = int(M.item()) if is_host(M) else None
     if count is not None and count >= ENDLESS:
         M = count = None
     cond = np.asarray(True) if cond is None else cond
     if (count is not None and count <= 0) or (is_host(cond) and not cond.item()):
-        return _never(call, body, carried)
+        return _never(call, body, carry)
     settled = is_host(cond) and (M is None or count is not None)
     few = count if settled and count is not None and count <= FEW else 0
     if few and (few == 1 or not _is_large(body, few) or call.must_know()):
-        return _written_out(call, body, M, carried)
-    turn = _probe(call, body, carried, settled)
+        return _written_out(call, body, M, carry)
+    turn = _probe(call, body, carry, settled)
     if turn is None or (settled and not turn.alike):
-        return _written_out(call, body, M, carried)
+        return _written_out(call, body, M, carry)
     if settled and turn.steady and count is not None:
-        return _scanned(turn, count, carried)
+        return _scanned(turn, count, carry)
     if settled and (turn.steady or scans or few):
-        return _written_out(call, body, M, carried)
-    return _while(call, turn, M, cond, carried)  # Without scan outputs: their number would have to be known.
+        return _written_out(call, body, M, carry)
+    return _while(call, turn, M, cond, carry)  # Without scan outputs: their number would have to be known.
 
 
 def _is_large(body: Graph, count: int) -> bool:
@@ -72,23 +72,23 @@ def _is_large(body: Graph, count: int) -> bool:
     return "Loop" in kinds or count * len(kinds) >= LARGE
 
 
-def _step(call: NodeCall, body: Graph, number: Any, goes_on: Value, carried: Sequence[Value]) -> list[Value]:
+def _step(call: NodeCall, body: Graph, number: Any, goes_on: Value, carry: Sequence[Value]) -> list[Value]:
     """Run a body once. It may declare its first two inputs with one dimension."""
     first = [
         value.reshape((1,) * len(declared.shape or ()))
         for value, declared in zip((number, goes_on), body.inputs, strict=False)
     ]
-    return call.body(body, [*first, *carried], number)
+    return call.body(body, [*first, *carry], number)
 
 
 class _Turn(NamedTuple):
     """A body, traced for one turn. It runs only where the condition is true.
 
     Attributes:
-      run: ``run(number, carried)`` returns the condition and the results.
+      run: ``run(number, carry)`` returns the condition and the results.
       steady: whether the condition is known to be always true.
-      alike: whether carried values keep their shapes and dtypes.
-      results: shapes and dtypes of what is carried out.
+      alike: whether the carry keeps its shapes and dtypes.
+      results: shapes and dtypes of the carry that comes out.
     """
 
     run: Callable[[Any, list[Any]], list[Any]]
@@ -97,7 +97,7 @@ class _Turn(NamedTuple):
     results: list[Any]
 
 
-def _probe(call: NodeCall, body: Graph, carried: Sequence[Value], settled: bool) -> _Turn | None:
+def _probe(call: NodeCall, body: Graph, carry: Sequence[Value], settled: bool) -> _Turn | None:
     """Trace a body, once: bodies within it would else be traced twice as often with each depth.
 
     It is None for a body that has to know what it gets while it is traced, and can: it is written out.
@@ -109,7 +109,7 @@ def _probe(call: NodeCall, body: Graph, carried: Sequence[Value], settled: bool)
         known.append(is_host(condition) and bool(condition.item()))
         return as_arrays([condition, *results])
 
-    start = as_arrays(carried)
+    start = as_arrays(carry)
     try:
         run, (_, *results) = traced(step, _number(0), start)
     except NotImplementedError:
@@ -124,20 +124,20 @@ def _number(value: int) -> jax.Array:
     return jnp.asarray(value, jax.dtypes.canonicalize_dtype(np.int64))
 
 
-def _never(call: NodeCall, body: Graph, carried: Sequence[Value]) -> tuple[Value, ...]:
+def _never(call: NodeCall, body: Graph, carry: Sequence[Value]) -> tuple[Value, ...]:
     """Return what a loop without a step does: empty scan outputs, in the shape of one step."""
-    operands = [value if is_host(value) else each for value, each in zip(carried, as_arrays(carried), strict=True)]
+    operands = [value if is_host(value) else each for value, each in zip(carry, as_arrays(carry), strict=True)]
 
     def scans() -> list[Any]:
-        return as_arrays(_step(call, body, np.asarray(0), np.asarray(True), operands)[1 + len(carried) :])
+        return as_arrays(_step(call, body, np.asarray(0), np.asarray(True), operands)[1 + len(carry) :])
 
     with tracing_a_body():
         shapes = jax.eval_shape(scans)
     return *operands, *(np.zeros((0, *output.shape), output.dtype) for output in shapes)
 
 
-def _written_out(call: NodeCall, body: Graph, M: Value, carried: Sequence[Value]) -> tuple[Value, ...]:
-    number, condition, values = 0, np.asarray(True), list(carried)
+def _written_out(call: NodeCall, body: Graph, M: Value, carry: Sequence[Value]) -> tuple[Value, ...]:
+    number, condition, values = 0, np.asarray(True), list(carry)
     scans: list[list[Value]] = []
     while M is None or number < M.item():
         if not is_host(condition) and any(scans):
@@ -152,8 +152,8 @@ def _written_out(call: NodeCall, body: Graph, M: Value, carried: Sequence[Value]
             rule = f"{call.node} has to be written out while tracing"
             raise NotImplementedError(f"{rule}, and runs more than {MANY} times.")
         condition, *results = _step(call, body, np.asarray(number), condition, values)
-        values = results[: len(carried)]
-        scans.append(results[len(carried) :])
+        values = results[: len(carry)]
+        scans.append(results[len(carry) :])
         number += 1
     return *values, *(_stacked(each) for each in zip(*scans, strict=True))
 
@@ -164,8 +164,8 @@ def _stacked(values: Sequence[Value]) -> Value:
     return jnp.stack(as_arrays(values))
 
 
-def _scanned(turn: _Turn, count: int, carried: Sequence[Value]) -> tuple[Value, ...]:
-    start = as_arrays(carried)
+def _scanned(turn: _Turn, count: int, carry: Sequence[Value]) -> tuple[Value, ...]:
+    start = as_arrays(carry)
 
     def step(operands: list[Any], number: Any) -> tuple[list[Any], list[Any]]:
         _, *results = turn.run(number, operands)
@@ -176,9 +176,9 @@ def _scanned(turn: _Turn, count: int, carried: Sequence[Value]) -> tuple[Value, 
 
 
 def _while(
-    call: NodeCall, turn: _Turn, M: Value, cond: Value, carried: Sequence[Value], number: int = 0
+    call: NodeCall, turn: _Turn, M: Value, cond: Value, carry: Sequence[Value], number: int = 0
 ) -> tuple[Value, ...]:
-    start = as_arrays(carried)
+    start = as_arrays(carry)
     if not turn.alike:
         raise undecided(call.node, f"it carries {listed(start)} in and {listed(turn.results)} out")
     most = None if M is None else on_device(M).reshape(())

@@ -98,7 +98,7 @@ def _kept(low: Any, high: Any, scores: Any, valid: Any, turns: int, overlap: Any
     order = jnp.argsort(-scores, axis=-1, stable=True)
     rank = jnp.argsort(order, axis=-1).astype(jnp.int32)
     areas = jnp.prod(high - low, axis=-1)[:, None]
-    # XLA's CPU backend would round the shared area and its difference once; a number that it does not know separates them.
+    # XLA's CPU backend would round the shared area and its difference once; a number that it does not know is between.
     zero = jnp.minimum(valid.sum(dtype=jnp.int32), 0)
     places = jnp.arange(size, dtype=jnp.int32)
     every = tuple(jnp.indices(shape))
