@@ -55,7 +55,7 @@ def test_python_numbers_work_where_only_shapes_are_known():
 def test_a_weakly_typed_array_is_checked_like_the_number_it_came_from():
     weak = jnp.asarray(300)
     assert weak.weak_type
-    with pytest.raises(ValueError, match="whole number from 0 to 255; got 300"):
+    with pytest.raises(ValueError, match="integer from 0 to 255; got 300"):
         product(A, (0.5, weak, *NUMBERS[2:]), B)
     with pytest.raises(TypeError, match="a_zero_point must be uint8; got float32"):
         jax.jit(product)(A, (0.5, 1.5, *NUMBERS[2:]), B)

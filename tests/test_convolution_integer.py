@@ -109,7 +109,7 @@ def test_the_oracle_is_what_stock_jax_computes_in_floats(kind):
     filters = [1] * x.ndim
     filters[order.rhs_spec[0]] = -1
     zw = np.arange(-3, w.shape[order.rhs_spec[0]] - 3, dtype=np.int8)
-    # All sums are whole numbers that a float32 holds, whatever their order.
+    # All sums are integers that a float32 holds, whatever their order.
     want = lax.conv_general_dilated(
         x.astype(np.float32) - np.float32(77), w.astype(np.float32) - zw.astype(np.float32).reshape(filters), strides,
         list(zip(start, end, strict=True)), rhs_dilation=dilations, dimension_numbers=order,

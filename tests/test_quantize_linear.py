@@ -244,7 +244,7 @@ REFUSALS = {
         "scale: float",
         "Pass a scale from 1.1754943508222875e-38 to 3.4028234663852886e+38 in magnitude."),
     "a zero point that does not fit": (call(zero_point=256), ValueError,
-        "zero_point must be a whole number from 0 to 255; got 256.",
+        "zero_point must be an integer from 0 to 255; got 256.",
         "zero_point: int", "Pass zero_point as uint8."),
     "a zero point of another dtype": (call(zero_point=np.int8(3), output_dtype="uint8"), TypeError,
         "zero_point must be uint8; got int8.", "zero_point: int8[]", "Pass zero_point as uint8."),

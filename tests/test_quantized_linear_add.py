@@ -31,7 +31,7 @@ def of_all_pairs(scales, zero_points):
 
 
 def exactly(scales, zero_points):
-    """Do the same in whole numbers of any size, in units of the common denominator."""
+    """Do the same in integers of any size, in units of the common denominator."""
     a, b, o = (Fraction(float(scale)) for scale in scales)
     unit = math.lcm((a / o).denominator, (b / o).denominator)
     p, q = (

@@ -27,7 +27,7 @@ def many_means(total, count, x_scale, output_scale):
 
 
 def judged(total, count, x_scale, output_scale):
-    """Compare the means with those of whole numbers of any size; return how many tie, and how many nearly do."""
+    """Compare the means with those of integers of any size; return how many tie, and how many nearly do."""
     got = np.clip(many_means(total, count, x_scale, output_scale), -300, 300)
     (mx, ex), (mo, eo) = (np.frexp(scale.astype(np.float64)) for scale in (x_scale, output_scale))
     over, under = (

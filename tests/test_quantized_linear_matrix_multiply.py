@@ -278,8 +278,8 @@ def test_multipliers_are_what_their_parts_say():
         if not 2**-20 < abs(real) < 2**38:
             continue
         by = multiplier(tuple(map(jnp.float32, triple)))
-        whole, fraction, limit = int(by.whole), Fraction(float(by.fraction)), int(by.limit)
-        rest = (real - whole + 2**31) % 2**32 - 2**31
+        integer, fraction, limit = int(by.integer), Fraction(float(by.fraction)), int(by.limit)
+        rest = (real - integer + 2**31) % 2**32 - 2**31
         assert abs(fraction - rest) <= Fraction(3, 2**23)
         assert abs(fraction) <= Fraction(9, 8) if abs(real) > 2**34 else Fraction(5, 8)
         assert abs(Fraction(float(by.estimate)) * 2**30 / real - 1) < Fraction(1, 2**20)

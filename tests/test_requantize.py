@@ -102,7 +102,7 @@ def test_derivatives_are_zero():
         (
             (EXTREMES, 1.0, 1.0, 1.0, 300),
             ValueError,
-            "output_zero_point must be a whole number from 0 to 255; got 300.",
+            "output_zero_point must be an integer from 0 to 255; got 300.",
         ),
     ],
 )

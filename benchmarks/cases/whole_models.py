@@ -21,7 +21,7 @@ class Network(NamedTuple):
     shape: tuple[int, ...]
     """Of what it takes for each of a batch."""
     words: int
-    """Inputs are whole numbers below this; 0 for images."""
+    """Inputs are integers below this; 0 for images."""
     results: int
     """How many float32 it gives for each of a batch."""
     weights: int

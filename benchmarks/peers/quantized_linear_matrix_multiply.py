@@ -48,7 +48,7 @@ def _torch(case: Case, arguments: Arguments, compiled: bool = False) -> Contende
     def of_bfloat16(left: Any, right: Any) -> Any:
         return torch.bmm(left.bfloat16(), right.bfloat16(), out_dtype=torch.float32)
 
-    # _int_mm takes no batch, but the sums of these few products are whole numbers that a float32 holds.
+    # _int_mm takes no batch, but the sums of these few products are integers that a float32 holds.
     batched = a.ndim > 2
     sums = _products.torch_sums(a, a_zero, b, b_zero, of_bfloat16 if batched else _products.int_mm)
 

@@ -145,7 +145,7 @@ def _checked(call: Call, name: str, value: int | float, dtype: np.dtype[Any]) ->
         return value
     bounds = np.iinfo(dtype)
     if not isinstance(value, int) or not bounds.min <= value <= bounds.max:
-        rule = f"{name} must be a whole number from {bounds.min} to {bounds.max}; got {_short(value)}."
+        rule = f"{name} must be an integer from {bounds.min} to {bounds.max}; got {_short(value)}."
         call.fail(ValueError, rule, f"Pass {name} as {dtype}.", name)
     return value
 

@@ -75,19 +75,19 @@ def product(a: jax.Array, b: jax.Array) -> jax.Array:
     return float_of_bits(jnp.where(undefined, NAN, magnitude | ((a_bits ^ b_bits) & SIGN)))
 
 
-def scaled(whole: jax.Array, scale: jax.Array) -> jax.Array:
-    """Return float32 ``whole * scale``, rounded once, ties to even, for ``whole`` that are finite integers.
+def scaled(integers: jax.Array, scale: jax.Array) -> jax.Array:
+    """Return float32 ``integers * scale``, rounded once, ties to even, for ``integers`` that are finite integers.
 
-    ``whole`` is 0 or at least 1 in magnitude, and at most 2**100. So with a normal scale the result is no subnormal.
+    ``integers`` is 0 or at least 1 in magnitude, and at most 2**100. So with a normal scale the result is no subnormal.
     In units a subnormal scale is an integer, and so is the product: if that is below 2**23, it was not rounded.
     """
     bits = int_bits(scale)
     subnormal = bits & MAGNITUDE < LEAST_NORMAL
     factor = float_of_bits(jnp.where(subnormal, _in_units(bits), bits))
-    if not at_most(whole.size, scale.size):
+    if not at_most(integers.size, scale.size):
         # Without the barrier XLA would fuse this into what follows, and compute it again for every element.
         factor, subnormal = lax.optimization_barrier((factor, subnormal))  # type: ignore[no-untyped-call]
-    multiplied = int_bits(whole * factor)
+    multiplied = int_bits(integers * factor)
     return float_of_bits(_one_nan(jnp.where(subnormal, _from_units(multiplied), multiplied)))
 
 

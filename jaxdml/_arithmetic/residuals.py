@@ -121,12 +121,12 @@ def _residual(
             total = low.astype(jnp.int64)
             numerator = (total if bias is None else total + bias.astype(jnp.int64)) * ma * mb
         else:
-            # N * ma is whole * 2**16 + rest; each part is then multiplied by mb.
+            # N * ma is upper * 2**16 + rest; each part is then multiplied by mb.
             of_low = low.astype(jnp.int64) * ma
-            whole = (high.astype(jnp.int64) * ma + (of_low >> _HALF_WORD)) * mb
+            upper = (high.astype(jnp.int64) * ma + (of_low >> _HALF_WORD)) * mb
             rest = (of_low & 0xFFFF) * mb
             in_half_words = shift >= _DEEP_SHIFT
-            numerator = jnp.where(in_half_words, whole + (rest >> _HALF_WORD), (whole << _HALF_WORD) + rest)
+            numerator = jnp.where(in_half_words, upper + (rest >> _HALF_WORD), (upper << _HALF_WORD) + rest)
             shift = jnp.where(in_half_words, shift - _HALF_WORD, shift)
             tie_goes_up |= (in_half_words & (rest & 0xFFFF != 0)).astype(jnp.int32)
         midpoint = (2 * lower + 1).astype(jnp.int64) * mo << shift.astype(jnp.int64)

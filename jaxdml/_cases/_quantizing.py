@@ -84,9 +84,9 @@ def scales(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any
 def near_ties(rng: np.random.Generator, of: Array, dtype: np.dtype[Any], span: int) -> Array:
     """Draw numbers whose quotients by the scales ``of`` are halves, or up to 2 of the least steps away from one."""
     small = rng.random(of.shape) < 0.4
-    whole = np.where(small, rng.integers(-4, 4, of.shape), rng.integers(-span, span, of.shape))
+    integers = np.where(small, rng.integers(-4, 4, of.shape), rng.integers(-span, span, of.shape))
     with np.errstate(all="ignore"):
-        numbers = (whole + 0.5) * of.astype(np.float64)
+        numbers = (integers + 0.5) * of.astype(np.float64)
         if dtype.kind == "i":
             return np.clip(np.rint(numbers), -(2**31), 2**31 - 1).astype(dtype)
         nearest = numbers.astype(dtype)

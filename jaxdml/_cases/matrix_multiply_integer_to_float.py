@@ -69,8 +69,8 @@ def _biases(rng: np.random.Generator, shape: tuple[int, ...], a: Array, b: Array
     """Draw biases: half are a product of two scales times an integer, half have any bits."""
     with np.errstate(all="ignore"):
         of_scales = a.reshape(len(a), -1)[:, :1] * b.reshape(len(b), -1)[:, :1]
-        whole = rng.integers(-70_000, 70_000, (len(a), *shape)).astype(np.float32)
-        near = of_scales.reshape(-1, *[1] * len(shape)) * whole
+        integers = rng.integers(-70_000, 70_000, (len(a), *shape)).astype(np.float32)
+        near = of_scales.reshape(-1, *[1] * len(shape)) * integers
     return np.where(rng.random(near.shape) < 0.5, near, any_bits(rng, near.shape, _FLOAT32))
 
 

@@ -79,7 +79,7 @@ def convolution_integer(
     group_count: int = 1,
     dimension_numbers: Any = None,
 ) -> Array:
-    """Subtract the zero points, and sum each window times each filter in whole numbers, one output at a time.
+    """Subtract the zero points, and sum each window times each filter in integers, one output at a time.
 
     Args:
       x: int8 or uint8, ``[N, C, *spatial]``.

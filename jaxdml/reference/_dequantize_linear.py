@@ -18,7 +18,7 @@ def dequantize_linear(
     axis: Axes = None,
     block_size: Axes = None,
 ) -> np.ndarray[Any, Any]:
-    """Subtract in whole numbers and multiply in float32, one element at a time.
+    """Subtract in integers and multiply in float32, one element at a time.
 
     Args:
       x: int8, uint8, int16, uint16, int32 or uint32.

@@ -13,7 +13,7 @@ from jaxdml.reference._quantization import of_product
 def matrix_multiply_integer(
     a: ArrayLike, a_zero_point: ArrayLike | None, b: ArrayLike, b_zero_point: ArrayLike | None
 ) -> np.ndarray[Any, Any]:
-    """Subtract the zero points and multiply in whole numbers, one output at a time.
+    """Subtract the zero points and multiply in integers, one output at a time.
 
     Args:
       a: int8 or uint8, ``[..., M, K]``.

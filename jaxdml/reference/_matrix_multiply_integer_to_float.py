@@ -21,7 +21,7 @@ def matrix_multiply_integer_to_float(
     *,
     output_dtype: DTypeLike = "float32",
 ) -> np.ndarray[Any, Any]:
-    """Sum in whole numbers, and scale and add in float32, one output at a time.
+    """Sum in integers, and scale and add in float32, one output at a time.
 
     Args:
       a: int8 or uint8, ``[..., M, K]``.

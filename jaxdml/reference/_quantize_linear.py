@@ -49,6 +49,6 @@ def quantize_linear(
         if np.isinf(quotient):
             output[place] = bounds.max if quotient > 0 else bounds.min
             continue
-        whole = 0 if np.isnan(quotient) else int(quotient)
-        output[place] = min(max(whole + int(zeros[place]), bounds.min), bounds.max)
+        rounded = 0 if np.isnan(quotient) else int(quotient)
+        output[place] = min(max(rounded + int(zeros[place]), bounds.min), bounds.max)
     return output

@@ -30,7 +30,7 @@ def quantized_linear_convolution(
     dimension_numbers: Any = None,
     output_dtype: DTypeLike | None = None,
 ) -> Array:
-    """Convolve in whole numbers, then scale and round in rational numbers, one output at a time.
+    """Convolve in integers, then scale and round in rational numbers, one output at a time.
 
     Args:
       x: int8 or uint8, ``[N, C, *spatial]``.

@@ -445,7 +445,7 @@ def draw(seed: int, number: int) -> Model:
 
 
 def given(rng: np.random.Generator, name: str, shape: tuple[int, ...], kept: str) -> np.ndarray:
-    """Return an input: small whole numbers, or signs by which rows are kept."""
+    """Return an input: small integers, or signs by which rows are kept."""
     if name != "f":
         return rng.integers(-3, 4, shape).astype(np.float32)
     signs = {"none": -1, "one": np.eye(1, *shape, min(2, shape[0]))[0], "some": rng.integers(-1, 2, shape), "all": 1}

@@ -18,7 +18,7 @@ pytestmark = quick
 
 OFTEN_HALVES = 0.5
 """Of the integers of a model whose scales are powers of two, onnxruntime may have so many others: its sums and products
-add the zero point before they round, its Softmax divides by way of a whole number, and what follows goes along."""
+add the zero point before they round, its Softmax divides by way of an integer, and what follows goes along."""
 SELDOM = 2e-3
 """Elsewhere floats that differ in the last bit lead to so few others."""
 HALVES = frozenset({"qoperator_powers", "qdq_channels_saved", "qdq_16"})

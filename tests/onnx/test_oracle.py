@@ -134,7 +134,7 @@ EXPLAINED = {
     "QLinearMul": "adds the zero point before rounding",
     "QLinearAveragePool": "adds the zero point before rounding",
     "QLinearLeakyRelu": "rounds alpha * x to float32 first",
-    "QLinearSoftmax": "divides by the scale by way of a whole number",
+    "QLinearSoftmax": "divides by the scale by way of an integer",
     "LeakyRelu": "rounds alpha * x to float32 first",
     "AveragePool": "rounds the mean to float32 first",
 }

@@ -198,7 +198,7 @@ def tree_ensemble(dtype=np.float32, **changes):
 
 
 def test_a_tree_ensemble_with_membership():
-    """onnxruntime takes whole numbers as members only, and onnx's reference reads other members."""
+    """onnxruntime takes integers as members only, and onnx's reference reads other members."""
     x = numbers(np.random.default_rng(6), features=2)
     ends_open = tree_ensemble(membership_values=np.array([1.5, -2, 0, np.nan, 0.5, 1], np.float32))
     for node in (tree_ensemble(), ends_open):

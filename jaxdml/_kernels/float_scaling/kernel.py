@@ -33,22 +33,22 @@ def to_float(sums: Accumulator | DeepAccumulator, by: Scaling, dtype: jnp.dtype)
       dtype: float32, float16 or bfloat16.
     """
     if isinstance(sums, DeepAccumulator):
-        return _of_whole(of_two_words(*sums), by, dtype)
+        return _of_integers(of_two_words(*sums), by, dtype)
     return _of_one_word(sums, by, dtype)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(2,))
-def _of_whole(whole: jax.Array, by: Scaling, dtype: jnp.dtype) -> jax.Array:
-    return narrowed(scaled_sum(whole, by), dtype)
+def _of_integers(integers: jax.Array, by: Scaling, dtype: jnp.dtype) -> jax.Array:
+    return narrowed(scaled_sum(integers, by), dtype)
 
 
-@_of_whole.defjvp
+@_of_integers.defjvp
 def _(dtype: jnp.dtype, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    (whole, by), (_, of) = primals, tangents
-    tangent = whole * (of.a_scale * by.b_scale + by.a_scale * of.b_scale)
+    (integers, by), (_, of) = primals, tangents
+    tangent = integers * (of.a_scale * by.b_scale + by.a_scale * of.b_scale)
     if by.bias is not None:
         tangent += of.bias
-    return _of_whole(whole, by, dtype), tangent.astype(dtype)
+    return _of_integers(integers, by, dtype), tangent.astype(dtype)
 
 
 def _of_one_word(sums: Accumulator, by: Scaling, dtype: jnp.dtype) -> jax.Array:
@@ -63,8 +63,8 @@ def _of_one_word(sums: Accumulator, by: Scaling, dtype: jnp.dtype) -> jax.Array:
     @scaled.defjvp
     def _(primals: Any, tangents: Any) -> Any:
         (operands, by), (_, of) = primals, tangents
-        whole = total(without_operands._replace(operands=operands)).astype(jnp.float32)
-        return jax.jvp(lambda by: _of_whole(whole, by, dtype), (by,), (of,))
+        integers = total(without_operands._replace(operands=operands)).astype(jnp.float32)
+        return jax.jvp(lambda by: _of_integers(integers, by, dtype), (by,), (of,))
 
     result: jax.Array = scaled(sums.operands, by)
     return result
@@ -85,18 +85,18 @@ def form(target: Target, outputs: int) -> Form:
 
 
 def _exactly(raw: RawProduct, by: Scaling, *, shape: tuple[int, ...], dtype: jnp.dtype) -> jax.Array:
-    whole = accumulator(raw, shape).astype(jnp.float32)
-    return narrowed(scaled_sum(whole, by), dtype)
+    integers = accumulator(raw, shape).astype(jnp.float32)
+    return narrowed(scaled_sum(integers, by), dtype)
 
 
 def _plainly(raw: RawProduct, by: Scaling, *, shape: tuple[int, ...], dtype: jnp.dtype) -> jax.Array:
-    whole = accumulator(raw, shape).astype(jnp.float32)
-    return narrowed(plain_scaled_sum(whole, by), dtype)
+    integers = accumulator(raw, shape).astype(jnp.float32)
+    return narrowed(plain_scaled_sum(integers, by), dtype)
 
 
 def _scales_in_float64(raw: RawProduct, by: Scaling, *, shape: tuple[int, ...], dtype: jnp.dtype) -> jax.Array:
-    whole = accumulator(raw, shape).astype(jnp.float32)
-    return narrowed(scaled_sum(whole, by, in_float64.product), dtype)
+    integers = accumulator(raw, shape).astype(jnp.float32)
+    return narrowed(scaled_sum(integers, by, in_float64.product), dtype)
 
 
 def _usual_or_any(raw: RawProduct, by: Scaling, *, shape: tuple[int, ...], dtype: jnp.dtype) -> jax.Array:

@@ -27,24 +27,24 @@ class Scaling(NamedTuple):
     bias: jax.Array | None
 
 
-def scaled_sum(whole: jax.Array, by: Scaling, product: Callable[..., jax.Array] = ieee.product) -> jax.Array:
-    """Return float32 ``whole * (a_scale * b_scale) + bias``, each operation rounded; ``whole`` as for ``scaled``.
+def scaled_sum(integers: jax.Array, by: Scaling, product: Callable[..., jax.Array] = ieee.product) -> jax.Array:
+    """Return float32 ``integers * (a_scale * b_scale) + bias``, each operation rounded; ``integers`` as for ``scaled``.
 
     Args:
-      whole: float32.
+      integers: float32.
       by: what it is multiplied by, and added.
       product: multiplies scales as ``ieee.product`` does.
     """
-    result = ieee.scaled(whole, product(by.a_scale, by.b_scale))
+    result = ieee.scaled(integers, product(by.a_scale, by.b_scale))
     return result if by.bias is None else ieee.total(result, by.bias)
 
 
-def plain_scaled_sum(whole: jax.Array, by: Scaling) -> jax.Array:
+def plain_scaled_sum(integers: jax.Array, by: Scaling) -> jax.Array:
     """Return what ``scaled_sum`` does, if ``is_usual(by)``, or on a device that does not take subnormals as zeros.
 
-    ``whole`` is at most 2**31 in magnitude.
+    ``integers`` is at most 2**31 in magnitude.
     """
-    result = ieee.one_nan(whole * (by.a_scale * by.b_scale))
+    result = ieee.one_nan(integers * (by.a_scale * by.b_scale))
     return result if by.bias is None else ieee.one_nan(result + by.bias)
 
 

@@ -57,8 +57,8 @@ def read(x: jax.Array, indices: jax.Array, how: Reading) -> jax.Array:
 
 def _take(x: jax.Array, indices: jax.Array, numbers: lax.GatherDimensionNumbers, mode: str, fill: bytes) -> jax.Array:
     """Take slices of floats by the platform, and keep their bits."""
-    whole = jnp.finfo(x.dtype).bits == 8 * x.dtype.itemsize  # Not of float4, which no integer is as wide as.
-    choose = partial(form, itemsize=x.dtype.itemsize if whole else 0)
+    fills_bytes = jnp.finfo(x.dtype).bits == 8 * x.dtype.itemsize  # Not of float4, which no integer is as wide as.
+    choose = partial(form, itemsize=x.dtype.itemsize if fills_bytes else 0)
     taken: jax.Array = at_lowering(choose, x, indices, numbers=numbers, mode=mode, fill=fill)
     return taken
 

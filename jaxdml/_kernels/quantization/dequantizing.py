@@ -26,11 +26,11 @@ def dequantize(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None, nor
       zero_point: dtype of ``x``, broadcasts against it, or None for 0.
       normal: whether it is known while tracing that ``are_normal`` holds.
     """
-    whole = _difference(x, zero_point)
+    integers = _difference(x, zero_point)
     if normal:
         # Every device multiplies normal numbers alike. The select keeps a device from contracting it with a later sum.
-        return ieee.narrowed(ieee.one_nan(whole * widened(lax.stop_gradient(scale))), scale.dtype)
-    return _scaled(whole, scale)
+        return ieee.narrowed(ieee.one_nan(integers * widened(lax.stop_gradient(scale))), scale.dtype)
+    return _scaled(integers, scale)
 
 
 def _difference(x: jax.Array, zero_point: jax.Array | None) -> jax.Array:
@@ -50,14 +50,14 @@ def _difference(x: jax.Array, zero_point: jax.Array | None) -> jax.Array:
 
 
 @jax.custom_jvp
-def _scaled(whole: jax.Array, scale: jax.Array) -> jax.Array:
-    return ieee.narrowed(ieee.scaled(whole, widened(scale)), scale.dtype)
+def _scaled(integers: jax.Array, scale: jax.Array) -> jax.Array:
+    return ieee.narrowed(ieee.scaled(integers, widened(scale)), scale.dtype)
 
 
 @_scaled.defjvp
 def _scaled_jvp(
     primals: tuple[jax.Array, jax.Array], tangents: tuple[jax.Array, jax.Array]
 ) -> tuple[jax.Array, jax.Array]:
-    whole, scale = primals
-    of_scale = whole * tangents[1].astype(jnp.float32)
-    return _scaled(whole, scale), of_scale.astype(scale.dtype)
+    integers, scale = primals
+    of_scale = integers * tangents[1].astype(jnp.float32)
+    return _scaled(integers, scale), of_scale.astype(scale.dtype)

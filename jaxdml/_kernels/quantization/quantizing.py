@@ -105,6 +105,6 @@ def _residual(
     low = divisor - high
     if dtype.itemsize == 1:
         return dividend - half * high - half * low
-    whole = (lower + 128 & -256).astype(jnp.float32)
-    rest = half - whole
-    return dividend - whole * high - rest * high - whole * low - rest * low
+    upper = (lower + 128 & -256).astype(jnp.float32)
+    rest = half - upper
+    return dividend - upper * high - rest * high - upper * low - rest * low

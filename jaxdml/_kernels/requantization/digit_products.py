@@ -85,14 +85,14 @@ def round_digits(
     reach = jnp.clip(_SATURATED - exponent, 0, _MOST)
     bits = 30 - reach
     base = power_of_two(bits)
-    whole, *parts = (
+    integer, *parts = (
         first + second for first, second in zip(*(_digits(x, base, digits) for x in (high, low)), strict=True)
     )
     limit = 1 << reach
     total = jnp.clip(total, -limit, limit)
     *upper, lowest = parts
     below = reduce(lambda below, digit: total * digit + below >> bits, reversed(upper), total * lowest >> bits)
-    return clamp(total * whole + (below + (1 << _POINT - 1)) >> _POINT, zero_point, dtype)
+    return clamp(total * integer + (below + (1 << _POINT - 1)) >> _POINT, zero_point, dtype)
 
 
 def _digits(x: jax.Array, base: jax.Array, count: int) -> list[jax.Array]:

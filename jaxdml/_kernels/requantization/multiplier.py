@@ -1,17 +1,17 @@
 """Multiply int32 accumulators by a real multiplier and round, in 32-bit words; report which results are doubtful.
 
-Write the multiplier m, in units of ``2**-30``, as ``whole + fraction``. ``whole`` is an integer, and ``fraction``
+Write the multiplier m, in units of ``2**-30``, as ``integer + fraction``. ``integer`` is one, and ``fraction``
 is a float32 of at most about 1/2 in magnitude. A float32 estimate of ``acc * m`` gives an integer F with
 ``-1/4 <= acc * m - F <= 3/4``, up to an error of 2**-8. The product rounds up from F if this is positive:
 
-    (acc * m - F - 1/2) * 2**30 = D + acc * fraction    with    D = acc * whole - (F << 30) - (1 << 29)
+    (acc * m - F - 1/2) * 2**30 = D + acc * fraction    with    D = acc * integer - (F << 30) - (1 << 29)
 
 The left side is at most 2**30 in magnitude and ``acc * fraction`` about as much, so D fits int32. int32 arithmetic
 wraps around and gives D exactly, although its terms do not fit. The float32 term adds an error of at most
 ``tolerance``. If the sum is closer to 0 than that, the result is doubtful, and the caller has to decide it in another
 way.
 
-If the fraction is 0, D is the whole sum and no result is doubtful. Such multipliers are the multiples of ``2**-30``,
+If the fraction is 0, D is all of the sum and no result is doubtful. Such multipliers are the multiples of ``2**-30``,
 powers of two among them. True ties are frequent only for these. A tie rounds up if F is odd, so ``F & 1`` is added to
 D. For other multipliers this changes the sum by at most 1, which the tolerance includes.
 
@@ -32,7 +32,7 @@ from jaxdml._arithmetic.float_parts import decompose, lower_and_half, power_of_t
 from jaxdml._arithmetic.residuals import Scales
 
 _UNIT_BITS = 30
-"""``whole`` and ``fraction`` are in units of ``2**-30``: with these, D fits int32."""
+"""``integer`` and ``fraction`` are in units of ``2**-30``: with these, D fits int32."""
 
 _SATURATED = 300.0
 """A quotient beyond 256 in magnitude saturates with every zero point; the rest is room for rounding errors."""
@@ -42,11 +42,11 @@ _DIGIT = 16
 
 
 class Multiplier(NamedTuple):
-    """Hold real numbers ``(whole + fraction) * 2**-30`` and bounds that follow from them, all of one shape."""
+    """Hold real numbers ``(integer + fraction) * 2**-30`` and bounds that follow from them, all of one shape."""
 
     estimate: jax.Array
     """float32, within a relative 2**-20 of the multiplier."""
-    whole: jax.Array
+    integer: jax.Array
     """int32, modulo 2**32."""
     fraction: jax.Array
     """float32, within 3 * 2**-23 of the exact fraction, and 0 where that is 0."""
@@ -88,13 +88,13 @@ def _multiplier(negative: jax.Array, ma: jax.Array, mb: jax.Array, mo: jax.Array
     # In units of 2**-30 the lowest bit of ``low`` is worth 2**-down.
     down = jnp.clip(-(exponent + _UNIT_BITS - _DIGIT), 0, 60)
     from_low, from_high = jnp.minimum(down, _DIGIT), jnp.clip(down - _DIGIT, 0, 31)
-    whole = jnp.where(down <= _DIGIT, (high << (_DIGIT - from_low)) + (low >> from_low), high >> from_high)
+    integer = jnp.where(down <= _DIGIT, (high << (_DIGIT - from_low)) + (low >> from_low), high >> from_high)
     high_left, low_left = high & ((1 << from_high) - 1), low & ((1 << from_low) - 1)
     exact = (last == 0) & (high_left == 0) & (low_left == 0)
     left = high_left.astype(jnp.float32) * 2.0**_DIGIT + (low_left.astype(jnp.float32) + last.astype(jnp.float32) / fo)
     fraction = left * power_of_two(-down)
     upper = fraction > 0.5
-    whole, fraction = whole + upper.astype(jnp.int32), jnp.where(upper, fraction - 1.0, fraction)
+    integer, fraction = integer + upper.astype(jnp.int32), jnp.where(upper, fraction - 1.0, fraction)
 
     estimate = ratio * power_of_two(-down - (_UNIT_BITS - _DIGIT))
     saturating = _SATURATED / estimate
@@ -104,7 +104,7 @@ def _multiplier(negative: jax.Array, ma: jax.Array, mb: jax.Array, mo: jax.Array
     )
     tolerance = jnp.where(exact, -1.0, 2.0 + limit.astype(jnp.float32) * 2.0**-20)
     sign = jnp.where(negative, jnp.float32(-1), jnp.float32(1))
-    return Multiplier(estimate * sign, jnp.where(negative, -whole, whole), fraction * sign, limit, tolerance)
+    return Multiplier(estimate * sign, jnp.where(negative, -integer, integer), fraction * sign, limit, tolerance)
 
 
 def rounded_products(accumulator: jax.Array, by: Multiplier) -> tuple[jax.Array, jax.Array]:
@@ -117,8 +117,8 @@ def rounded_products(accumulator: jax.Array, by: Multiplier) -> tuple[jax.Array,
 
 def _past_half(accumulator: jax.Array, lower: jax.Array, by: Multiplier) -> jax.Array:
     """Return how far the product is past ``lower + 1/2``, in units of ``2**-30``; 1 more if ``lower`` is odd."""
-    whole = accumulator * by.whole - (lower << _UNIT_BITS) + (lower & 1) - (1 << (_UNIT_BITS - 1))
-    return whole.astype(jnp.float32) + accumulator.astype(jnp.float32) * by.fraction
+    integer = accumulator * by.integer - (lower << _UNIT_BITS) + (lower & 1) - (1 << (_UNIT_BITS - 1))
+    return integer.astype(jnp.float32) + accumulator.astype(jnp.float32) * by.fraction
 
 
 def may_be_doubtful(by: Multiplier) -> jax.Array:

@@ -36,7 +36,7 @@ def has_8_bits(value: Any) -> bool:
 
 def is_simple(value: Any) -> bool:
     """Whether a value is dequantized from 8-bit integers with one scale."""
-    return has_8_bits(value) and value.quantization.whole
+    return has_8_bits(value) and value.quantization.per_tensor
 
 
 def mapped(x: Dequantized, out: Quantization, dtype: Any, real: tables.Real = tables.identity) -> Any:
@@ -99,8 +99,8 @@ def convolution_to_float(
     operands = (channels_last(x.integers), x.quantization.zero_point, filters(w.integers), w.quantization.zero_point)
     sums = jaxdml.convolution_integer(*operands, dimension_numbers=orders(x.ndim), **options)
     sums = sums if bias is None else sums + on_device(bias)
-    whole = np.size(scale) == 1
-    return ChannelsLast(jaxdml.dequantize_linear(sums, scale, axis=None if whole else sums.ndim - 1))
+    per_tensor = np.size(scale) == 1
+    return ChannelsLast(jaxdml.dequantize_linear(sums, scale, axis=None if per_tensor else sums.ndim - 1))
 
 
 def filters(w: Any) -> jax.Array | jaxdml.PackedFilters:

@@ -55,7 +55,7 @@ class Places(NamedTuple):
         return (self.numerators < 0) | (self.numerators > (length - 1) * self.denominator)
 
     def rounded(self, nearest_mode: str) -> np.ndarray:
-        """Return the nearest whole places."""
+        """Return the nearest integer places."""
         shift = {"round_prefer_floor": -1, "round_prefer_ceil": 1}.get(nearest_mode, 0)
         twice, by = 2 * self.numerators + shift * self.denominator, 2 * self.denominator
         return -(-twice // by) if nearest_mode in ("ceil", "round_prefer_floor") else twice // by
@@ -120,8 +120,8 @@ def taps(
     shrink = min(sampling.factor, Fraction(1)) if antialias and sampling.outputs else Fraction(1)
     reach = math.ceil(support / shrink)
     steps = np.arange(1 - reach, 1 + reach)[:, None]
-    whole, rest = np.divmod(places.numerators, places.denominator)
-    at = whole + steps
+    lower, rest = np.divmod(places.numerators, places.denominator)
+    at = lower + steps
     weights = kernel((steps - (rest / places.denominator).astype(np.float64)) * float(shrink), cubic_coeff_a)
     if exclude_outside:
         weights = np.where((at >= 0) & (at < sampling.length), weights, 0)

@@ -84,9 +84,9 @@ def _power(call: NodeCall, x: Any, y: Any) -> Any:
     if is_integer(y):
         return _integer_power(call.xp, x, y.astype(x.dtype))
     # The float function alone might miss an integer by a little, and then lose 1 where the fraction is dropped.
-    whole = (y >= 0) & (y == call.xp.floor(y))
-    exact = _integer_power(call.xp, x, call.xp.where(whole, y, 0).astype(x.dtype))
-    return call.xp.where(whole, exact, call.xp.power(x.astype(float), y).astype(x.dtype))
+    integral = (y >= 0) & (y == call.xp.floor(y))
+    exact = _integer_power(call.xp, x, call.xp.where(integral, y, 0).astype(x.dtype))
+    return call.xp.where(integral, exact, call.xp.power(x.astype(float), y).astype(x.dtype))
 
 
 def _integer_power(xp: ModuleType, x: Any, y: Any) -> Any:

@@ -129,10 +129,10 @@ def _exactly(values: np.ndarray, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def one_hot_encoder(call: NodeCall, X: Any, *, cats_int64s: Any = (), zeros: int = 1) -> Any:
     """Return for each element a row with 1.0 at the place of its category, and zeros where it has none."""
-    whole = jnp.trunc(X) if jnp.issubdtype(X.dtype, np.floating) else X
-    wanted, holds = _exactly(np.asarray(cats_int64s, np.int64), whole.dtype)
+    integers = jnp.trunc(X) if jnp.issubdtype(X.dtype, np.floating) else X
+    wanted, holds = _exactly(np.asarray(cats_int64s, np.int64), integers.dtype)
     holds[np.setdiff1d(np.arange(len(wanted)), len(wanted) - 1 - np.unique(wanted[::-1], return_index=True)[1])] = False
-    found = (whole[..., None] == wanted) & holds  # Of equal categories the last counts.
+    found = (integers[..., None] == wanted) & holds  # Of equal categories the last counts.
     if not zeros:
         report(found.any(-1).all(), f"{call.node} has an element without category")
     return found.astype(np.float32)

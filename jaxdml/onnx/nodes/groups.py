@@ -284,4 +284,4 @@ GROUPS: Mapping[str, Group] = {
 def moves(handler: Handler, quantization: Quantization) -> bool:
     """Whether an operator means the same on the integers."""
     has_order = not handler.orders or tables.positive(quantization.scale)
-    return handler.moves > 0 and quantization.whole and has_order
+    return handler.moves > 0 and quantization.per_tensor and has_order

@@ -122,7 +122,7 @@ def _aligned(X: jax.Array, batch_indices: jax.Array, places: Sequence[Any], grid
 
 
 def _neighbours(place: jax.Array, length: int) -> list[tuple[jax.Array, jax.Array]]:
-    """Return the two whole places around a place, and how they weigh: nothing more than 1 outside of the image."""
+    """Return the two integer places around a place, and how they weigh: nothing more than 1 outside of the image."""
     inside = (place >= -1) & (place <= length)
     kept = jnp.clip(place, 0, length - 1)
     low = jnp.floor(kept)

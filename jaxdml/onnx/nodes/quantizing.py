@@ -128,7 +128,7 @@ def quantize_linear(
     out = quantization(as_float32(y_scale), y_zero_point, axis, block_size, x.ndim)
     if str(dtype) in SMALL_FLOATS:
         return to_small_floats(x, out, dtype, _FLOATS[precision] or y_scale.dtype, bool(saturate))
-    if call.exact and out.whole and narrow is None and str(dtype) in QUANTIZED:
+    if call.exact and out.per_tensor and narrow is None and str(dtype) in QUANTIZED:
         result = _rounded_once(call, x, out, dtype)
         if result is not None:
             call.note((call.node.name,), f"rounds {x.nodes[-1]}" if isinstance(x, Pending) else "a table")

@@ -106,8 +106,8 @@ def _resized(X: Value, samplings: Sequence[tuple[int, Sampling]], rule: Any, ext
             result = xp.where(mask, xp.asarray(extrapolation_value, result.dtype), result)
     if jnp.issubdtype(x.dtype, jnp.integer) and result.dtype != x.dtype:
         # The cast cuts the fraction off, so that what is an integer but for rounding must become one first.
-        limits, whole = jnp.iinfo(x.dtype), jnp.round(result)
-        result = jnp.where(jnp.abs(result - whole) < _ROUNDING, whole, result)
+        limits, nearest = jnp.iinfo(x.dtype), jnp.round(result)
+        result = jnp.where(jnp.abs(result - nearest) < _ROUNDING, nearest, result)
         result = jnp.clip(result, limits.min, limits.max)
     return wrap(result.astype(x.dtype))
 
@@ -138,7 +138,7 @@ def _along(xp: ModuleType, x: Any, axis: int, indices: np.ndarray, weights: np.n
 
 
 def _taken(xp: ModuleType, x: Any, axis: int, index: np.ndarray) -> Any:
-    """Return the elements at known places; a whole multiple repeats elements, which needs no gather."""
+    """Return the elements at known places; an integer multiple repeats elements, which needs no gather."""
     length = x.shape[axis]
     if length and len(index) % length == 0 and (index == np.arange(len(index)) // (len(index) // length)).all():
         return xp.repeat(x, len(index) // length, axis) if len(index) != length else x

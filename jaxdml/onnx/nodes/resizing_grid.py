@@ -71,7 +71,7 @@ def interpolated(
 
 
 def _around(place: jax.Array, mode: str) -> list[tuple[jax.Array, jax.Array]]:
-    """Return the whole places around a place, and how they weigh."""
+    """Return the integer places around a place, and how they weigh."""
     if mode == "nearest":
         return [(place, jnp.ones_like(place))]
     low = jnp.floor(place)
@@ -91,7 +91,7 @@ def _reflected(place: jax.Array, low: float, high: float) -> jax.Array:
 
 
 def _kept(place: jax.Array, length: int, edge: tuple[float, float], padding_mode: str) -> tuple[jax.Array, jax.Array]:
-    """Return which element stands for a whole place, and whether it is the one that is there."""
+    """Return which element stands for an integer place, and whether it is the one that is there."""
     if padding_mode == "reflection":
         place = _reflected(place, *edge)
     kept = jnp.clip(place, 0, length - 1)

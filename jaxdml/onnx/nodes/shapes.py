@@ -33,15 +33,15 @@ def _range(call: NodeCall, start: np.ndarray, limit: np.ndarray, delta: np.ndarr
     if step == 0:
         raise refusal("the delta of a Range is 0.")
     dtype = np.result_type(start, limit, delta)
-    whole = dtype.kind in "iuO"  # Symbolic sizes are objects.
-    count = -((first - end) // step) if whole else math.ceil((end - first) / step)
+    integral = dtype.kind in "iuO"  # Symbolic sizes are objects.
+    count = -((first - end) // step) if integral else math.ceil((end - first) / step)
     if is_static(count):
         count = max(count, 0)
     xp = namespace(call.xp, (count,), dtype)
-    wide = dtype if whole or dtype.itemsize >= 4 else tensor_dtype_to_np_dtype(stash_type)
+    wide = dtype if integral or dtype.itemsize >= 4 else tensor_dtype_to_np_dtype(stash_type)
     start, delta = (placed(xp, operand.reshape(()).astype(wide)) for operand in (start, delta))
     places = xp.arange(count)
-    elements = start + (places if whole else places.astype(start.dtype)) * delta
+    elements = start + (places if integral else places.astype(start.dtype)) * delta
     return elements.astype(placed(xp, np.zeros((), np.int64 if dtype.hasobject else dtype)).dtype)
 
 

@@ -163,5 +163,5 @@ def _entries(tensor: onnx.TensorProto, what: str) -> Mapping[str, str]:
 def _number(text: str, key: str, what: str) -> int:
     if not re.fullmatch(r"[0-9]{1,18}", text):
         rule = f"{what} lies in another file, with the {key} {text[:40]!r}."
-        raise unsupported(rule, "It must be a whole number, 0 or more.")
+        raise unsupported(rule, "It must be an integer, 0 or more.")
     return int(text)

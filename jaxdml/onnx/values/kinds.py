@@ -46,7 +46,7 @@ class Quantization(NamedTuple):
     block_size: int = 0
 
     @property
-    def whole(self) -> bool:
+    def per_tensor(self) -> bool:
         """Whether one scale serves all."""
         return self.axis is None
 

@@ -30,7 +30,7 @@ RULES: Rules = {
 
 
 COUNTED = ("ConstantOfShape", "Range", "Slice", "TopK")
-"""Operators that take a whole number that a program computes as a size, where it has a bound."""
+"""Operators that take an integer that a program computes as a size, where it has a bound."""
 
 
 def _rule(call: NodeCall) -> Rule | None:
@@ -40,12 +40,12 @@ def _rule(call: NodeCall) -> Rule | None:
 
 def counted(node: Node, operand: Value) -> bool:
     """Whether an operand that must be known may be a number with a bound instead."""
-    whole = np.issubdtype(operand.dtype, np.integer) and all(size == 1 for size in operand.shape)
-    return whole and not node.domain and node.op_type in COUNTED
+    is_integer = np.issubdtype(operand.dtype, np.integer) and all(size == 1 for size in operand.shape)
+    return is_integer and not node.domain and node.op_type in COUNTED
 
 
 def _bound(call: NodeCall, place: int, operand: Value) -> int | None:
-    """Return the bound of an operand that is one whole number."""
+    """Return the bound of an operand that is one integer."""
     return call.bounds.of(call.node, call.node.inputs[place]) if counted(call.node, operand) else None
 
 
@@ -93,7 +93,7 @@ def _makes_lengths(task: Task, rule: Rule | None, operands: list[Value]) -> bool
 
 
 def _as_length(task: Task, place: int, operand: Value) -> Value:
-    """Return a whole number that a program computes as a length."""
+    """Return an integer that a program computes as a length."""
     bound = _bound(task.call, place, operand)
     if bound is None:
         raise _unknown(task.call.node, place, operand)
