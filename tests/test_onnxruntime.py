@@ -327,7 +327,7 @@ POWERS = np.exp2(np.arange(-7, 6)).astype(np.float32)
 
 def quantized(rng, shape, dtype, fraction=1.0):
     """Draw from the middle of what the dtype holds."""
-    # Without VNNI, x86's kernel adds two uint8 x int8 products in 16 bits: with 7 bits of int8 they always fit.
+    # Without VNNI, onnxruntime adds two uint8 x int8 products in 16 bits on x86: with 7 bits of int8 they always fit.
     middle, reach = (128, 128) if dtype == np.uint8 else (0, 64)
     return rng.integers(middle - int(fraction * reach), middle + int(fraction * reach), shape, dtype)
 

@@ -52,7 +52,7 @@ gpu_device_info {
   block_dim_limit_z: 65535
 }
 """
-"""The GPU that XLA compiles for. It times no kernels to choose between them, since there is no GPU."""
+"""The GPU that XLA compiles for. It times no GPU kernels to choose between them, since there is no GPU."""
 
 PLATFORMS = "cpu", "tpu", "cuda"
 

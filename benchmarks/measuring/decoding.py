@@ -114,7 +114,7 @@ def _torch(sizes: Sizes, batch: int, prompt: int, tokens: int) -> dict[str, Any]
         at.add_(1)
 
     def replay() -> Callable[[], None]:
-        """Record a token's kernels, so that their dispatch costs nothing."""
+        """Record a token's GPU kernels, so that their dispatch costs nothing."""
         if device == "cpu":
             return advance
         graph = torch.cuda.CUDAGraph()

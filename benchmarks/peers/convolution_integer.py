@@ -21,7 +21,7 @@ def _lax(case: Case) -> Program:
 def _onnxruntime(case: Case, arguments: Arguments, prepacked: bool) -> Contender:
     x, x_zero, w, w_zero = arguments
     operands = {"x": x, "w": w, "x_zero": x_zero, "w_zero": w_zero}
-    # Filters that are a constant get the kernel's layout beforehand.
+    # Filters that are a constant get onnxruntime's layout beforehand.
     constants = {"x_zero", "w_zero", *(["w"] if prepacked else [])}
     options = _convolving.of_onnx(case)
     outputs = {"output": np.int32}

@@ -14,7 +14,7 @@ from jaxdml import reference
 def _onnxruntime(case: Case, arguments: Arguments, prepacked: bool) -> Contender:
     a, a_zero, b, b_zero = arguments
     operands = {"a": a, "b": b, "a_zero": a_zero, "b_zero": b_zero}
-    # A right matrix that is a constant gets the kernel's layout beforehand.
+    # A right matrix that is a constant gets onnxruntime's layout beforehand.
     constants = {"a_zero", "b_zero", *(["b"] if prepacked else [])}
     return with_onnxruntime.session("MatMulInteger", operands, {"output": np.int32}, "exact", constants=constants)
 

@@ -32,7 +32,7 @@ def _onnxruntime(case: Case, arguments: Arguments, prepacked: bool) -> Contender
         "b_zero": b_zero,
         "bias": bias,
     }
-    # A right matrix that is a constant gets the kernel's layout beforehand.
+    # A right matrix that is a constant gets onnxruntime's layout beforehand.
     constants = {name for name, value in operands.items() if value.ndim == 0 or (prepacked and name == "b")}
     outputs = {"output": np.float32}
     return with_onnxruntime.session(

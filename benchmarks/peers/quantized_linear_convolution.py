@@ -21,7 +21,7 @@ def _onnxruntime(case: Case, arguments: Arguments, prepacked: bool) -> Contender
     x, x_scale, x_zero, w, w_scale, w_zero, bias, output_scale, output_zero = arguments
     operands = {"x": x, "x_scale": x_scale, "x_zero": x_zero, "w": w, "w_scale": w_scale, "w_zero": w_zero}
     operands |= {"output_scale": output_scale, "output_zero": output_zero, "bias": bias}
-    # Filters that are a constant get the kernel's layout beforehand.
+    # Filters that are a constant get onnxruntime's layout beforehand.
     constants = operands.keys() - ({"x"} if prepacked else {"x", "w"})
     outputs, options = {"output": output_zero.dtype}, _convolving.of_onnx(case)
     return with_onnxruntime.session("QLinearConv", operands, outputs, "within one", constants=constants, **options)

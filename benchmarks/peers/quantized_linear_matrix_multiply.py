@@ -26,7 +26,7 @@ def _onnxruntime(case: Case, arguments: Arguments, prepacked: bool) -> Contender
         raise Absent("one scale for all of the left matrix")
     names = ("a", "a_scale", "a_zero", "b", "b_scale", "b_zero", "output_scale", "output_zero")
     operands = dict(zip(names, arguments, strict=True))
-    # A right matrix that is a constant gets the kernel's layout beforehand.
+    # A right matrix that is a constant gets onnxruntime's layout beforehand.
     constants = {name for name, value in operands.items() if value.ndim == 0 or (prepacked and name == "b")}
     outputs = {"output": operands["output_zero"].dtype}
     return with_onnxruntime.session("QLinearMatMul", operands, outputs, "within one", constants=constants)

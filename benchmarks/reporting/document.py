@@ -87,8 +87,8 @@ With `--out benchmarks/results/NAME`, `python -m benchmarks page` writes the pag
 - By default JAX hands a program for the CPU to another thread. The results "with asynchronous dispatch"
   (`--async-dispatch`) are measured that way. In the other results of a CPU, JAX runs the program on the thread that
   calls it, as the other libraries do. The difference is a cost of each call from Python, whatever the program computes.
-- On an accelerator the profiler's times of all kernels and copies are added up. The cache is flushed before each call.
-  The time that the host takes to dispatch does not count.
+- On an accelerator the profiler's times of all GPU kernels and copies are added up. The cache is flushed before each
+  call. The time that the host takes to dispatch does not count.
 - On an accelerator without such a profiler, one program makes many calls, each of which waits for the one before it.
   The clock is read around programs of two lengths, and the difference counts. The cache is not flushed.
 - Measuring runs in a process of its own. If a library crashes, or does not answer for five minutes, it has no time for
@@ -258,12 +258,12 @@ def _kernels(cases: Sequence[Case]) -> str:
             for kind, us in sorted(together.items(), key=lambda item: -sum(item[1]))
         ]
         rows.append((f"`{case['name']}`", f"{case['floor_us']:.1f}", ", ".join(parts)))
-    explained = "Names are those of XLA's, cuBLAS's and CUB's kernels, with how often one of that name ran."
-    return explained + "\n\n" + markdown(("case", "roofline (µs)", "kernels (µs)"), rows)
+    explained = "Names are those of XLA's, cuBLAS's and CUB's GPU kernels, with how often one of that name ran."
+    return explained + "\n\n" + markdown(("case", "roofline (µs)", "GPU kernels (µs)"), rows)
 
 
 def _kind(name: str) -> str:
-    """Cut a kernel's name to what tells kinds apart."""
+    """Cut a GPU kernel's name to what tells kinds apart."""
     own = name.partition("<")[0].partition("(")[0].rpartition("::")[2]
     return re.sub(r"(_\d+)+$", "", own.removeprefix("void "))
 

@@ -6,7 +6,7 @@ from benchmarks.reporting import journal, tables
 
 FILE = journal.RESULTS / "scaling-h200-x2.jsonl"
 
-_HEADER = "call", "form", "devices", "collectives, µs", "other kernels, µs", "by the clock, µs"
+_HEADER = "call", "form", "devices", "collectives, µs", "other GPU kernels, µs", "by the clock, µs"
 
 
 def markdown(file: Path = FILE) -> str:

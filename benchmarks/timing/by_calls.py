@@ -79,7 +79,7 @@ def doze() -> None:
 
 
 def _others_run() -> bool:
-    """Tell whether the kernel has another thread of this process running, or waiting for a core."""
+    """Tell whether Linux has another thread of this process running, or waiting for a core."""
     for thread in _THREADS.iterdir():
         with contextlib.suppress(OSError):  # It has just ended.
             if int(thread.name) != threading.get_native_id() and _state(thread) == "R":

@@ -18,11 +18,11 @@ _FLUSHED_BYTES = 2**28
 _ATTEMPTS = 3
 
 _CALLS = 3
-"""Calls from which the time of each kernel is taken."""
+"""Calls from which the time of each GPU kernel is taken."""
 
 
 class Span(NamedTuple):
-    """A kernel or copy, with the nanoseconds when it began and ended."""
+    """A GPU kernel or copy, with the nanoseconds when it began and ended."""
 
     begin: float
     end: float
@@ -47,8 +47,8 @@ def interleaved(
 ) -> dict[str, Timing]:
     """Time every run in turn, ``rounds`` times over, each after a flush of the cache.
 
-    The profiler of JAX sees every kernel and copy of the process, so it times torch by the same clock. A sample is how
-    long the device was busy for one call; dispatch, and the gaps that it leaves, do not count.
+    The profiler of JAX sees every GPU kernel and copy of the process, so it times torch by the same clock. A sample is
+    how long the device was busy for one call; dispatch, and the gaps that it leaves, do not count.
     """
     flush, flushing = _flusher()
     once = {name: seconds(run) for name, run in runs.items()}
@@ -75,7 +75,7 @@ def _visits(rounds: int) -> list[int]:
 
 
 def kernels(run: Callable[[], Any]) -> list[tuple[str, float]]:
-    """Return the name and the microseconds of every kernel and copy of a call, in order, each after a flush."""
+    """Return the name and the microseconds of every GPU kernel and copy of a call, in order, each after a flush."""
     flush, flushing = _flusher()
 
     def call() -> None:
@@ -109,7 +109,7 @@ def _spans(call: Callable[[], Any], calls: int) -> list[Span]:
         data = jax.profiler.ProfileData.from_file(str(file))
     planes = sorted((p for p in data.planes if p.name.startswith("/device:")), key=lambda plane: plane.name)
     of_one = [line for plane in planes[:1] for line in plane.lines]
-    # A GPU's streams hold kernels and copies; a TPU's programs are on one line, its operations on others. Of devices
+    # A GPU's streams have kernels and copies; a TPU's programs are on one line, its operations on others. Of devices
     # that are not known, all lines count: what overlaps is counted once.
     lines = [line for line in of_one if line.name.startswith(("Stream", "XLA Modules"))] or of_one
     return sorted(Span(event.start_ns, event.end_ns, event.name) for line in lines for event in line.events)

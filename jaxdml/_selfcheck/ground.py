@@ -18,7 +18,7 @@ import numpy as np
 from jax import lax
 
 SETTING = "--xla_cpu_experimental_ynn_fusion_type=-LIBRARY_FUSION_TYPE_REDUCE"
-"""An XLA flag: on CPUs no reduction and no window joins a YNNPACK kernel, and no version is wrong in these programs."""
+"""An XLA flag: on CPUs no reduction and no window joins a YNNPACK routine; no version is wrong in these programs."""
 
 _LIMIT_S = 60
 """How long one process may take: a hang is a crash."""

@@ -47,15 +47,15 @@ def convolution_sums(
     x, w = np.asarray(x).astype(np.int64), np.asarray(w).astype(np.int64)
     of_x, of_w, _ = orders(dimension_numbers, x.ndim)
     x, w = x.transpose(of_x), w.transpose(of_w)
-    filters, depth, *kernel = w.shape
+    filters, depth, *extents = w.shape
     x = x - of_channels(x_zero_point, 1)
     w = w - of_channels(w_zero_point, filters).astype(np.int64).reshape(-1, *[1] * (w.ndim - 1))
     stride, dilation, start, end = (
-        np.broadcast_to(option, len(kernel)) for option in (strides, dilations, start_padding, end_padding)
+        np.broadcast_to(option, len(extents)) for option in (strides, dilations, start_padding, end_padding)
     )
     # Padding counts as x_zero_point. That is subtracted already, so it is 0 here.
     x = np.pad(x, [(0, 0), (0, 0), *zip(start, end, strict=True)])
-    reach = (np.array(kernel) - 1) * dilation + 1
+    reach = (np.array(extents) - 1) * dilation + 1
     output = np.empty((len(x), filters, *(x.shape[2:] - reach) // stride + 1), np.int64)
     for image, channel, *place in np.ndindex(output.shape):
         first = channel // (filters // group_count) * depth

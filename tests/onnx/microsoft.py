@@ -1,6 +1,6 @@
 """The quantized operators of com.microsoft, and ONNX's own: in real numbers, rounded once, then the zero point added.
 
-onnxruntime's kernels add the zero point before they round in Add, Mul and AveragePool, and go through float32 in all.
+onnxruntime's operators add the zero point before they round in Add, Mul and AveragePool, and go through float32 in all.
 """
 
 import math

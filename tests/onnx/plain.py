@@ -26,11 +26,11 @@ def padding(size: Sequence[int], window: Sequence[int], strides: Sequence[int], 
     return np.array([small, large] if auto_pad == "SAME_UPPER" else [large, small]).T
 
 
-def windows(x: Array, kernel: Sequence[int], fill: Any, ceil_mode: int = 0, **options: Any) -> Array:
-    """Return ``[N, C, *places, *kernel]``: what each window of the spatial dimensions sees."""
-    count = len(kernel)
+def windows(x: Array, window: Sequence[int], fill: Any, ceil_mode: int = 0, **options: Any) -> Array:
+    """Return ``[N, C, *places, *window]``: what each window of the spatial dimensions sees."""
+    count = len(window)
     strides, dilations = (options.get(name) or [1] * count for name in ("strides", "dilations"))
-    wide = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    wide = [(k - 1) * d + 1 for k, d in zip(window, dilations, strict=True)]
     pads = padding(x.shape[2:], wide, strides, options.get("pads"), options.get("auto_pad", ""))
     if ceil_mode:
         pads = pads.copy()
@@ -49,8 +49,8 @@ def convolve(x: Array, w: Array, group: int = 1, fill: Any = 0, **options: Any) 
     options.pop("kernel_shape", None)
     whole = x.dtype.kind in "iu"
     seen = windows(x.astype(np.float64) if whole else x, w.shape[2:], fill, **options)
-    batch, spatial, kernel = len(x), seen.shape[2 : x.ndim], seen.shape[x.ndim :]
-    seen = np.moveaxis(seen.reshape(batch, group, -1, *spatial, *kernel), 2, x.ndim)
+    batch, spatial, window = len(x), seen.shape[2 : x.ndim], seen.shape[x.ndim :]
+    seen = np.moveaxis(seen.reshape(batch, group, -1, *spatial, *window), 2, x.ndim)
     columns = seen.reshape(batch, group, math.prod(spatial), -1)
     filters = w.reshape(group, len(w) // group, -1).astype(columns.dtype)
     product = np.swapaxes(columns @ np.swapaxes(filters, 1, 2), 2, 3).reshape(batch, len(w), *spatial)

@@ -47,12 +47,12 @@ def test_max_agrees_with_onnxruntime():
     assert_agree(nodes, inputs, 12)
 
 
-def largest(x, kernel, strides, dilations, pads, storage_order, ceil):
+def largest(x, window, strides, dilations, pads, storage_order, ceil):
     """Return what a window of the definition holds, one after another: its first NaN, else its first largest."""
     (low, left, high, right), (rows, columns) = pads, x.shape
     counts = [
         -(-(n + edges - (k - 1) * d - 1) // s) + 1 if ceil else (n + edges - (k - 1) * d - 1) // s + 1
-        for n, edges, k, s, d in zip(x.shape, (low + high, left + right), kernel, strides, dilations, strict=True)
+        for n, edges, k, s, d in zip(x.shape, (low + high, left + right), window, strides, dilations, strict=True)
     ]
     counts = [
         count - (ceil and (count - 1) * s >= n + start)
@@ -61,7 +61,7 @@ def largest(x, kernel, strides, dilations, pads, storage_order, ceil):
     values, places = np.zeros(counts, x.dtype), np.zeros(counts, np.int64)
     for at in np.ndindex(*counts):
         starts = [i * s - pad for i, s, pad in zip(at, strides, (low, left), strict=True)]
-        taps = [np.array(starts) + np.multiply(tap, dilations) for tap in np.ndindex(*kernel)]
+        taps = [np.array(starts) + np.multiply(tap, dilations) for tap in np.ndindex(*window)]
         inside = [(int(r), int(c)) for r, c in taps if 0 <= r < rows and 0 <= c < columns]
         r, c = inside[np.argmax([x[place] for place in inside])]
         values[at], places[at] = x[r, c], c * rows + r if storage_order else r * columns + c
@@ -95,8 +95,8 @@ def test_the_largest_element_is_the_same_with_and_without_its_index(dtype):
     found = iter(backend.prepare(model(nodes, {"x": x[None, None]}, 12)).run([x[None, None]]))
     ones = {"strides": [1, 1], "dilations": [1, 1], "pads": [0] * 4, "storage_order": 0, "ceil_mode": 0}
     for way in WAYS:
-        kernel, *options = {"kernel_shape": 0, **ones, **way}.values()
-        values, places = largest(x, kernel, *options)
+        window, *options = {"kernel_shape": 0, **ones, **way}.values()
+        values, places = largest(x, window, *options)
         alone, beside, indices = (next(found)[0, 0] for _ in range(3))
         np.testing.assert_array_equal(alone, values)
         np.testing.assert_array_equal(beside, values)

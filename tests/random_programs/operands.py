@@ -15,7 +15,7 @@ the rows has a length that this divides."""
 
 FEW = 1, 2, 3, 5, 8, 17, 32, 64, 100
 MANY = *(2**power + more for power in (14, 15, 16) for more in (-1, 0, 1)), 21_845, 40_001
-"""XLA's CPU backend chooses kernels, and divides work between threads, by numbers of rows and of elements."""
+"""XLA's CPU backend chooses routines, and divides work between threads, by numbers of rows and of elements."""
 
 LARGEST = 2**21
 """No array of a program has more elements."""

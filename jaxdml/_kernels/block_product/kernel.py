@@ -85,7 +85,7 @@ def _sums_of_columns(row: jax.Array, b: PackedBlocks) -> jax.Array:
     """Add up words first: what stands for 0, and the scale, are then applied once for each."""
     products = [part * row[..., i, None] for i, part in enumerate(b.fields())]
     scale, total = b.along_words(b.scale), jnp.sum(row, 2)[..., None]
-    # XLA for CPUs hands the sum to its fast kernel if the last operation before it is an addition, not a product.
+    # XLA for CPUs hands the sum to its fast routine if the last operation before it is an addition, not a product.
     sums = sum(products[1:], products[0]) * scale + scale * (-b.along_words(b.zero) * total)
     return jnp.sum(sums, (0, 1))
 

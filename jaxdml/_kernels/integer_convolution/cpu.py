@@ -105,7 +105,7 @@ def _filters(windows: Windows, method: str, w: Filters, zw: Zero) -> tuple[jax.A
         return filter_rows(w, windows.groups), zw
     columns = filter_columns(w, windows.groups)
     if method == "native_convolution":
-        # Transposed beside it, the filters would make a convolution without a fast kernel.
+        # Transposed beside it, the filters would make a convolution without a fast routine.
         columns = lax.optimization_barrier(columns)  # type: ignore[no-untyped-call]
     return columns, zw
 
@@ -126,7 +126,7 @@ def _part(
     channels = x.shape[windows.channel_axis]
     x = padded(x, zx, windows)
     if method == "native_convolution":
-        # Transposed here, in a loop or a branch, the filters would become a convolution without a fast kernel.
+        # Transposed here, in a loop or a branch, the filters would become a convolution without a fast routine.
         w = filters.reshape(*windows.sizes, channels, filters.shape[2])
         total = native_sums(x, w, windows, jnp.int32, partial(_patches_of, windows))
     elif method == "neighbours":

@@ -33,7 +33,7 @@ METHODS = {"integer_dot": None, "mixed_dot": "cpu", "native_convolution": "cpu",
 each the platform if only one can be forced to take it."""
 
 FEW_CHANNELS_ON_CUDA, CHANNELS_ON_CUDA = 8, 16
-"""For so few channels cuDNN has no fast kernel. It has one for multiples of the second number."""
+"""For so few channels cuDNN has no fast GPU kernel. It has one for multiples of the second number."""
 
 
 def convolve(
@@ -128,10 +128,10 @@ def _natively_on_cuda(windows: Windows, x: jax.Array, zx: Zero, w: Filters, zw: 
         ).product
 
     x = padded(x, zx, windows)
-    read, kernel = x if windows.channels_last else jnp.moveaxis(x, 1, -1), jnp.transpose(filters, (2, 3, 1, 0))
+    read, right = x if windows.channels_last else jnp.moveaxis(x, 1, -1), jnp.transpose(filters, (2, 3, 1, 0))
     if w.shape[1] <= FEW_CHANNELS_ON_CUDA and windows.sizes[1] > 1 and windows.dilations == (1, 1):
-        read, kernel, last = with_neighbours(read, kernel, last, CHANNELS_ON_CUDA)
-    total = native_sums(read, kernel, last, jnp.float32, by_patches)
+        read, right, last = with_neighbours(read, right, last, CHANNELS_ON_CUDA)
+    total = native_sums(read, right, last, jnp.float32, by_patches)
     sums = None if zx is None else filter_sums(w, filters)
     in_order = total if windows.channels_last else jnp.moveaxis(total, -1, 1)
     return corrected(in_order, sums, zx, zw, x, windows, windows.taps * w.shape[1])

@@ -33,7 +33,7 @@ def native_sums(
 
     @jax.custom_batching.custom_vmap
     def sums(x: jax.Array, w: jax.Array) -> jax.Array:
-        # The barriers keep what comes before and after out of the convolution, which would then have no fast kernel.
+        # The barriers keep what comes before and after out of the convolution, which would then have no fast routine.
         total = lax.conv_general_dilated(
             lax.optimization_barrier(x),  # type: ignore[no-untyped-call]
             w,

@@ -28,7 +28,7 @@ def storage(on_cpu: bool) -> Any:
 
 
 def methods_on_cpu() -> tuple[str, ...]:
-    """Return the methods for which XLA has a fast kernel on this CPU."""
+    """Return the methods for which XLA has a fast routine on this CPU."""
     if "amx_int8" in cpu_features():
         return "integer_dot", "mixed_dot"
     return ("mixed_dot",) if "avx512_vnni" in cpu_features() else ("integer_dot",)
@@ -67,7 +67,7 @@ def packed_on_cpu(
 
 
 def on_cpu(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> RawProduct:
-    """Multiply one row by a matrix with ``row_product``, because XLA's CPU backend has no kernel for that."""
+    """Multiply one row by a matrix with ``row_product``, because XLA's CPU backend has no routine for that."""
     one_row_each = a.shape[-2] == 1 and math.prod(product_shape(a, b)[:-2]) == math.prod(b.shape[:-2])
     if one_row_each and a.shape[-1] > 0:
         return RawProduct(row_product(a, za, b, zb))

@@ -49,8 +49,8 @@ def on_gpus(
 def on_gpu(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None) -> RawProduct:
     """Avoid the products that XLA's GPU backend computes wrongly or slowly.
 
-    For int8 products with a small K it can choose a generated kernel with a tile of 16 along K, whose sums are wrong
-    (docs/platforms.md). So those are multiplied as bfloat16.
+    For int8 products with a small K it can choose a generated GPU kernel with a tile of 16 along K, whose sums are
+    wrong (docs/platforms.md). So those are multiplied as bfloat16.
     """
     if a.shape[-1] <= LONGEST_FLOAT_SUM:
         return bfloat16_dot(a, za, b, zb)

@@ -20,7 +20,7 @@ def dot_with_ones(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Arra
     n = b.shape[-1]
     left, right = with_merged_rows(a, b)
     height = left.shape[-2]
-    # A row of ones below a gives the sums of the columns of b in the same product. XLA's CPU backend has no kernel for
+    # A row of ones below a gives the sums of the columns of b in the same product. XLA's CPU backend has no routine for
     # a single row or column. So few rows are padded with more rows of ones, and few columns with columns of ones, which
     # give the sums of the rows of a.
     ones_below = max(0 if za is None else 1, MIN_SIZE - height)
@@ -42,7 +42,7 @@ def dot_with_ones(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Arra
 
 
 def with_min_size(x: jax.Array, axis: int) -> jax.Array:
-    """Pad a dimension with zeros: XLA's CPU backend has no kernel for an operand of a single row or column."""
+    """Pad a dimension with zeros: XLA's CPU backend has no routine for an operand of a single row or column."""
     missing = max(0, MIN_SIZE - x.shape[axis])
     return lax.pad(x, x.dtype.type(0), [(0, missing if d == axis else 0, 0) for d in range(x.ndim)])
 
@@ -50,10 +50,10 @@ def with_min_size(x: jax.Array, axis: int) -> jax.Array:
 def dot(a: jax.Array, b: jax.Array, by_columns: bool = False) -> jax.Array:
     """Multiply int8 or uint8 ``[..., M, K]`` by int8 ``[..., K, N]``, or ``[..., N, K]`` if it is stored by columns.
 
-    If an operand is transposed in the same program, XLA's CPU backend finds no 8-bit kernel for the product, and widens
-    both operands. So both get a batch dimension of size 1: for reshaped operands XLA finds a kernel. Later it removes
-    the dimension, and folds the transposition of ``b`` into the product. It must not fold that of ``a``, since no
-    kernel reads ``a`` by columns. The barrier prevents that.
+    If an operand is transposed in the same program, XLA's CPU backend finds no 8-bit routine for the product, and
+    widens both operands. So both get a batch dimension of size 1: for reshaped operands XLA finds a routine. Later it
+    removes the dimension, and folds the transposition of ``b`` into the product. It must not fold that of ``a``, since
+    no routine reads ``a`` by columns. The barrier prevents that.
     """
     if all(size == 1 for size in b.shape[:-2]):
         b = b.reshape(b.shape[-2:])

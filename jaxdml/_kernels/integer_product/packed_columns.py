@@ -53,5 +53,5 @@ def _row_sums(a: jax.Array, padded: jax.Array) -> jax.Array:
 
 
 def _with_enough_rows(x: jax.Array) -> jax.Array:
-    """Pad ``[..., rows, K]`` with zeros: XLA's CPU backend has no kernel for an operand of a single row."""
+    """Pad ``[..., rows, K]`` with zeros: XLA's CPU backend has no routine for an operand of a single row."""
     return jnp.pad(x, [(0, 0)] * (x.ndim - 2) + [(0, max(0, MIN_SIZE - x.shape[-2])), (0, 0)])

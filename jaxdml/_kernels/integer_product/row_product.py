@@ -1,6 +1,6 @@
 """Multiply one row by a matrix exactly, reading the matrix once and as it is stored.
 
-XLA's CPU backend has no int8 kernel for that. So row k of the matrix is multiplied by element k of the row, and the
+XLA's CPU backend has no int8 routine for that. So row k of the matrix is multiplied by element k of the row, and the
 products are added.
 """
 

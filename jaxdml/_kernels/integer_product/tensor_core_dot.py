@@ -1,8 +1,8 @@
 """Multiply as ``integer_dot`` does, with the operands stored as tensor cores read them.
 
 Tensor cores read both operands along K, in rows that begin at aligned addresses. XLA's GPU backend stores operands
-that way by itself, but its kernels for it take longer than the product. Or it stores one operand in another order, and
-then chooses a slow product.
+that way by itself, but its GPU kernels for it take longer than the product. Or it stores one operand in another order,
+and then chooses a slow product.
 """
 
 from functools import partial
@@ -70,7 +70,7 @@ def packed_dot(
 
 
 def transposed_dot(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> RawProduct:
-    """Transpose ``b`` first, in a kernel of its own; its column sums become row sums, which are faster."""
+    """Transpose ``b`` first, in a GPU kernel of its own; its column sums become row sums, which are faster."""
     left, right = with_merged_rows(a, b)
     stored, transposed = _stored_by_rows(left), _stored_by_columns(right)
     total = _dot_of_rows(stored, transposed)

@@ -106,7 +106,7 @@ def _limbs(mantissa: jax.Array, mo: jax.Array, down: jax.Array, negative: jax.Ar
 
     The limbs are along a leading dimension, the lowest first.
 
-    The long division has no loop in the program: on a GPU each step of one would be a kernel of its own.
+    The long division has no loop in the program: each step of one would be a GPU kernel of its own.
 
     Args:
       mantissa: uint32 from ``mo`` to ``2 * mo``.

@@ -110,11 +110,11 @@ def _by_limbs(
 ) -> jax.Array:
     """Add with so many limbs; None means two if they suffice for all scales, else four."""
     del by
-    # The limbs come from a kernel of their own: otherwise every thread of a GPU would divide.
+    # The limbs come from a GPU kernel of their own: otherwise every thread of a GPU would divide.
     factors: Limbs = lax.optimization_barrier(addends(scales))  # type: ignore[no-untyped-call]
 
     def of(limbs: int) -> jax.Array:
-        # Convert here: each conversion before the branch would be a kernel.
+        # Convert here: each conversion before the branch would be a GPU kernel.
         p, q = _centred(a, za), _centred(b, zb)
         zero = None if zero_point is None else zero_point.astype(jnp.int32)
         return clamp(rounded_sum(p, q, factors, limbs), zero, dtype)

@@ -1,4 +1,4 @@
-"""Select on GPUs, in few rounds, each so short that launching its kernels takes most of its time.
+"""Select on GPUs, in few rounds, each so short that launching its GPU kernels takes most of its time.
 
 ``python -m benchmarks constants`` times the constants at several values.
 """

@@ -28,7 +28,7 @@ def convolution_constraints(desc: Any) -> Violations:
 
 
 def _of_groups(desc: Any) -> Violations:
-    groups, (filters, _, *kernel) = desc.group_count, _of_rank_four(desc.filter_tensor.sizes)
+    groups, (filters, _, *window) = desc.group_count, _of_rank_four(desc.filter_tensor.sizes)
     channels = _of_rank_four(desc.input_tensor.sizes)[1]
     if groups == 0:
         return
@@ -36,19 +36,19 @@ def _of_groups(desc: Any) -> Violations:
         if count % groups:
             yield Violation("GroupCount", f"must divide {count}, {what}", groups)
     if channels % groups == 0:
-        want = (filters, channels // groups, *kernel)[-desc.filter_tensor.dimension_count :]
+        want = (filters, channels // groups, *window)[-desc.filter_tensor.dimension_count :]
         yield from sized(desc, "filter_tensor", "with the channels of InputTensor, divided by GroupCount", want)
 
 
 def _of_output(desc: Any) -> Violations:
     batch, _, *image = _of_rank_four(desc.input_tensor.sizes)
-    filters, _, *kernel = _of_rank_four(desc.filter_tensor.sizes)
+    filters, _, *window = _of_rank_four(desc.filter_tensor.sizes)
     arrays = desc.strides, desc.dilations, desc.start_padding, desc.end_padding
-    if any(len(array) != 2 for array in arrays) or 0 in (*kernel, *desc.strides, *desc.dilations):
+    if any(len(array) != 2 for array in arrays) or 0 in (*window, *desc.strides, *desc.dilations):
         return
     strides, dilations, start, end = arrays
     padded = [sum(sizes) for sizes in zip(image, start, end, strict=True)]
-    reach = [(size - 1) * dilation + 1 for size, dilation in zip(kernel, dilations, strict=True)]
+    reach = [(size - 1) * dilation + 1 for size, dilation in zip(window, dilations, strict=True)]
     if any(wide > whole for wide, whole in zip(reach, padded, strict=True)):
         rule = f"must reach over at most {padded}, the padded height and width of InputTensor, when dilated"
         yield Violation("FilterTensor.Sizes", rule, reach)

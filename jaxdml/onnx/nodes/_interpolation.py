@@ -107,7 +107,7 @@ def taps(
       nearest_mode: ONNX's, or "simple": up where the dimension shrinks, else down.
       cubic_coeff_a: ONNX's.
       exclude_outside: whether elements outside weigh nothing; else the edge's element stands for them.
-      antialias: whether the kernel widens as the dimension shrinks.
+      antialias: whether the weights spread as the dimension shrinks.
 
     Returns:
       Indices ``[taps, outputs]``, and weights like them; None for nearest.
@@ -116,13 +116,13 @@ def taps(
     if mode == "nearest":
         way = ("ceil" if sampling.factor < 1 else "floor") if nearest_mode == "simple" else nearest_mode
         return _clipped(places.rounded(way)[None], sampling.length), None
-    support, kernel = {"linear": (1, _triangle), "cubic": (2, keys)}[mode]
+    support, weigh = {"linear": (1, _triangle), "cubic": (2, keys)}[mode]
     shrink = min(sampling.factor, Fraction(1)) if antialias and sampling.outputs else Fraction(1)
     reach = math.ceil(support / shrink)
     steps = np.arange(1 - reach, 1 + reach)[:, None]
     lower, rest = np.divmod(places.numerators, places.denominator)
     at = lower + steps
-    weights = kernel((steps - (rest / places.denominator).astype(np.float64)) * float(shrink), cubic_coeff_a)
+    weights = weigh((steps - (rest / places.denominator).astype(np.float64)) * float(shrink), cubic_coeff_a)
     if exclude_outside:
         weights = np.where((at >= 0) & (at < sampling.length), weights, 0)
     total = weights.sum(0)

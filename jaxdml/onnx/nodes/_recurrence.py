@@ -1,6 +1,6 @@
 """What recurrent networks share: the functions of their gates, and one scan over time.
 
-Most of the time that XLA takes to compile such a network it takes for the kernels of a step. So a step computes all
+Most of the time that XLA takes to compile such a network it takes for the fusions of a step. So a step computes all
 directions at once, and what does not change with time is computed before.
 """
 

@@ -97,10 +97,10 @@ def _conv_transpose(
     strides: Sequence[int] = (),
 ) -> ChannelsLast:
     x, w = channels_last(X), on_device(channels_first(W))
-    kernel = kernel_of(call, w.shape, kernel_shape)
-    rank = len(kernel)
+    window = kernel_of(call, w.shape, kernel_shape)
+    rank = len(window)
     strides, dilations = tuple(strides) or (1,) * rank, tuple(dilations) or (1,) * rank
-    reaches = [(size - 1) * dilation + 1 for size, dilation in zip(kernel, dilations, strict=True)]
+    reaches = [(size - 1) * dilation + 1 for size, dilation in zip(window, dilations, strict=True)]
     more = tuple(output_padding) or (0,) * rank
     inputs = x.shape[1:-1]
     # How long the output is if nothing is cut off.
@@ -123,7 +123,7 @@ def _conv_transpose(
     ]
     # A transposed convolution is a convolution of the spread input with mirrored filters.
     grouped = w.reshape(group, w.shape[0] // group, *w.shape[1:])
-    filters = jnp.swapaxes(grouped, 1, 2).reshape(group * w.shape[1], w.shape[0] // group, *kernel)
+    filters = jnp.swapaxes(grouped, 1, 2).reshape(group * w.shape[1], w.shape[0] // group, *window)
     spatial = _SPATIAL[:rank]
     result = lax.conv_general_dilated(
         x,
@@ -186,9 +186,9 @@ def _deform_conv(
     strides: Sequence[int] = (),
 ) -> Any:
     where = windows_of_filters(call, X.shape, W.shape, kernel_shape, strides=strides, dilations=dilations, pads=pads)
-    kernel = where.sizes
-    rank, batch = len(kernel), X.shape[0] * offset_group
-    offsets = offset.reshape(batch, *kernel, rank, *where.counts)
+    window = where.sizes
+    rank, batch = len(window), X.shape[0] * offset_group
+    offsets = offset.reshape(batch, *window, rank, *where.counts)
     places = []
     for d, at in enumerate(where.elements()):
         shape = [1] * (2 * rank)
@@ -198,7 +198,7 @@ def _deform_conv(
     values = interpolated(image, places, "linear")
     if mask is not None:
         values *= mask.reshape(values.shape[:-1])[..., None]
-    taps = math.prod(kernel)
+    taps = math.prod(window)
     columns = jnp.moveaxis(values.reshape(batch, taps, -1, values.shape[-1]), -1, 1)
     columns = columns.reshape(X.shape[0], group, -1, columns.shape[-1])
     filters = W.reshape(group, W.shape[0] // group, -1)

@@ -215,7 +215,7 @@ def embed_layer_normalization(
 
 
 def refuses_attention(node: Node, dtypes: Mapping[str, Any]) -> str | None:
-    """Refuse what onnxruntime's kernels for CPUs do not have either."""
+    """Refuse what onnxruntime does not have on CPUs either."""
     for name in ("do_rotary", "past_present_share_buffer"):
         if node.attributes.get(name):
             return f"{name} is not supported"

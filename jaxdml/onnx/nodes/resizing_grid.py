@@ -15,7 +15,7 @@ from jaxdml.onnx.nodes._interpolation import keys
 from jaxdml.onnx.values.stored import widened
 
 _CUBIC = -0.75
-"""The coefficient of the cubic kernel."""
+"""The coefficient of cubic weights."""
 
 
 def _grid_sample_20(

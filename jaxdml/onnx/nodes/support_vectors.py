@@ -28,7 +28,7 @@ _KERNELS = ("LINEAR", "POLY", "RBF", "SIGMOID")
 
 
 def _kernel(x: jax.Array, vectors: jax.Array, kind: str, parameters: Any) -> jax.Array:
-    """Return the kernel of each row with each vector, ``[rows, vectors]``."""
+    """Return the kernel function of each row with each vector, ``[rows, vectors]``."""
     gamma, constant, degree = (np.float32(each) for each in (parameters if len(parameters) else (0, 0, 0)))
     if kind == "RBF":
         # Feature by feature: squares of differences lose less than a difference of products.
@@ -70,7 +70,7 @@ def svm_regressor(
     one_class: int = 0,
     post_transform: str = "NONE",
 ) -> Any:
-    """Return the sum of kernels with the support vectors, ``[rows, 1]``; if ``one_class``, 1 or -1 by its sign."""
+    """Sum the kernel functions with the support vectors, ``[rows, 1]``; if ``one_class``, give 1 or -1 by the sign."""
     vectors = model.get("support_vectors")
     x = features_of(call, X, (model["coefficients"] if vectors is None else vectors).shape[1])
     features = x if vectors is None else _kernel(x, vectors, kernel_type, kernel_params)
