@@ -38,9 +38,9 @@ def fit(
     call: Call, indices: np.ndarray[Any, Any] | jax.Array, sizes: tuple[int, ...], verb: str = "scatter into"
 ) -> jax.Array:
     """Return indices of any width as a JAX array; ``sizes`` are those of the dimensions that they index."""
-    size = canonical_indices.longest(sizes)
-    if not canonical_indices.fits_int32(size) and not x64_enabled():
-        rule = f"a dimension of {size} elements is too long for int32 indices."
+    too_long = [size for size in sizes if not canonical_indices.fits_int32(size)]
+    if too_long and not x64_enabled():
+        rule = f"a dimension of {canonical_indices.longest(too_long)} elements is too long for int32 indices."
         call.fail(TypeError, rule, f"Enable jax_enable_x64, or {verb} a reshaped x.")
     if isinstance(indices, np.ndarray) and sizes:
         indices = canonical_indices.narrow(indices, sizes)

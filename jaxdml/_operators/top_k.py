@@ -147,5 +147,5 @@ def _selected(
 ) -> TopK:
     """Select on one shard; ``over`` has the mesh axes that ``axis`` is sharded over."""
     last = jnp.moveaxis(x, axis, -1)
-    parts = select(last, k, direction, forced, index_dtype, over[0])
-    return TopK(*(jnp.moveaxis(part, -1, axis) for part in parts))
+    values, indices = select(last, k, direction, forced, index_dtype, over[0])
+    return TopK(jnp.moveaxis(values, -1, axis), jnp.moveaxis(indices, -1, axis))
