@@ -16,8 +16,8 @@ from tests.kit import THOROUGH
 
 ROOT = Path(__file__).parents[1]
 
-RIGHT_WITHIN = 120
-"""Seconds that two processes may take for all cells. Where each has a core of its own they take about 10."""
+RIGHT_WITHIN = 600
+"""Seconds that two processes may take for a part of the cells, on a busy machine. On a quiet one they take about 5."""
 
 ENDS_WITHIN = 6 * two_processes.GIVEN_UP
 """Seconds that a process may live after the other was killed."""
@@ -69,12 +69,13 @@ def outcomes(folder, process):
     return dict(map(json.loads, report.read_text().splitlines()))
 
 
-def test_two_processes_give_the_bits_of_the_oracle(tmp_path):
-    with both(tmp_path) as running:
+@pytest.mark.parametrize("part", range(len(two_processes.PARTS)))
+def test_two_processes_give_the_bits_of_the_oracle(tmp_path, part):
+    with both(tmp_path, "compare", part) as running:
         statuses = end(tmp_path, running, RIGHT_WITHIN)
     for process in range(two_processes.COUNT):
         got = outcomes(tmp_path, process)
-        assert len(got) == len(two_processes.CELLS)
+        assert len(got) == len(two_processes.PARTS[part])
         assert set(got.values()) == {"same bits"}, "\n".join(f"{cell}: {said}" for cell, said in got.items())
     assert statuses == [0, 0]
 
@@ -87,7 +88,7 @@ def test_a_process_ends_with_an_error_when_the_other_is_killed(tmp_path):
     with ExitStack() as stack:
         # All pairs run at once.
         folders = {lost: tmp_path / f"lost_{lost}" for lost in KILLED}
-        pairs = {lost: stack.enter_context(both(folder, lost)) for lost, folder in folders.items()}
+        pairs = {lost: stack.enter_context(both(folder, "lose", lost)) for lost, folder in folders.items()}
         for lost, running in pairs.items():
             folder, survivor = folders[lost], 1 - lost
             end(folder, [running[lost]], RIGHT_WITHIN)
