@@ -382,18 +382,18 @@ class Hang(BaseException):
 
 @contextmanager
 def limited(seconds):
-    """Raise Hang after some seconds."""
+    """Raise Hang after some seconds of this process, which has not all of a busy machine's."""
 
     def stop(*_):
         raise Hang(f"more than {seconds} seconds")
 
-    usual = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
+    usual = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, usual)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, usual)
 
 
 def outcome(data):
