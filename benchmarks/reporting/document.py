@@ -288,7 +288,7 @@ def main() -> None:
     """Write the pages and the table, and draw the plots again."""
     for file in RESULTS.glob(f"*/{FILE}"):
         plots.draw(read(file.parent), file.parent)
-    plots.draw_headline({name: read(RESULTS / folder) for name, folder in headline.DEVICES.items()}, HEADLINE)
+    plots.draw_headline(headline.devices(RESULTS), HEADLINE)
     for name, text in pages().items():
         (PAGES / name).parent.mkdir(exist_ok=True)
         (PAGES / name).write_text(text, encoding="utf-8")

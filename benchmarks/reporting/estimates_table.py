@@ -49,7 +49,10 @@ def markdown(file: Path = FILE) -> str:
     parts = [f"Compiled {journal.made(where)}."]
     parts.append("\n".join(f"- {target}: {summary(rows, target)}" for target in targets))
     for operator in dict.fromkeys(row["operator"] for row in rows):
-        parts += [f"**`{operator}`**", _table([row for row in rows if row["operator"] == operator], targets)]
+        of_operator = [row for row in rows if row["operator"] == operator]
+        found = {target: ratios(of_operator, target) for target in targets}
+        means = ", ".join(f"{geometric_mean(each):.2f} on {target}" for target, each in found.items() if each)
+        parts += [f"**`{operator}`**, ours / stock: {means or 'none'}", _table(of_operator, targets)]
     return "\n\n".join(parts)
 
 

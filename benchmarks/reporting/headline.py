@@ -9,8 +9,8 @@ from typing import Any
 from benchmarks.reporting import estimates_table, journal, tables
 from benchmarks.reporting.report import geometric_mean, in_tables, known, over_stock, read, stock_is_wrong
 
-DEVICES = {"CPU": "amd-epyc", "GPU": "nvidia-h200"}
-"""The folders of the reports."""
+FOLDERS = "amd-epyc", "nvidia-h200"
+"""Of the reports: a CPU's and a GPU's."""
 
 BEGIN = "<!-- speed: written by python -m benchmarks page from benchmarks/results/ -->"
 END = "<!-- end of speed -->"
@@ -18,20 +18,29 @@ END = "<!-- end of speed -->"
 _TPU = "v6e"
 
 
+def devices(results: Path) -> dict[str, dict[str, list[float]]]:
+    """Return how many times as fast as stock JAX each call is, by device and operator."""
+    reports = [read(results / folder) for folder in FOLDERS]
+    return {report["environment"]["device"]: by_operator(report["cases"]) for report in reports}
+
+
 def table(results: Path) -> str:
-    """Write the table."""
-    reports = [read(results / folder) for folder in DEVICES.values()]
-    by_device = {report["environment"]["device"]: by_operator(report["cases"]) for report in reports}
-    by_device[f"TPU {_TPU}, bytes"] = _bytes(results)
-    operators = dict.fromkeys(name for found in by_device.values() for name in found)
+    """Write the table, and what it cannot show."""
+    by_device = devices(results)
+    operators = sorted({name for found in by_device.values() for name in found})
     rows = [(f"`{name}`", *(_cell(found.get(name, [])) for found in by_device.values())) for name in operators]
     rows.append(("**all**", *(_cell(list(chain(*found.values()))) for found in by_device.values())))
-    written = tables.markdown(("", *by_device), rows)
-    wrong = Counter(case["operator"] for report in reports for case in report["cases"] if stock_is_wrong(case))
+    parts = [tables.markdown(("", *by_device), rows)]
+    cases = [case for folder in FOLDERS for case in read(results / folder)["cases"]]
+    wrong = Counter(case["operator"] for case in cases if stock_is_wrong(case))
     if wrong:
         said = ", ".join(f"`{operator}` in {count}" for operator, count in wrong.most_common())
-        written += f"\n\nStock JAX gave a wrong answer, and so has no time, in some of the measured cases: {said}."
-    return written
+        parts.append(f"Stock JAX gave a wrong answer, and so has no time, in some of the measured cases: {said}.")
+    parts.append(
+        f"No TPU was here. By the compiler of a TPU {_TPU}, stock JAX's programs move {_cell(_bytes(results))} times as"
+        " many bytes, for [sizes of their own](docs/tpus.md#what-the-compiler-says)."
+    )
+    return "\n\n".join(parts)
 
 
 def by_operator(cases: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
@@ -42,12 +51,10 @@ def by_operator(cases: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
     return {name: values for name, values in found.items() if values}
 
 
-def _bytes(results: Path) -> dict[str, list[float]]:
-    """Return how many times as many bytes stock JAX's programs for a TPU move, by operator."""
+def _bytes(results: Path) -> list[float]:
+    """Return how many times as many bytes each program of stock JAX for a TPU moves."""
     _, rows = journal.rows(results / estimates_table.FILE.name)
-    operators = dict.fromkeys(row["operator"] for row in rows)
-    found = {name: estimates_table.ratios([row for row in rows if row["operator"] == name], _TPU) for name in operators}
-    return {name: [1 / value for value in values] for name, values in found.items()}
+    return [1 / value for value in estimates_table.ratios(rows, _TPU)]
 
 
 def _cell(found: Sequence[float]) -> str:

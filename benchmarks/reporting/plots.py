@@ -7,6 +7,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
 
 from benchmarks.cases import whole_models
 from benchmarks.cases.sharded import GROWTH
@@ -17,10 +18,9 @@ from benchmarks.reporting.report import (
     Value,
     best_other,
     fraction,
-    in_tables,
+    geometric_mean,
     medians,
     others,
-    over_stock,
     ratio,
     title,
 )
@@ -86,16 +86,32 @@ def draw(report: Mapping[str, Any], folder: Path) -> list[Path]:
     return paths
 
 
-def draw_headline(reports: Mapping[str, Mapping[str, Any]], path: Path) -> Path:
-    """Draw how many times as fast as stock JAX jaxdml is, a panel for each report."""
-    kept = {name: in_tables(report["cases"]) for name, report in reports.items()}
-    rows = [_operators(cases, over_stock) for cases in kept.values()]
-    figure = Figure(figsize=(WIDTH, 0.24 * sum(rows) + 0.9 * len(rows)), layout="constrained")
-    panels = figure.subplots(len(rows), squeeze=False, sharex=True, height_ratios=rows)
-    for panel, (name, cases) in zip(panels.flat, kept.items(), strict=True):
-        _strips(panel, cases, over_stock)
-        panel.set_title(name, fontsize=9)
-    _times_axis(panels.flat[-1], "time of stock JAX / time of jaxdml")
+def draw_headline(devices: Mapping[str, Mapping[str, Sequence[float]]], path: Path) -> Path:
+    """Draw how many times as fast as stock JAX the calls of each operator are, for each device.
+
+    Operators stand in the order of their geometric mean over all calls, greatest first.
+    """
+    calls: dict[str, list[float]] = {}
+    for by_operator in devices.values():
+        for name, values in by_operator.items():
+            calls.setdefault(name, []).extend(values)
+    places = {name: place for place, name in enumerate(sorted(calls, key=lambda name: -geometric_mean(calls[name])))}
+    figure = Figure(figsize=(WIDTH, 0.2 * len(places) + 1.1), layout="constrained")
+    panel = figure.subplots()
+    for shift, (device, by_operator), peer in zip((-0.17, 0.17), devices.items(), (OURS, "lax"), strict=True):
+        style: dict[str, Any] = {"color": _COLOURS[peer]}
+        at = [places[name] + shift for name in by_operator]
+        panel.hlines(at, *zip(*((min(each), max(each)) for each in by_operator.values()), strict=True), **style)
+        means = list(map(geometric_mean, by_operator.values()))
+        panel.plot(means, at, linestyle="", marker=_MARKERS[peer], markersize=4, label=device, **style)
+    panel.set_yticks(range(len(places)), list(places), fontsize=7.5)
+    panel.invert_yaxis()
+    panel.grid(axis="x", alpha=0.3)
+    panel.axvline(1, color=MIDDLE, linewidth=1, linestyle=":")
+    _times_axis(panel, "times as fast as stock JAX: mean, least, greatest")
+    for side, text in (("right", "stock JAX is faster ←  "), ("left", "  → jaxdml is faster")):
+        panel.annotate(text, (1, 1), (0, 3), xycoords=("data", "axes fraction"), textcoords="offset points", ha=side)
+    figure.legend(loc="outside upper right", ncols=2, frameon=False)
     return save(figure, path)
 
 
@@ -155,7 +171,9 @@ def _strips(
 
 def _times_axis(panel: Axes, label: str) -> None:
     panel.set_xscale("log")
+    panel.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=99))
     panel.xaxis.set_major_formatter("{x:g}")
+    panel.xaxis.set_minor_locator(NullLocator())
     panel.set_xlabel(label, fontsize=8)
 
 
