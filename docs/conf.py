@@ -1,12 +1,15 @@
 """Sphinx configuration: every example runs at build, and every public name has a page."""
 
 import html
+import logging
 import os
 import re
 import tomllib
 from pathlib import Path
 from urllib.parse import unquote
 
+from docutils import nodes
+from sphinx.addnodes import pending_xref
 from sphinx.errors import ExtensionError
 
 import jaxdml
@@ -15,6 +18,9 @@ from jaxdml import directml, reference
 
 # The examples are for any machine, and the pages that speak of other platforms lower for them by name.
 os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["JAX_NUM_CPU_DEVICES"] = "4"  # For the examples that shard.
+os.environ["JUPYTER_PATH"] = str(Path(__file__).parent)  # Its kernel does not warn of TCP without encryption.
+logging.getLogger("traitlets").setLevel(logging.WARNING)  # Of kernels that start, Sphinx says as much as it is asked.
 os.environ["MATPLOTLIBRC"] = str(Path(__file__).with_name("matplotlibrc"))
 
 WIDTH = 80
@@ -29,7 +35,14 @@ release = version = _pyproject["project"]["version"]
 author = "the jaxdml authors"
 copyright = author
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.intersphinx",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+]
 exclude_patterns = ["_build", "jupyter_execute"]
 
 html_theme = "furo"
@@ -38,6 +51,14 @@ html_copy_source = False
 html_show_sourcelink = False
 html_static_path = ["_static"]
 html_css_files = ["page.css"]
+
+# The inventories are kept here, so that a build needs no network: a line for each object that a page names.
+intersphinx_mapping = {
+    "jax": ("https://docs.jax.dev/en/latest/", "inventories/jax.txt"),
+    "numpy": ("https://numpy.org/doc/stable/", "inventories/numpy.txt"),
+}
+copybutton_selector = "div:not(.output) > div.highlight > pre"  # What examples print is not copied,
+copybutton_exclude = ".gp, .go"  # nor what a docstring's example prints, nor its prompts.
 
 myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 3
@@ -51,7 +72,11 @@ nb_merge_streams = True
 nb_render_markdown_format = "myst"  # Tables that an example makes are tables on the page.
 
 autodoc_typehints = "signature"
-autodoc_type_aliases = {name: name for name in ("ArrayLike", "DTypeLike", "jax.Array")}  # Not the unions that they are.
+autodoc_type_aliases = {  # Not the unions that they are.
+    "ArrayLike": "~jax.typing.ArrayLike",
+    "DTypeLike": "~jax.typing.DTypeLike",
+    "jax.Array": "jax.Array",
+}
 maximum_signature_line_length = 80
 add_module_names = False
 napoleon_google_docstring = True
@@ -69,7 +94,7 @@ def _mend_signature(app, what, name, obj, options, signature, return_annotation)
     """Name types as a user imports them, and aliases and members of enumerations by their names."""
 
     def mended(text):
-        text = re.sub(r"TypeAliasForwardRef\('([\w.]+)'\)|<([\w.]+): \d+>", r"\1\2", text or "")
+        text = re.sub(r"TypeAliasForwardRef\('([~\w.]+)'\)|<([\w.]+): \d+>", r"\1\2", text or "")
         return re.sub(r"~?\bjaxdml\.(?:\w+\.)*([A-Z]\w*)", _public, text) or None
 
     return mended(signature), mended(return_annotation)
@@ -80,6 +105,29 @@ def _public(found):
     name = found[1]
     module = next((module for module in PUBLIC if name in module.__all__), None)
     return f"~{module.__name__}.{name}" if module else name
+
+
+PACKAGES = {name: name for name in ("jax", "numpy", "jaxdml")}
+PACKAGES |= {"jnp": "jax.numpy", "lax": "jax.lax", "np": "numpy", "dml": "jaxdml.directml"}
+"""What a page may call each package, and its name."""
+
+
+def _link_what_code_names(app, doctree):
+    """Make each piece of code in the text a link that is the name, or a call, of a documented object."""
+    for code in list(doctree.findall(nodes.literal)):
+        found = re.fullmatch(r"(\w+)((?:\.\w+)+)(?:\(.*\))?", code.astext())
+        above = list(_above(code))
+        if found and found[1] in PACKAGES and not any(isinstance(each, _NO_LINKS) for each in above):
+            target = PACKAGES[found[1]] + found[2]
+            code.replace_self(pending_xref("", code.deepcopy(), refdomain="py", reftype="obj", reftarget=target))
+
+
+_NO_LINKS = nodes.title, nodes.reference, pending_xref
+
+
+def _above(node):
+    while node := node.parent:
+        yield node
 
 
 def _require_every_public_name(app, env):
@@ -135,5 +183,6 @@ def _faults(page):
 def setup(app):
     app.connect("autodoc-process-docstring", _mend_docstring)
     app.connect("autodoc-process-signature", _mend_signature)
+    app.connect("doctree-read", _link_what_code_names)
     app.connect("env-updated", _require_every_public_name)
     app.connect("build-finished", _reject_faults_of_rendered_pages, priority=900)  # After the theme has written all.
