@@ -125,7 +125,7 @@ def plain(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]
 
 
 def numbers(rng: np.random.Generator, shape: tuple[int, ...], tame: bool) -> Array:
-    """Draw float32 numbers for a sample: small integers, or of any bits."""
+    """Draw float32 numbers for a sample: small integers, or of any bits, for operators that do not add or multiply."""
     dtype = np.dtype(np.float32)
     return rng.integers(-9, 9, shape).astype(dtype) if tame else mixed(rng, shape, dtype)
 

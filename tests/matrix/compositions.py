@@ -31,7 +31,7 @@ class Composition:
     derivative: Callable[..., np.ndarray] | None = None
     """Takes the arguments with tangents in the place of floats, and the arguments; returns the first result's tangent.
 
-    None if all results are integers, or if the first is linear in all floats together."""
+    None if the first result is linear in all floats together, or integers."""
     bilinear: bool = False
     """Whether the first result is linear in each differentiable argument, but not in all of them together."""
     donated: Mapping[str, Any] = field(default_factory=dict)
