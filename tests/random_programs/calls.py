@@ -129,7 +129,7 @@ def _quantize(draw: Drawing, back: bool) -> Call:
     x = draw.add(shape, values if back else SMALL * 3, rows=True)
     scale = draw.add(of_axis, POWERS, rows=blocks)
     zero = _zero(draw, values, of_axis, blocks)
-    return Call([x, scale, zero], options)
+    return Call([x, scale, zero], options if back else {**options, "output_dtype": values.dtype.name})
 
 
 def _dynamic(draw: Drawing) -> Call:
