@@ -70,17 +70,19 @@ def test_what_is_wrong_is_reported_with_what_mends_it(monkeypatch):
         **{"computes": probe.computes, "thread": probe.thread, "ours": probe.ours},
         **{"wrong": 7, "mended": True},
     }
-    assert ground.described([found]) == [
-        "XLA computes these programs wrong here, with jaxdml or without it:",
-        f"  {probe.computes}: 7 outputs differ. No report of it was found.",
-        f"    In jaxdml {probe.ours}.",
-        f"  To mend all of them, set this before Python starts: XLA_FLAGS={ground.SETTING}",
-    ]
+    lines = ground.described([found], True)
+    assert max(map(len, lines)) <= 80
+    assert " ".join(map(str.strip, lines)) == (
+        f"XLA: jaxdml is right here; stock JAX is not, in: {probe.computes}: 7 outputs differ. "
+        f"No report of it was found. In jaxdml {probe.ours}. "
+        f"To mend all of them, set this before Python starts: XLA_FLAGS={ground.SETTING}"
+    )
     crash = found | {"thread": "jax-ml/jax#1", "wrong": None, "mended": False}
-    lines = ground.described([found, crash])
-    assert f"  {probe.computes}: it crashes. jax-ml/jax#1." in lines
-    assert lines[-1].startswith("  To mend 1 of 2, set")
-    assert len(ground.described([crash])) == 3
+    lines = ground.described([found, crash], False)
+    assert lines[0] == "XLA: stock JAX is wrong here, in:"
+    assert "it crashes. jax-ml/jax#1." in " ".join(map(str.strip, lines))
+    assert lines[-2].startswith("  To mend 1 of 2, set")
+    assert not any("To mend" in line for line in ground.described([crash], True))
 
 
 def test_on_other_devices_they_run_in_this_process(monkeypatch):
@@ -88,4 +90,4 @@ def test_on_other_devices_they_run_in_this_process(monkeypatch):
     (found,) = ground.look("gpu")
     assert found["wrong"] == 3
     assert found["mended"] is None
-    assert ground.described([]) == ["XLA: the 7 programs that some of its versions compute wrong are right here."]
+    assert ground.described([], True) == ["XLA: right in the 7 programs that some of its versions compute wrong."]

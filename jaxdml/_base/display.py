@@ -52,7 +52,9 @@ class RichDisplay(Display):
         self._console = Console(width=None if sys.stdout.isatty() else _WIDE, markup=False, highlight=False)
         parts = progress.BarColumn(), progress.MofNCompleteColumn(), progress.TextColumn("{task.description}")
         self._progress = progress.Progress(*parts, console=self._console, transient=True)
-        self._new_table = partial(table.Table, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+        self._new_table = partial(
+            table.Table, box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0)
+        )
 
     def line(self, text: str) -> None:
         """Show one line of text."""
@@ -72,9 +74,9 @@ class RichDisplay(Display):
         table = self._new_table()
         for header, side in columns.items():
             table.add_column(header, justify=side, overflow="fold")
+        width = sum(2 + max(map(len, column)) for column in zip(tuple(columns), *rows, strict=True)) - 2
         for above, (first, *others) in pairwise([("",), *rows]):
-            broken = len(first) > 12 and self._console.width < _WIDE
-            name = first.replace("_", "\n_") if broken else first
+            name = first.replace("_", "\n_") if width > self._console.width else first
             table.add_row("" if above[0] == first else name, *others)
         self._console.print(table)
 

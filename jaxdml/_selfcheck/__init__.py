@@ -3,9 +3,10 @@
 import dataclasses
 import hashlib
 import platform
+import statistics
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from importlib import metadata
 from typing import Any
@@ -44,39 +45,18 @@ def surroundings() -> dict[str, Any]:
 
 _COLUMNS: Mapping[str, Side] = {
     "operator": "left",
-    "dtype": "left",
     "size": "left",
-    "ours (ms)": "right",
-    "stock (ms)": "right",
-    "stock / ours": "right",
-    "cases": "right",
-    "outputs": "right",
-    "agrees": "left",
+    "ours": "right",
+    "stock": "right",
+    "ratio": "right",
 }
-
-
-_SHARDED_COLUMNS: Mapping[str, Side] = {
-    "operator": "left",
-    "dtype": "left",
-    "size": "left",
-    "sharded": "left",
-    "devices": "right",
-    "with": "left",
-    "cases": "right",
-    "outputs": "right",
-    "agrees": "left",
-}
+"""What fits 80 columns with the longest name; the report has the rest."""
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    timing = row.timing
-    own = ("-",) * 3
-    if row.placement:
-        own = row.placement.dimension, str(row.placement.devices), row.placement.means
-    elif timing:
-        own = f"{timing.ours.median_ms:.3f}", f"{timing.stock.median_ms:.3f}", f"{timing.ratio:.2f}"
-    compared = str(row.cases), str(row.outputs)
-    return row.operator, row.dtype, row.size, *own, *compared, "yes" if row.agrees else "NO"
+    assert row.timing is not None
+    times = row.timing.ours.median_ms, row.timing.stock.median_ms, row.timing.ratio
+    return row.operator, row.size, *(f"{number:#.3g}".rstrip(".") for number in times)
 
 
 def run(*, thorough: bool = False, seed: int = 0, show: Display | None = None) -> dict[str, Any]:
@@ -96,16 +76,8 @@ def run(*, thorough: bool = False, seed: int = 0, show: Display | None = None) -
     show.line(", ".join(f"{name} {number}" for name, number in report["versions"].items()))
 
     report["ground"] = ground.look(jax.default_backend())
-    for line in ground.described(report["ground"]):
-        show.line(line)
-
     with ThreadPoolExecutor(_THREADS) as pool:
         report["examples"] = list(pool.map(judge_example, EXAMPLES))
-    wrong = [example for example in report["examples"] if not example["agrees"]]
-    show.line(f"{len(EXAMPLES) - len(wrong)} of {len(EXAMPLES)} worked examples of DirectML's pages agree.")
-    for example in wrong:
-        show.line("  {call}\n    {difference}".format(**example))
-
     checks = [*(job for job in CHECKS if job.scenarios(thorough)), *sharded_checks(thorough, jax.local_device_count())]
     raced = races(thorough)
     with ThreadPoolExecutor(_THREADS) as pool:
@@ -121,14 +93,10 @@ def run(*, thorough: bool = False, seed: int = 0, show: Display | None = None) -
     rows.sort(key=lambda row: operators.index(row.operator))
     whole = [row for row in rows if not row.placement]
     sharded = [row for row in rows if row.placement]
-    show.table(_COLUMNS, list(map(_cells, whole)))
-    show.line("Times are medians. The stock forms may answer differently for NaNs, -0.0 and rounding.")
-    if sharded:
-        show.table(_SHARDED_COLUMNS, list(map(_cells, sharded)))
     report["rows"] = [dataclasses.asdict(row) for row in rows]
     report["digest"] = _digest(whole)
     report["sharded_digest"] = _digest(sharded) if sharded else None
-    report["agrees"] = not wrong and all(row.agrees for row in rows)
+    report["agrees"] = all(part["agrees"] for part in (*report["examples"], *report["rows"]))
     report["seconds"] = time.perf_counter() - start
     _conclude(report, rows, show)
     return report
@@ -144,8 +112,46 @@ def _digest(rows: Iterable[Row]) -> str:
     return hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()
 
 
-def _conclude(report: Mapping[str, Any], rows: Iterable[Row], show: Display) -> None:
-    kind = " --thorough" if report["thorough"] else ""
+def _conclude(report: Mapping[str, Any], rows: Sequence[Row], show: Display) -> None:
+    """Say what was found first: bits, speed, XLA. Then what disagrees, and the times."""
+    verdict = "right" if report["agrees"] else "WRONG"
+    examples, agreeing = report["examples"], [row for row in rows if row.agrees]
+    outputs, devices = sum(row.outputs for row in agreeing), {row.placement.devices for row in rows if row.placement}
+    over = f", also sharded over {max(devices)} devices" if devices else ""
+    show.line(
+        f"\nBits: {verdict}. {len(agreeing)} of {len(rows)} checks and {sum(one['agrees'] for one in examples)} of "
+        f"{len(examples)} worked examples have\n  the bits of the oracle: {outputs:,} outputs{over}."
+    )
+    timed = sorted((row for row in rows if row.timing), key=_ratio)
+    if timed:
+        mean = statistics.geometric_mean(map(_ratio, timed))
+        least, greatest = (f"{_ratio(row):.2f} ({row.operator})" for row in (timed[0], timed[-1]))
+        show.line(
+            f"Speed: stock JAX takes {mean:.2f} times as long in the geometric mean of {len(timed)} calls,\n"
+            f"  from {least}\n  to {greatest}."
+        )
+    for line in ground.described(report["ground"], report["agrees"]):
+        show.line(line)
+    show.line("Digest: {digest:.16}, the same on every device; README has it.".format(**report))
+    if report["sharded_digest"]:
+        show.line("Digest of sharded outputs: {sharded_digest:.16}, the same on every mesh.".format(**report))
+    _show_failures(report, rows, show)
+    if timed:
+        show.table(_COLUMNS, list(map(_cells, timed)))
+        show.line("Medians in ms. Stock forms may answer differently for NaNs, -0.0 and rounding.")
+    thorough = "" if report["thorough"] else " --thorough compares all cases of all dtypes, in minutes."
+    show.line("{seconds:.0f} s.".format(**report) + thorough)
+
+
+def _ratio(row: Row) -> float:
+    assert row.timing is not None
+    return row.timing.ratio
+
+
+def _show_failures(report: Mapping[str, Any], rows: Iterable[Row], show: Display) -> None:
+    for example in report["examples"]:
+        if not example["agrees"]:
+            show.line("A worked example disagrees:\n  {call}\n  {difference}".format(**example))
     failed = [row for row in rows if row.failure]
     for row in failed:
         assert row.failure is not None
@@ -154,12 +160,5 @@ def _conclude(report: Mapping[str, Any], rows: Iterable[Row], show: Display) -> 
         for text in (row.failure.call, row.failure.case, row.failure.difference):
             show.line(f"  {text}")
     if failed:
-        again = "python -m jaxdml --seed {seed}".format(**report) + kind
+        again = "python -m jaxdml --seed {seed}".format(**report) + " --thorough" * report["thorough"]
         show.line(f"To get the same cases again: {again}; with --json FILE it writes their inputs, bit for bit.")
-    show.line("Digest of every output, the same for this command on every device: {digest:.16}".format(**report))
-    if report["sharded_digest"]:
-        show.line("Digest of the sharded outputs, the same for every mesh: {sharded_digest:.16}".format(**report))
-    verdict = "Everything agrees" if report["agrees"] else "SOMETHING DISAGREES"
-    show.line(f"{verdict} with the oracle, bit for bit; {{seconds:.0f}} s.".format(**report))
-    if not kind:
-        show.line("--thorough compares every scenario of every dtype, and takes some minutes.")

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -187,20 +188,24 @@ def look(platform: str) -> list[dict[str, Any]]:
     ]
 
 
-def described(findings: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return lines that say what was found, for people."""
+def described(findings: Iterable[Mapping[str, Any]], ours_is_right: bool) -> list[str]:
+    """Return lines that say what was found, for people, and whether jaxdml's own checks passed on top of it."""
     findings = list(findings)
     if not findings:
-        return [f"XLA: the {len(PROBES)} programs that some of its versions compute wrong are right here."]
-    lines = ["XLA computes these programs wrong here, with jaxdml or without it:"]
+        return [f"XLA: right in the {len(PROBES)} programs that some of its versions compute wrong."]
+    lines = [
+        "XLA: jaxdml is right here; stock JAX is not, in:" if ours_is_right else "XLA: stock JAX is wrong here, in:"
+    ]
     for found in findings:
         how = "it crashes" if found["wrong"] is None else f"{found['wrong']} outputs differ"
-        lines.append(f"  {found['computes']}: {how}. {found['thread'] or 'No report of it was found'}.")
-        lines.append(f"    In jaxdml {found['ours']}.")
+        what = f"{found['computes']}: {how}. {found['thread'] or 'No report of it was found'}."
+        lines += textwrap.wrap(what, 80, initial_indent="  ", subsequent_indent="  ")
+        ours = f"In jaxdml {found['ours']}."
+        lines += textwrap.wrap(ours, 80, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False)
     mended = sum(found["mended"] is True for found in findings)
     if mended:
         which = "all of them" if mended == len(findings) else f"{mended} of {len(findings)}"
-        lines.append(f"  To mend {which}, set this before Python starts: XLA_FLAGS={SETTING}")
+        lines += [f"  To mend {which}, set this before Python starts:", f"  XLA_FLAGS={SETTING}"]
     return lines
 
 
