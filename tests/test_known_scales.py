@@ -14,6 +14,7 @@ from jaxdml import reference
 from jaxdml._kernels.quantized_sum.fixed_point_sum import clear_limbs, rounded_sum
 from jaxdml._kernels.requantization import ON_CPU, ON_CUDA, proved, proved_sum, round_products, round_sums
 from jaxdml._kernels.requantization.digit_products import round_digits
+from jaxdml._kernels.requantization.proofs import MARGIN
 from jaxdml._placement.materialized import materialized
 from tests.kit import as_shipped, assert_same_bits, quick
 
@@ -182,6 +183,20 @@ def test_a_sum_that_is_too_close_to_a_half_is_not_proved():
     a, b, output = np.float32(ma * 2.0**-24), np.float32(2.0**-16), np.float32(mo * 2.0**-24)
     assert multiplier_of(a, b, output, 2**30) is None
     assert multiplier_of(a, b, output, 100) is not None
+
+
+@pytest.mark.parametrize(
+    ("total", "ma", "mb", "mo"),
+    [(2140920423, 15074821, 15980801, 12380829), (134371349, 10825347, 8766547, 11326019)],
+)
+def test_a_great_sum_that_is_too_close_to_a_half_is_not_proved(total, ma, mb, mo):
+    # Multipliers so small that few sums reach a half.
+    a, b, output = np.float32(ma * 2.0**-24), np.float32(mb * 2.0**-24), np.float32(mo * 2.0**3)
+    product = total * quotient(a, b, output)
+    assert 0 < abs(product % 1 - Fraction(1, 2)) < Fraction(MARGIN)
+    assert multiplier_of(a, b, output, total) is None
+    # Smaller ones are not as close.
+    assert multiplier_of(a, b, output, total // 2) is not None
 
 
 def test_a_tie_that_float64_misses_is_not_proved():

@@ -14,7 +14,7 @@ from jaxdml import reference
 from jaxdml._arithmetic.ieee import NAN
 from jaxdml._kernels.float_scaling import Scaling, kernel
 from jaxdml._kernels.float_scaling.kernel import FEW_OUTPUTS
-from jaxdml._kernels.float_scaling.scaled_sums import of_two_words
+from jaxdml._kernels.float_scaling.scaled_sums import _USUAL_SCALES, of_two_words
 from jaxdml._kernels.integer_sums import RawProduct
 from tests.directml_descs import FLOAT16, INT8, UINT8, tensor
 from tests.kit import OneOf, assert_same_bits, data, grid, quick, seeds
@@ -124,6 +124,17 @@ def test_large_results_with_usual_scales_and_with_any():
     for unusual in (1e-40, 0.0, -0.0):
         bias = np.where(np.arange(n) % 2, np.float32(unusual), usual).astype(np.float32)
         agrees((np.zeros_like(a), np.float32(0.5), np.uint8(0), b, usual, np.int8(-1), bias))
+
+
+def test_large_results_with_scales_at_the_ends_of_the_usual_ones():
+    rng = np.random.default_rng(0)
+    m, k, n = 64, 8, 2 + FEW_OUTPUTS // 64
+    a, b = integers(rng, QUANTIZED[1], (m, k)), integers(rng, QUANTIZED[0], (k, n))
+    least, greatest = _USUAL_SCALES
+    # Products of two scales are subnormal below 2**-63, and infinite from 2**64 on.
+    for size in (least, 2.0**-63, 2.0**-64, 2.0**-70, greatest, 2.0**60, 2.0**64):
+        sa, sb = (np.float32(size) * rng.uniform(1, 2, length).astype(np.float32) for length in (m, n))
+        agrees((a, sa, None, b, sb, None, None))
 
 
 def test_platforms_without_float64_have_the_same_bits():

@@ -128,6 +128,35 @@ def near(p, q, scales):
     return rounded_sum(p, q, by, 2), rounded_sum(p, q, by), by.two_suffice
 
 
+LAST, MOST = 2 - 2.0**-23, 2 - 2.0**-22
+# Differences, the mantissa and the exponent of each scale, and the rounded sum.
+AT_BOUNDS = {
+    "the greatest exponents that round to 0": (255, 255, (LAST, -11), (LAST, -11), (1, 0), 0),
+    "just above a half, and less than that is missing": (1, 255, (1, 0), (-MOST, -34), (LAST, 0), 1),
+    "a half and a little more": (1, 1, (1, -1), (1, -126), (1, 0), 1),
+    "a half and a little less": (3, -1, (1, -1), (1, -126), (1, 0), 1),
+    "the greater scale saturates by itself": (1, -255, (1, 10), (LAST, 0), (1, 0), 255),
+    "the least sum of the greatest scales": (3, -2, (LAST, 32), (1.5 - 2.0**-23, 33), (LAST, 0), 255),
+    "just above a half, as near as two limbs tell": (
+        *(118, 217, (22126536 / 2**23, 0), (16774121 / 2**23, -8), (16774121 / 2**23, 0), 157),
+    ),
+    "just above a half, nearer than two limbs tell": (
+        *(107, 59, (29535328 / 2**23, 0), (16775667 / 2**23, -9), (16775667 / 2**23, 0), 189),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", AT_BOUNDS)
+def test_sums_at_the_bounds_of_exponents_are_right(name):
+    p, q, *scales, want = AT_BOUNDS[name]
+    a, b, o = (scale(*part) for part in scales)
+    exact = (p * Fraction(float(a)) + q * Fraction(float(b))) / Fraction(float(o))
+    assert np.clip(round(exact), -255, 255) == want
+    (two,), (four,), (suffice,) = near(*(np.int32([n]) for n in (p, q)), tuple(np.array([x]) for x in (a, b, o)))
+    assert np.clip(four, -255, 255) == want
+    assert np.clip(two, -255, 255) == want or not suffice
+
+
 @pytest.mark.parametrize(("dtypes", "wide"), [(("int8", "uint8", "int8"), False), (("uint8", "uint8", "uint8"), True)])
 def test_agrees_with_the_oracle(dtypes, wide):
     rng = np.random.default_rng(wide)

@@ -27,8 +27,11 @@ def many_means(total, count, x_scale, output_scale):
 
 
 def judged(total, count, x_scale, output_scale):
-    """Compare the means with those of integers of any size; return how many tie, and how many nearly do."""
-    got = np.clip(many_means(total, count, x_scale, output_scale), -300, 300)
+    """Compare the means with those of integers of any size; return how many tie, and how many nearly do.
+
+    From 255 on a mean saturates with every zero point, and may be any number that does.
+    """
+    got = np.clip(many_means(total, count, x_scale, output_scale), -255, 255)
     (mx, ex), (mo, eo) = (np.frexp(scale.astype(np.float64)) for scale in (x_scale, output_scale))
     over, under = (
         total.astype(object) * (mx * 2**24).astype(np.int64),
@@ -40,7 +43,7 @@ def judged(total, count, x_scale, output_scale):
     twice, unit = np.where(unit < 0, -twice, twice), np.abs(unit)
     above, rest = twice // unit, twice % unit
     want = above - ((rest == 0) & (above % 2 == 1))
-    np.testing.assert_array_equal(got, np.clip(want, -300, 300).astype(np.int32))
+    np.testing.assert_array_equal(got, np.clip(want, -255, 255).astype(np.int32))
     near = np.minimum(rest, unit - rest) * 2**28 < unit
     return int((rest == 0).sum()), int(near.sum())
 
@@ -83,6 +86,16 @@ def test_means_next_to_ties_are_no_ties():
     ma = mo // 2 * 2 + side
     ties, near = judged(total.astype(np.int32), n.astype(np.int32), ma.astype(np.float32), mo.astype(np.float32))
     assert ties > 1000
+
+
+def test_the_least_and_the_greatest_sums_of_the_largest_windows_are_rounded_correctly():
+    # Exponents at which every mean is 0, at which some are, and at which all but 0 saturate.
+    sums = [-255 * LARGEST_WINDOW, -255, -1, 0, 1, 3, 255 * LARGEST_WINDOW]
+    exponent, total = np.meshgrid(np.arange(-40, 60), sums)
+    count = np.full(total.size, LARGEST_WINDOW, np.int32)
+    for x_mantissa, output_mantissa in [(1, 1), (1, 2 - 2.0**-23), (2 - 2.0**-23, 1)]:
+        x_scale = np.ldexp(np.float32(x_mantissa), exponent.ravel()).astype(np.float32)
+        judged(total.ravel().astype(np.int32), count, x_scale, np.full_like(x_scale, output_mantissa))
 
 
 OPTIONS = (

@@ -463,6 +463,21 @@ def test_indices_are_unsigned_only_where_int32_cannot_count(n):
     assert out.indices.dtype == (np.uint32 if n == 2**31 else np.int32)
 
 
+@pytest.mark.parametrize(
+    ("method", "most"),
+    [
+        *(
+            (method, 2**31 - 1)
+            for method in ("integer_top_k", "float_top_k", "repeated_maxima", "tournament", "carried")
+        ),
+        ("threshold", 2**32),
+    ],
+)
+def test_a_method_takes_no_more_elements_than_its_positions_count(method, most):
+    assert lowering.why_not(method, most, 1, 4) is None
+    assert lowering.why_not(method, most + 1, 1, 4) is not None
+
+
 @quick
 @pytest.mark.parametrize("index_dtype", [np.uint32, np.int32, "uint32", jnp.int32])
 def test_index_dtype_is_as_asked(index_dtype):

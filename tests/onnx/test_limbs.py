@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jaxdml.onnx.integers import limbs, rounded_once
@@ -30,6 +30,8 @@ def test_numbers_are_added_at_their_places(first, second, shift, other):
 
 @few_draws
 @given(number=st.integers(0, 2**63 - 1), factor=st.integers(1, 2**40), small=st.integers(0, 2**11 - 1))
+@example(number=(2**51 - 1) * (2**12 - 1), factor=2**12 - 1, small=2**11 - 1)
+@example(number=(2**42 - 1) * (2**20 - 1), factor=2**20 - 1, small=2**11 - 1)
 def test_products_are_exact(number, factor, small):
     fitting = number // factor
     assert value(limbs.times(limbs_of(fitting), factor)) == fitting * factor
