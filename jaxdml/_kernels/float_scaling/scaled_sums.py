@@ -16,7 +16,10 @@ _USUAL_SCALES = 2.0**-50, 2.0**45
 _USUAL_BIASES = 2.0**-100, 2.0**100
 """The usual magnitudes. A product of two such scales is between 2**-100 and 2**90. So every result before the bias is
 0 or at least 2**-100, and a multiple of 2**-123. The bias is one too. So is their sum, which is no subnormal, and far
-from infinity."""
+from infinity.
+
+The argument has room: where there is no bias, scales from 2**-63 on would do, and the upper bounds only keep it short,
+for a plain operation overflows as IEEE 754 defines it."""
 
 
 class Scaling(NamedTuple):

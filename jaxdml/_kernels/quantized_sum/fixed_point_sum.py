@@ -57,7 +57,7 @@ _POINT = 20
 """The bits of the top limb after the point, if hi is 0."""
 
 _STEEPEST_OF_TWO, _GREATEST_OF_TWO = 8, 7
-"""The greatest ``hi - min(lo, -1)`` for two limbs, and the greatest hi for which they keep the point in the top one."""
+"""The greatest ``hi - min(lo, -1)`` for two limbs, and the greatest hi that it leaves."""
 
 
 class Limbs(NamedTuple):

@@ -39,7 +39,7 @@ STEP = 2.0**-40
 """Sums of up to 2**11 in magnitude, some of which are halves, are rounded to multiples of this first."""
 
 _LEAST, _GREATEST = 2.0**-80, 2.0**80
-"""Between these, both parts of a multiplier are normal numbers."""
+"""Between these, the upper part of a multiplier is a normal number. The lower one is, wherever a sum reaches a half."""
 
 _DIGIT = 14
 """So many bits more than those of ``ma * mb`` fit int64."""

@@ -24,7 +24,7 @@ _FEWEST_BITS = 20
 """Exponentials of fewer bits would often round to another 8-bit result."""
 
 _BEYOND = np.float32(1023)
-"""A quotient this large saturates for every zero point. ``2 * _BEYOND + 1`` fits 11 bits."""
+"""A quotient this large saturates for every zero point, whatever is added. ``2 * _BEYOND + 1`` fits 11 bits."""
 
 
 def has_8_bits(value: Any) -> bool:
