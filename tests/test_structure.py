@@ -1,12 +1,13 @@
-"""The map from operators to kernels on the page for contributors is what the files say; kernels are entered by doors.
+"""The tables on the page for contributors are what the files say; kernels are entered by doors.
 
-``python -m tests.test_structure`` writes the map into the page.
+``python -m tests.test_structure`` writes the tables into the page.
 """
 
 import ast
 from pathlib import Path
 
 import jaxdml
+from tests.constants import expression, guarded
 from tests.kit import OPERATORS
 from tests.matrix.cells import STAND_FOR_KERNELS
 
@@ -57,12 +58,21 @@ def code(names):
     return ", ".join(f"`{name}`" for name in names)
 
 
+def guards():
+    """Return the rows of the last table: files, constants, and the tests that guard them."""
+    for file, constants, tests in guarded():
+        names = dict.fromkeys(name.partition("[")[0] for name in constants)
+        of_files = (f"`{of}`: {code(f'test_{name}' for name in found)}" for of, found in tests.items())
+        yield [f"`{file.relative_to(ROOT)}`", code(names), "; ".join(of_files)]
+
+
 def tables():
-    """Return both tables."""
+    """Return all tables."""
     operators = ([f"`{operator}`", code(family), code(kernels)] for operator, family, kernels in lives())
     kernels = ([f"`{kernel}`", code(methods(kernel))] for kernel in KERNELS)
     first = table(["operator", "checks in `_arguments/`", "kernels in `_kernels/`"], operators)
-    return first, table(["kernel", "files"], kernels)
+    last = table(["file in `jaxdml/`", "constants", "guarded by"], guards())
+    return first, table(["kernel", "files"], kernels), last
 
 
 def write():
@@ -74,10 +84,18 @@ def write():
     PAGE.write_text(text, encoding="utf-8")
 
 
-def test_the_page_maps_operators_to_kernels_and_their_files():
+def test_the_page_has_the_tables():
     text = PAGE.read_text(encoding="utf-8")
     for one in tables():
         assert one in text, "run python -m tests.test_structure"
+
+
+def test_every_guarded_constant_and_its_guards_exist():
+    for file, constants, tests in guarded():
+        assert all(expression(file, constant) for constant in constants)
+        for of, names in tests.items():
+            text = (ROOT.parent / of).read_text(encoding="utf-8")
+            assert [name for name in names if f"def test_{name}(" not in text] == [], of
 
 
 def test_a_kernel_is_entered_by_its_door():
