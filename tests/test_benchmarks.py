@@ -901,6 +901,11 @@ def test_every_operator_has_sharded_cases():
     assert all(map(sharded._can_be, found))
 
 
+def test_the_headline_is_drawn_where_devices_have_other_operators(tmp_path):
+    devices = {"a CPU": {"top_k": [0.5, 8.0], "gather": [1.0]}, "a GPU": {"argmax": [0.9]}}
+    assert plots.draw_headline(devices, tmp_path / "headline.png").read_bytes().startswith(b"\x89PNG")
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
