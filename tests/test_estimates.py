@@ -64,7 +64,8 @@ def test_what_does_not_compile_is_told_and_fails(monkeypatch, tmp_path, capsys):
     cell = estimated.Cell("top_k", "broken", lambda: sides)
     file = tmp_path / "estimates.jsonl"
     assert estimates.main(["--targets", "v5e", "--out", str(file)], [*SMALL[:1], cell]) == 1
-    assert "no such program" in capsys.readouterr().out
+    assert "no such program" in journal.rows(file)[1][-1]["compiled"]["v5e"]["jaxdml"]["raises"]
+    assert "program" in capsys.readouterr().out
     assert "raises" in estimates_table.markdown(file)
 
 

@@ -100,7 +100,7 @@ def test_sharded_arrays_have_the_same_bits_and_gradients(kind):
     given = put(mesh, x, "d"), put(mesh, scale, "d")
     assert_same_bits(jax.jit(call)(*given), want)
     for got, one in zip(jax.jit(slope)(*given), slopes, strict=True):
-        np.testing.assert_allclose(got, one, rtol=1e-5)
+        np.testing.assert_allclose(got, one, rtol=1e-4)
 
 
 def test_bad_arguments_are_refused():
