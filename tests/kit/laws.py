@@ -5,6 +5,9 @@ import numpy as np
 
 from jaxdml._cases.data import unsigned
 
+SHOWN = 5
+"""How many places that differ a failure shows."""
+
 
 def bits(x) -> np.ndarray:
     """Return the array as integers, so that NaNs and zeros compare by their patterns."""
@@ -17,11 +20,23 @@ def bits(x) -> np.ndarray:
 
 
 def assert_same_bits(got, want) -> None:
-    """Require equal dtype, shape and bits."""
+    """Require equal dtype, shape and bits. Else say the first elements that differ, with their bits."""
     got, want = np.asarray(got), np.asarray(want)
-    assert got.dtype == want.dtype
-    assert got.shape == want.shape
-    np.testing.assert_array_equal(bits(got), bits(want))
+    assert (got.dtype, got.shape) == (want.dtype, want.shape), (
+        f"{got.dtype}{got.shape}, wanted {want.dtype}{want.shape}"
+    )
+    differ = bits(got) != bits(want)
+    places = np.argwhere(differ.any(-1) if got.dtype.kind == "c" else differ)
+    shown = [
+        f"  {place}: got {_shown(got[place])}, wanted {_shown(want[place])}"
+        for place in map(tuple, places[:SHOWN].tolist())
+    ]
+    assert not shown, "\n".join([f"{len(places)} of {got.size} elements differ:", *shown])
+
+
+def _shown(x) -> str:
+    """Return a number and its bits."""
+    return f"{x} ({' '.join(f'{part:#0{2 + 2 * part.itemsize}x}' for part in np.ravel(bits(x)))})"
 
 
 def assert_same_trees(got, want) -> None:
