@@ -59,6 +59,17 @@ def test_softmax_of_more_than_can_be_summed_is_left_to_floats():
     assert jax.eval_shape(softmax, jax.ShapeDtypeStruct((1, 2**31 - 1), np.uint8)).shape == (1, 2**31 - 1)
 
 
+def test_softmax_adds_exponentials_of_20_bits_or_is_left_to_floats():
+    known, out = (Quantization(np.asarray(scale, np.float32), None) for scale in (0.5, 1 / 255))
+
+    def softmax(x):
+        return rounded_once.softmax(Dequantized(x, known, np.dtype(np.float32)), (1,), out, np.uint8)
+
+    # The sum of all terms, times the numerator of the scale, which has 24 bits, fits 61 bits.
+    assert jax.eval_shape(softmax, jax.ShapeDtypeStruct((1, 2**17), np.uint8)).shape == (1, 2**17)
+    assert jax.eval_shape(softmax, jax.ShapeDtypeStruct((1, 2**18), np.uint8)) is None
+
+
 @few_draws
 @given(number=st.integers(0, 2**63 - 2), other=st.integers(0, 2**63 - 1), tie=st.booleans())
 def test_comparisons_are_exact(number, other, tie):
