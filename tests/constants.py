@@ -46,18 +46,17 @@ the_least_and_the_greatest_sums_of_the_largest_windows_are_rounded_correctly
 _kernels/float_scaling/scaled_sums: _USUAL_SCALES[0] * 2 / 2 * 2**20, _USUAL_SCALES[1] ALL, _USUAL_BIASES[0] ALL, \
 _USUAL_BIASES[1] ALL
   test_matrix_multiply_integer_to_float: large_results_with_scales_at_the_ends_of_the_usual_ones
-_kernels/integer_product/kernel: _INT32_MAX
-  test_lowerings: cpus_multiply_8_bits_of_what_is_stored_by_columns
-  test_quantized_linear_matrix_multiply: the_greatest_sums_are_exact
-_kernels/integer_product/tensor_core_dot: LONGEST_FLOAT_SUM, _ALIGNMENT
+_kernels/integer_product/kernel: _INT32_MAX - 1 // 2
+  test_quantized_linear_matrix_multiply: the_first_sum_that_int32_cannot_hold_is_exact, the_greatest_sums_are_exact
+_kernels/integer_product/tensor_core_dot: LONGEST_FLOAT_SUM, _ALIGNMENT * 2
   test_lowerings: every_product_is_int8_by_int8_into_int32_or_as_exact, \
 gpus_multiply_deep_int8_in_sizes_that_are_multiples_of_16, gpus_turn_the_right_matrix_of_many_rows_first
   test_quantized_linear_matrix_multiply: products_broadcast_as_matmul_does
 _kernels/quantization/dynamic_range: _STEPS, _ONE
   test_dynamic_quantize_linear: a_range_has_this_scale_and_zero_point, agrees_with_the_oracle_on_ranges_of_any_size
-_kernels/quantization/float64_quotient: _LEAST, _GREATEST, _TO_INTEGER
-  test_quantize_linear: ordinary_scales_need_no_exact_products
-_kernels/quantization/quantizing: _ONE, _LARGEST_POWER, _OF_ZERO
+_kernels/quantization/float64_quotient: _LEAST * 2 / 2, _GREATEST * 2 / 2, _TO_INTEGER
+  test_quantize_linear: great_and_small_scales_give_quotients_next_to_midpoints, ordinary_scales_need_no_exact_products
+_kernels/quantization/quantizing: _ONE, _LARGEST_POWER, _OF_ZERO + 1 - 1 // 2
   test_quantize_linear: agrees_with_the_oracle_on_and_beside_ties
 _kernels/quantized_sum/fixed_point_sum: _LIMB, _LIMBS, _LEAST, _DEEPEST + 1, _STEEPEST, _GREATEST, _MARGIN, _POINT, \
 _STEEPEST_OF_TWO - 1, _GREATEST_OF_TWO + 1 - 1 * 2

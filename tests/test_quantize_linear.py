@@ -108,6 +108,25 @@ def test_ordinary_scales_need_no_exact_products(form, output, zero_point):
     assert_same_bits(got, want)
 
 
+# Mantissas of x and of a scale, and the power of two between them: their quotient is next to what float32 rounds to an
+# even integer plus 1/2, or to its neighbour.
+NEXT_TO_MIDPOINTS = [
+    (16777213, 16777212, 25), (8388608, 16777215, 25), (10485763, 8388610, 22), (15728637, 12582909, 23),
+    (15728642, 12582913, 22), (9437189, 8388612, 21), (11796484, 10485763, 20), (14155779, 12582914, 20),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_great_and_small_scales_give_quotients_next_to_midpoints(known):
+    x, scale, down = np.array(NEXT_TO_MIDPOINTS * 2048).T
+    for exponent in (-144, -100, 0, 40, 60, 80):
+        divisors = np.ldexp(scale.astype(np.float32), exponent).astype(np.float32)
+        dividends = np.ldexp(x.astype(np.float32), exponent - down + 24).astype(np.float32)
+        call = partial(jaxdml.quantize_linear, scale=divisors) if known else partial(quantize, scale=divisors)
+        got = call(dividends, axis=0, output_dtype="int16")
+        assert_same_bits(got, reference.quantize_linear(dividends, divisors, axis=0, output_dtype="int16"))
+
+
 @pytest.mark.parametrize("ordinary", [True, False])
 @grid(output=["uint8", "int16"], zero=[None, "one", "vector"])
 def test_large_arrays_agree_whatever_their_scales_are(ordinary, output, zero):

@@ -132,6 +132,14 @@ def test_the_greatest_sums_are_exact(method, k):
         assert got.item() == want
 
 
+@grid(method=DISTINCT_METHODS, k=[2**17 - 1, 2**17])
+def test_the_first_sum_that_int32_cannot_hold_is_exact(method, k):
+    # Every product is 128 * 128, the greatest without zero points.
+    a, b = np.full((1, k), -128, np.int8), np.full((k, 1), -128, np.int8)
+    given = a, ONE, None, b, ONE, None, np.float32(2.0**31 / 100)
+    assert multiply(*jax.device_put(given), implementation=method).item() == 100
+
+
 def residuals(low, high, *scales, zero_point):
     return round_by_residuals(low, high, scales, zero_point, np.dtype(np.int8))
 
