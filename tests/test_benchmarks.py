@@ -21,7 +21,8 @@ pytest.importorskip("rich")
 
 from benchmarks import __main__ as family
 from benchmarks import environment, peers
-from benchmarks.cases import CASES, MODELS, OPERATORS, SMALL, sharded, whole_models
+from benchmarks.cases import CASES, GROUPS, MODELS, OPERATORS, SIZES, SMALL, calls, sharded, whole_models
+from benchmarks.cases.data import on
 from benchmarks.cases.order import in_order
 from benchmarks.measuring import constants, one_case, run, watching
 from benchmarks.measuring.answers import Judge, digest
@@ -45,6 +46,7 @@ from jaxdml._cases import (
     scatter_nd,
 )
 from jaxdml._cases import quantized_linear_convolution as quantized_convolution
+from jaxdml._cases import top_k as selection
 from jaxdml._cases._layers import Layer
 from jaxdml._cases._quantizing import call as quantizing
 from jaxdml._cases.quantized_linear_matrix_multiply import call as multiply
@@ -56,9 +58,9 @@ from tests.kit import quick
 pytestmark = quick
 
 TINY = (
-    top_k("grid", 2, 40, 3, "float32", "decreasing", data="with NaN"),
-    top_k("grid", 2, 40, 3, "int8", "increasing", data="few distinct"),
-    top_k("growth in k", 1, 64, 4, "uint8", "decreasing"),
+    on("with NaN", top_k("grid", 2, 40, 3, "float32", "decreasing")),
+    on("few distinct", top_k("grid", 2, 40, 3, "int8", "increasing")),
+    dataclasses.replace(top_k("growth in k", 1, 64, 4, "uint8", "decreasing"), at=4),
     multiply("models", (), 3, 8, 4, "uint8", "int8", origin="a test"),
     scatter_nd.call("models", (6, 2), 3, "float32", memory="donated", origin="a test"),
     scatter_elements.call("grid", (6, 2), 3, "float32", memory="copied", origin="a test"),
@@ -290,6 +292,19 @@ def test_every_case_has_a_name_of_its_own():
     assert all(case.origin for case in CASES)
 
 
+def test_chosen_sizes_are_of_operators():
+    assert {name: {case.operator for case in chosen} for name, chosen in SIZES.items()} == {
+        name: {name} for name in OPERATORS if name in SIZES
+    }
+
+
+def test_an_operator_of_which_no_size_is_chosen_is_measured_as_in_the_self_check(monkeypatch):
+    monkeypatch.delitem(SIZES, "top_k")
+    races = selection.OPERATOR.races
+    assert [case.name for case in calls(selection.OPERATOR)] == [race.name for race in races]
+    assert {case.group for case in calls(selection.OPERATOR)} <= set(GROUPS)
+
+
 @pytest.mark.parametrize("direction", ["decreasing", "increasing"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "uint32"])
 @pytest.mark.parametrize("data", ["random", "ascending", "all equal", "few distinct", "with NaN", "all NaN"])
@@ -297,7 +312,7 @@ def test_the_judge_asks_about_enough_candidates(dtype, data, direction):
     if "NaN" in data and "int" in dtype:
         pytest.skip("integers hold no NaN")
     for n, k in ((1, 1), (30, 1), (30, 7), (30, 30)):
-        case = top_k("test", 3, n, k, dtype, direction, data="random" if "NaN" in data else data)
+        case = on("random" if "NaN" in data else data, top_k("test", 3, n, k, dtype, direction))
         (x,) = arguments = case.draw(np.random.default_rng(n + k))
         if "NaN" in data:
             x[:, ::3] = np.nan
@@ -308,7 +323,7 @@ def test_the_judge_asks_about_enough_candidates(dtype, data, direction):
 
 
 def test_ties_are_free_only_where_that_is_promised():
-    case = top_k("test", 1, 8, 2, "float32", "decreasing", data="all equal")
+    case = on("all equal", top_k("test", 1, 8, 2, "float32", "decreasing"))
     arguments = case.draw(np.random.default_rng(0))
     other = np.ones((1, 2), np.float32), np.array([[5, 3]])
     assert Judge(case, arguments).judge(other, "values").accepted

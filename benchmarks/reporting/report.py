@@ -8,7 +8,7 @@
                   plan: how long each contender was measured, and peers: which were asked for
     roofline      copy_gb_per_s: by the bytes of the working set; int8_gop_per_s; empty_us: a call that does nothing
     case          one for each visit to a case: visits are in processes of their own, and reading takes them together
-      name, operator, group, size, dtype, data, origin, options, at     what jaxdml/_cases says of it
+      name, operator, group, size, dtype, data, origin, options, at     what benchmarks/cases says of it
       bytes, operations    what it has to move and compute at least
       floor_us             how long that takes by the roofline
       digest               of the bits that jaxdml answered, which every device should give; absent if they were wrong

@@ -1,4 +1,4 @@
-"""What is known of each operator: worked examples, traps, sizes that occur in practice, and how stock JAX does it.
+"""What is known of each operator: worked examples, traps, what to time, and how stock JAX does it.
 
 The self-check, the tests and the benchmarks take all of these from here. Each file that has an ``OPERATOR`` is found.
 """

@@ -1,7 +1,7 @@
-"""Layers of real networks, for the benchmarks of both convolutions, and how stock JAX convolves."""
+"""What the timed calls of both convolutions share: layers of networks, and how stock JAX convolves."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from jaxdml._cases._accumulating import Shape
 
 @dataclass(frozen=True)
 class Layer:
-    """A convolution of a real network, on square images."""
+    """A convolution of a network, on square images."""
 
     origin: str
     channels: int
@@ -66,31 +66,10 @@ class Layer:
         return 2 * batch * math.prod(self.output) * math.prod(self.w[1:])
 
 
-_RESNET, _MOBILENET = "a layer of ResNet-50", "a depthwise layer of MobileNetV2"
-
-LAYERS = (
-    Layer(_RESNET, 64, 56, 64, 3),
-    Layer(_RESNET, 256, 14, 256, 3),
-    Layer(_RESNET, 256, 56, 64, 1),
-    Layer("the first layer of ResNet-50", 3, 224, 64, 7, stride=2),
-    Layer(_MOBILENET, 32, 112, 32, 3, groups=32),
-    Layer(_MOBILENET, 192, 56, 192, 3, stride=2, groups=192),
-    Layer(_MOBILENET, 384, 14, 384, 3, groups=384),
-)
-
-BATCHES = (1, 32)
-
 RACE = Layer("the races", 32, 14, 32, 3)
 """Small enough for the oracle's loops to answer one image."""
 
 SMALL = Layer("a small call", 4, 6, 4, 3)
-
-
-def sizes() -> Iterator[tuple[int, Layer]]:
-    """Return each layer with each batch size."""
-    for layer in LAYERS:
-        for batch in BATCHES:
-            yield batch, layer
 
 
 def stock_sums(

@@ -1,7 +1,7 @@
 """What the cases of quantizing and dequantizing share."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -12,9 +12,6 @@ import numpy as np
 
 from jaxdml._cases.data import any_bits, plain, specials_of, unsigned
 from jaxdml._cases.records import Array, NamedCall, Scenario, Sharding
-
-ELEMENTS = tuple(2**power for power in (12, 20, 24))
-"""Sizes that fit the first cache, the last one, and neither."""
 
 _COLUMNS = 1024
 
@@ -103,16 +100,6 @@ def special(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[An
 def shape_of(elements: int) -> tuple[int, int]:
     """Return the shape of an array of so many elements."""
     return elements // _COLUMNS, _COLUMNS
-
-
-def calls(name: str, dtypes: tuple[tuple[str, str], ...]) -> Iterator[NamedCall]:
-    """Return the grid of an operator with one scale and one zero point, and calls with one for each row."""
-    for elements in ELEMENTS:
-        for given, returned in dtypes:
-            yield call(name, "grid", shape_of(elements), given, returned)
-    given, returned = dtypes[0]
-    origin = "the weights of a layer of Llama 3 8B's MLP, by output channel"
-    yield call(name, "models", (14_336, 4096), given, returned, by_row=True, origin=origin)
 
 
 def call(

@@ -9,9 +9,6 @@ DTYPES = ("float32", "float16", "int32", "int8", "uint8")
 
 MODES = ("drop", "clip")
 
-SIZES = (((65_536, 128), 16_384), ((2**20, 1), 2**18), ((4096, 4096), 512), ((16_384, 64), 16_384))
-"""Rows and columns of x, and how many rows are written."""
-
 
 def scatter(
     operator: str,
@@ -44,11 +41,4 @@ def scatter(
         draw=draw,
         bytes=written + (2 * rows * columns * kind.itemsize if memory == "copied" else 0),
         options={"memory": memory} | ({"duplicates": duplicates} if duplicates else {}),
-    )
-
-
-def grid(operator: str) -> tuple[NamedCall, ...]:
-    """Return the calls of all sizes, with and without the copy."""
-    return tuple(
-        scatter(operator, "grid", *size, "float32", memory=memory) for size in SIZES for memory in ("copied", "donated")
     )

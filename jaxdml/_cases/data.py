@@ -133,25 +133,3 @@ def numbers(rng: np.random.Generator, shape: tuple[int, ...], tame: bool) -> Arr
 def factors(rng: np.random.Generator, shape: tuple[int, ...], tame: bool) -> Array:
     """Draw float32 scales near 1 for a sample: powers of two, or any."""
     return np.asarray(np.exp2(rng.integers(-1, 2, shape)) if tame else rng.uniform(0.5, 2, shape), np.float32)
-
-
-def _ascending(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    return np.sort(plain(rng, shape, dtype), axis=-1)
-
-
-def _ones(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    return np.ones(shape, dtype)
-
-
-def _with_nan(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    return np.where(rng.random(shape) < 0.001, np.array(np.nan, dtype), plain(rng, shape, dtype))
-
-
-TIMED: Mapping[str, Maker] = {
-    "random": plain,
-    "ascending": _ascending,
-    "all equal": _ones,
-    "few distinct": few_distinct,
-    "with NaN": _with_nan,
-}
-"""Data to time calls on. Only ``with NaN`` has NaNs, for which most stock forms do other work."""

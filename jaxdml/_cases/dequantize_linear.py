@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdml._cases import _quantizing
-from jaxdml._cases._quantizing import Shapes, broadcast, call, calls, dtype_of, scales, shape_of, small, special
+from jaxdml._cases._quantizing import Shapes, broadcast, call, dtype_of, scales, shape_of, small, special
 from jaxdml._cases.data import any_bits, mixed, numbers
 from jaxdml._cases.records import Arguments, Example, NamedCall, Operator, Scenario, Sharding
 
@@ -72,9 +72,6 @@ def stock(call: NamedCall) -> Callable[..., jax.Array]:
     return dequantized
 
 
-_MEASURED = (("uint8", "float32"), ("int32", "float32"))
-
-
 def sample(rng: np.random.Generator, tame: bool, *, m: int = 4, c: int = 8) -> Arguments:
     """Draw a small matrix, with a scale of each block and a zero point of each column of blocks."""
     blocks = -(-c // 3)
@@ -92,8 +89,7 @@ OPERATOR = Operator(
     scenarios=scenarios,
     shardings=shardings,
     sharded_dtypes=("uint8 -> float32",),
-    calls=tuple(calls(_NAME, _MEASURED)),
-    races=tuple(call(_NAME, "races", shape_of(elements), *_MEASURED[0]) for elements in (2**20, 2**12)),
+    races=tuple(call(_NAME, "races", shape_of(elements), "uint8", "float32") for elements in (2**20, 2**12)),
     raced=False,
     small=small(_NAME, given="uint8", returned="float32"),
     stock=stock,

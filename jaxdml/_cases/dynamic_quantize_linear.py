@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml._cases._quantizing import ELEMENTS, dtype_of, shape_of, special
+from jaxdml._cases._quantizing import dtype_of, special
 from jaxdml._cases.data import numbers, plain
 from jaxdml._cases.records import Arguments, Array, Example, NamedCall, Operator, Scenario, Sharding
 
@@ -107,9 +107,6 @@ def stock(call: NamedCall) -> Callable[..., tuple[jax.Array, ...]]:
     return quantized
 
 
-_HIDDEN = "the hidden states of BERT base, 128 tokens"
-
-
 def sample(rng: np.random.Generator, tame: bool, *, m: int = 4, c: int = 8) -> Arguments:
     """Draw a small matrix."""
     return (numbers(rng, (m, c), tame),)
@@ -124,7 +121,6 @@ OPERATOR = Operator(
     scenarios=scenarios,
     shardings=shardings,
     sharded_dtypes=("float32 -> uint8",),
-    calls=(*(call("grid", shape_of(elements)) for elements in ELEMENTS), call("models", (128, 768), origin=_HIDDEN)),
     races=(call("races", (32, 1024)), call("races", (4, 1024))),
     small=call("overheads", (4, 64), origin="a small call"),
     stock=stock,

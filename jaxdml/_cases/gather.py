@@ -1,6 +1,6 @@
 """The cases of ``gather``."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -63,21 +63,6 @@ def _reads(shape: tuple[int, ...], index_shape: tuple[int, ...], axis: int) -> t
 call = partial(_gathering.call, "gather", _reads)
 
 
-def _calls() -> Iterator[NamedCall]:
-    for dtype in ("float32", "int8"):
-        yield call("grid", (2**18, 128), (2**18,), dtype)
-        yield call("grid", (65_536, 128), (16_384,), dtype)
-    yield call("grid", (2**22,), (2**22,), "float32")
-    yield call("grid", (4096, 4096), (1024,), "float32", axis=1)
-    yield call("grid", (64, 4096, 64), (1024,), "float32", axis=1)
-    yield call("models", (50_257, 768), (64,), "float32", origin="embedding lookup, GPT-2, 64 tokens")
-    yield call("models", (128_256, 4096), (32,), "bfloat16", origin="embedding lookup, Llama 3 8B, 32 tokens")
-    limited = "what a GPU's memory limits"
-    for dtype in ("float32", "bfloat16", "int8"):
-        yield call("accelerators", (2**20, 128), (2**18,), dtype, origin=limited)
-    yield call("accelerators", (2**24,), (2**22,), "float32", origin=limited)
-
-
 def stock(call: NamedCall) -> Callable[..., jax.Array]:
     """Return ``jnp.take``."""
     return lambda x, indices: jnp.take(x, indices, axis=call.options.get("axis", 0), mode="clip")
@@ -98,7 +83,6 @@ OPERATOR = Operator(
     scenarios=scenarios,
     shardings=shardings,
     sharded_dtypes=("float32",),
-    calls=tuple(_calls()),
     races=(call("races", (65_536, 128), (16_384,), "float32"),),
     small=call("overheads", (64, 16), (8,), "float32", origin="a small call"),
     stock=stock,

@@ -1,6 +1,6 @@
 """The cases of ``gather_elements``."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import jax
@@ -58,15 +58,6 @@ def _reads(shape: tuple[int, ...], index_shape: tuple[int, ...], axis: int) -> t
 call = partial(_gathering.call, "gather_elements", _reads)
 
 
-def _calls() -> Iterator[NamedCall]:
-    yield call("grid", (65_536, 128), (16_384, 128), "float32")
-    yield call("grid", (4096, 4096), (4096, 512), "float32", axis=1)
-    yield call("grid", (4096, 4096), (512, 4096), "float32")
-    yield call("grid", (4096, 4096), (4096, 512), "int8", axis=1)
-    yield call("models", (64, 128_256), (64, 64), "float32", axis=1, origin="the logits that top_k chose, Llama 3")
-    yield call("accelerators", (2**14, 4096), (2**14, 512), "float32", axis=1, origin="what a GPU's memory limits")
-
-
 def stock(call: NamedCall) -> Callable[..., jax.Array]:
     """Return ``jnp.take_along_axis``."""
     return lambda x, indices: jnp.take_along_axis(x, indices, axis=call.options.get("axis", 0), mode="clip")
@@ -87,7 +78,6 @@ OPERATOR = Operator(
     scenarios=scenarios,
     shardings=shardings,
     sharded_dtypes=("float32",),
-    calls=tuple(_calls()),
     races=(call("races", (1024, 1024), (128, 1024), "float32"),),
     raced=False,
     small=call("overheads", (64, 16), (8, 16), "float32", origin="a small call"),

@@ -1,6 +1,6 @@
 """The cases of ``gather_nd``."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import jax
@@ -72,14 +72,6 @@ def _reads(shape: tuple[int, ...], index_shape: tuple[int, ...], batch_dims: int
 call = partial(_gathering.call, "gather_nd", _reads)
 
 
-def _calls() -> Iterator[NamedCall]:
-    yield call("grid", (65_536, 128), (16_384, 1), "float32")
-    yield call("grid", (2048, 2048), (2**20, 2), "float32")
-    yield call("grid", (64, 64, 64, 64), (2**14, 3), "float32")
-    yield call("grid", (32, 2048, 64), (32, 512, 1), "float32", batch_dims=1)
-    yield call("accelerators", (2**12, 2**12), (2**22, 2), "float32", origin="what a GPU's memory limits")
-
-
 def stock(call: NamedCall) -> Callable[..., jax.Array]:
     """Return ``.at[].get``, mapped over the batch."""
 
@@ -106,7 +98,6 @@ OPERATOR = Operator(
     scenarios=scenarios,
     shardings=shardings,
     sharded_dtypes=("float32",),
-    calls=tuple(_calls()),
     races=(call("races", (65_536, 128), (16_384, 1), "float32"),),
     raced=False,
     small=call("overheads", (64, 16), (8, 1), "float32", origin="a small call"),

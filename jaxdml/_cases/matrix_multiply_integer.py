@@ -1,7 +1,7 @@
 """The cases of ``matrix_multiply_integer``."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import jax
@@ -105,22 +105,9 @@ def call(
     )
 
 
-def _grid() -> Iterator[NamedCall]:
-    sizes: list[tuple[tuple[int, ...], int, int, int]] = [
-        ((), 1024, 1024, 1024),
-        ((), 1, 4096, 4096),
-        ((12,), 64, 128, 64),
-    ]
-    for (batch, m, k, n), (a, b) in itertools.product(sizes, [("uint8", "int8"), ("int8", "int8")]):
-        yield call("grid", batch, m, k, n, a, b)
-
-
 def stock(call: NamedCall) -> Callable[..., jax.Array]:
     """Return the product in int32."""
     return stock_sums
-
-
-_MODEL = "a layer of BERT base's MLP, 128 tokens, quantized dynamically"
 
 
 def sample(rng: np.random.Generator, tame: bool, *, b: int = 2, m: int = 4, k: int = 8, n: int = 8) -> Arguments:
@@ -138,7 +125,6 @@ OPERATOR = Operator(
     scenarios=scenarios,
     shardings=shardings,
     sharded_dtypes=("uint8 x int8",),
-    calls=(*_grid(), call("models", (), 128, 768, 3072, "uint8", "int8", origin=_MODEL)),
     races=(call("races", (), 512, 512, 512, "uint8", "int8"),),
     raced=False,
     small=call("overheads", (), 16, 64, 16, "uint8", "int8", origin="a small call"),

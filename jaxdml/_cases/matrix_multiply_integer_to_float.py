@@ -1,7 +1,6 @@
 """The cases of ``matrix_multiply_integer_to_float``."""
 
-import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import jax
@@ -142,11 +141,6 @@ def call(
     )
 
 
-def _grid() -> Iterator[NamedCall]:
-    for (m, k, n), a in itertools.product([(512, 512, 512), (1, 4096, 4096)], ["uint8", "int8"]):
-        yield call("grid", m, k, n, a, "int8")
-
-
 def stock(call: NamedCall) -> Callable[..., jax.Array]:
     """Return the product in int32, one float32 multiplication, and an addition."""
 
@@ -155,11 +149,6 @@ def stock(call: NamedCall) -> Callable[..., jax.Array]:
         return stock_sums(a, a_zero, b, b_zero).astype(jnp.float32) * (a_scale * b_scale) + bias[None, :]
 
     return product
-
-
-def _layer_of_bert(part: str, k: int, n: int) -> NamedCall:
-    origin = f"a layer of BERT base's {part}, 128 tokens, quantized dynamically"
-    return call("models", 128, k, n, "uint8", "int8", origin=origin)
 
 
 def sample(rng: np.random.Generator, tame: bool, *, b: int = 2, m: int = 4, k: int = 8, n: int = 8) -> Arguments:
@@ -178,12 +167,6 @@ OPERATOR = Operator(
     scenarios=scenarios,
     shardings=shardings,
     sharded_dtypes=("uint8 x int8 -> float32",),
-    calls=(
-        *_grid(),
-        _layer_of_bert("MLP", 768, 3072),
-        _layer_of_bert("attention", 768, 768),
-        call("accelerators", 1024, 4096, 4096, "int8", "int8", by_axis=True, origin="a scale of each token"),
-    ),
     races=(call("races", 512, 512, 512, "uint8", "int8"),),
     raced=False,
     small=call("overheads", 16, 64, 16, "uint8", "int8", origin="a small call"),

@@ -143,10 +143,6 @@ def stock(call: NamedCall) -> Callable[..., jax.Array]:
     return add
 
 
-_RESNET = "a residual of ResNet-50, batch "
-_SHAPES = ((256, 56, 56), (512, 28, 28), (2048, 7, 7))
-
-
 def sample(rng: np.random.Generator, tame: bool, *, b: int = 2, m: int = 4, c: int = 8) -> Arguments:
     """Draw a small sum: ``b`` is broadcast, and each column of ``a`` has a scale and a zero point."""
     uint8, int8 = np.dtype(np.uint8), np.dtype(np.int8)
@@ -166,11 +162,6 @@ OPERATOR = Operator(
     scenarios=scenarios,
     shardings=shardings,
     sharded_dtypes=("uint8 + int8 -> int8",),
-    calls=(
-        *(call("models", (n, *shape), "uint8", origin=f"{_RESNET}{n}") for n in (1, 32) for shape in _SHAPES),
-        *(call("grid", (2**bits,), dtype, origin="the grid") for bits in (12, 20) for dtype in ("uint8", "int8")),
-        call("accelerators", (2**24,), "uint8", origin="what a GPU's memory limits"),
-    ),
     # The oracle answers the first row, to which a whole b would not fit.
     races=(call("races", (512, 4096), "uint8", origin="one row added to many", of_b=(4096,)),),
     small=call("overheads", (16, 16), "uint8", origin="a small call"),

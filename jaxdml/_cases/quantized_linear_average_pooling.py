@@ -1,6 +1,5 @@
 """The cases of ``quantized_linear_average_pooling``."""
 
-import itertools
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -146,19 +145,6 @@ def _stock(
     return jnp.clip(jnp.round(mean) + zero, bounds.min, bounds.max).astype(output_zero.dtype)
 
 
-def _models() -> tuple[NamedCall, ...]:
-    calls = []
-    for n, dtype in itertools.product((1, 32), ("uint8", "int8")):
-        origin = f"global pooling of ResNet-50, batch {n}"
-        calls.append(call("models", (n, 2048, 7, 7), dtype, origin=origin, window=7, strides=1))
-        if dtype == "uint8":
-            origin = f"the poolings of DenseNet-121, batch {n}"
-            calls.append(call("models", (n, 128, 56, 56), dtype, origin=origin, window=2, strides=2))
-            origin = f"the branches of Inception v3, batch {n}"
-            calls.append(call("models", (n, 288, 35, 35), dtype, origin=origin, window=3, strides=1))
-    return tuple(calls)
-
-
 def sample(rng: np.random.Generator, tame: bool, *, n: int = 2, c: int = 4, h: int = 4) -> Arguments:
     """Draw a small pooling, with a scale and a zero point of each channel."""
     dtype = np.dtype(np.uint8)
@@ -176,11 +162,6 @@ OPERATOR = Operator(
     scenarios=scenarios,
     shardings=shardings,
     sharded_dtypes=("uint8 -> int8",),
-    calls=(
-        *_models(),
-        call("grid", (8, 64, 64, 64), "int8", origin="the grid", window=3, strides=2),
-        call("accelerators", (32, 256, 56, 56), "uint8", origin="what a GPU's memory limits", window=2, strides=2),
-    ),
     races=(call("races", (8, 64, 28, 28), "uint8", origin="a pooling in a network", window=2, strides=2),),
     small=call("overheads", (1, 8, 8, 8), "uint8", origin="a small call", window=2, strides=2),
     stock=stock,

@@ -10,7 +10,7 @@ import numpy as np
 from jaxdml._cases import _convolving
 from jaxdml._cases._accumulating import INT8, UINT8, Shape, greatest, sample_output, scales, stock_rounded
 from jaxdml._cases._convolving import GEOMETRIES, Geometry, near_zero_point
-from jaxdml._cases._layers import RACE, SMALL, Layer, sizes, stock_sums
+from jaxdml._cases._layers import RACE, SMALL, Layer, stock_sums
 from jaxdml._cases.data import any_bits, factors, plain
 from jaxdml._cases.records import Arguments, Array, Example, NamedCall, Operator, Scenario, Sharding
 
@@ -168,7 +168,6 @@ OPERATOR = Operator(
     scenarios=scenarios,
     shardings=shardings,
     sharded_dtypes=("uint8 x int8 -> uint8",),
-    calls=tuple(call("models", layer, batch, "uint8", "int8") for batch, layer in sizes()),
     races=(call("races", RACE, 16, "uint8", "int8"),),
     small=call("overheads", SMALL, 1, "uint8", "int8"),
     stock=stock,

@@ -1,7 +1,7 @@
 """The cases of ``quantized_linear_matrix_multiply``."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import jax
@@ -146,35 +146,6 @@ def call(
     )
 
 
-def _grid() -> Iterator[NamedCall]:
-    sizes: list[tuple[tuple[int, ...], int, int, int]] = [
-        *(((), size, size, size) for size in (256, 1024, 2048)),
-        *(((), m, 4096, 4096) for m in (1, 8, 512)),
-        ((12,), 64, 128, 64),
-    ]
-    dtypes = [("uint8", "int8"), ("uint8", "uint8"), ("int8", "int8")]
-    for (batch, m, k, n), (a, b) in itertools.product(sizes, dtypes):
-        yield call("grid", batch, m, k, n, a, b)
-
-
-def _models() -> Iterator[NamedCall]:
-    for m, k, n in [(1, 4096, 14_336), (128, 4096, 14_336), (128, 14_336, 4096)]:
-        origin = f"a layer of Llama 3 8B's MLP, {m} token{'s' * (m > 1)}"
-        yield call("models", (), m, k, n, "uint8", "int8", origin=origin)
-    yield call("models", (12,), 128, 64, 128, "uint8", "uint8", origin="attention scores, 12 heads of BERT base")
-
-
-def _accelerators() -> Iterator[NamedCall]:
-    sizes: list[tuple[tuple[int, ...], int, int, int]] = [
-        *(((), m, 4096, 4096) for m in (1, 32, 1024, 4096)),
-        *(((), 4096, 4095, 4097), ((), 8192, 8192, 8192), ((64,), 512, 512, 512)),
-    ]
-    dtypes = (("int8", "int8"), ("uint8", "int8"), ("uint8", "uint8"))
-    for size, (a, b) in itertools.product(sizes, dtypes):
-        limited = "what a GPU's memory and its tensor cores limit"
-        yield call("accelerators", *size, a, b, by_axis=True, origin=limited)
-
-
 def stock(call: NamedCall) -> Callable[..., jax.Array]:
     """Return the product in int32, one float32 multiplication, and a rounding."""
 
@@ -201,7 +172,6 @@ OPERATOR = Operator(
     shardings=shardings,
     sharded_dtypes=("uint8 x int8 -> uint8",),
     programs=4,
-    calls=(*_grid(), *_models(), *_accelerators()),
     races=(
         call("races", (), 512, 512, 512, "uint8", "int8"),
         call("races", (), 1, 2048, 2048, "uint8", "int8"),

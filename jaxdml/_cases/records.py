@@ -61,7 +61,7 @@ class Sharding:
 
 @dataclass(frozen=True)
 class NamedCall:
-    """A call of a size that occurs in practice: where it comes from, and what it has to move and compute at least."""
+    """A call to time: where its size comes from, and what it has to move and compute at least."""
 
     operator: str
     group: str
@@ -117,8 +117,6 @@ class Operator:
     """Returns what to compare with the oracle where there are several devices, for one of ``dtypes``."""
     sharded_dtypes: tuple[str, ...]
     """Those of ``dtypes`` that the default self-check runs sharded."""
-    calls: tuple[NamedCall, ...]
-    """The named sizes."""
     races: tuple[NamedCall, ...]
     """What the self-check times; the default runs only the first, if ``raced``."""
     small: NamedCall

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml._cases._scattering import DTYPES, MODES, grid, scatter
+from jaxdml._cases._scattering import DTYPES, MODES, scatter
 from jaxdml._cases.data import CASES, EAGER_CASES, indices_for, mixed, numbers
 from jaxdml._cases.records import Arguments, Example, NamedCall, Operator, Scenario, Sharding, Way
 
@@ -114,7 +114,6 @@ OPERATOR = Operator(
     scenarios=scenarios,
     shardings=shardings,
     sharded_dtypes=("float32", "int8"),
-    calls=grid("scatter_elements"),
     races=(call("races", (1024, 1024), 128, "float32", memory="copied"),),
     raced=False,
     small=call("overheads", (64, 16), 8, "float32", memory="copied", origin="a small call"),

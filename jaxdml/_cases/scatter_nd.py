@@ -1,14 +1,14 @@
 """The cases of ``scatter_nd``."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
 
-from jaxdml._cases._scattering import DTYPES, MODES, grid, scatter
+from jaxdml._cases._scattering import DTYPES, MODES, scatter
 from jaxdml._cases.data import CASES, EAGER_CASES, indices_for, mixed, numbers
 from jaxdml._cases.records import Arguments, Example, NamedCall, Operator, Scenario, Sharding, Way
 
@@ -84,22 +84,6 @@ def shardings(name: str) -> tuple[Sharding, ...]:
 call = partial(scatter, "scatter_nd")
 
 
-def _models() -> Iterator[NamedCall]:
-    yield call("models", (50_257, 768), 8192, "float32", memory="donated", origin="embedding update, GPT-2")
-    yield call("models", (65_536, 128), 64, "float16", memory="donated", origin="KV-cache write, 64 tokens")
-
-
-def _accelerators() -> Iterator[NamedCall]:
-    writes = [
-        *(((2**20, 128), 2**18, "float32"), ((2**24, 1), 2**22, "float32")),
-        *(((2**20, 128), 2**18, "float16"), ((2**20, 128), 2**18, "uint8")),
-    ]
-    rules = ("unspecified", "unique", "last")
-    for write, memory, duplicates in itertools.product(writes, ("copied", "donated"), rules):
-        limited = "what a GPU's memory and its tensor cores limit"
-        yield call("accelerators", *write, memory=memory, duplicates=duplicates, origin=limited)
-
-
 def stock(call: NamedCall) -> Callable[..., jax.Array]:
     """Return ``.at[].set``."""
     unique = call.options.get("duplicates") == "unique"
@@ -122,7 +106,6 @@ OPERATOR = Operator(
     scenarios=scenarios,
     shardings=shardings,
     sharded_dtypes=("float32", "int8"),
-    calls=(*grid("scatter_nd"), *_models(), *_accelerators()),
     races=(call("races", (65_536, 128), 16_384, "float32", memory="copied"),),
     small=call("overheads", (64, 16), 8, "float32", memory="copied", origin="a small call"),
     stock=stock,

@@ -1,7 +1,7 @@
 """The cases of ``top_k``."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml._cases.data import TIMED, TRAPS, numbers, of_every_trap
+from jaxdml._cases.data import TRAPS, numbers, of_every_trap, plain
 from jaxdml._cases.records import Answers, Arguments, Example, NamedCall, Operator, Scenario, Sharding
 from jaxdml._kernels import selection as _selection
 from jaxdml._kernels.selection import CPU
@@ -111,67 +111,18 @@ def shardings(name: str) -> tuple[Sharding, ...]:
     )
 
 
-def call(
-    group: str, rows: int, n: int, k: int, dtype: str, direction: str, *, data: str = "random", origin: str = "the grid"
-) -> NamedCall:
+def call(group: str, rows: int, n: int, k: int, dtype: str, direction: str, *, origin: str = "the grid") -> NamedCall:
     """Return the call that selects ``k`` of ``n`` in so many rows."""
     kind = np.dtype(dtype)
     moved = rows * n * kind.itemsize + rows * k * (kind.itemsize + 4)
     return NamedCall(
-        *("top_k", group, f"{rows}x{n} k{k}", dtype, data, origin),
-        draw=lambda rng: (TIMED[data](rng, (rows, n), kind),),
+        *("top_k", group, f"{rows}x{n} k{k}", dtype, "random", origin),
+        draw=lambda rng: (plain(rng, (rows, n), kind),),
         bytes=moved,
         options={"k": k, "direction": direction},
-        at={"growth in n": n, "growth in k": k}.get(group),
         # On data that a branch predictor has learned by heart a selection is faster than it ever is in practice.
         draws=max(1, min(8, 2**25 // moved)),
     )
-
-
-def _grid() -> Iterator[NamedCall]:
-    sizes = [(64, 1000, 10), (1024, 256, 8), (16, 131_072, 32), (1, 2**20, 64), (1, 2**20, 4096), (1, 2**24, 64)]
-    dtypes = ["float32", "float16", "int32", "uint32", "int16", "uint8", "int8"]
-    kinds = [("float32", "ascending"), ("float32", "all equal"), *((dtype, "random") for dtype in dtypes)]
-    for size, (dtype, data), direction in itertools.product(sizes, kinds, DIRECTIONS):
-        yield call("grid", *size, dtype, direction, data=data)
-
-
-def _models() -> Iterator[NamedCall]:
-    for dtype in ("float32", "bfloat16"):
-        yield call("models", 1, 50_257, 50, dtype, "decreasing", origin="sampling one token, GPT-2's vocabulary")
-        yield call("models", 16, 128_256, 50, dtype, "decreasing", origin="sampling 16 tokens, Llama 3's vocabulary")
-    yield call("models", 1, 128_256, 50, "float32", "decreasing", data="with NaN", origin="a diverged model's logits")
-    yield call("models", 4096, 256, 8, "float32", "decreasing", origin="routing 4,096 tokens to 8 of 256 experts")
-    yield call("models", 8, 10 * 50_257, 10, "float32", "decreasing", origin="beam search, 10 beams")
-    yield call("models", 1, 10**6, 10, "float32", "increasing", origin="nearest 10 of a million distances")
-    yield call("models", 1, 2**24, 10, "float32", "increasing", origin="nearest 10 of 16 million distances")
-    many_ties = "quantized scores, many ties"
-    yield call("models", 1, 2**20, 64, "uint8", "decreasing", data="few distinct", origin=many_ties)
-
-
-def _growth() -> Iterator[NamedCall]:
-    dtypes = ("float32", "float16", "int32", "int16", "uint8")
-    for dtype, exponent in itertools.product(dtypes, range(10, 27)):
-        yield call("growth in n", 1, 2**exponent, 64, dtype, "decreasing", origin="how time grows with n")
-    for dtype, exponent in itertools.product(dtypes, range(20)):
-        yield call("growth in k", 1, 2**20, 2**exponent, dtype, "decreasing", origin="how time grows with k")
-
-
-def _accelerators() -> Iterator[NamedCall]:
-    sizes = [
-        *((64, 2**17, 10), (1024, 2**15, 16), (8192, 256, 8), (1, 50_257, 50), (128, 2**17, 64), (128, 2**20, 64)),
-        *((128, 2**20, 2048), (1, 2**24, 64), (1, 2**24, 4096), (1, 2**28, 64), (1, 2**30, 100)),
-    ]
-    dtypes = ("float32", "float16", "bfloat16", "int32", "int16", "uint8")
-    kinds = [
-        *((dtype, "random", "decreasing") for dtype in dtypes),
-        *(("float32", data, "decreasing") for data in ("ascending", "all equal")),
-        ("float32", "random", "increasing"),
-    ]
-    for (rows, n, k), (dtype, data, direction) in itertools.product(sizes, kinds):
-        if n < 2**28 or (data, direction) == ("random", "decreasing"):
-            limited = "what a GPU's memory and its tensor cores limit"
-            yield call("accelerators", rows, n, k, dtype, direction, data=data, origin=limited)
 
 
 def stock(call: NamedCall, **options: Any) -> Callable[..., tuple[jax.Array, ...]]:
@@ -206,7 +157,6 @@ OPERATOR = Operator(
     shardings=shardings,
     sharded_dtypes=("float32", "bfloat16", "int32"),
     programs=4,
-    calls=(*_grid(), *_models(), *_growth(), *_accelerators()),
     races=(
         call("races", 64, 2**17, 10, "float32", "decreasing"),
         *(call("races", 1, 2**20, 64, dtype, "decreasing") for dtype in ("float16", "int32", "uint8")),
