@@ -25,7 +25,25 @@ ALLOCATOR = {
 """Settings by which glibc keeps freed memory. Otherwise every large result lies in fresh pages, and most of the time
 measured is that of clearing them."""
 
-_FLAGS = ("XLA_FLAGS", "JAX_PLATFORMS", "OMP_NUM_THREADS", "OMP_WAIT_POLICY", "KMP_BLOCKTIME", *ALLOCATOR)
+_FLAGS = ("JAX_", "XLA_", "LIBTPU_", "CUDA_VISIBLE", "NVIDIA_TF32", "OMP_", "KMP_", *ALLOCATOR)
+"""How the names of variables begin that decide what is measured. All settings of JAX can be given by such a one."""
+
+_LSCPU = {
+    "sockets": "Socket(s)",
+    "cores_per_socket": "Core(s) per socket",
+    "threads_per_core": "Thread(s) per core",
+    "l1d_cache": "L1d cache",
+    "l2_cache": "L2 cache",
+    "l3_cache": "L3 cache",
+    "max_mhz": "CPU max MHz",
+    "hypervisor": "Hypervisor vendor",
+}
+"""What ``lscpu`` knows of a machine, and how it says so. What is not there it leaves out."""
+
+_NVIDIA_SMI = (
+    *("name", "driver_version", "memory.total", "power.limit", "power.max_limit", "persistence_mode"),
+    *("clocks.sm", "clocks.max.sm", "clocks.applications.graphics", "clocks.mem", "clocks.max.mem"),
+)
 _PACKAGES = ("jax", "jaxlib", "libtpu", "numpy", "onnxruntime", "torch")
 
 
@@ -58,7 +76,12 @@ def need(devices: int) -> None:
 
 
 def busy() -> tuple[float, float] | None:
-    """Return the CPU seconds of the whole machine and of this process so far; None where they cannot be read."""
+    """Return the CPU seconds of the whole machine and of this process so far; None where they cannot be read.
+
+    None, too, where an accelerator computes: what else the host does changes no time that a profiler sees there.
+    """
+    if platform() != "cpu":
+        return None
     try:
         ticks = [int(part) for part in Path("/proc/stat").read_text(encoding="utf-8").split("\n", 1)[0].split()[1:9]]
     except OSError:
@@ -88,23 +111,43 @@ def describe() -> dict[str, Any]:
         "host": cpu,
         "platform": platform(),
         "threads": THREADS,
-        "frequency": _frequency(),
+        "machine": _machine(),
+        **({"gpu": _gpu()} if platform() == "gpu" else {}),
         "memory_bytes": (jax.devices()[0].memory_stats() or {}).get("bytes_limit"),
         "versions": {"python": host.python_version()} | dict(filter(None, map(_version, _PACKAGES))),
-        "flags": {name: os.environ[name] for name in _FLAGS if name in os.environ},
+        "flags": {name: value for name, value in sorted(os.environ.items()) if name.startswith(_FLAGS)},
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "commit": _commit(),
     }
 
 
-def _frequency() -> dict[str, str]:
-    """Return what Linux says of the first core's clock: who governs it, and its limits in kHz."""
-    folder = Path("/sys/devices/system/cpu/cpu0/cpufreq")
-    found = {}
-    for name in ("scaling_governor", "scaling_min_freq", "scaling_max_freq"):
-        with contextlib.suppress(OSError):  # A virtual machine does not say.
-            found[name] = (folder / name).read_text(encoding="utf-8").strip()
-    return found
+def _machine() -> dict[str, Any]:
+    """Return what is known of the machine below JAX."""
+    said = dict(line.split(":", 1) for line in _said_by("lscpu").splitlines() if ":" in line)
+    found: dict[str, Any] = {name: said[key].strip() for name, key in _LSCPU.items() if key in said}
+    governor = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+    with contextlib.suppress(OSError):  # A virtual machine does not say.
+        found["governor"] = governor.read_text(encoding="utf-8").strip()
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # Windows
+        found["memory_bytes"] = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return {"cpu": _processor(), "cores": os.cpu_count(), "kernel": f"{host.system()} {host.release()}"} | found
+
+
+def _gpu() -> dict[str, str]:
+    """Return what the driver says of the first GPU, and CUDA or ROCm as XLA has it."""
+    lines = _said_by("nvidia-smi", f"--query-gpu={','.join(_NVIDIA_SMI)}", "--format=csv,noheader").splitlines()
+    values = [value.strip() for value in lines[0].split(",")] if lines else []
+    built = jax.devices()[0].client.platform_version.strip().splitlines()
+    return {"runtime": built[-1]} | dict(zip(_NVIDIA_SMI, values, strict=False))
+
+
+def _said_by(*command: str) -> str:
+    """Return what a command prints, in English; nothing where there is none."""
+    english = os.environ | {"LC_ALL": "C"}
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True, env=english, timeout=60).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ""
 
 
 def _version(package: str) -> tuple[str, str] | None:
@@ -116,11 +159,9 @@ def _version(package: str) -> tuple[str, str] | None:
 
 def _commit() -> str:
     """Name the commit, and whether the tree differs from it; a copy without its history does not know."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--exclude=*", "--abbrev=12"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
+    folder = str(Path(__file__).parent)
+    said = _said_by("git", "-C", folder, "describe", "--always", "--dirty", "--exclude=*", "--abbrev=12")
+    return said.strip() or "unknown"
 
 
 def _processor() -> str:

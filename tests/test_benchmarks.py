@@ -23,16 +23,15 @@ from benchmarks import __main__ as family
 from benchmarks import environment, peers
 from benchmarks.cases import CASES, GROUPS, MODELS, OPERATORS, SIZES, SMALL, calls, sharded, whole_models
 from benchmarks.cases.data import on
-from benchmarks.cases.order import in_order
+from benchmarks.cases.order import in_order, of_each_operator
 from benchmarks.measuring import constants, one_case, run, watching
 from benchmarks.measuring.answers import Judge, digest
-from benchmarks.measuring.roofline import Roofline
 from benchmarks.models import networks
 from benchmarks.models.language_model import Sizes
 from benchmarks.models.net import Net
 from benchmarks.peers import Absent, Contender, prepare
 from benchmarks.peers.with_jax import Program
-from benchmarks.reporting import compare, document, journal, plots, report
+from benchmarks.reporting import compare, document, journal, plots, report, tables
 from benchmarks.timing import by_calls, by_chains, clocks
 from benchmarks.timing.by_calls import Timing
 from jaxdml import reference
@@ -66,19 +65,28 @@ TINY = (
     scatter_elements.call("grid", (6, 2), 3, "float32", memory="copied", origin="a test"),
 )
 HERE = ("jaxdml", "lax", "numpy")
+ROOFLINE = {
+    "copy_gb_per_s": {"4096": 1.0, "1048576": 2.0},
+    "int8_gop_per_s": 10.0,
+    "busy_elsewhere": 0.0,
+    "seconds": 0.1,
+}
 
 
 def quickly(monkeypatch):
-    """Call each contender once more, instead of timing it, and measure no roof."""
+    """Call each contender once more, instead of timing it, measure no roof, and see nothing else at work."""
 
     def interleaved(runs, **plan):
-        return {name: Timing(by_calls.seconds(call) * 1e6, 1.0, 2.0, 1, 1, 1.0, 2.0) for name, call in runs.items()}
+        taken = {name: by_calls.seconds(call) * 1e6 for name, call in runs.items()}
+        return {name: Timing(us, us, us, 1, 1, us, us) for name, us in taken.items()}
 
     monkeypatch.setattr(one_case, "interleaved", interleaved)
     monkeypatch.setattr(constants, "interleaved", interleaved)
     # On an accelerator NumPy would not be measured; here it is the peer that is always there.
     monkeypatch.setattr(peers, "ONLY_ON_CPUS", frozenset())
-    monkeypatch.setattr(run.roofline, "measure", lambda **plan: Roofline({4096: 1.0, 2**20: 2.0}, 10.0))
+    monkeypatch.setattr(run.roofline, "measure", lambda **plan: dict(ROOFLINE))
+    # What else this machine does changes no test.
+    monkeypatch.setattr(environment, "busy_elsewhere", lambda before, elapsed: None if before is None else 0.0)
 
 
 @pytest.fixture(autouse=True)
@@ -114,7 +122,7 @@ def test_a_run_writes_what_the_report_says_it_holds(a_run):
     assert set(written) == {"environment", "roofline", "broken", "cases", "left_out"}
     assert written["environment"]["versions"]["jax"] == jax.__version__
     assert written["environment"]["clock"] == clocks.CLOCKS[clocks.clock()]
-    assert written["roofline"] == {"copy_gb_per_s": {"4096": 1.0, "1048576": 2.0}, "int8_gop_per_s": 10.0}
+    assert written["roofline"] == {name: ROOFLINE[name] for name in ROOFLINE if name != "seconds"} | {"visit": 1}
     assert [case["name"] for case in written["cases"]] == [case.name for case in in_order(TINY)]
     for case in written["cases"]:
         assert list(case["contenders"]) == list(HERE)
@@ -126,7 +134,7 @@ def test_a_run_writes_what_the_report_says_it_holds(a_run):
     pictures = {"growth-in-k", "roofline", "who-is-fastest"}
     assert {file.stem for file in folder.glob("*.png")} == pictures
     assert TINY[0].size in "".join(shown.split("\n"))
-    assert f"{len(TINY)}/{len(TINY)}" in shown
+    assert f"{len(TINY) + 1}/{len(TINY) + 1}" in shown  # The roofline is one more.
     assert report.digest(written["cases"])[1] in shown
 
 
@@ -160,7 +168,7 @@ def test_a_peer_that_is_not_there_is_named(monkeypatch):
     found = one_case.measure(TINY[0], ["torch", "torch prepacked"], rounds=1, budget_s=1)
     assert found["contenders"]["torch"]["absent"] == "torch is not installed"
     assert found["contenders"]["torch prepacked"]["absent"] == "no way of its own"
-    entry = report.complete(report.entry(TINY[0], found, Roofline({4096: 1.0}, 1.0)), ["torch", "torch prepacked"])
+    entry = report.complete(report.entry(TINY[0], found), ["torch", "torch prepacked"])
     assert [peer for peer, _, _ in report.untimed([entry])] == ["torch", "torch prepacked"]
 
 
@@ -442,7 +450,8 @@ def test_a_run_that_was_killed_goes_on_where_it_stopped(a_run, tmp_path, capsys)
     assert run.main([*QUICKLY, str(tmp_path)], cases=TINY) == 0
     after = report.read(tmp_path)
     assert [case["name"] for case in after["cases"]] == [case.name for case in in_order(TINY)]
-    assert after["cases"][:2] == before["cases"]
+    roofless = [case | {"floor_us": None} for case in after["cases"][:2]]
+    assert roofless == before["cases"]  # The roofline was not there yet.
     assert report.digest(after["cases"]) == report.digest(report.read(a_run[0])["cases"])
     assert f"2 of {len(TINY)} cases are" in capsys.readouterr().out
 
@@ -481,27 +490,40 @@ def test_cases_for_which_there_is_no_time_are_named(monkeypatch, tmp_path, capsy
     written = report.read(tmp_path)
     done = [case["name"] for case in written["cases"]]
     assert 0 < len(done) < len(TINY)
-    assert done + written["left_out"] == [case.name for case in in_order(TINY)]
+    left = [name for name in written["left_out"] if name != "the roofline"]
+    assert done + left == [case.name for case in in_order(TINY)]
     assert f"No time was left for {len(written['left_out'])} cases" in capsys.readouterr().out
 
 
 def test_what_says_most_comes_first():
     order = in_order(CASES)
     assert sorted(order, key=CASES.index) == list(CASES)
+    first, rest = order[: len(OPERATORS)], order[len(OPERATORS) :]
+    # A small case of each operator, and no whole model: within a minute there is a figure of each.
+    assert {case.operator for case in first} == set(OPERATORS)
+    assert {case.group for case in first} <= {"models", "grid"}
+    for case in first:
+        same = [other for other in CASES if (other.operator, other.group) == (case.operator, case.group)]
+        assert case.bytes <= sorted(other.bytes for other in same)[len(same) // 2]
     ranks = {"models": 0, "whole models": 0, "grid": 1, "accelerators": 2, "growth in n": 3, "growth in k": 4}
-    assert (found := [ranks[case.group] for case in order]) == sorted(found)
-    with_models = {case.operator for case in CASES if not ranks[case.group]}
-    assert with_models >= set(whole_models.NETWORKS)
-    assert {case.operator for case in order[: len(with_models)]} == with_models
+    assert (found := [ranks[case.group] for case in rest]) == sorted(found)
+    # Then come the others, each turn of which whole models end.
+    several = [case.operator for case in rest if not ranks[case.group]]
+    turn = several[: len(set(several))]
+    assert set(turn) == set(several)
+    assert turn[-len(MODELS) :] == [*MODELS]
     assert [case.name for case in in_order([dataclasses.replace(TINY[0], group="of another")])] == [TINY[0].name]
+    models = [case for case in CASES if case.operator in MODELS]
+    assert sorted(in_order(models), key=CASES.index) == models
 
 
-def taken(*medians, width=0.01):
-    """Return entries of jaxdml with these medians, known to a fraction."""
+def taken(*medians, width=0.01, visits=2):
+    """Return entries of jaxdml with these medians, known to a fraction, from so many processes."""
     return [
         {
             "group": "models",
             "name": f"case {number}",
+            "visits": visits,
             "contenders": {
                 "jaxdml": {
                     "absent": None,
@@ -513,8 +535,8 @@ def taken(*medians, width=0.01):
     ]
 
 
-def reported(*medians, width=0.01):
-    return {"environment": {"device": "a device", "commit": "abc"}, "cases": taken(*medians, width=width)}
+def reported(*medians, **how):
+    return {"environment": {"device": "a device", "commit": "abc"}, "cases": taken(*medians, **how)}
 
 
 def test_a_slowdown_is_found_and_noise_is_none(capsys):
@@ -532,9 +554,41 @@ def test_a_slowdown_is_found_and_noise_is_none(capsys):
         case["busy_elsewhere"] = 1.0
     assert compare.show(reported(*many, width=0.1), slower, 0.05) == 0
     shown = capsys.readouterr().out
-    assert "1 of 3 cases are slower by more than 5%" in shown
-    assert "Other processes worked during 40 of 40 cases" in shown
+    assert "1 of the 3 cases that decide are slower by more than 5%" in shown
+    assert "40 of 40 cases were disturbed, by other processes" in shown
     assert "1.100" in shown
+
+
+@pytest.mark.parametrize(
+    ("how", "busy", "said"),
+    [
+        ({"visits": 1}, 0.0, "3 of 3 cases were measured in one process only"),
+        ({"width": 0.2}, 0.0, "3 of 3 cases were disturbed"),
+        ({}, 0.8, "3 of 3 cases were disturbed"),
+    ],
+)
+def test_what_is_not_sure_decides_nothing(capsys, how, busy, said):
+    now = reported(142.0, 16.0, 1850.0, **how)
+    now["cases"] = [case | {"busy_elsewhere": busy} for case in now["cases"]]
+    assert compare.show(reported(100.0, 10.0, 1000.0), now, 0.05) == 0
+    assert compare.show(now, reported(300.0, 30.0, 3000.0), 0.05) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert shown.count(said) == 2
+    assert shown.count("they decide nothing") == 2
+    assert "0 of the 0 cases that decide are slower" in shown
+    assert f"slower, {'one process' if 'visits' in how else 'disturbed'}" in shown
+
+
+def test_settings_that_differ_are_said(capsys):
+    then, now = reported(100.0), reported(100.0)
+    then["environment"] |= {"asynchronous_dispatch": False, "flags": {"XLA_FLAGS": "--one", "JAX_PLATFORMS": "cpu"}}
+    now["environment"] |= {"asynchronous_dispatch": True, "flags": {"JAX_PLATFORMS": "cpu"}, "machine": {"cores": 2}}
+    compare.show(then, now, 0.05)
+    shown = capsys.readouterr().out
+    assert "differ in asynchronous dispatch: False, now True." in shown
+    assert "differ in flags: {'XLA_FLAGS': '--one'}, now {'XLA_FLAGS': None}." in shown
+    # What one of them does not know, as earlier reports know no machine, is no difference.
+    assert shown.count("differ in") == 2
 
 
 def test_reports_are_compared_from_the_command_line(a_run, capsys):
@@ -555,6 +609,150 @@ def test_visits_are_taken_together():
     assert (found["visits"], found["digest"]) == (3, "a")
     assert report._together([visit(10.0), visit(10.0, digest="b")])["digest"] is None
     assert report._together([visit(10.0, busy=1.0)])["visits"] == 1
+
+
+def test_a_repetition_is_no_visit():
+    disturbed, again = visit(14.0, busy=1.0) | {"visit": 1}, visit(10.0) | {"visit": 1, "brief": True}
+    for lines in ([disturbed, again], [again, disturbed]):
+        found = report._together(lines)
+        assert (found["visits"], found["visited"], found["brief"]) == (1, 1, True)
+        assert found["contenders"]["jaxdml"]["timing"]["median_us"] == 10.0
+    found = report._together([disturbed, again, visit(12.0) | {"visit": 1}, visit(20.0, busy=1.0) | {"visit": 2}])
+    assert (found["visits"], found["visited"]) == (1, 2)
+    assert found["contenders"]["jaxdml"]["timing"]["median_us"] == 12.0
+
+
+def test_the_roofline_has_the_best_rates_of_those_that_were_quiet():
+    quiet, better, busy = (
+        {"copy_gb_per_s": {"4096": rate, "8192": 3.0}, "int8_gop_per_s": 10.0 * rate, "busy_elsewhere": elsewhere}
+        for rate, elsewhere in ((1.0, 0.0), (2.0, 0.1), (4.0, 1.0))
+    )
+    found = report._roofline([busy | {"visit": 1}, quiet | {"visit": 1}, better | {"visit": 2}])
+    assert found == better | {"busy_elsewhere": 0.0, "visit": 2}
+    assert report._roofline([busy])["int8_gop_per_s"] == 40.0
+    assert report.floor_us({"bytes": 5000, "operations": 0}, found) == 2.5
+    assert report.floor_us({"bytes": 5000, "operations": 400_000}, found) == 20.0
+    assert report.floor_us({"bytes": 5000, "operations": 0}, None) is None
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_the_roofline_comes_after_a_case_of_each_operator_and_is_repeated(monkeypatch, tmp_path, capsys):
+    order = []
+    elsewhere = iter([1.0, 0.0])
+
+    def roof(**plan):
+        order.append("the roofline")
+        return ROOFLINE | {"busy_elsewhere": next(elsewhere)}
+
+    def measure(case, *args, rounds, measure=one_case.measure, **how):
+        order.append((case.name, rounds))
+        found = measure(case, *args, rounds=rounds, **how)
+        for contender in found["contenders"].values():
+            contender["timing"] |= {"high_us": 2 * contender["timing"]["high_us"]}
+        return found
+
+    monkeypatch.setattr(run.roofline, "measure", roof)
+    monkeypatch.setattr(run.one_case, "measure", measure)
+    assert run.main([*QUICKLY, str(tmp_path)], cases=TINY) == 0
+    brief = {case.name for case in of_each_operator(TINY)}
+    names = [case.name for case in in_order(TINY)]
+    first = [(name, by_calls.FEWEST if name in brief else 25) for name in names]
+    # What was disturbed, or had few samples, is measured once more.
+    again = [(name, 25) for name in names if name in brief]
+    assert order == [*first[: len(brief)], "the roofline", *first[len(brief) :], "the roofline", *again]
+    found = report.read(tmp_path)
+    assert found["roofline"]["busy_elsewhere"] == 0.0
+    assert [case["visits"] for case in found["cases"]] == [1] * len(TINY)
+    assert not any(case.get("brief") for case in found["cases"])
+    assert "the roofline: copies up to 2.0 GB/s" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_a_report_that_has_no_roofline_yet_is_read(a_run, tmp_path):
+    lines = (a_run[0] / report.FILE).read_text().splitlines(keepends=True)
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / report.FILE).write_text("".join(line for line in lines if not line.startswith('{"roof')))
+    found = report.read(tmp_path / "here")
+    assert {case["floor_us"] for case in found["cases"]} == {None}
+    assert "Copies:" not in document.pages(tmp_path)["benchmarks/here.md"]
+    plots.draw(found, tmp_path)
+    run.display.show(found["cases"], HERE)
+
+
+def test_the_machine_is_described(monkeypatch):
+    said = {
+        "lscpu": "Core(s) per socket: 64\nL3 cache:  256 MiB (8 instances)\nHypervisor vendor: KVM\n",
+        "nvidia-smi": "NVIDIA H200, 580.159.03, 143771 MiB, 700.00 W\nNVIDIA H200, other\n",
+        "git": "abc\n",
+    }
+    monkeypatch.setattr(environment, "_said_by", lambda *command: said[command[0]])
+    described = environment.describe()
+    assert described["machine"]["l3_cache"] == "256 MiB (8 instances)"
+    assert described["commit"] == "abc"
+    assert "gpu" not in described
+    monkeypatch.setattr(environment, "platform", lambda: "gpu")
+    described = environment.describe()
+    shown = report.machine(described)
+    for part in ("hypervisor KVM", "L3 256 MiB", "driver_version 580.159.03", "power.limit 700.00 W", "runtime"):
+        assert part in shown
+    assert os.uname().release in shown
+    # Earlier reports do not know it.
+    assert report.machine({"host": "a host"}) is None
+    monkeypatch.undo()
+    assert environment._said_by("no command of this name") == ""
+
+
+def test_settings_of_jax_belong_to_a_report(monkeypatch):
+    monkeypatch.setenv("JAX_ENABLE_X64", "1")
+    monkeypatch.setenv("XLA_FLAGS", "--one")
+    flags = environment.describe()["flags"]
+    assert (flags["JAX_ENABLE_X64"], flags["XLA_FLAGS"]) == ("1", "--one")
+    assert {"flags", "asynchronous_dispatch"} <= set(run._SAME)
+
+
+def test_the_prepacked_are_compared_with_the_prepacked():
+    us = {"jaxdml": 10.0, "jaxdml prepacked": 8.0, "lax": 30.0, "onnxruntime": 20.0, "onnxruntime prepacked": 4.0}
+
+    def case(*without):
+        timings = {peer: {"timing": {"median_us": taken}} for peer, taken in us.items() if peer not in without}
+        return {"contenders": timings}
+
+    assert (report.ratio(case()), report.best_other(case())) == (2.0, "onnxruntime")
+    assert (report.ratio_prepacked(case()), report.best_prepacked(case())) == (0.5, "onnxruntime prepacked")
+    # What jaxdml cannot pack stands for itself; without another that packs there is nothing to compare.
+    assert report.ratio_prepacked(case("jaxdml prepacked")) == 0.4
+    assert report.ratio_prepacked(case("onnxruntime prepacked")) is None
+    assert report.ratio(case("jaxdml")) is None
+
+
+def test_a_ratio_is_said_from_the_side_of_the_greater():
+    assert run.display.in_words(2.0) == "2.00 times as fast as"
+    assert run.display.in_words(0.8130) == "1.23 times as long as"
+
+
+def test_columns_without_anything_are_left_out():
+    assert tables.filled(("a", "b", "c"), [("1", "-", "2"), ("3", "", "-")]) == (["a", "c"], [["1", "2"], ["3", "-"]])
+
+
+def test_the_page_is_of_the_plan_that_was_measured_and_says_what_it_wrote(a_run, monkeypatch, tmp_path, capsys):
+    results, pages, readme = tmp_path / "results", tmp_path / "docs", tmp_path / "README.md"
+    shutil.copytree(a_run[0], results / "here")
+    pages.mkdir()
+    shutil.copyfile(document.README, readme)
+    for name, path in (("ROOT", tmp_path), ("RESULTS", results), ("PAGES", pages), ("README", readme)):
+        monkeypatch.setattr(document, name, path)
+    monkeypatch.setattr(document, "HEADLINE", results / "headline.png")
+    monkeypatch.setattr(document.pages, "__defaults__", (results,))
+    monkeypatch.setattr(document.headline, "put_into", lambda text, folder: text)
+    monkeypatch.setattr(document.headline, "devices", lambda folder: {})
+    monkeypatch.setattr(document.plots, "draw_headline", lambda devices, path: path)
+    document.main()
+    page = (pages / "benchmarks" / "here.md").read_text(encoding="utf-8")
+    assert "known within 2%, or after 25 rounds, or 2 s for a peer." in page
+    assert f"Linux {os.uname().release}" in page or sys.platform != "linux"
+    assert "25 rounds" not in (pages / "benchmarks.md").read_text(encoding="utf-8")
+    written = capsys.readouterr().out.splitlines()
+    assert {"README.md", "docs/benchmarks.md", "docs/benchmarks/here.md", "results/here/roofline.png"} <= {*written}
 
 
 def test_calls_of_a_chain_wait_for_one_another():

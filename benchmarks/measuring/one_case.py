@@ -45,8 +45,7 @@ def measure(
       broken: peers that ended a process before, and how.
     """
     start = time.perf_counter()
-    # What else the host does changes the times of a CPU, and not what a profiler sees an accelerator do.
-    before = environment.busy() if environment.platform() == "cpu" else None
+    before = environment.busy()
     results = _nothing(peers)
     ready: dict[str, Contender] = {}
     digest = None
@@ -82,8 +81,8 @@ def measure(
     for peer, found in _timed(ready, plan).items():
         results[peer] |= found
     elapsed = time.perf_counter() - start
-    busy = environment.busy_elsewhere(before, elapsed)
-    return {"digest": digest, "busy_elsewhere": busy, "seconds": elapsed, "contenders": results}
+    elsewhere = environment.busy_elsewhere(before, elapsed)
+    return {"digest": digest, "busy_elsewhere": elsewhere, "seconds": elapsed, "contenders": results}
 
 
 def lost(peers: Sequence[str], reason: str) -> dict[str, Any]:

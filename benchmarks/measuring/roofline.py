@@ -1,8 +1,8 @@
 """Measure how fast the device can copy bytes, and multiply 8-bit integers."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from benchmarks.environment import platform
+from benchmarks.environment import busy, busy_elsewhere, platform
 from benchmarks.peers import Absent, prepare
 from benchmarks.timing.by_chains import Chain, later
 from benchmarks.timing.clocks import interleaved
@@ -21,39 +21,27 @@ _EXPONENTS = range(12, 29, 2)
 """Working sets of 4 KiB to 256 MiB: from within the innermost cache to beyond all of them."""
 
 
-@dataclass(frozen=True)
-class Roofline:
-    """What was measured.
+def measure(rounds: int, budget_s: float) -> dict[str, Any]:
+    """Measure the device that JAX finds.
 
-    Attributes:
-      copy_gb_per_s: bytes read and written in a second, by the size of its working set.
-      int8_gop_per_s: multiplications and additions in a second of a large product of int8 matrices.
-      empty_us: how long a program takes that copies one number: no call takes less.
+    Returns:
+      ``copy_gb_per_s``: bytes read and written in a second, by the size of their working set; ``int8_gop_per_s``:
+      multiplications and additions in a second of a large product of int8 matrices; ``empty_us``: how long a program
+      takes that copies one number, no call takes less; and, as of a case, ``busy_elsewhere`` and ``seconds``.
     """
-
-    copy_gb_per_s: Mapping[int, float]
-    int8_gop_per_s: float
-    empty_us: float | None = None
-
-    def floor_us(self, size: int, operations: int) -> float:
-        """Return the time below which no call that moves and computes so much can come."""
-        nearest = min(self.copy_gb_per_s, key=lambda measured: abs(measured.bit_length() - size.bit_length()))
-        return max(size / self.copy_gb_per_s[nearest], operations / self.int8_gop_per_s) / 1e3
-
-
-def recalled(written: Mapping[str, Any]) -> Roofline:
-    """Return what a report holds."""
-    rates = {int(size): rate for size, rate in written["copy_gb_per_s"].items()}
-    return Roofline(rates, written["int8_gop_per_s"], written.get("empty_us"))
-
-
-def measure(rounds: int, budget_s: float) -> Roofline:
-    """Measure the device that JAX finds."""
+    start, before = time.perf_counter(), busy()
     empty = _best([_jax(lambda x: x + 1, jnp.int32(0))], rounds, budget_s)
     square = 2048 if platform() == "cpu" else 8192
     products = _best(_products(square), rounds, budget_s)
     copies = {2**exponent: _best(_copies(2**exponent // 8), rounds, budget_s) for exponent in _EXPONENTS}
-    return Roofline({size: size / us / 1e3 for size, us in copies.items()}, 2 * square**3 / products / 1e3, empty)
+    elapsed = time.perf_counter() - start
+    return {
+        "copy_gb_per_s": {size: size / us / 1e3 for size, us in copies.items()},
+        "int8_gop_per_s": 2 * square**3 / products / 1e3,
+        "empty_us": empty,
+        "busy_elsewhere": busy_elsewhere(before, elapsed),
+        "seconds": elapsed,
+    }
 
 
 class _Timed(NamedTuple):

@@ -9,17 +9,17 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks import environment
 from benchmarks.cases import CASES, GROUPS, MODELS, OPERATORS, Case, sharded, whole_models
-from benchmarks.cases.order import in_order
+from benchmarks.cases.order import in_order, of_each_operator
 from benchmarks.measuring import one_case, overheads, roofline, watching
 from benchmarks.peers import OURS, PEERS
 from benchmarks.reporting import compare, display, journal, plots, report
 from benchmarks.timing import clocks
+from benchmarks.timing.by_calls import FEWEST, Timing
 
 _SAME = "device", "devices", "clock", "commit", "versions", "flags", "asynchronous_dispatch", "plan", "peers"
 """What must be as it was for a run to go on."""
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None, cases: Sequence[Case] | None = 
         parser.error(f"no operator {', '.join(sorted(unknown))}; there are {', '.join((*OPERATORS, *MODELS))}")
     if options.devices < 1:
         parser.error("--devices is a number of devices, from 1 on")
-    known = _known(options.devices) if cases is None else cases
+    known = _all(options.devices) if cases is None else cases
     patterns = options.cases or (_ALWAYS if options.devices == 1 else ["*"])
     chosen = in_order([case for case in known if _asked_for(case, options.operators, patterns)])
     if not chosen:
@@ -102,26 +102,15 @@ def _watched(options: argparse.Namespace, chosen: Sequence[Case], command: list[
 
 def _visit(options: argparse.Namespace, chosen: Sequence[Case], end: float | None) -> None:
     """Measure what the report does not have yet, and again what was disturbed."""
-    environment.dispatch(options.async_dispatch)
     plan = {"rounds": options.rounds, "budget_s": options.budget, "spread": options.spread}
-    found = journal.head(
-        asynchronous_dispatch=options.async_dispatch,
-        devices=options.devices,
-        clock=clocks.CLOCKS[options.clock or clocks.clock()],
-        plan=plan,
-        peers=options.peers,
-        **({"commit": options.commit} if options.commit else {}),
-    )
-    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
-    display.console.print(f"{found['device']}; commit {found['commit']}; {versions}", markup=False, soft_wrap=True)
-    written = _begun(options.out, found)
-    roof = roofline.recalled(written["roofline"])
+    written = _begun(options, plan)
     board, parent = watching.Board(options.out) if options.visit else None, os.getppid()
-    there = {(case["group"], case["name"]): case["visits"] for case in written["cases"]}
-    left = [case for case in chosen if there.get((case.group, case.name), 0) < max(1, options.visit)]
+    visit = max(1, options.visit)
+    there = {(case["group"], case["name"]) for case in written["cases"] if case["visited"] >= visit}
+    left = [case for case in chosen if (case.group, case.name) not in there]
     if len(left) < len(chosen):
         display.console.print(f"{len(chosen) - len(left)} of {len(chosen)} cases are in {options.out} already.")
-    disturbed = []
+    brief = [case for case in of_each_operator(chosen) if case in left]
 
     def measured(case: Case) -> dict[str, Any]:
         def begins(peer: str | None) -> None:
@@ -135,19 +124,59 @@ def _visit(options: argparse.Namespace, chosen: Sequence[Case], end: float | Non
         if None in broken:
             taken = one_case.lost(options.peers, f"{one_case.FAILED} {broken[None]}")
         else:
-            taken = one_case.measure(case, options.peers, **plan, by=options.clock, begins=begins, broken=broken)
-        entry = report.entry(case, taken, roof.floor_us(case.bytes, case.operations))
+            rounds = {"rounds": min(options.rounds, FEWEST)} if case in brief else {}
+            how: dict[str, Any] = plan | rounds
+            taken = one_case.measure(case, options.peers, **how, by=options.clock, begins=begins, broken=broken)
+        taken |= {"visit": visit, "brief": True if case in brief and not _known(taken, options.spread) else None}
+        entry = report.entry(case, taken)
         report.add(options.out, "case", entry)
-        disturbed.extend([] if report.quiet(entry) else [case])
         return report.complete(entry, options.peers)
 
-    left_out = display.go_through(left, measured, end)
-    if (again := tuple(disturbed)) and not left_out:
-        display.console.print(f"Other processes worked during {len(again)} cases; they are measured again.")
-        display.go_through(again, measured, end)
-    report.add(options.out, "left_out", [case.name for case in left_out])
+    def step(each: _Step) -> dict[str, Any]:
+        if isinstance(each, Case):
+            return measured(each)
+        if board:
+            board.write(-1, -1)
+        found = roofline.measure(rounds=9, budget_s=0.3) | {"visit": visit}
+        report.add(options.out, "roofline", found)
+        return found
+
+    roof = [] if written.get("roofline", {}).get("visit", 0) >= visit else [_Roofline()]
+    steps: list[_Step] = [*brief, *roof, *(case for case in left if case not in brief)]
+    left_out = display.go_through(steps, step, end)
+    if not left_out:
+        brief = []
+        if again := _unsettled(report.read(options.out), chosen):
+            display.console.print(f"Disturbed by other processes, or measured briefly: {len(again)}; these once more.")
+        display.go_through(again, step, end)
+    report.add(options.out, "left_out", [each.name for each in left_out])
     if options.overheads:
         report.add(options.out, "overheads", overheads.measure(options.rounds))
+
+
+class _Roofline(NamedTuple):
+    """The roofline, among the cases."""
+
+    name: str = "the roofline"
+    operator: str = "the roofline"
+
+
+_Step = Case | _Roofline
+
+
+def _known(taken: Mapping[str, Any], spread: float) -> bool:
+    """Whether all medians are known as well as is wanted."""
+    timings = (contender["timing"] for contender in taken["contenders"].values() if contender["timing"])
+    return all(Timing(**timing).spread <= spread for timing in timings)
+
+
+def _unsettled(written: Mapping[str, Any], chosen: Sequence[Case]) -> list[_Step]:
+    """Return what is to be measured again: what was disturbed, or had few samples."""
+    settled = {
+        (case["group"], case["name"]) for case in written["cases"] if report.quiet(case) and not case.get("brief")
+    }
+    roof = [] if report.quiet(written["roofline"]) else [_Roofline()]
+    return [*roof, *(case for case in chosen if (case.group, case.name) not in settled)]
 
 
 def _conclude(options: argparse.Namespace, chosen: Sequence[Case], against: Mapping[str, Any] | None) -> int:
@@ -161,7 +190,9 @@ def _conclude(options: argparse.Namespace, chosen: Sequence[Case], against: Mapp
     if result["left_out"]:
         display.console.print(f"No time was left for {len(result['left_out'])} cases; the same command goes on.")
     count, digest = report.digest(result["cases"])
-    display.console.print(f"Digest of the bits of {count} answers: {digest}. Report: {options.out}")
+    if count:
+        display.console.print(f"Digest of the bits of {count} answers: {digest}.")
+    display.console.print(f"Report: {options.out}", markup=False, soft_wrap=True)
     plots.draw(result, options.out)
     ours = [reason for peer, _, reason in report.untimed(entries) if peer == OURS]
     wrong = any(reason.startswith((report.WRONG, one_case.FAILED)) for reason in ours)
@@ -169,7 +200,7 @@ def _conclude(options: argparse.Namespace, chosen: Sequence[Case], against: Mapp
     return int(wrong or slower > 0)
 
 
-def _known(devices: int) -> Sequence[Case]:
+def _all(devices: int) -> Sequence[Case]:
     return CASES if devices == 1 else sharded.cases(devices)
 
 
@@ -177,23 +208,30 @@ class _OtherError(ValueError):
     """The report that is there is of something else."""
 
 
-def _begun(folder: Path, found: Mapping[str, Any]) -> dict[str, Any]:
+def _begun(options: argparse.Namespace, plan: Mapping[str, Any]) -> dict[str, Any]:
     """Begin the report in a folder if there is none, and return what is in it."""
-    file = folder / report.FILE
+    environment.dispatch(options.async_dispatch)
+    found = journal.head(
+        asynchronous_dispatch=options.async_dispatch,
+        devices=options.devices,
+        clock=clocks.CLOCKS[options.clock or clocks.clock()],
+        plan=plan,
+        peers=options.peers,
+        **({"commit": options.commit} if options.commit else {}),
+    )
+    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+    for said in (f"{found['device']}; commit {found['commit']}; {versions}", report.machine(found)):
+        display.console.print(said, markup=False, soft_wrap=True)
+    file = options.out / report.FILE
     if file.exists() and file.stat().st_size:
-        written = report.read(folder)
         now = report.rounded({key: found[key] for key in _SAME})
-        then = {"devices": 1} | written["environment"]
+        then = {"devices": 1} | report.read(options.out)["environment"]
         if other := [key for key in _SAME if then.get(key) != now[key]]:
             what = ", ".join(f"{key} {then.get(key)}, not {now[key]}" for key in other)
-            raise _OtherError(f"the report in {folder} has {what}. Choose another --out, or remove it.")
-        if "roofline" in written:
-            return written
+            raise _OtherError(f"the report in {options.out} has {what}. Choose another --out, or remove it.")
     else:
         journal.begin(file, report.rounded(found))
-    display.console.print("Measuring copies, products of integers and an empty program.")
-    report.add(folder, "roofline", asdict(roofline.measure(rounds=9, budget_s=0.3)))
-    return report.read(folder)
+    return report.read(options.out)
 
 
 def _asked_for(case: Case, operators: Sequence[str], patterns: Sequence[str]) -> bool:
@@ -260,5 +298,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    environment.settle()
+    # Those who measure are processes of their own, and their glibc reads this at its start.
+    os.environ.update(environment.ALLOCATOR if sys.platform == "linux" else {})
     sys.exit(main())

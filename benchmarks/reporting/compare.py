@@ -3,6 +3,7 @@
 import argparse
 import math
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +17,26 @@ from benchmarks.reporting.tables import microseconds, on_console
 SLOWER = 0.05
 """How much longer than before a call may take, by default."""
 
+WIDE = 0.15
+"""A median that is known no better than this, as a fraction, was disturbed, whatever else is known of it."""
+
+_SETTINGS = (
+    "device",
+    "devices",
+    "platform",
+    "clock",
+    "asynchronous_dispatch",
+    "versions",
+    "flags",
+    "plan",
+    "machine",
+    "gpu",
+)
+"""What two reports should have in common, apart from the commit."""
+
+
+DISTURBED, ONE_PROCESS = "disturbed", "one process"
+
 
 class Change(NamedTuple):
     """How many times as long a call takes now; the ends hold it with a confidence of about 95 %."""
@@ -25,8 +46,8 @@ class Change(NamedTuple):
     now_us: float
     low: float
     high: float
-    quiet: bool = True
-    """Whether no other process worked during either measurement, or none that is known of."""
+    unsure: str = ""
+    """Why the change decides nothing: it was disturbed, or measured in one process only, then or now."""
 
     @property
     def ratio(self) -> float:
@@ -35,7 +56,7 @@ class Change(NamedTuple):
 
     def slower_than(self, fraction: float) -> bool:
         """Whether it is surely slower by more than a fraction of then."""
-        return self.low > 1 + fraction
+        return not self.unsure and self.low > 1 + fraction
 
 
 def changes(then: Mapping[str, Any], now: Mapping[str, Any], peer: str = OURS) -> list[Change]:
@@ -53,8 +74,16 @@ def _change(old: Mapping[str, Any], new: Mapping[str, Any], peer: str) -> Iterat
             math.exp(math.log(second["median_us"] / first["median_us"]) + sign * _error(first, second))
             for sign in (-1, 1)
         )
-        calm = report.quiet(old) and report.quiet(new)
-        yield Change(new["name"], first["median_us"], second["median_us"], low, high, calm)
+        yield Change(new["name"], first["median_us"], second["median_us"], low, high, _unsure(old, new, peer))
+
+
+def _unsure(old: Mapping[str, Any], new: Mapping[str, Any], peer: str) -> str:
+    """Say why a comparison decides nothing, if it does not."""
+    timings = [case["contenders"][peer]["timing"] for case in (old, new)]
+    wide = any(timing["high_us"] - timing["low_us"] > 2 * WIDE * timing["median_us"] for timing in timings)
+    if wide or not (report.quiet(old) and report.quiet(new)):
+        return DISTURBED
+    return "" if min(case["visits"] for case in (old, new)) > 1 else ONE_PROCESS
 
 
 def _error(first: Mapping[str, float], second: Mapping[str, float]) -> float:
@@ -76,20 +105,28 @@ def show(then: Mapping[str, Any], now: Mapping[str, Any], slower: float, folder:
         raise journal.UnreadableError("the two reports have no case in common.")
     names = [f"{each['environment']['device']}, {each['environment']['commit']}" for each in (then, now)]
     display.console.print(f"Then: {names[0]}. Now: {names[1]}.", markup=False, soft_wrap=True)
+    for said in _settings(then["environment"], now["environment"]):
+        display.console.print(said, markup=False, soft_wrap=True)
     rows = []
     for each in found:
         times = (microseconds(us) for us in (each.then_us, each.now_us))
-        said = "slower" if each.slower_than(slower) else "faster" if each.high < 1 / (1 + slower) else ""
+        said = "slower" if each.low > 1 + slower else "faster" if each.high < 1 / (1 + slower) else ""
+        said = ", ".join(filter(None, (said, each.unsure)))
         rows.append((each.name, *times, f"{each.ratio:.3f}", f"{each.low:.3f} and {each.high:.3f}", said))
     header = "case", "then (us)", "now (us)", "now / then", "95 % between", ""
     display.console.print(on_console(header, rows))
     # What else a machine does slows all calls alike: such cases say nothing together.
-    calm = [change for change in found if change.quiet]
-    if calm:
-        mean, low, high = together(calm)
-        display.console.print(f"Together {len(calm)} cases: {mean:.3f}, between {low:.3f} and {high:.3f}.")
-    if disturbed := len(found) - len(calm):
-        display.console.print(f"Other processes worked during {disturbed} of {len(found)} cases, then or now.")
+    sure = [change for change in found if not change.unsure]
+    if sure:
+        mean, low, high = together(sure)
+        display.console.print(f"Together {len(sure)} cases: {mean:.3f}, between {low:.3f} and {high:.3f}.")
+    counts = Counter(change.unsure for change in found)
+    if disturbed := counts[DISTURBED]:
+        what = f"by other processes, or known no better than within {WIDE:.0%}, then or now"
+        display.console.print(f"{disturbed} of {len(found)} cases were disturbed, {what}: they decide nothing.")
+    if alone := counts[ONE_PROCESS]:
+        what = "then or now: they decide nothing. Measure both with --visits 3"
+        display.console.print(f"{alone} of {len(found)} cases were measured in one process only, {what}.")
     others = [change for peer in ("lax", "numpy", "onnxruntime", "torch") for change in changes(then, now, peer)]
     if others:
         display.console.print(f"Other libraries, which did not change: {together(others)[0]:.3f}.")
@@ -97,9 +134,20 @@ def show(then: Mapping[str, Any], now: Mapping[str, Any], slower: float, folder:
         from benchmarks.reporting.plots import draw_changes
 
         draw_changes(found, folder / "against.png")
-    count = sum(each.slower_than(slower) for each in found)
-    display.console.print(f"{count} of {len(found)} cases are slower by more than {slower:.0%}.")
-    return count + int(bool(calm) and low > 1 + slower)
+    count = sum(each.slower_than(slower) for each in sure)
+    display.console.print(f"{count} of the {len(sure)} cases that decide are slower by more than {slower:.0%}.")
+    return count + int(bool(sure) and low > 1 + slower)
+
+
+def _settings(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    """Say which settings, versions and parts of the machine differ, as far as both reports say them."""
+    for name in _SETTINGS:
+        if name in then and name in now and then[name] != now[name]:
+            first, second = then[name], now[name]
+            if isinstance(first, Mapping):
+                keys = [key for key in {**first, **second} if first.get(key) != second.get(key)]
+                first, second = ({key: each.get(key) for key in keys} for each in (first, second))
+            yield f"Then and now differ in {name.replace('_', ' ')}: {first}, now {second}."
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -109,7 +157,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=SLOWER,
         metavar="FRACTION",
-        help=f"in a comparison, the exit status is 1 if a case is surely slower by more (default: {SLOWER})",
+        help="in a comparison, the exit status is 1 if a case is surely slower by more, undisturbed and in several"
+        f" processes (default: {SLOWER})",
     )
 
 

@@ -9,10 +9,18 @@ from typing import Any, Protocol, TypeVar
 from rich import progress
 from rich.console import Console
 
-from benchmarks.cases import Case
 from benchmarks.peers import NO_WAY, OURS
-from benchmarks.reporting.report import best_other, fraction, geometric_mean, known, medians, missing, ratio
-from benchmarks.reporting.tables import microseconds, on_console
+from benchmarks.reporting.report import (
+    best_other,
+    fraction,
+    geometric_mean,
+    known,
+    medians,
+    missing,
+    ratio,
+    ratio_prepacked,
+)
+from benchmarks.reporting.tables import filled, microseconds, on_console
 from benchmarks.timing.by_calls import Timing
 
 console = Console(highlight=False)
@@ -42,9 +50,20 @@ def follow(cases: Sequence[_Named]) -> Iterator[_Named]:
             bar.advance(task)
 
 
+class Step(Named, Protocol):
+    """What is measured: a case, or the roofline."""
+
+    @property
+    def operator(self) -> str:
+        """Return what takes about as long."""
+
+
+_Step = TypeVar("_Step", bound=Step)
+
+
 def go_through(
-    cases: Sequence[Case], measured: Callable[[Case], Mapping[str, Any]], end: float | None
-) -> Sequence[Case]:
+    cases: Sequence[_Step], measured: Callable[[_Step], Mapping[str, Any]], end: float | None
+) -> Sequence[_Step]:
     """Measure cases, with a line for each, and return those for which there was no time.
 
     Args:
@@ -66,7 +85,7 @@ def go_through(
     return []
 
 
-def _expected(taken: Mapping[str, Sequence[float]], case: Case) -> float:
+def _expected(taken: Mapping[str, Sequence[float]], case: Step) -> float:
     """Return how many seconds a case may take, by those of its operator, or by all."""
     known = taken.get(case.operator) or [each for found in taken.values() for each in found] or [0.0]
     return statistics.fmean(known)
@@ -79,22 +98,32 @@ def _running(name: str) -> Any:
 
 def _said(entry: Mapping[str, Any]) -> str:
     """Say in a few words what was found."""
+    if rates := entry.get("copy_gb_per_s"):
+        products = f"{entry['int8_gop_per_s']:,.0f} billion int8 operations a second"
+        return f"copies up to {max(rates.values()):.1f} GB/s, {products}"
     ours = entry["contenders"].get(OURS, {})
     if not ours.get("timing"):
         return str(ours.get("absent") or ("jaxdml was not asked for" if not ours else "jaxdml is WRONG"))
     spread = Timing(**ours["timing"]).spread
-    against = f"; {ratio(entry):.2f} times as fast as {best}" if (best := best_other(entry)) else ""
+    against = f"; {in_words(found)} {best_other(entry)}" if (found := ratio(entry)) else ""
     return f"{microseconds(ours['timing']['median_us'])} us, within {spread:.0%}{against}"
+
+
+def in_words(ratio: float) -> str:
+    """Say which of two takes longer: ``ratio`` is the time of the other by that of the first."""
+    return f"{ratio:.2f} times as fast as" if ratio >= 1 else f"{1 / ratio:.2f} times as long as"
 
 
 def show(cases: Sequence[Mapping[str, Any]], peers: Sequence[str]) -> None:
     """Show the table of the cases, and why a peer has no time."""
     present = [peer for peer in peers if any(not case["contenders"][peer]["absent"] for case in cases)]
-    of_ours = "best other / ours", "quartiles of ours", "of the roofline", "ours compiles in s"
+    of_ours = "best other / ours", "prepacked", "quartiles of ours", "of the roofline", "ours compiles in s"
     rows = [(case["name"], *(_cell(case, peer) for peer in present), *_of_ours(case)) for case in cases]
-    console.print(on_console(("case; medians in us", *present, *of_ours), rows))
-    if found := known(ratio, cases):
-        console.print(f"Best other / ours: geometric mean {geometric_mean(found):.2f}, worst {min(found):.2f}.")
+    console.print(on_console(*filled(("case; medians in us", *present, *of_ours), rows)))
+    for value, condition in ((ratio, ""), (ratio_prepacked, ", both prepacked")):
+        if found := known(value, cases):
+            said = f"geometric mean {geometric_mean(found):.2f}, worst {min(found):.2f}"
+            console.print(f"Best other / ours{condition}: {said}.")
     for (peer, reason), count in missing(cases).items():
         if reason != NO_WAY:
             console.print(
@@ -112,7 +141,8 @@ def _cell(case: Mapping[str, Any], peer: str) -> str:
 def _of_ours(case: Mapping[str, Any]) -> Iterable[str]:
     ours = case["contenders"].get(OURS, {"timing": None})
     if not ours["timing"]:
-        return [""] * 4
-    against = ratio(case)
+        return [""] * 5
+    against = ("" if found is None else f"{found:.2f}" for found in (ratio(case), ratio_prepacked(case)))
     quartiles = "-".join(microseconds(ours["timing"][f"{name}_quartile_us"]) for name in ("lower", "upper"))
-    return "" if against is None else f"{against:.2f}", quartiles, f"{fraction(case):.0%}", f"{ours['compile_s']:.2f}"
+    reached = fraction(case)
+    return *against, quartiles, "" if reached is None else f"{reached:.0%}", f"{ours['compile_s']:.2f}"

@@ -18,16 +18,18 @@ from benchmarks.reporting.report import (
     geometric_mean,
     in_tables,
     known,
+    machine,
     medians,
     missing,
     over_stock,
     quiet,
     ratio,
+    ratio_prepacked,
     read,
     stock_is_wrong,
     title,
 )
-from benchmarks.reporting.tables import markdown, microseconds
+from benchmarks.reporting.tables import filled, markdown, microseconds
 from benchmarks.timing.by_calls import Timing
 
 ROOT = Path(__file__).parents[2]
@@ -65,10 +67,11 @@ python -m benchmarks --minutes 10
 ```
 
 The last command measures the device that JAX finds, against the libraries that are installed, for ten minutes; what
-says most comes first. Each result is written when it is measured, into `jaxdml-report`. The same command goes on where
-the last one stopped. `python -m benchmarks measure --help` says how to choose operators, libraries and cases, and
-`--list` shows every case with its origin. `--visits 3` measures in three processes, one after another, and `--against
-REPORT` compares with an earlier report: the exit status is 1 if something has become slower.
+says most comes first: a small case of each operator. Each result is written when it is measured, into `jaxdml-report`.
+The same command goes on where the last one stopped. `python -m benchmarks measure --help` says how to choose operators,
+libraries and cases, and `--list` shows every case with its origin. `--visits 3` measures in three processes, one after
+another, and `--against REPORT` compares with an earlier report: the exit status is 1 if something was slower in several
+processes, and nothing disturbed it.
 
 With `--out benchmarks/results/NAME`, `python -m benchmarks page` writes the page of a new device.
 
@@ -93,13 +96,16 @@ With `--out benchmarks/results/NAME`, `python -m benchmarks page` writes the pag
   The clock is read around programs of two lengths, and the difference counts. The cache is not flushed.
 - Measuring runs in a process of its own. If a library crashes, or does not answer for five minutes, it has no time for
   that case, and the rest goes on.
-- A case ends when all its medians are known to two percent, with a confidence of 95 %, or after 25 rounds. Cases
-  during which other processes worked are measured a second time, after all others.
-- The **roofline** is the shortest time that the same run's best rates allow. It is the longer of two times: to move
-  each input and output byte once, at the measured speed of a copy of that size; and to compute, at the measured rate of
-  a large product of 8-bit integers. Data that lies in a faster cache than the copy's can beat the roofline.
-- "Prepacked" peers got the right matrix beforehand, as a constant of the model, and may rearrange it once. "jaxdml
-  prepacked" got what `jaxdml.prepack` returns. It does not count as another library.
+- A small case of each operator is first, with few samples. A case ends when all its medians are known well enough, with
+  a confidence of 95 %, or after as many rounds as the page of the device says. Cases during which other processes
+  worked, and the first ones if they are not known so well, are measured a second time, after all others.
+- The **roofline** is the shortest time that the same run's best rates allow. They are measured like a case, and again
+  if other processes worked. It is the longer of two times: to move each input and output byte once, at the measured
+  speed of a copy of that size; and to compute, at the measured rate of a large product of 8-bit integers. Data that
+  lies in a faster cache than the copy's can beat the roofline.
+- "Prepacked" peers got the right matrix, or the filters, beforehand, as a constant of the model, and may rearrange it
+  once. "jaxdml prepacked" got what `jaxdml.prepack` returns. "Best other / ours" compares those that got nothing
+  beforehand. The column "prepacked" compares the faster way of jaxdml with the fastest of all others.
 - "lax unstable" is `lax.top_k(..., is_stable=False)`, which newer versions of JAX have. It, PyTorch and NumPy may
   return ties in any order, so only their values are compared.
 - **Whole models** have random weights. onnxruntime's quantizer makes the integers of MobileNetV2, ResNet-50 and
@@ -131,11 +137,11 @@ def _devices(reports: Mapping[str, Case]) -> Iterator[str]:
     rows = []
     for name, report in reports.items():
         where, cases = report["environment"], _told(report["cases"])
-        stock, best = (_mean(known(value, cases)) for value in (over_stock, ratio))
+        means = (_mean(known(value, cases)) for value in (over_stock, ratio, ratio_prepacked))
         measured = f"[{title(where)}](benchmarks/{name}.md)"
-        rows.append((measured, where["versions"]["jax"], where["date"], str(len(cases)), stock, best))
-    header = "device", "JAX", "measured", "cases", "stock JAX / ours", "fastest other / ours"
-    yield markdown(header, rows)
+        rows.append((measured, where["versions"]["jax"], where["date"], str(len(cases)), *means))
+    header = "device", "JAX", "measured", "cases", "stock JAX / ours", "fastest other / ours", "prepacked"
+    yield markdown(*filled(header, rows))
     yield "Ratios of times, geometric means: 2 means that jaxdml takes half the time."
     yield "```{toctree}\n:hidden:\n\n" + "\n".join(f"benchmarks/{name}" for name in reports) + "\n```"
 
@@ -150,15 +156,7 @@ def _device(folder: Path, report: Case) -> Iterator[str]:
     versions = ", ".join(f"{name} {version}" for name, version in where["versions"].items())
     yield f"<!-- Written by python -m benchmarks page from benchmarks/results/. Do not edit. -->\n# {title(where)}"
     yield f"Measured on {where['date']} at commit {where['commit']}, with {where['threads']} threads; {versions}."
-    copy = [float(rate) for rate in report["roofline"]["copy_gb_per_s"].values()]
-    facts = [
-        f"Copies: {min(copy):.1f} to {max(copy):.1f} GB/s, by size.",
-        f"Products of 8-bit integers: {report['roofline']['int8_gop_per_s']:,.0f} billion operations a second.",
-    ]
-    if empty := report["roofline"].get("empty_us"):
-        facts.append(f"A program that adds 1 to a number: {microseconds(empty)} µs.")
-    facts.append(f"Timed by {where['clock']}.")
-    yield "\n".join(f"- {fact}" for fact in [*facts, *_trust(cases)])
+    yield "\n".join(f"- {fact}" for fact in [*_facts(report), *_trust(cases)])
     yield _operators(_told(cases))
     for name, said in _PICTURES.items():
         if (folder / f"{name}.png").exists():
@@ -181,6 +179,25 @@ def _device(folder: Path, report: Case) -> Iterator[str]:
         yield absent
 
 
+def _facts(report: Case) -> Iterator[str]:
+    """Say what the machine is, how fast at most, and how it was timed."""
+    where = report["environment"]
+    if said := machine(where):
+        yield f"{said}."
+    if roofline := report.get("roofline"):
+        copy = [float(rate) for rate in roofline["copy_gb_per_s"].values()]
+        yield f"Copies: {min(copy):.1f} to {max(copy):.1f} GB/s, by size."
+        yield f"Products of 8-bit integers: {roofline['int8_gop_per_s']:,.0f} billion operations a second."
+        if empty := roofline.get("empty_us"):
+            yield f"A program that adds 1 to a number: {microseconds(empty)} µs."
+        if not quiet(roofline):
+            yield "Other processes worked during these, also when they were repeated."
+    yield f"Timed by {where['clock']}."
+    plan = where["plan"]
+    ends = f"within {plan['spread']:.0%}, or after {plan['rounds']} rounds, or {plan['budget_s']:g} s for a peer"
+    yield f"A case ended when its medians were known {ends}."
+
+
 def _trust(cases: Sequence[Case]) -> Iterator[str]:
     """Say how well the figures are known."""
     timings = [case["contenders"][OURS]["timing"] for case in cases if case["contenders"][OURS]["timing"]]
@@ -200,22 +217,24 @@ def _operators(cases: Sequence[Case]) -> str:
     rows = []
     for operator in dict.fromkeys(case["operator"] for case in cases):
         mine = [case for case in cases if case["operator"] == operator]
-        stock, best, reached = (known(value, mine) for value in (over_stock, ratio, fraction))
-        wins = f"{sum(value > 1 for value in best)} of {len(best)}"
+        stock, best, packed, reached = (known(value, mine) for value in (over_stock, ratio, ratio_prepacked, fraction))
+        least = [min(found) for case in mine if (found := [*known(ratio, [case]), *known(ratio_prepacked, [case])])]
+        wins = f"{sum(value > 1 for value in least)} of {len(least)}"
         wrong = str(sum(map(stock_is_wrong, mine)) or "")
         reaching = f"{geometric_mean(reached):.0%}" if reached else "-"
-        rows.append((f"`{operator}`", str(len(mine)), _mean(stock), wrong, _mean(best), wins, reaching))
+        rows.append((f"`{operator}`", str(len(mine)), _mean(stock), wrong, _mean(best), _mean(packed), wins, reaching))
     header = (
         "",
         "cases",
         "stock JAX / ours",
         "stock is wrong",
         "fastest other / ours",
+        "prepacked",
         "ours is fastest in",
         "of the roofline",
     )
     said = "Ratios of times, geometric means with the least: 2 means that jaxdml takes half the time."
-    return f"{markdown(header, rows)}\n\n{said}"
+    return f"{markdown(*filled(header, rows))}\n\n{said}"
 
 
 def _mean(found: Sequence[float]) -> str:
@@ -229,11 +248,13 @@ def _by_peer(cases: Sequence[Case]) -> str:
     peers = [peer for peer in cases[0]["contenders"] if any(peer in medians(case) for case in cases)]
     rows = []
     for case in cases:
-        taken, against, reached = medians(case), ratio(case), fraction(case)
+        taken, reached = medians(case), fraction(case)
         times = (microseconds(taken[peer] / divisor) if peer in taken else "-" for peer in peers)
-        last = "-" if against is None else f"{against:.2f}", "-" if reached is None else f"{reached:.0%}"
+        against = ("-" if found is None else f"{found:.2f}" for found in (ratio(case), ratio_prepacked(case)))
+        last = *against, "-" if reached is None else f"{reached:.0%}"
         rows.append((f"`{case['name']}`: {case['origin']}", *times, *last))
-    return f"Medians in {unit}.\n\n" + markdown(("case", *peers, "best other / ours", "of the roofline"), rows)
+    header = "case", *peers, "best other / ours", "prepacked", "of the roofline"
+    return f"Medians in {unit}.\n\n" + markdown(*filled(header, rows))
 
 
 def _grid(cases: Sequence[Case]) -> str:
@@ -285,14 +306,15 @@ def _missing(cases: Sequence[Case]) -> str:
 
 
 def main() -> None:
-    """Write the pages and the table, and draw the plots again."""
-    for file in RESULTS.glob(f"*/{FILE}"):
-        plots.draw(read(file.parent), file.parent)
-    plots.draw_headline(headline.devices(RESULTS), HEADLINE)
-    for name, text in pages().items():
-        (PAGES / name).parent.mkdir(exist_ok=True)
-        (PAGES / name).write_text(text, encoding="utf-8")
-    README.write_text(headline.put_into(README.read_text(encoding="utf-8"), RESULTS), encoding="utf-8")
+    """Write the pages and the table, draw the plots again, and say which files these are."""
+    drawn = [path for file in RESULTS.glob(f"*/{FILE}") for path in plots.draw(read(file.parent), file.parent)]
+    drawn.append(plots.draw_headline(headline.devices(RESULTS), HEADLINE))
+    texts = {PAGES / name: text for name, text in pages().items()}
+    texts[README] = headline.put_into(README.read_text(encoding="utf-8"), RESULTS)
+    for path, text in texts.items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    print("Written:", *sorted(str(path.relative_to(ROOT)) for path in [*drawn, *texts]), sep="\n")
 
 
 if __name__ == "__main__":

@@ -17,11 +17,12 @@ from benchmarks.reporting.report import (
     TABLES,
     Value,
     best_other,
+    best_prepacked,
     fraction,
     geometric_mean,
     medians,
-    others,
     ratio,
+    ratio_prepacked,
     title,
 )
 
@@ -75,7 +76,7 @@ def draw(report: Mapping[str, Any], folder: Path) -> list[Path]:
     }
     plain = [case for name in TABLES for case in groups.get(name, [])]
     raced = [*plain, *groups.get(whole_models.GROUP, [])]
-    if any(ratio(case) is not None for case in raced):
+    if any(ratio(case) or ratio_prepacked(case) for case in raced):
         figures["who-is-fastest"] = _who_is_fastest(raced)
     if any(fraction(case) is not None for case in plain):
         figures["roofline"] = _roofline(plain)
@@ -115,11 +116,16 @@ def draw_headline(devices: Mapping[str, Mapping[str, Sequence[float]]], path: Pa
     return save(figure, path)
 
 
+Points = Mapping[str, list[tuple[float, str]]]
+"""By operator, the figures of cases and the peers that give them their colours."""
+
+
 def _who_is_fastest(cases: Cases) -> Figure:
-    figure, panel = _rows(cases, ratio)
-    _strips(panel, cases, ratio, best_other)
+    points = _points(cases, (ratio, best_other), (ratio_prepacked, best_prepacked))
+    figure, panel = _rows(points)
+    _strips(panel, points)
     _times_axis(panel, "time of the fastest other library / time of jaxdml")
-    names = dict.fromkeys(peer for case in cases for peer in others(case))
+    names = {peer for found in points.values() for _, peer in found}
     dots = {peer: panel.scatter([], [], s=12, color=_COLOURS[peer]) for peer in _COLOURS if peer in names}
     figure.legend(
         list(dots.values()), list(dots), loc="outside lower center", ncols=3, frameon=False, title="fastest other"
@@ -130,8 +136,9 @@ def _who_is_fastest(cases: Cases) -> Figure:
 
 def _roofline(cases: Cases) -> Figure:
     """Draw what fraction of the roofline each call reaches."""
-    figure, panel = _rows(cases, fraction)
-    _strips(panel, cases, fraction)
+    points = _points(cases, (fraction, lambda case: OURS))
+    figure, panel = _rows(points)
+    _strips(panel, points)
     panel.set_xscale("log")
     panel.set_xticks([0.01, 0.03, 0.1, 0.3, 1], ["1 %", "3 %", "10 %", "30 %", "100 %"])
     panel.minorticks_off()
@@ -140,29 +147,31 @@ def _roofline(cases: Cases) -> Figure:
     return figure
 
 
-def _rows(cases: Cases, value: Value) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(WIDTH, 0.26 * _operators(cases, value) + 1.7), layout="constrained")
+def _rows(points: Points) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(WIDTH, 0.26 * len(points) + 1.7), layout="constrained")
     return figure, figure.subplots()
 
 
-def _operators(cases: Cases, value: Value) -> int:
-    return len({case["operator"] for case in cases if value(case) is not None})
-
-
-def _strips(
-    panel: Axes, cases: Cases, value: Value, peer: Callable[[Mapping[str, Any]], str | None] = lambda case: OURS
-) -> None:
-    """Draw a row for each operator: a dot for each case in the colour of a peer, the quartiles, and a line at 1."""
-    by_operator: dict[str, list[tuple[float, str]]] = {}
+def _points(cases: Cases, *figures: tuple[Value, Callable[[Mapping[str, Any]], str | None]]) -> Points:
+    """Return each figure of each case that has it, with the peer that a function names."""
+    found: dict[str, list[tuple[float, str]]] = {}
     for case in cases:
-        if (found := value(case)) is not None:
-            by_operator.setdefault(case["operator"], []).append((found, _COLOURS[peer(case) or OURS]))
+        for value, peer in figures:
+            if (known := value(case)) is not None:
+                found.setdefault(case["operator"], []).append((known, peer(case) or OURS))
+    return found
+
+
+def _strips(panel: Axes, by_operator: Points) -> None:
+    """Draw a row for each operator: a dot for each figure in the colour of its peer, the quartiles, and a line at 1."""
     for place, points in enumerate(by_operator.values()):
         values = [found for found, _ in points]
         low, middle, high = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
         panel.plot([low, high], [place, place], color=MIDDLE, linewidth=5, alpha=0.35, solid_capstyle="butt")
         panel.plot([middle], [place], color=MIDDLE, marker="|", markersize=9, markeredgewidth=2)
-        panel.scatter(values, [place] * len(values), c=[each for _, each in points], s=12, alpha=0.75, zorder=3)
+        panel.scatter(
+            values, [place] * len(values), c=[_COLOURS[peer] for _, peer in points], s=12, alpha=0.75, zorder=3
+        )
     panel.set_yticks(range(len(by_operator)), list(by_operator), fontsize=7.5)
     panel.invert_yaxis()
     panel.grid(axis="x", alpha=0.3)
@@ -206,7 +215,8 @@ def _growth(cases: Cases, group: str) -> Figure:
         series: dict[str, list[tuple[float, ...]]] = {}
         for case in cases:
             if _panel(case) == name:
-                series.setdefault("roofline", []).append((case["at"], *[case["floor_us"]] * 3))
+                if case["floor_us"]:
+                    series.setdefault("roofline", []).append((case["at"], *[case["floor_us"]] * 3))
                 for peer, median in medians(case).items():
                     timing = case["contenders"][peer]["timing"]
                     quartiles = timing["lower_quartile_us"], timing["upper_quartile_us"]

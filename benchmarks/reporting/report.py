@@ -6,11 +6,14 @@
                   clock, asynchronous_dispatch: whether JAX handed programs for the CPU to another thread,
                   devices: how many were used,
                   plan: how long each contender was measured, and peers: which were asked for
-    roofline      copy_gb_per_s: by the bytes of the working set; int8_gop_per_s; empty_us: a call that does nothing
-    case          one for each visit to a case: visits are in processes of their own, and reading takes them together
+    roofline      copy_gb_per_s: by the bytes of the working set; int8_gop_per_s; empty_us: a call that does nothing;
+                  visit, busy_elsewhere, seconds: as of a case
+    case          one for each visit to a case, and for each repetition
+      visit       visits are in processes of their own, and reading takes them together; in a visit the last counts that
+                  was quiet. A line without a number, as earlier reports have it, is a visit of its own
+      brief       whether it had the fewest samples, and its medians are not known as well as the plan wants
       name, operator, group, size, dtype, data, origin, options, at     what benchmarks/cases says of it
       bytes, operations    what it has to move and compute at least
-      floor_us             how long that takes by the roofline
       digest               of the bits that jaxdml answered, which every device should give; absent if they were wrong
       busy_elsewhere       how many cores worked for other processes meanwhile
       seconds              how long the case took to measure
@@ -23,6 +26,9 @@
     overheads     see benchmarks/measuring/overheads.py
     broken        a library that ended the process or did not answer: group and name of the case, peer or null, reason
     left_out      the names of cases for which there was no time
+
+Reading adds to a case ``floor_us``: how long what it has to move and compute takes by the roofline, ``visits``: how
+many of these count, and ``visited``: how many there were.
 """
 
 import hashlib
@@ -51,25 +57,31 @@ GRIDS = "grid", "accelerators"
 TABLES = "models", *GRIDS
 """Groups that tables and pictures show by operator."""
 
+PREPACKED = " prepacked"
+"""How the names of peers end that got the right matrix, or filters, beforehand."""
+
 STOCK = "lax"
 """The peer that is what one would write in JAX without jaxdml."""
 
 _LISTS: Mapping[str, Any] = {"verdict": Verdict, "timing": Timing}
 """What a line holds as a list, without the names of its fields."""
 
+_ADDED = "floor_us", "visits", "visited"
+"""What reading adds to a case."""
+
 _SAID = [field.name for field in fields(Case) if field.name not in ("draw", "draws")]
 
 
-def entry(case: Case, found: Mapping[str, Any], floor_us: float) -> dict[str, Any]:
+def entry(case: Case, found: Mapping[str, Any]) -> dict[str, Any]:
     """Return the entry of a case, as a line holds it; ``found`` is what ``measure`` returned."""
     said = {name: getattr(case, name) for name in ("name", *_SAID)}
-    return compact(said | {"floor_us": floor_us} | dict(found))
+    return compact(said | dict(found))
 
 
 def compact(case: Mapping[str, Any]) -> dict[str, Any]:
     """Return the entry of a case as a line holds it."""
     contenders = {peer: _without_names(one) for peer, one in case["contenders"].items() if one["absent"] != NO_WAY}
-    return {**case, "contenders": contenders}
+    return {key: value for key, value in case.items() if key not in _ADDED} | {"contenders": contenders}
 
 
 def _without_names(contender: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,27 +97,55 @@ def title(environment: Mapping[str, Any]) -> str:
     return f"{name}, with asynchronous dispatch" if environment["asynchronous_dispatch"] else name
 
 
+def machine(environment: Mapping[str, Any]) -> str | None:
+    """Say in a sentence what ran a report; None for one that does not know."""
+    if not (found := environment.get("machine")):
+        return None
+    parts = [f"{found['cpu']}, {found['cores']} cores, threads of every peer: {environment['threads']}"]
+    if "memory_bytes" in found:
+        parts.append(f"{found['memory_bytes'] / 1e9:.0f} GB")
+    parts.append(found["kernel"])
+    parts.append(f"hypervisor {found['hypervisor']}" if "hypervisor" in found else "no hypervisor is seen")
+    parts += [f"{name.removesuffix('_cache').upper()} {found[name]}" for name in found if name.endswith("_cache")]
+    parts += [f"{name} {value}" for name, value in environment.get("gpu", {}).items()]
+    return "; ".join(parts)
+
+
 def medians(case: Mapping[str, Any]) -> dict[str, float]:
     """Return the median of every contender that was timed, in microseconds."""
     timed = ((peer, contender["timing"]) for peer, contender in case["contenders"].items())
     return {peer: timing["median_us"] for peer, timing in timed if timing}
 
 
-def others(case: Mapping[str, Any]) -> dict[str, float]:
-    """Return the medians of the other libraries; jaxdml with a packed matrix is none of them."""
-    return {peer: us for peer, us in medians(case).items() if not peer.startswith(OURS)}
-
-
-def best_other(case: Mapping[str, Any]) -> str | None:
-    """Name the fastest of the other libraries."""
-    taken = others(case)
+def best_other(case: Mapping[str, Any], prepacked: bool = False) -> str | None:
+    """Name the fastest of the other libraries; if ``prepacked``, also of those that got a matrix beforehand."""
+    taken = {peer: us for peer, us in _allowed(case, prepacked).items() if not peer.startswith(OURS)}
     return min(taken, key=taken.__getitem__, default=None)
 
 
-def ratio(case: Mapping[str, Any]) -> float | None:
-    """Return how many times as long as jaxdml the best of the others takes."""
-    ours, best = medians(case).get(OURS), best_other(case)
-    return medians(case)[best] / ours if ours and best else None
+def ratio(case: Mapping[str, Any], prepacked: bool = False) -> float | None:
+    """Return how many times as long as jaxdml the best of the others takes.
+
+    Nobody got a matrix beforehand; or, if ``prepacked``, all might, and the best way of each side counts.
+    """
+    taken, best = _allowed(case, prepacked), best_other(case, prepacked)
+    ours = [us for peer in (OURS, OURS + PREPACKED) if (us := taken.get(peer))]
+    return taken[best] / min(ours) if ours and best else None
+
+
+def _allowed(case: Mapping[str, Any], prepacked: bool) -> dict[str, float]:
+    return {peer: us for peer, us in medians(case).items() if prepacked or not peer.endswith(PREPACKED)}
+
+
+def best_prepacked(case: Mapping[str, Any]) -> str | None:
+    """Name the fastest of all other libraries, where one of them got a matrix beforehand."""
+    packs = any(peer.endswith(PREPACKED) and not peer.startswith(OURS) for peer in medians(case))
+    return best_other(case, prepacked=True) if packs else None
+
+
+def ratio_prepacked(case: Mapping[str, Any]) -> float | None:
+    """Return how many times as long as jaxdml the best of them takes then."""
+    return ratio(case, prepacked=True) if best_prepacked(case) else None
 
 
 def over_stock(case: Mapping[str, Any]) -> float | None:
@@ -123,7 +163,7 @@ def stock_is_wrong(case: Mapping[str, Any]) -> bool:
 def fraction(case: Mapping[str, Any]) -> float | None:
     """Return the fraction of the roofline that jaxdml reaches."""
     ours = medians(case).get(OURS)
-    return case["floor_us"] / ours if ours else None
+    return case["floor_us"] / ours if ours and case["floor_us"] else None
 
 
 Value = Callable[[Mapping[str, Any]], float | None]
@@ -200,23 +240,60 @@ def write(report: Mapping[str, Any], folder: Path) -> None:
 def read(folder: Path) -> dict[str, Any]:
     """Read a report, of a run that may not have ended."""
     parts = journal.read(folder / FILE if folder.is_dir() else folder)
-    found = {kind: content for kind, content in parts if kind not in ("case", "broken")}
-    broken = [content for kind, content in parts if kind == "broken"]
-    peers = found["environment"]["peers"]
+    several: dict[str, list[Any]] = {"case": [], "broken": [], "roofline": []}
+    found = {kind: content for kind, content in parts if kind not in several}
+    for kind, content in parts:
+        if kind in several:
+            several[kind].append(content)
+    found |= {"roofline": _roofline(several["roofline"])} if several["roofline"] else {}
     visits: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for kind, case in parts:
-        if kind == "case":
-            visits.setdefault((case["group"], case["name"]), []).append(complete(case, peers))
-    return found | {"broken": broken, "cases": [_together(each) for each in visits.values()]}
+    for case in several["case"]:
+        whole = complete(case, found["environment"]["peers"], found.get("roofline"))
+        visits.setdefault((case["group"], case["name"]), []).append(whole)
+    return found | {"broken": several["broken"], "cases": [_together(each) for each in visits.values()]}
 
 
-def quiet(case: Mapping[str, Any]) -> bool:
-    """Whether no other process worked while a case was measured, or none that is known of."""
-    return (case.get("busy_elsewhere") or 0) <= QUIET
+def quiet(found: Mapping[str, Any]) -> bool:
+    """Whether no other process worked while a case, or the roofline, was measured, or none that is known of."""
+    return (found.get("busy_elsewhere") or 0) <= QUIET
 
 
-def _together(visits: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _roofline(measured: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the best rates of those measurements that were quiet; of all, if none was."""
+    counted = list(filter(quiet, measured)) or measured
+    best: Mapping[str, Callable[[list[float]], float]] = {
+        "int8_gop_per_s": max,
+        "empty_us": min,
+        "busy_elsewhere": min,
+    }
+    sizes = counted[0]["copy_gb_per_s"]
+    found: dict[str, Any] = {
+        "copy_gb_per_s": {size: max(each["copy_gb_per_s"][size] for each in counted) for size in sizes}
+    }
+    for name, choose in best.items():
+        if values := [each[name] for each in counted if name in each]:
+            found[name] = choose(values)
+    return found | {"visit": max(each.get("visit", 1) for each in measured)}
+
+
+def floor_us(case: Mapping[str, Any], roofline: Mapping[str, Any] | None) -> float | None:
+    """Return the time below which no call can come that moves and computes so much; None where no rates are known."""
+    if not roofline:
+        return None
+    copies = {int(size): rate for size, rate in roofline["copy_gb_per_s"].items()}
+    nearest = min(copies, key=lambda measured: abs(measured.bit_length() - case["bytes"].bit_length()))
+    moved, computed = case["bytes"] / copies[nearest], case["operations"] / roofline["int8_gop_per_s"]
+    return float(max(moved, computed) / 1e3)
+
+
+def _together(lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return one entry of several visits; if some were quiet, of these alone."""
+    by_visit: dict[Any, dict[str, Any]] = {}
+    for place, line in enumerate(lines):
+        visit = line.get("visit", f"line {place}")
+        if visit not in by_visit or quiet(line) or not quiet(by_visit[visit]):
+            by_visit[visit] = line
+    visits = list(by_visit.values())
     counted = list(filter(quiet, visits)) or visits
     last = counted[-1]
     contenders = {}
@@ -226,7 +303,7 @@ def _together(visits: Sequence[dict[str, Any]]) -> dict[str, Any]:
     digests = {visit.get("digest") for visit in counted}
     # Bits that differ from visit to visit are wrong bits.
     digest = digests.pop() if len(digests) == 1 else None
-    return last | {"contenders": contenders, "digest": digest, "visits": len(counted)}
+    return last | {"contenders": contenders, "digest": digest, "visits": len(counted), "visited": len(visits)}
 
 
 def _one_timing(timings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -243,9 +320,12 @@ def _one_timing(timings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def complete(case: Mapping[str, Any], peers: Iterable[str]) -> dict[str, Any]:
+def complete(
+    case: Mapping[str, Any], peers: Iterable[str], roofline: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """Return the entry of a case with what a line leaves out."""
-    return {"at": None, **case, "contenders": {peer: _named(case["contenders"].get(peer)) for peer in peers}}
+    contenders = {peer: _named(case["contenders"].get(peer)) for peer in peers}
+    return {"at": None, "floor_us": floor_us(case, roofline), **case, "contenders": contenders}
 
 
 def _named(contender: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -10,6 +10,12 @@ def markdown(header: Sequence[str], rows: Iterable[Sequence[str]], words: int = 
     return "\n".join(f"| {' | '.join(line)} |" for line in (header, sides, *rows))
 
 
+def filled(header: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[Sequence[str], list[Sequence[str]]]:
+    """Leave out the columns in which nothing stands."""
+    kept = [place for place in range(len(header)) if any(row[place] not in ("", "-") for row in rows)]
+    return [header[place] for place in kept], [[row[place] for place in kept] for row in rows]
+
+
 def on_console(header: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1, title: str | None = None) -> Any:
     """Return the same for a console, which folds words that are too long for it."""
     from rich import box
