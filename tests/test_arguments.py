@@ -92,6 +92,27 @@ def test_other_64_bit_arrays_need_x64(dtype, narrower):
         assert advice == f"  Enable jax_enable_x64, or pass np.asarray({name}).astype('{narrower}')."
 
 
+@quick
+@pytest.mark.parametrize("values", [np.uint64([1, 2**32]), np.int64([[-(2**31) - 1]]), np.int64(2**31)])
+def test_64_bit_integers_that_32_bits_do_not_hold_are_refused(values):
+    with pytest.raises(TypeError) as caught:
+        jaxdml.gather(values, np.array([0])) if values.ndim else jaxdml.argmax(values, axis=())
+    narrower = str(values.dtype).replace("64", "32")
+    assert (
+        str(caught.value)
+        .splitlines()[0]
+        .endswith(f"x holds integers that {narrower} does not, and JAX has {values.dtype} only with x64.")
+    )
+    assert str(caught.value).endswith("Call jax.config.update('jax_enable_x64', True) first.")
+
+
+@quick
+def test_64_bit_integers_that_32_bits_hold_are_taken():
+    x = np.int64([3, -(2**31), 2**31 - 1])
+    assert_same_bits(jaxdml.top_k(x, 2).values, np.int32([2**31 - 1, 3]))
+    assert_same_bits(jaxdml.gather(np.zeros((0, 3), np.int64), np.zeros(0, int)), np.zeros((0, 3), np.int32))
+
+
 def test_arrays_of_the_other_byte_order_are_read_by_value():
     x = np.array([1.5, 3, 2], np.dtype(np.float32).newbyteorder())
     assert_same_bits(jaxdml.top_k(x, 2).values, np.array([3, 2], np.float32))

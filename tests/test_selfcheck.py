@@ -465,13 +465,43 @@ def test_races_are_timed_and_judged(only, tmp_path, capsys):
         assert timing["ratio"] == pytest.approx(timing["stock"]["median_ms"] / timing["ours"]["median_ms"])
         (line,) = (line for line in shown.splitlines() if row["operator"] in line and row["size"] in line)
         numbers = timing["ours"]["median_ms"], timing["stock"]["median_ms"], timing["ratio"]
-        assert list(map(float, line.split()[-3:])) == pytest.approx(numbers, rel=0.006)
-    ratios = sorted(row["timing"]["ratio"] for row in timed)
-    assert f"takes {statistics.geometric_mean(ratios):.2f} times as long in the geometric mean of 3 calls" in shown
-    assert f"from {ratios[0]:.2f} (" in shown
-    assert f"to {ratios[-1]:.2f} (" in shown
-    assert "may answer differently" in shown
+        assert list(map(float, line.rstrip("?").split()[-3:])) == pytest.approx(numbers, rel=0.006)
+        assert line.endswith("?") == (not timing["steady"])
+    assert "may differ" in shown
     assert max(map(len, shown.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("disturbed", [0, 1, 3])
+def test_the_speed_is_that_of_the_calls_that_nothing_disturbed(disturbed, only, monkeypatch, tmp_path, capsys):
+    only(races=SMALL_RACES)
+    times = iter(range(3))
+
+    def timed(*_):
+        number = next(times)
+        spread = judging.Spread(1.0, 0.9, 1.1)
+        return judging.Timing(spread, spread, 2.0 + number, 7, steady=number >= disturbed)
+
+    monkeypatch.setattr(judging, "_time", timed)
+    assert run(tmp_path)[0] == 0
+    shown = capsys.readouterr().out
+    ratios = [2.0, 3.0, 4.0][disturbed:]
+    assert ("Speed" in shown) == bool(ratios)
+    if ratios:
+        assert (
+            f"takes {statistics.geometric_mean(ratios):.2f} times as long in the geometric mean of {len(ratios)} calls"
+            in shown
+        )
+        assert f"from {ratios[0]:.2f} (" in shown
+        assert f"to {ratios[-1]:.2f} (" in shown
+    assert (f"{disturbed} calls with a ?" in shown) == (disturbed > 0)
+
+
+@pytest.mark.parametrize(("seconds", "steady"), [([1.0], True), ([1.0, 5.0, 2.0], False)])
+def test_a_time_with_quartiles_far_apart_is_not_steady(seconds, steady, monkeypatch):
+    each = itertools.cycle(seconds)
+    clock = itertools.chain.from_iterable((0.0, next(each)) for _ in itertools.count())
+    monkeypatch.setattr(judging.time, "perf_counter", lambda: next(clock))
+    assert judging._time(lambda: (), lambda: (), ()).steady == steady
 
 
 def test_a_race_that_answers_wrongly_is_not_timed(only, monkeypatch, tmp_path):

@@ -59,6 +59,12 @@ class Call(ErrorContext):
                 self.fail(TypeError, rule, advice, name)
         elif isinstance(value, np.ma.MaskedArray):
             self.fail(TypeError, f"{name} must not be masked.", f"Pass {name}.filled(value).", name)
+        elif isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "iu" and value.size:
+            narrower = jax.dtypes.canonicalize_dtype(value.dtype)
+            limits = np.iinfo(narrower)
+            if narrower != value.dtype and not limits.min <= value.min() <= value.max() <= limits.max:
+                rule = f"{name} holds integers that {narrower} does not, and JAX has {value.dtype} only with x64."
+                self.fail(TypeError, rule, "Call jax.config.update('jax_enable_x64', True) first.", name)
         return value
 
     def known(self, name: str, dtype: Any) -> np.ndarray[Any, Any] | None:

@@ -56,7 +56,8 @@ _COLUMNS: Mapping[str, Side] = {
 def _cells(row: Row) -> tuple[str, ...]:
     assert row.timing is not None
     times = row.timing.ours.median_ms, row.timing.stock.median_ms, row.timing.ratio
-    return row.operator, row.size, *(f"{number:#.3g}".rstrip(".") for number in times)
+    shown = [f"{number:#.3g}".rstrip(".") for number in times]
+    return row.operator, row.size, *shown[:2], shown[2] + "?" * (not row.timing.steady)
 
 
 def run(*, thorough: bool = False, seed: int = 0, show: Display | None = None) -> dict[str, Any]:
@@ -123,13 +124,16 @@ def _conclude(report: Mapping[str, Any], rows: Sequence[Row], show: Display) -> 
         f"{len(examples)} worked examples have\n  the bits of the oracle: {outputs:,} outputs{over}."
     )
     timed = sorted((row for row in rows if row.timing), key=_ratio)
-    if timed:
-        mean = statistics.geometric_mean(map(_ratio, timed))
-        least, greatest = (f"{_ratio(row):.2f} ({row.operator})" for row in (timed[0], timed[-1]))
+    steady = [row for row in timed if row.timing and row.timing.steady]
+    if steady:
+        mean = statistics.geometric_mean(map(_ratio, steady))
+        least, greatest = (f"{_ratio(row):.2f} ({row.operator})" for row in (steady[0], steady[-1]))
         show.line(
-            f"Speed: stock JAX takes {mean:.2f} times as long in the geometric mean of {len(timed)} calls,\n"
+            f"Speed: stock JAX takes {mean:.2f} times as long in the geometric mean of {len(steady)} calls,\n"
             f"  from {least}\n  to {greatest}."
         )
+    if len(steady) < len(timed):
+        show.line(f"  {len(timed) - len(steady)} calls with a ? below were disturbed by other work, and do not count.")
     for line in ground.described(report["ground"], report["agrees"]):
         show.line(line)
     show.line("Digest: {digest:.16}, the same on every device; README has it.".format(**report))
@@ -138,7 +142,7 @@ def _conclude(report: Mapping[str, Any], rows: Sequence[Row], show: Display) -> 
     _show_failures(report, rows, show)
     if timed:
         show.table(_COLUMNS, list(map(_cells, timed)))
-        show.line("Medians in ms. Stock forms may answer differently for NaNs, -0.0 and rounding.")
+        show.line("Medians in ms; ratio: stock / ours. Stock JAX may differ for NaNs and rounding.")
     thorough = "" if report["thorough"] else " --thorough compares all cases of all dtypes, in minutes."
     show.line("{seconds:.0f} s.".format(**report) + thorough)
 

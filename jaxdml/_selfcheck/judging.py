@@ -25,6 +25,9 @@ from jaxdml._selfcheck.sharding import Placement, ShardedCheck
 REPEATS, SLOW_REPEATS, SLOW_SECONDS = 7, 3, 1.0
 """How many runs of each side to time; where one run takes longer than ``SLOW_SECONDS``, ``SLOW_REPEATS``."""
 
+_STEADY = 1.5
+"""How far apart the quartiles of a time may be."""
+
 _LARGEST_SHOWN = 2**16
 """Arguments of up to so many bytes are written in full with a failure."""
 
@@ -60,6 +63,8 @@ class Timing:
     stock: Spread
     ratio: float
     repeats: int
+    steady: bool
+    """Whether no side's quartiles lie further apart than ``_STEADY``; other work disturbs what is not steady."""
 
 
 @dataclass(frozen=True)
@@ -205,7 +210,8 @@ def _time(ours: Callable[..., Any], stock: Callable[..., Any], arguments: Any) -
     repeats = SLOW_REPEATS if max(warm) > SLOW_SECONDS else REPEATS
     runs = [(seconds(ours), seconds(stock)) for _ in range(repeats)]
     our, their = (_spread(side) for side in zip(*runs, strict=True))
-    return Timing(our, their, their.median_ms / our.median_ms, repeats)
+    steady = all(side.upper_quartile_ms <= _STEADY * side.lower_quartile_ms for side in (our, their))
+    return Timing(our, their, their.median_ms / our.median_ms, repeats, steady)
 
 
 def _spread(times: Sequence[float]) -> Spread:
