@@ -116,6 +116,16 @@ def test_a_program_is_compiled_once_for_each_value():
     assert traces == [Known(0.5), Known(0.25)]
 
 
+@pytest.mark.parametrize("scale", [0.5, np.float32(0.5), SCALES, jnp.bfloat16(0.5), 1])
+def test_a_program_with_it_as_an_argument_is_exported(scale):
+    call = jax.jit(jaxdml.dequantize_linear)
+    known = Known(scale)
+    data = jax.export.export(call)(B, known).serialize()
+    assert_same_bits(jax.export.deserialize(data).call(B, known), call(B, known))
+    with pytest.raises(ValueError, match="Known"):
+        jax.export.deserialize(data).call(B, Known(0.75))
+
+
 @pytest.mark.parametrize(
     ("make", "text"),
     [

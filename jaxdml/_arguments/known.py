@@ -1,10 +1,12 @@
 """Keep a scale or a zero point known while JAX traces."""
 
+import json
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import export
 
 from jaxdml._base.errors import ErrorContext
 
@@ -71,3 +73,22 @@ class Known:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Known, (self.value,)
+
+
+def _serialized(known: Known) -> bytes:
+    if not isinstance(known.value, np.ndarray):
+        return json.dumps({"number": known.value}).encode()
+    array = known.value
+    return json.dumps({"dtype": array.dtype.name, "shape": array.shape, "bits": array.tobytes().hex()}).encode()
+
+
+def _deserialized(data: bytes) -> Known:
+    parts = json.loads(data)
+    if "number" in parts:
+        return Known(parts["number"])
+    return Known(np.frombuffer(bytes.fromhex(parts["bits"]), jnp.dtype(parts["dtype"])).reshape(parts["shape"]))
+
+
+export.register_pytree_node_serialization(
+    Known, serialized_name="jaxdml.Known", serialize_auxdata=_serialized, deserialize_auxdata=_deserialized
+)
