@@ -693,7 +693,7 @@ def test_the_machine_is_described(monkeypatch):
     monkeypatch.setattr(environment, "platform", lambda: "gpu")
     described = environment.describe()
     shown = report.machine(described)
-    for part in ("hypervisor KVM", "L3 256 MiB", "driver_version 580.159.03", "power.limit 700.00 W", "runtime"):
+    for part in ("hypervisor KVM", "L3 256 MiB", "driver version 580.159.03", "power limit 700.00 W", "runtime"):
         assert part in shown
     assert os.uname().release in shown
     # Earlier reports do not know it.

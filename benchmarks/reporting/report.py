@@ -107,7 +107,9 @@ def machine(environment: Mapping[str, Any]) -> str | None:
     parts.append(found["kernel"])
     parts.append(f"hypervisor {found['hypervisor']}" if "hypervisor" in found else "no hypervisor is seen")
     parts += [f"{name.removesuffix('_cache').upper()} {found[name]}" for name in found if name.endswith("_cache")]
-    parts += [f"{name} {value}" for name, value in environment.get("gpu", {}).items()]
+    parts += [
+        f"{name.replace('_', ' ').replace('.', ' ')} {value}" for name, value in environment.get("gpu", {}).items()
+    ]
     return "; ".join(parts)
 
 
