@@ -148,6 +148,9 @@ def passes(file, node, change, guards):
 
 def main(names):
     """Print what passes that should not, and what does not pass unchanged."""
+    known = {constant.partition("[")[0] for _, constants, _ in guarded() for constant in constants}
+    if unknown := set(names) - known:
+        raise SystemExit(f"No such constants: {', '.join(sorted(unknown))}. There are: {', '.join(sorted(known))}.")
     tried = [
         (file, constant, node, change, guards)
         for file, constants, guards in guarded()
@@ -161,7 +164,8 @@ def main(names):
         found = pool.map(lambda one: passes(one[0], *one[2:]), tried)
         for (file, constant, _, change, _), passed in zip(tried, found, strict=True):
             if passed != (change == "* 1"):
-                print(f"{file.relative_to(ROOT)}: {constant} {change}", flush=True)
+                how = "fails unchanged" if change == "* 1" else f"{change} passes"
+                print(f"{file.relative_to(ROOT)}: {constant} {how}", flush=True)
     print(f"{len(tried)} changes")
 
 

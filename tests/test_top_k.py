@@ -82,7 +82,7 @@ OF_DATA = [make for kind, make in DATA.items() if kind != "mixed"]  # That one m
 KINDS = [*(lambda rng, n, dtype, make=make: make(rng, (n,), dtype) for make in OF_DATA), ends, rare]
 MANY_KINDS = len(KINDS)
 """How many rows hold one of every kind; few enough for the methods that a CPU takes for few rows."""
-assert CPU.many_rows > MANY_KINDS
+assert CPU.many_rows > MANY_KINDS, f"{MANY_KINDS} rows have to be few for CPUs, and many_rows is {CPU.many_rows}"
 
 
 def rows_of_every_kind(seed, rows, n, dtype):
