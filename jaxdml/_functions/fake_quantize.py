@@ -71,40 +71,34 @@ def fake_quantize(
     operands, static = blocks.plan(call, x, blocks.scale_of(call), zero, axis, block_size)
     known = call.known("scale", np.float32)
     ordinary, normal = (known is not None and bool(test(known)) for test in (are_ordinary, are_normal))
-    return blocks.run_by_blocks(_there_and_back, operands, static, dtype=dtype, ordinary=ordinary, normal=normal)
-
-
-def _there_and_back(
-    x: jax.Array, scale: jax.Array, zero_point: jax.Array | None, *, dtype: np.dtype[Any], ordinary: bool, normal: bool
-) -> jax.Array:
-    """Quantize and dequantize on one shard."""
-    return _rounded(x, scale, zero_point, dtype, ordinary, normal)
+    return blocks.run_by_blocks(_rounded, operands, static, dtype=dtype, ordinary=ordinary, normal=normal)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(3, 4, 5))
 def _rounded(
     x: jax.Array, scale: jax.Array, zero_point: jax.Array | None, dtype: np.dtype[Any], ordinary: bool, normal: bool
 ) -> jax.Array:
-    wide = None if zero_point is None else zero_point.astype(jnp.int32)
-    return dequantize(quantize(x, widened(scale), wide, dtype, ordinary), scale, zero_point, normal)
+    """Quantize and dequantize on one shard."""
+    return dequantize(quantize(x, scale, zero_point, dtype, ordinary), scale, zero_point, normal)
 
 
 def _rounded_jvp(
     dtype: np.dtype[Any], ordinary: bool, normal: bool, primals: tuple[Any, ...], tangents: tuple[Any, ...]
 ) -> tuple[jax.Array, jax.Array]:
     x, scale, zero_point = primals
-    wide, zero = widened(scale), jnp.int32(0) if zero_point is None else zero_point.astype(jnp.int32)
-    integers = quantize(x, wide, zero, dtype, ordinary)
+    zero = jnp.int32(0) if zero_point is None else zero_point.astype(jnp.int32)
+    integers = quantize(x, scale, zero, dtype, ordinary)
     limits = np.iinfo(dtype)
     least, greatest = integers == limits.min, integers == limits.max
     # An integer at a limit is there by itself if it moves with the zero point.
-    moved = quantize(x, wide, jnp.where(least, zero + 1, jnp.where(greatest, zero - 1, zero)), dtype, ordinary)
+    moved = quantize(x, scale, jnp.where(least, zero + 1, jnp.where(greatest, zero - 1, zero)), dtype, ordinary)
     passes = ((moved != integers) | ~(least | greatest)) & ~jnp.isnan(x)
     slope = jnp.zeros(x.shape, jnp.float32)
     if not isinstance(tangents[0], SymbolicZero):
         slope += jnp.where(passes, tangents[0].astype(jnp.float32), 0)
     if not isinstance(tangents[1], SymbolicZero):
-        of_scale = (integers.astype(jnp.int32) - zero).astype(jnp.float32) - jnp.where(passes, widened(x) / wide, 0)
+        steps = (integers.astype(jnp.int32) - zero).astype(jnp.float32)
+        of_scale = steps - jnp.where(passes, widened(x) / widened(scale), 0)
         slope += of_scale * tangents[1].astype(jnp.float32)
     return _rounded(x, scale, zero_point, dtype, ordinary, normal), slope.astype(scale.dtype)
 

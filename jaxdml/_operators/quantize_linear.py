@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike, DTypeLike
 
 from jaxdml._arguments import blocks, quantized
 from jaxdml._arguments.call import Call
-from jaxdml._arithmetic.to_float32 import widened
 from jaxdml._base.dtypes import SCALES, WIDE_QUANTIZED
 from jaxdml._kernels.quantization import are_ordinary, quantize
 from jaxdml._placement.materialized import materialized
@@ -72,12 +68,5 @@ def quantize_linear(
     operands, static = blocks.plan(call, x, blocks.scale_of(call), zero, axis, block_size)
     known = call.known("scale", np.float32)
     ordinary = known is not None and bool(are_ordinary(known))
-    result = blocks.run_by_blocks(_quantized, operands, static, dtype=dtype, ordinary=ordinary)
+    result = blocks.run_by_blocks(quantize, operands, static, dtype=dtype, ordinary=ordinary)
     return materialized(result) if ordinary and x.ndim > 2 and dtype.itemsize == 1 else result
-
-
-def _quantized(
-    x: jax.Array, scale: jax.Array, zero_point: jax.Array | None, *, dtype: np.dtype[Any], ordinary: bool
-) -> jax.Array:
-    wide = None if zero_point is None else zero_point.astype(jnp.int32)
-    return quantize(x, widened(scale), wide, dtype, ordinary)

@@ -26,14 +26,15 @@ def quantize(
 
     Args:
       x: float32, float16, bfloat16 or int32.
-      scale: float32 that broadcasts against ``x``.
-      zero_point: int32 that broadcasts against ``x``, or None for 0.
+      scale: float32, float16 or bfloat16 that broadcasts against ``x``.
+      zero_point: integers of at most 32 bits that broadcast against ``x``, or None for 0.
       dtype: int8, uint8, int16 or uint16.
       ordinary: whether it is known while tracing that all scales are ordinary.
     """
+    zero_point = None if zero_point is None else zero_point.astype(jnp.int32)
     result: jax.Array = at_lowering(
         partial(form, few=at_most(x.size, FEW_ELEMENTS) is True, ordinary=ordinary),
-        *(lax.stop_gradient(x), lax.stop_gradient(scale), zero_point),
+        *(lax.stop_gradient(x), lax.stop_gradient(widened(scale)), zero_point),
         dtype=dtype,
     )
     return result
