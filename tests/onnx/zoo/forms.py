@@ -21,37 +21,22 @@ U8, S8, U16 = quantization.QuantType.QUInt8, quantization.QuantType.QInt8, quant
 
 def by_tracing(architecture: Architecture, path: Path) -> None:
     """Export by TorchScript, with the batch and the sequence as symbols."""
-    inputs = examples(architecture)
     dynamic = {
         name: {0: "batch", **({1: f"length_{name}"} if kind in ("token", "mask") else {})}
         for name, (kind, _) in architecture.inputs.items()
     }
-    with torch.no_grad():
-        torch.onnx.export(
-            network(architecture),
-            tuple(inputs.values()),
-            str(path),
-            dynamo=False,
-            opset_version=17,
-            input_names=list(inputs),
-            dynamic_axes=dynamic,
-        )
+    _export(architecture, path, dynamo=False, opset_version=17, dynamic_axes=dynamic)
 
 
 def by_dynamo(architecture: Architecture, path: Path) -> None:
     """Export by torch.export, for the shapes of the examples."""
+    _export(architecture, path, dynamo=True, opset_version=20, external_data=False, verbose=False)
+
+
+def _export(architecture: Architecture, path: Path, **options: Any) -> None:
     inputs = examples(architecture)
     with torch.no_grad():
-        torch.onnx.export(
-            network(architecture),
-            tuple(inputs.values()),
-            str(path),
-            dynamo=True,
-            opset_version=20,
-            input_names=list(inputs),
-            external_data=False,
-            verbose=False,
-        )
+        torch.onnx.export(network(architecture), tuple(inputs.values()), str(path), input_names=list(inputs), **options)
 
 
 class _Examples(quantization.CalibrationDataReader):
