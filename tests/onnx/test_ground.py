@@ -9,7 +9,7 @@ from jax.sharding import PartitionSpec
 from onnx import ValueInfoProto, helper, numpy_helper
 
 import jaxdml.onnx
-from jaxdml.onnx.nodes.along_axis import softmax
+from jaxdml._networks.along_axes import softmax
 from tests.onnx.sessions import session
 
 FLOAT = helper.np_dtype_to_tensor_dtype(np.dtype(np.float32))

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxdml._networks import activations
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 
 FLOAT_MAX = float(np.finfo(np.float32).max)
@@ -15,7 +16,7 @@ SELU_GAMMA = 1.05070102214813232421875
 
 
 def _celu(call: NodeCall, x: Any, *, alpha: float = 1.0) -> Any:
-    return jnp.where(x < 0, alpha * jnp.expm1(jnp.minimum(x, 0) / alpha), x)
+    return activations.celu(x, alpha)
 
 
 def _clip(call: NodeCall, x: Any, minimum: Any = None, maximum: Any = None) -> Any:
@@ -34,8 +35,7 @@ def _finite(dtype: Any) -> tuple[float, float]:
 
 
 def _elu(call: NodeCall, x: Any, *, alpha: float = 1.0) -> Any:
-    # The minimum keeps exp, and so the derivative, finite where it is not chosen.
-    return jnp.where(x < 0, alpha * jnp.expm1(jnp.minimum(x, 0)), x)
+    return activations.elu(x, alpha)
 
 
 def _erf(call: NodeCall, x: Any) -> Any:
@@ -48,15 +48,15 @@ def gelu(call: NodeCall, x: Any, *, approximate: str = "none") -> Any:
 
 
 def _hard_sigmoid(call: NodeCall, x: Any, *, alpha: float = 0.2, beta: float = 0.5) -> Any:
-    return jnp.clip(alpha * x + beta, 0, 1)
+    return activations.hard_sigmoid(x, alpha, beta)
 
 
 def _hard_swish(call: NodeCall, x: Any) -> Any:
-    return x * jnp.clip(x * (1 / 6) + 0.5, 0, 1)
+    return x * activations.hard_sigmoid(x, 1 / 6, 0.5)
 
 
 def _leaky_relu(call: NodeCall, x: Any, *, alpha: float = 0.01) -> Any:
-    return jnp.where(x < 0, alpha * x, x)
+    return activations.leaky_relu(x, alpha)
 
 
 def _mish(call: NodeCall, x: Any) -> Any:
@@ -64,7 +64,7 @@ def _mish(call: NodeCall, x: Any) -> Any:
 
 
 def _prelu(call: NodeCall, x: Any, slope: Any) -> Any:
-    return jnp.where(x < 0, slope * x, x)
+    return activations.leaky_relu(x, slope)
 
 
 def _relu(call: NodeCall, x: Any) -> Any:
@@ -72,11 +72,11 @@ def _relu(call: NodeCall, x: Any) -> Any:
 
 
 def _selu(call: NodeCall, x: Any, *, alpha: float = SELU_ALPHA, gamma: float = SELU_GAMMA) -> Any:
-    return gamma * _elu(call, x, alpha=alpha)
+    return gamma * activations.elu(x, alpha)
 
 
 def _shrink(call: NodeCall, x: Any, *, bias: float = 0.0, lambd: float = 0.5) -> Any:
-    return jnp.where(x < -lambd, x + bias, jnp.where(x > lambd, x - bias, 0)).astype(x.dtype)
+    return activations.shrink(x, bias, lambd)
 
 
 def _sigmoid(call: NodeCall, x: Any) -> Any:
@@ -88,16 +88,16 @@ def _softplus(call: NodeCall, x: Any) -> Any:
 
 
 def _softsign(call: NodeCall, x: Any) -> Any:
-    return x / (1 + jnp.abs(x))
+    return activations.softsign(x)
 
 
 def _swiglu(call: NodeCall, a: Any, b: Any, *, alpha: float = 1.0) -> Any:
-    return swish(call, a, alpha=alpha) * b
+    return activations.swish(a, alpha) * b
 
 
 def swish(call: NodeCall, x: Any, *, alpha: float = 1.0) -> Any:
     """Return x times the logistic function of ``alpha * x``."""
-    return x * jax.nn.sigmoid(alpha * x)
+    return activations.swish(x, alpha)
 
 
 def _tanh(call: NodeCall, x: Any) -> Any:
@@ -105,7 +105,7 @@ def _tanh(call: NodeCall, x: Any) -> Any:
 
 
 def _thresholded_relu(call: NodeCall, x: Any, *, alpha: float = 1.0) -> Any:
-    return jnp.where(x > alpha, x, 0)
+    return activations.thresholded_relu(x, alpha)
 
 
 _SINCE: Mapping[str, tuple[int, Callable[..., Any]]] = {

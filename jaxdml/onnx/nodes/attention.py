@@ -8,11 +8,11 @@ import numpy as np
 import onnx
 
 import jaxdml
+from jaxdml._networks.along_axes import softmax
 from jaxdml.onnx._graph import Graph
 from jaxdml.onnx.nodes._attending import merge_heads, products, rotated, split_heads, weighted, without_unseen
 from jaxdml.onnx.nodes._body_arity import of_functions
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
-from jaxdml.onnx.nodes.along_axis import softmax
 from jaxdml.onnx.values.kinds import channels_first
 from jaxdml.onnx.values.stored import on_device
 

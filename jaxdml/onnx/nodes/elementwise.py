@@ -2,23 +2,17 @@
 
 from collections.abc import Callable
 from functools import partial, reduce
-from types import ModuleType
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
+from jaxdml._networks.integers import is_integer, power, truncating_divide
 from jaxdml.onnx.nodes._coordinates import quotient
 from jaxdml.onnx.nodes._handler import FIRST, Handler, NodeCall, Table
 from jaxdml.onnx.nodes.drawing import dropout
 
 _everywhere = partial(Handler, host=True, elementwise=True)
-
-
-def is_integer(x: Any) -> bool:
-    """Whether an array holds integers, or sizes that are symbols."""
-    return x.dtype.hasobject or bool(jnp.issubdtype(x.dtype, jnp.integer))
 
 
 def _unary(name: str) -> Callable[..., Any]:
@@ -52,16 +46,6 @@ def _mean(call: NodeCall, first: Any, *others: Any) -> Any:
     return reduce(call.xp.add, others, first) / (1 + len(others))
 
 
-def truncating_divide(xp: ModuleType, a: Any, b: Any) -> Any:
-    """Divide integers and drop the fraction."""
-    if xp is jnp:
-        return lax.div(*jnp.broadcast_arrays(a, b))
-    quotient = np.floor_divide(a, b)
-    if a.dtype.hasobject:  # Sizes are not negative.
-        return quotient
-    return quotient + ((quotient * b != a) & ((a < 0) != (b < 0))).astype(a.dtype)
-
-
 def _divide(call: NodeCall, a: Any, b: Any) -> Any:
     if is_integer(a):
         return truncating_divide(call.xp, a, b)
@@ -78,21 +62,7 @@ def _mod(call: NodeCall, a: Any, b: Any, *, fmod: int = 0) -> Any:
 
 
 def _power(call: NodeCall, x: Any, y: Any) -> Any:
-    """Return powers in the type of ``x``, whatever that of ``y``."""
-    if not is_integer(x):
-        return call.xp.power(x, y.astype(x.dtype) if is_integer(y) else y).astype(x.dtype)
-    if is_integer(y):
-        return _integer_power(call.xp, x, y.astype(x.dtype))
-    # The float function alone might miss an integer by a little, and then lose 1 where the fraction is dropped.
-    integral = (y >= 0) & (y == call.xp.floor(y))
-    exact = _integer_power(call.xp, x, call.xp.where(integral, y, 0).astype(x.dtype))
-    return call.xp.where(integral, exact, call.xp.power(x.astype(float), y).astype(x.dtype))
-
-
-def _integer_power(xp: ModuleType, x: Any, y: Any) -> Any:
-    small = (x == 1) | (x == -1)
-    power = xp.power(x, xp.maximum(y, 0))
-    return xp.where(small, xp.where(y % 2 == 0, 1, x), xp.where(y < 0, 0, power)).astype(x.dtype)
+    return power(call.xp, x, y)
 
 
 def _shift(call: NodeCall, x: Any, y: Any, *, direction: str) -> Any:

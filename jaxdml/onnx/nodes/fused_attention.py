@@ -9,10 +9,10 @@ import numpy as np
 from jax import lax
 
 import jaxdml
+from jaxdml._networks.along_axes import softmax
 from jaxdml.onnx._graph import Node
 from jaxdml.onnx.nodes._attending import merge_heads, products, rotated, split_heads, weighted
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
-from jaxdml.onnx.nodes.along_axis import softmax
 from jaxdml.onnx.nodes.normalization import layer_normalization
 
 Parts = tuple[Any, Any, Any]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from jaxdml._base.shapes import broadcast, is_static
+from jaxdml._networks.blocks import depth_to_space, space_to_depth
 from jaxdml.onnx.nodes._checks import lengths_within
 from jaxdml.onnx.nodes._handler import EVERY, FIRST, Handler, NodeCall, Table
 from jaxdml.onnx.nodes._sizes import axes_of, axis_of, different_axes, namespace, numbers, placed, refusal
@@ -179,24 +180,11 @@ def _pad_2(call: NodeCall, x: Any, *, pads: tuple[int, ...], mode: str = "consta
 
 
 def _depth_to_space(call: NodeCall, x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
-    n, channels, height, width = x.shape
-    blocks, depth = (blocksize, blocksize), channels // blocksize**2
-    if _in_rows(mode):
-        x = x.reshape((n, *blocks, depth, height, width)).transpose((0, 3, 4, 1, 5, 2))
-    else:
-        x = x.reshape((n, depth, *blocks, height, width)).transpose((0, 1, 4, 2, 5, 3))
-    # One after the other: JAX does not say how both at once are sharded on a mesh of explicit axes.
-    x = x.reshape((n, depth, height * blocksize, width, blocksize))
-    return x.reshape((n, depth, height * blocksize, width * blocksize))
+    return depth_to_space(x, blocksize, blocks_first=_in_rows(mode))
 
 
 def _space_to_depth(call: NodeCall, x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
-    n, channels, height, width = x.shape
-    height, width = height // blocksize, width // blocksize
-    order = (0, 3, 5, 1, 2, 4) if _in_rows(mode) else (0, 1, 3, 5, 2, 4)
-    x = x.reshape((n, channels, height, blocksize, width * blocksize))
-    blocks = x.reshape((n, channels, height, blocksize, width, blocksize)).transpose(order)
-    return blocks.reshape((n, channels * blocksize**2, height, width))
+    return space_to_depth(x, blocksize, blocks_first=_in_rows(mode))
 
 
 def _in_rows(mode: str) -> bool:

@@ -6,10 +6,10 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from jaxdml._networks.integers import is_integer, truncating_divide
 from jaxdml.onnx.nodes._sizes import axis_of
 from jaxdml.onnx.nodes.bounded._task import Rule, Rules, Task, array
 from jaxdml.onnx.nodes.bounded.indexing import last
-from jaxdml.onnx.nodes.elementwise import is_integer, truncating_divide
 from jaxdml.onnx.values.bounded import bounded, filled, inner, is_bounded_in, sizes_of
 from jaxdml.onnx.values.kinds import Value
 from jaxdml.onnx.values.lengths import Length, LengthError, product, true
