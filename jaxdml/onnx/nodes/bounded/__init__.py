@@ -1,5 +1,6 @@
 """How operators treat arrays of which only a part counts. Those that are not here refuse them."""
 
+from collections.abc import Mapping
 from functools import reduce
 from typing import Any
 
@@ -9,7 +10,7 @@ from jaxdml._base import errors
 from jaxdml.onnx._errors import NotKnownError, UnsupportedModelError
 from jaxdml.onnx._graph import Node
 from jaxdml.onnx.nodes._handler import NodeCall
-from jaxdml.onnx.nodes.bounded import branches, elementwise, indexing, movement, reductions, selecting
+from jaxdml.onnx.nodes.bounded import branches, elementwise, indexing, movement, reductions, rows, selecting
 from jaxdml.onnx.nodes.bounded._task import Rule, Rules, Task, array
 from jaxdml.onnx.values.bounded import Bounded, Identical, length_of, needs_bound, report
 from jaxdml.onnx.values.kinds import Value, is_host, known
@@ -18,15 +19,19 @@ from jaxdml.onnx.values.lengths import LengthError, as_traced, greatest, has_len
 SELECTING = selecting.RULES
 """By operator: what needs a bound."""
 
-RULES: Rules = {
-    **branches.RULES,
-    **elementwise.RULES,
-    **indexing.RULES,
-    **movement.RULES,
-    **reductions.RULES,
-    **SELECTING,
+RULES: Mapping[str, Rules] = {
+    "": {
+        **branches.RULES,
+        **elementwise.RULES,
+        **indexing.RULES,
+        **movement.RULES,
+        **reductions.RULES,
+        **SELECTING,
+    },
+    "ai.onnx.ml": {**rows.CLASSICAL},
+    "com.microsoft": {**rows.MICROSOFT},
 }
-"""By operator of ai.onnx."""
+"""By domain and operator."""
 
 
 COUNTED = ("ConstantOfShape", "Range", "Slice", "TopK")
@@ -34,7 +39,7 @@ COUNTED = ("ConstantOfShape", "Range", "Slice", "TopK")
 
 
 def _rule(call: NodeCall) -> Rule | None:
-    found = None if call.node.domain else RULES.get(call.node.op_type)
+    found = RULES.get(call.node.domain, {}).get(call.node.op_type)
     return elementwise.elementwise if found is None and call.handler.elementwise else found
 
 
