@@ -110,6 +110,31 @@ def test_products_cancel():
     assert same(n + n, 2 * n)
 
 
+def test_sums_and_products_have_one_form():
+    n, m = (lengths(4, 2)[name] for name in ("n", "m"))
+    assert same((n + m) - n, m)
+    assert same(m + n - 1, n + m + -1)
+    assert same((n + 1) * (m + 2), n * m + 2 * n + m + 2)
+    assert same(quotient((n + m) * 6, n + m), 6)
+    assert same(quotient((n + 1) * (n + m) * m, m + n), m + n * m)
+    assert quotient(n * m + 1, n) is None
+    assert same((4 * n + 2 * m + 3) // 2, 2 * n + m + 1)
+    assert same((2 * n + m) // 2, n + m // 2)
+    assert same(least(n + 1, n), n)
+    assert same(greatest(n, n - 1), n)
+    assert same(-(n - 3), 3 - n)
+    assert n + 1 > n
+    assert not n + 1 < n
+    assert n + 2 != n
+    assert [str(x) for x in (n + 1, 2 * n - m, -n, 3 - n * m)] == ["n + 1", "-m + 2 * n", "-n", "-m * n + 3"]
+
+
+def test_what_may_be_negative_is_no_factor():
+    n, m = (lengths(4, 2)[name] for name in ("n", "m"))
+    with pytest.raises(LengthError, match=r"min\(n - 9, m - 9\) \* n"):
+        least(n - 9, m - 9) * n
+
+
 def test_a_length_is_no_number():
     n = lengths(4, 2)["n"]
     for use in (int, float, range, [1].__getitem__, bool):

@@ -1,7 +1,7 @@
 """Sizes that are known while tracing only up to a bound: numbers with a name, among those that make up shapes."""
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -31,70 +31,82 @@ class Atom(NamedTuple):
     bound: int
 
 
+Product = tuple[Atom, ...]
+"""Atoms in a fixed order."""
+
+
 @dataclass(frozen=True, eq=False)
 class Length:
-    """A product of a number and of atoms, which stand in a fixed order."""
+    """A sum of products of atoms, each with a factor that is not 0.
 
-    times: int
-    atoms: tuple[Atom, ...]
+    Attributes:
+      terms: factors by product, in a fixed order; that of no atoms is a number.
+    """
+
+    terms: tuple[tuple[int, Product], ...]
 
     @property
     def key(self) -> Hashable:
         """What is equal for lengths that are equal."""
-        return self.times, tuple(atom.key for atom in self.atoms)
+        return tuple((times, _keys(atoms)) for times, atoms in self.terms)
 
     @property
     def own_key(self) -> Hashable:
         """The key of an atom that has this number."""
-        return self.atoms[0].key if self.times == 1 and len(self.atoms) == 1 else self.key
+        times, atoms = self.terms[0]
+        return atoms[0].key if len(self.terms) == times == len(atoms) == 1 else self.key
 
     @property
     def true(self) -> Any:
         """The number, traced."""
-        return self.times * math.prod((atom.true for atom in self.atoms[1:]), start=self.atoms[0].true)
+        first, *others = (
+            times if not atoms else times * math.prod((each.true for each in atoms[1:]), start=atoms[0].true)
+            for times, atoms in self.terms
+        )
+        return sum(others, start=first)
 
     @property
     def bound(self) -> int:
         """What it is at most."""
-        return self.times * math.prod(atom.bound for atom in self.atoms)
+        return sum(
+            times * math.prod(each.bound if times > 0 else each.low for each in atoms) for times, atoms in self.terms
+        )
 
     @property
     def low(self) -> int:
         """What it is at least."""
-        return self.times * math.prod(atom.low for atom in self.atoms)
+        return sum(
+            times * math.prod(each.low if times > 0 else each.bound for each in atoms) for times, atoms in self.terms
+        )
 
     def __str__(self) -> str:
-        names = " * ".join(atom.name for atom in self.atoms)
-        return names if self.times == 1 else f"{self.times} * {names}"
+        text = ""
+        for times, atoms in self.terms:
+            factor = [] if abs(times) == 1 and atoms else [str(abs(times))]
+            text += (" - " if times < 0 else " + ") + " * ".join([*factor, *(each.name for each in atoms)])
+        return text[3:] if text.startswith(" +") else f"-{text[3:]}"
 
     __repr__ = __str__
 
     def __add__(self, other: Any) -> Any:
-        if is_number(other) and other == 0:
-            return self
-        if isinstance(other, Length) and _same_atoms(self, other):
-            return _product(self.times + other.times, self.atoms)
-        return _made("+", self, other, limits(self).low + limits(other).low, limits(self).bound + limits(other).bound)
+        return _sum((*self.terms, *_terms(other)))
 
     __radd__ = __add__
 
+    def __neg__(self) -> Any:
+        return self * -1
+
     def __sub__(self, other: Any) -> Any:
-        if is_number(other) and other == 0:
-            return self
-        if isinstance(other, Length) and _same_atoms(self, other) and self.times >= other.times:
-            return _product(self.times - other.times, self.atoms)
-        return _made("-", self, other, limits(self).low - limits(other).bound, limits(self).bound - limits(other).low)
+        return self + other * -1
 
     def __rsub__(self, other: Any) -> Any:
-        return _made("-", other, self, limits(other).low - self.bound, limits(other).bound - self.low)
+        return self * -1 + other
 
     def __mul__(self, other: Any) -> Any:
-        if is_number(other) and other >= 0:
-            return _product(self.times * int(other), self.atoms)
-        if not isinstance(other, Length) or min(self.low, other.low) < 0:
+        terms = _terms(other)
+        if any(each.low < 0 for _, atoms in (*self.terms, *terms) for each in atoms) and not is_number(other):
             raise LengthError(f"{self} * {other}")
-        atoms = sorted((*self.atoms, *other.atoms), key=lambda atom: (atom.name, str(atom.key)))
-        return _product(self.times * other.times, tuple(atoms))
+        return _sum((m * n, _ordered((*a, *b))) for m, a in self.terms for n, b in terms)
 
     __rmul__ = __mul__
 
@@ -104,27 +116,30 @@ class Length:
             return found
         if not is_number(other) or other <= 0:
             raise LengthError(f"{self} / {other}")
-        return _made("//", self, other, self.low // int(other), self.bound // int(other))
+        # What divides leaves the fraction to the rest.
+        whole = _sum((times // int(other), atoms) for times, atoms in self.terms if times % other == 0)
+        rest = _sum((times, atoms) for times, atoms in self.terms if times % other)
+        return whole + (rest // other if is_number(rest) else _divided(rest, int(other)))
 
     def __rfloordiv__(self, other: Any) -> Any:
         raise LengthError(f"{other} / {self}")
 
-    def _compare(self, other: Any, less: Any) -> bool:
-        found = {less(low, high) for low, high in _extremes(self, other)}
-        if len(found) > 1:
-            raise LengthError(f"how {self} compares with {other}")
-        return found.pop()
-
     def __eq__(self, other: Any) -> bool:
         if not isinstance(other, Length) and not is_number(other):
             return False
-        return same(self, other) or self._compare(other, lambda a, b: (a > b) - (a < b)) == 0
+        low, bound = limits(self - other)
+        if low <= 0 <= bound and low < bound:
+            raise LengthError(f"how {self} compares with {other}")
+        return low == bound == 0
 
     def __lt__(self, other: Any) -> bool:
-        return not same(self, other) and self._compare(other, lambda a, b: a < b)
+        low, bound = limits(self - other)
+        if low < 0 <= bound:
+            raise LengthError(f"how {self} compares with {other}")
+        return bound < 0
 
     def __gt__(self, other: Any) -> bool:
-        return not same(self, other) and self._compare(other, lambda a, b: a > b)
+        return self * -1 < other * -1
 
     def __le__(self, other: Any) -> bool:
         return not self > other
@@ -158,7 +173,7 @@ def limits(size: Any) -> Limits:
 
 def atom(key: Hashable, name: str, true: Any, bound: int, low: int = 0) -> Length:
     """Return a length of its own."""
-    return Length(1, (Atom(key, name, true, low, bound),))
+    return Length(((1, (Atom(key, name, true, low, bound),)),))
 
 
 def is_number(size: Any) -> bool:
@@ -200,16 +215,26 @@ def product(sizes: Iterable[Any]) -> Any:
 
 def quotient(a: Any, b: Any) -> Any:
     """Return a size divided by another, or None where it is not a product that has the other in it."""
-    ((m, numerator), (n, denominator)) = (
-        (x.times, list(x.atoms)) if isinstance(x, Length) else (x, []) for x in (a, b)
-    )
-    keys = [each.key for each in denominator]
-    for key in keys:
-        place = next((i for i, each in enumerate(numerator) if each.key == key), None)
-        if place is None:
+    rest, divisor, found = a, _terms(b), []
+    places = sorted({each.key for x in (a, b) for _, atoms in _terms(x) for each in atoms}, key=str)
+
+    def degrees(term: tuple[int, Product]) -> list[int]:
+        return [_keys(term[1]).count(key) for key in places]
+
+    n, atoms = max(divisor, key=degrees)
+    while (terms := _terms(rest)) and terms != ((0, ()),):
+        m, left = max(terms, key=degrees)
+        kept = list(left)
+        for key in _keys(atoms):
+            place = next((place for place, each in enumerate(kept) if each.key == key), None)
+            if place is None:
+                return None
+            del kept[place]
+        if m % n:
             return None
-        del numerator[place]
-    return None if m % n else _product(m // n, tuple(numerator))
+        found.append((m // n, tuple(kept)))
+        rest = rest - _sum([found[-1]]) * b
+    return _sum(found)
 
 
 def has_lengths(value: Any) -> bool:
@@ -223,38 +248,41 @@ def as_traced(value: np.ndarray) -> Any:
     return jnp.stack(elements).reshape(value.shape)
 
 
-def _product(times: int, atoms: tuple[Atom, ...]) -> Any:
-    return Length(times, atoms) if times and atoms else times
+def _terms(size: Any) -> tuple[tuple[int, Product], ...]:
+    if not isinstance(size, Length) and not is_number(size):
+        raise LengthError(f"the number {size}")
+    return size.terms if isinstance(size, Length) else ((int(size), ()),)
 
 
-def _same_atoms(a: Length, b: Length) -> bool:
-    return [atom.key for atom in a.atoms] == [atom.key for atom in b.atoms]
+def _keys(atoms: Product) -> tuple[Hashable, ...]:
+    return tuple(each.key for each in atoms)
 
 
-def _key(size: Any) -> Hashable:
-    return size.key if isinstance(size, Length) else int(size)
+def _ordered(atoms: Product) -> Product:
+    return tuple(sorted(atoms, key=lambda each: str(each.key)))
 
 
-def _made(operation: str, a: Any, b: Any, low: int, bound: int) -> Length:
-    computed = {"+": lambda a, b: a + b, "-": lambda a, b: a - b, "//": lambda a, b: a // b}
-    computed |= {"min": jnp.minimum, "max": jnp.maximum}
-    name = f"{operation}({a}, {b})" if operation in ("min", "max") else f"({a} {operation} {b})"
-    return atom((operation, _key(a), _key(b)), name, computed[operation](true(a), true(b)), bound, low)
+def _sum(terms: Iterable[tuple[int, Product]]) -> Any:
+    """Return a sum of products: a number where no atom is left."""
+    factors: dict[Hashable, tuple[int, Product]] = {}
+    for times, atoms in terms:
+        before, _ = factors.get(_keys(atoms), (0, ()))
+        factors[_keys(atoms)] = before + times, atoms
+    kept = [each for each in factors.values() if each[0]]
+    if not any(atoms for _, atoms in kept):
+        return sum(times for times, _ in kept)
+    return Length(tuple(sorted(kept, key=lambda each: (not each[1], str(_keys(each[1]))))))
+
+
+def _divided(a: Length, by: int) -> Length:
+    return atom(("//", a.key, by), f"({a} // {by})", a.true // by, a.bound // by, a.low // by)
 
 
 def _extreme(operation: str, a: Any, b: Any) -> Any:
-    (low_a, high_a), (low_b, high_b) = limits(a), limits(b)
-    if same(a, b) or (high_a <= low_b if operation == "min" else low_a >= high_b):
-        return a
-    if high_b <= low_a if operation == "min" else low_b >= high_a:
-        return b
-    choose = min if operation == "min" else max
-    return _made(operation, a, b, choose(low_a, low_b), choose(high_a, high_b))
-
-
-def _extremes(a: Any, b: Any) -> Sequence[tuple[int, int]]:
-    (low_a, high_a), (low_b, high_b) = limits(a), limits(b)
-    middle = [(low_a, high_b), (high_a, low_b), (low_a, low_b), (high_a, high_b)]
-    # Where ranges overlap, the two may be equal.
-    overlap = max(low_a, low_b)
-    return [*middle, (overlap, overlap)] if overlap <= min(high_a, high_b) else middle
+    low, bound = limits(a - b)
+    if bound <= 0 or low >= 0:
+        return a if (bound <= 0) == (operation == "min") else b
+    choose, computed = (min, jnp.minimum) if operation == "min" else (max, jnp.maximum)
+    key = operation, *(size.key if isinstance(size, Length) else int(size) for size in (a, b))
+    ends = [choose(pair) for pair in zip(limits(a), limits(b), strict=True)]
+    return atom(key, f"{operation}({a}, {b})", computed(true(a), true(b)), ends[1], ends[0])
