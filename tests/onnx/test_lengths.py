@@ -31,6 +31,7 @@ OPERATIONS = {
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
     "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
     "min": least,
     "max": greatest,
 }
@@ -53,6 +54,9 @@ def lengths(n, m):
         "2n": first * 2,
         "n+1": first + 1,
         "n-2": first - 2,
+        "2n+1": first * 2 + 1,
+        "(n+3)//2": (first + 3) // 2,
+        "(1-n)//4": (1 - first) // 4,
         "0": 0,
         "2": 2,
         "9": np.int64(9),
@@ -73,7 +77,7 @@ def test_a_number_within_its_limits_is_computed(operation):
             try:
                 found = function(a, b)
             except LengthError:
-                assert operation in ("*", "//")
+                assert operation in ("*", "//", "%")
                 continue
             wanted = (plain if operation in ("min", "max") else function)(int(true(a)), int(true(b)))
             assert int(true(found)) == wanted
@@ -127,6 +131,23 @@ def test_sums_and_products_have_one_form():
     assert not n + 1 < n
     assert n + 2 != n
     assert [str(x) for x in (n + 1, 2 * n - m, -n, 3 - n * m)] == ["n + 1", "-m + 2 * n", "-n", "-m * n + 3"]
+
+
+def test_quotients_have_one_form():
+    n = lengths(4, 2)["n"]
+    pairs = [
+        ((n - 1) // 2 + 1, (n + 1) // 2),
+        (((n + 1) // 2 + 1) // 2, (n + 3) // 4),
+        ((n * 2 + 3) // 4, (n + 1) // 2),
+        ((n // 2 * 2 + 5) // 4, (n + 4) // 4),
+        ((n + 4) // 2 - n // 2, 2),
+        ((n * 3 + 1) // 2, n + (n + 1) // 2),
+        ((n * 4 + 7) % 2, 1),
+        (n + (32 - n % 32) % 32, (n + 31) // 32 * 32),
+    ]
+    for found, wanted in pairs:
+        assert same(found, wanted)
+    assert [str(x) for x in (n // 2, (n + 1) // 2, -n // 3)] == ["(n // 2)", "((n + 1) // 2)", "-((n + 2) // 3)"]
 
 
 def test_what_may_be_negative_is_no_factor():

@@ -22,6 +22,7 @@ class Atom(NamedTuple):
       true: the number, traced.
       low: what it is at least.
       bound: what it is at most.
+      fraction: a length and a number that divides it, if this is the quotient.
     """
 
     key: Hashable
@@ -29,6 +30,7 @@ class Atom(NamedTuple):
     true: Any
     low: int
     bound: int
+    fraction: "tuple[Length, int] | None" = None
 
 
 Product = tuple[Atom, ...]
@@ -116,13 +118,19 @@ class Length:
             return found
         if not is_number(other) or other <= 0:
             raise LengthError(f"{self} / {other}")
+        by = int(other)
         # What divides leaves the fraction to the rest.
-        whole = _sum((times // int(other), atoms) for times, atoms in self.terms if times % other == 0)
-        rest = _sum((times, atoms) for times, atoms in self.terms if times % other)
-        return whole + (rest // other if is_number(rest) else _divided(rest, int(other)))
+        whole = _sum((-(-times // by) if atoms and times < 0 else times // by, atoms) for times, atoms in self.terms)
+        return whole + _divided(self - whole * by, by)
 
     def __rfloordiv__(self, other: Any) -> Any:
         raise LengthError(f"{other} / {self}")
+
+    def __mod__(self, other: Any) -> Any:
+        return self - self // other * other
+
+    def __rmod__(self, other: Any) -> Any:
+        raise LengthError(f"{other} % {self}")
 
     def __eq__(self, other: Any) -> bool:
         if not isinstance(other, Length) and not is_number(other):
@@ -274,8 +282,25 @@ def _sum(terms: Iterable[tuple[int, Product]]) -> Any:
     return Length(tuple(sorted(kept, key=lambda each: (not each[1], str(_keys(each[1]))))))
 
 
-def _divided(a: Length, by: int) -> Length:
-    return atom(("//", a.key, by), f"({a} // {by})", a.true // by, a.bound // by, a.low // by)
+def _divided(a: Any, by: int) -> Any:
+    """Return a quotient in one form, so that equal ones have one key however they came about: lengths of windows are.
+
+    Factors are less than the divisor in magnitude.
+    """
+    if is_number(a):
+        return a // by
+    (first, atoms), *others = a.terms
+    if first < 0:
+        return (by - 1 - a) // by * -1
+    number, alone = a - _sum([(first, atoms)]), first == len(atoms) == 1
+    common = math.gcd(by, *(times for times, each in a.terms if each))
+    if common > 1:
+        return (_sum((times // common, each) for times, each in a.terms)) // (by // common)
+    if alone and atoms[0].fraction and is_number(number):
+        below, before = atoms[0].fraction
+        return (below + number * before) // (before * by)
+    name = f"({a} // {by})" if alone and not others else f"(({a}) // {by})"
+    return Length(((1, (Atom(("//", a.key, by), name, a.true // by, a.low // by, a.bound // by, (a, by)),)),))
 
 
 def _extreme(operation: str, a: Any, b: Any) -> Any:
