@@ -137,6 +137,7 @@ MASKED = {
     "Slice by twos": "y = Slice(some, i0, i100, i0, i2)",
     "Slice x": "n = Shape<end=1>(some) y = Slice(x, i0, n, i0)",
     "Slice x from n": "n = Shape<end=1>(some) y = Slice(x, n, i100)",
+    "Slice x from n - 3": "n = Shape<end=1>(some) k = Sub(n, i3) y = Slice(x, k, i100)",
     "OneHot": "y = OneHot(row, i7, on_off)",
     "OneHot before": "y = OneHot<axis=0>(row, i7, on_off)",
     "ReduceSum": "y = ReduceSum(some, i0)",
@@ -246,7 +247,6 @@ REFUSED = {
     "parts": ("y, z = Split(some)", "Split 'y' needs to know the parts"),
     "steps of a range": ("n = Shape<end=1>(some) c = Squeeze(n, i0) y = Range(s0, c, s2)", "in steps of 2"),
     "the last of equal": ("y = ArgMax<select_last_index=1>(some)", "the last of equal elements"),
-    "the sign of a size": ("n = Shape<end=1>(some) k = Sub(n, i3) y = Slice(x, k, i100)", "is negative"),
     "a sum by another": (
         "n = Shape(row) s = Expand(n, i2) t = Concat<axis=0>(e1, n) a = Concat<axis=0>(some, x) y = Reshape(a, t)",
         "/ length of 'at'",

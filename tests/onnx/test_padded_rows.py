@@ -9,7 +9,8 @@ from tests.onnx.padded import check, parsed
 
 pytestmark = quick
 
-CONSTANTS = {"scale": np.float32(0.05), "zero": np.uint8(128)}
+CONSTANTS = {"scale": np.float32(0.05), "zero": np.uint8(3), "fine": np.float32(0.3), "coarse": np.float32(0.2)}
+CONSTANTS |= {"i0": np.array([0]), "i1": np.array([1]), "far": np.array([100])}
 ROWS = [{"x": np.random.default_rng(n).normal(size=(n, 3)).astype(np.float32)} for n in (1, 4, 7)]
 
 
@@ -17,6 +18,24 @@ def test_quantizing_by_the_operators_of_microsoft():
     body = "q = com.microsoft.QuantizeLinear(x, scale, zero) y = com.microsoft.DequantizeLinear(q, scale, zero)"
     proto = parsed(f"g (float[N, 3] x) => (y, q) {{ {body} }}", CONSTANTS, com_microsoft=1)
     check(proto, ROWS, {"N": 7})
+
+
+MOVED = {
+    "ReduceMax": "m = ReduceMax<keepdims=0>(d, i0)",
+    "ReduceMin": "m = ReduceMin(d, i0)",
+    "Slice": "m = Slice(d, i1, far)",
+    "Transpose": "m = Transpose(d)",
+    "Dropout": "m, k = Dropout(d)",
+}
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_integers_that_stand_for_reals_are_moved_as_they_are(name):
+    """The other scale rounds ties in another way where they become floats."""
+    body = f"d = DequantizeLinear(q, fine) {MOVED[name]} y = QuantizeLinear(m, coarse, zero)"
+    proto = parsed(f"g (uint8[N, 3] q) => (y) {{ {body} }}", CONSTANTS)
+    calls = [{"q": np.random.default_rng(n).integers(0, 85, (n, 3)).astype(np.uint8)} for n in (1, 4, 7)]
+    check(proto, calls, {"N": 7})
 
 
 def test_samples():

@@ -22,7 +22,7 @@ NARROW = (*SATURATING, "float8_e8m0fnu", "float4_e2m1fn", "int2", "uint2", "int4
 
 
 def _cast(call: NodeCall, x: Any, *, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
-    return converted(call.xp, x, _dtype(to), bool(saturate), round_mode)
+    return converted(call.xp, x, dtype_of(to), bool(saturate), round_mode)
 
 
 def _cast_like(call: NodeCall, x: Any, like: Any, *, saturate: int = 1, round_mode: str = "up") -> Any:
@@ -35,13 +35,14 @@ def _cast_like(call: NodeCall, x: Any, like: Any, *, saturate: int = 1, round_mo
 
 
 def _bit_cast(call: NodeCall, x: Any, *, to: int) -> Any:
-    dtype = _dtype(to)
+    dtype = dtype_of(to)
     if call.xp is jnp and jax.dtypes.canonicalize_dtype(dtype) != dtype:
         raise NotImplementedError(f"BitCast to {dtype} needs jax_enable_x64: without it JAX has no such bits.")
     return x.view(dtype)
 
 
-def _dtype(to: int) -> Any:
+def dtype_of(to: int) -> Any:
+    """Return the dtype that ONNX numbers so."""
     return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(to))
 
 

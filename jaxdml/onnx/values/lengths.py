@@ -1,6 +1,7 @@
 """Sizes that are known while tracing only up to a bound: numbers with a name, among those that make up shapes."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -11,6 +12,15 @@ import numpy as np
 
 class LengthError(Exception):
     """Something depends on a length, and cannot be computed for all that it may be; whoever knows the node says so."""
+
+
+class Computed(ABC):
+    """A number that is not known while tracing."""
+
+    @property
+    @abstractmethod
+    def true(self) -> Any:
+        """The number, traced."""
 
 
 class Atom(NamedTuple):
@@ -38,7 +48,7 @@ Product = tuple[Atom, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Length:
+class Length(Computed):
     """A sum of products of atoms, each with a factor that is not 0.
 
     Attributes:
@@ -198,7 +208,7 @@ def same(a: Any, b: Any) -> bool:
 
 def true(size: Any) -> Any:
     """Return a size as a number, traced or not."""
-    return size.true if isinstance(size, Length) else size
+    return size.true if isinstance(size, Computed) else size
 
 
 def bounds(sizes: Iterable[Any]) -> tuple[int, ...]:
@@ -246,14 +256,15 @@ def quotient(a: Any, b: Any) -> Any:
 
 
 def has_lengths(value: Any) -> bool:
-    """Whether a value is a NumPy array with lengths in it."""
-    return isinstance(value, np.ndarray) and value.dtype == object and any(isinstance(x, Length) for x in value.flat)
+    """Whether a value is a NumPy array with lengths in it, or with numbers that follow from some."""
+    return isinstance(value, np.ndarray) and value.dtype == object and any(isinstance(x, Computed) for x in value.flat)
 
 
 def as_traced(value: np.ndarray) -> Any:
     """Return an array of sizes as an array of numbers that are not known while tracing."""
-    elements = [jnp.asarray(true(size), jnp.int32) for size in value.flat]
-    return jnp.stack(elements).reshape(value.shape)
+    elements = [jnp.asarray(true(size)) for size in value.flat]
+    dtype = next((each.dtype for each in elements if not jnp.issubdtype(each.dtype, jnp.integer)), jnp.int32)
+    return jnp.stack([each.astype(dtype) for each in elements]).reshape(value.shape)
 
 
 def _terms(size: Any) -> tuple[tuple[int, Product], ...]:

@@ -1,7 +1,7 @@
 """How operators treat arrays of which only a part counts. Those that are not here refuse them."""
 
 from collections.abc import Mapping
-from functools import reduce
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,12 +9,14 @@ import numpy as np
 from jaxdml._base import errors
 from jaxdml.onnx._errors import NotKnownError, UnsupportedModelError
 from jaxdml.onnx._graph import Node
+from jaxdml.onnx.nodes import groups
 from jaxdml.onnx.nodes._handler import NodeCall
 from jaxdml.onnx.nodes.bounded import branches, elementwise, indexing, movement, reductions, rows, selecting
+from jaxdml.onnx.nodes.bounded._sizes import on_sizes
 from jaxdml.onnx.nodes.bounded._task import Rule, Rules, Task, array
-from jaxdml.onnx.values.bounded import Bounded, Identical, length_of, needs_bound, report
-from jaxdml.onnx.values.kinds import Value, is_host, known
-from jaxdml.onnx.values.lengths import LengthError, as_traced, greatest, has_lengths, least
+from jaxdml.onnx.values.bounded import Bounded, Identical, length_of, needs_bound, on_inner, report
+from jaxdml.onnx.values.kinds import Dequantized, Value, is_host
+from jaxdml.onnx.values.lengths import LengthError, as_traced, has_lengths
 
 SELECTING = selecting.RULES
 """By operator: what needs a bound."""
@@ -75,7 +77,7 @@ def computed(call: NodeCall, operands: list[Value], compute: Any) -> tuple[Value
     of_shape = any(has_lengths(operand) and place in static for place, operand in enumerate(operands))
     if not of_shape and all(operand is None or is_host(operand) for operand in operands):
         try:
-            return _on_sizes(task, operands)
+            return on_sizes(task, operands)
         except (LengthError, TypeError):  # It is computed when the program runs.
             pass
     operands = [
@@ -87,13 +89,25 @@ def computed(call: NodeCall, operands: list[Value], compute: Any) -> tuple[Value
         return task.compute(*operands)
     if rule is None:
         raise refused(f"{call.node} has an operand whose length depends on values, and no rule masks it.")
-    return rule(task, *operands)
+    return _on_integers(task, rule, operands) or rule(task, *operands)
+
+
+def _on_integers(task: Task, rule: Rule, operands: list[Value]) -> tuple[Value, ...] | None:
+    """Move the integers of a dequantized array, if the node moves, selects or orders elements."""
+    first, handler = next(iter(operands), None), task.call.handler
+    x = first.value if isinstance(first, Bounded) else None
+    if not task.call.exact or not isinstance(x, Dequantized) or not groups.moves(handler, x.quantization):
+        return None
+    task.call.note((task.call.node.name,), "the same on integers")
+    moved = rule(task, replace(first, value=x.integers), *operands[1:])
+    results = (on_inner(integers, lambda y: replace(x, integers=y)) for integers in moved[: handler.moves])
+    return (*results, *moved[handler.moves :])
 
 
 def _makes_lengths(task: Task, rule: Rule | None, operands: list[Value]) -> bool:
     """Whether a node makes lengths of operands that have none."""
     if rule is branches.if_:
-        return task.call.bounds.active and not is_host(operands[0])
+        return task.call.bounds.active and (not is_host(operands[0]) or has_lengths(operands[0]))
     return rule in SELECTING.values() and bool(task.call.handler.waiting(operands))
 
 
@@ -107,23 +121,6 @@ def _as_length(task: Task, place: int, operand: Value) -> Value:
         report(end >= 0, f"{task.call.node} has a bound, but {{end}} counts from the end", end=end)
     length = length_of(task.call.node, Identical(operand), array(operand), bound)
     return np.array([length], object).reshape(operand.shape)
-
-
-def _on_sizes(task: Task, operands: list[Value]) -> tuple[Value, ...]:
-    """Compute with sizes while tracing."""
-    choose = {"Min": least, "ReduceMin": least, "Max": greatest, "ReduceMax": greatest}.get(task.call.node.op_type)
-    if choose is None:
-        return task.compute(*operands)
-    if task.call.node.op_type in ("Min", "Max"):
-        each = np.broadcast_arrays(*(operand.astype(object) for operand in operands))
-        found = [reduce(choose, sizes) for sizes in zip(*(array.flat for array in each), strict=True)]
-        return (known(np.array(found, object).reshape(each[0].shape)),)
-    sizes, axes = operands[0], operands[1] if len(operands) > 1 else None
-    given = task.attribute("axes") if task.takes("axes") else () if axes is None else axes.tolist()
-    if sizes.ndim > 1 or (not given and task.call.node.attributes.get("noop_with_empty_axes")):
-        raise LengthError("sizes of more than one dimension")
-    found = [reduce(choose, sizes.reshape(-1).tolist())]
-    return (known(np.array(found, object).reshape((1,) * (sizes.ndim if task.attribute("keepdims") else 0))),)
 
 
 def _unknown(node: Node, position: int, operand: Value) -> NotKnownError:

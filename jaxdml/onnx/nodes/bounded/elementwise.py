@@ -105,7 +105,7 @@ _OF_BATCHES = """
 RULES: Rules = {
     **dict.fromkeys(_OF_BATCHES.split(), each_of_batch),
     **dict.fromkeys(("LayerNormalization", "RMSNormalization"), each_row),
-    **dict.fromkeys(("DequantizeLinear", "Identity", "QuantizeLinear"), like_first),
+    **dict.fromkeys(("DequantizeLinear", "Dropout", "Identity", "QuantizeLinear"), like_first),
     **dict.fromkeys(("Gemm", "MatMul"), matrix_product),
     "CastLike": like_first_of_type,
     "DynamicQuantizeLinear": dynamic_quantize,

@@ -15,6 +15,7 @@ from jaxdml.onnx.values.kinds import Value, known
 from jaxdml.onnx.values.lengths import (
     Length,
     LengthError,
+    atom,
     bounds,
     greatest,
     has_lengths,
@@ -220,15 +221,21 @@ def _run(size: Any, first: Any, end: Any, step: int) -> tuple[Any, Any]:
         if is_number(place) and abs(place) >= _FAR:
             return high if place > 0 else least(low, high)
         if limits(place).low < 0:
-            if limits(place).bound >= 0:
-                raise LengthError(f"whether {place} is negative")
-            place = size + place
+            place = size + place if limits(place).bound < 0 else _from_either_end(size, place)
         return least(greatest(place, low), high)
 
     # A step back begins at the first element at least, and ends before it.
     start, stop = placed(first, 0), placed(end, 0 if step > 0 else -1)
     distance = stop - start if step > 0 else start - stop
     return start, greatest((distance + (abs(step) - 1)) // abs(step) if abs(step) > 1 else distance, 0)
+
+
+def _from_either_end(size: Any, place: Length) -> Length:
+    """Return a place counted from the front, where it may be negative for some lengths and not for others."""
+    found = jnp.where(true(place) < 0, true(size) + true(place), true(place))
+    key = "place", place.key, size.key if isinstance(size, Length) else size
+    low, bound = min(limits(size).low + place.low, 0), max(limits(size).bound - 1, place.bound)
+    return atom(key, f"place({place}, {size})", found, bound, low)
 
 
 RULES: Rules = {
