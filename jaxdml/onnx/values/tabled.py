@@ -39,7 +39,7 @@ class Tabled(Computed):
     def __bool__(self) -> bool:
         raise LengthError(f"what follows from {self.of.name}")
 
-    __int__ = __float__ = __index__ = __bool__  # type: ignore[assignment]
+    __int__ = __float__ = __index__ = __bool__
 
 
 def computed(function: Callable[..., Any], operands: Sequence[np.ndarray]) -> np.ndarray:

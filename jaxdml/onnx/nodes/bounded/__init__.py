@@ -95,8 +95,10 @@ def computed(call: NodeCall, operands: list[Value], compute: Any) -> tuple[Value
 def _on_integers(task: Task, rule: Rule, operands: list[Value]) -> tuple[Value, ...] | None:
     """Move the integers of a dequantized array, if the node moves, selects or orders elements."""
     first, handler = next(iter(operands), None), task.call.handler
-    x = first.value if isinstance(first, Bounded) else None
-    if not task.call.exact or not isinstance(x, Dequantized) or not groups.moves(handler, x.quantization):
+    if not (task.call.exact and isinstance(first, Bounded) and isinstance(first.value, Dequantized)):
+        return None
+    x = first.value
+    if not groups.moves(handler, x.quantization):
         return None
     task.call.note((task.call.node.name,), "the same on integers")
     moved = rule(task, replace(first, value=x.integers), *operands[1:])
