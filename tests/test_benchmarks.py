@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.util
+import inspect
 import itertools
 import math
 import os
@@ -19,9 +20,22 @@ import pytest
 pytest.importorskip("matplotlib")
 pytest.importorskip("rich")
 
+import jaxdml
 from benchmarks import __main__ as family
 from benchmarks import environment, peers
-from benchmarks.cases import CASES, GROUPS, MODELS, OPERATORS, SIZES, SMALL, calls, sharded, whole_models
+from benchmarks.cases import (
+    CASES,
+    GROUPS,
+    KNOWING,
+    MODELS,
+    OPERATORS,
+    SIZES,
+    SMALL,
+    calls,
+    sharded,
+    traced,
+    whole_models,
+)
 from benchmarks.cases.data import on
 from benchmarks.cases.order import in_order, of_each_operator
 from benchmarks.measuring import constants, one_case, run, watching
@@ -29,7 +43,7 @@ from benchmarks.measuring.answers import Judge, digest
 from benchmarks.models import networks
 from benchmarks.models.language_model import Sizes
 from benchmarks.models.net import Net
-from benchmarks.peers import Absent, Contender, prepare
+from benchmarks.peers import Absent, Contender, prepare, with_jax
 from benchmarks.peers.with_jax import Program
 from benchmarks.reporting import compare, document, journal, plots, report, tables
 from benchmarks.timing import by_calls, by_chains, clocks
@@ -128,7 +142,7 @@ def test_a_run_writes_what_the_report_says_it_holds(a_run):
         assert list(case["contenders"]) == list(HERE)
         assert case["busy_elsewhere"] >= 0
         for contender in case["contenders"].values():
-            assert set(contender) == {"absent", "verdict", "compile_s", "timing", "kernels"}
+            assert set(contender) == {"absent", "verdict", "compile_s", "timing", "wall_us", "kernels"}
             assert contender["verdict"]["accepted"]
             assert contender["timing"]["median_us"] > 0
     pictures = {"growth-in-k", "roofline", "who-is-fastest"}
@@ -184,14 +198,79 @@ def test_every_operator_has_cases_peers_and_an_oracle():
         assert set(peers.PEERS[peer]) == subjects
 
 
-@pytest.mark.parametrize("case", SMALL, ids=lambda case: case.operator)
+TRACED = tuple(traced(case) for case in SMALL if case.known)
+
+
+@pytest.mark.filterwarnings("ignore:torch.*deprecated:UserWarning")
+@pytest.mark.parametrize("case", [*SMALL, *TRACED], ids=lambda case: case.name)
 def test_every_peer_that_is_here_answers_a_small_call(case):
     draws = [case.draw(np.random.default_rng(0))]
     judge = Judge(case, draws[0])
-    for peer in (*HERE, "onnxruntime"):
-        if case.operator in peers.PEERS[peer]:
-            contender = prepare(peer, case, draws)
-            assert judge.judge(contender.answers(contender.run()), contender.promises).accepted, peer
+    for peer in (*HERE, "onnxruntime", *(["torch"] if importlib.util.find_spec("torch") else [])):
+        if case.operator not in peers.PEERS[peer]:
+            continue
+        if peer == "onnxruntime" and case in TRACED:
+            with pytest.raises(Absent, match="knows its scales"):
+                prepare(peer, case, draws)
+            continue
+        contender = prepare(peer, case, draws)
+        assert judge.judge(contender.answers(contender.run()), contender.promises).accepted, peer
+
+
+@pytest.mark.parametrize("case", [*SMALL, *TRACED], ids=lambda case: case.name)
+def test_scales_that_a_case_knows_are_no_arguments_of_its_program(case):
+    seen = {}
+
+    def program(*arguments):
+        seen["known"] = [place for place, x in enumerate(arguments) if isinstance(x, np.ndarray)]
+        return arguments[0]
+
+    arguments = case.draw(np.random.default_rng(0))
+    contender = with_jax.prepare(Program(program), case, [arguments])
+    np.testing.assert_array_equal(contender.run(), arguments[0])
+    assert tuple(seen["known"]) == case.known
+    # These hold one number, or one of each filter, and no array of the operator's data.
+    assert all(arguments[place].size <= 4 for place in case.known)
+    assert all(arguments[place].ndim for place in range(len(arguments)) if place not in case.known) or not case.known
+    quantizes = {"scale", "zero_point"}
+    names = list(inspect.signature(getattr(jaxdml, case.operator)).parameters)
+    assert {names[place] for place in case.known} == (
+        {name for name in names if name.endswith(tuple(quantizes))} if case.known else set()
+    )
+
+
+def test_calls_with_known_scales_are_measured_and_two_of_each_operator_without():
+    knowing = {case.operator for case in SMALL if case.known}
+    assert knowing == KNOWING
+    assert "quantized_linear_add" in knowing
+    for operator in knowing:
+        mine = [case for case in CASES if case.operator == operator and not case.options.get("scales")]
+        without = [case for case in mine if not case.known]
+        assert 1 <= len(without) <= 2 < len(mine)
+        assert {case.name.removesuffix(" traced scales") for case in without} <= {case.name for case in mine}
+        assert of_each_operator(mine)[0].known
+
+
+def test_what_was_measured_with_traced_scales_is_told_apart():
+    entry = {"operator": "quantized_linear_add", "known": [1, 2]}
+    assert report.row(entry) == "quantized_linear_add"
+    # So all calls of earlier reports were.
+    assert report.row(entry | {"known": []}) == "quantized_linear_add, traced scales"
+    assert report.row({"operator": "top_k", "known": []}) == "top_k"
+    assert tables.in_code("quantized_linear_add, traced scales") == "`quantized_linear_add`, traced scales"
+    then, now = reported(10.0), reported(5.0)
+    assert len(compare.changes(then, now)) == 1
+    now["cases"][0]["known"] = [1, 2]
+    assert compare.changes(then, now) == []
+
+
+def test_calls_in_flight_are_waited_for_together():
+    calls = []
+    run, many = with_jax.waiting(lambda: calls.append("a call"))
+    many(3)
+    run()
+    assert len(calls) == 4
+    assert by_calls.in_flight_us(lambda number: time.sleep(0.001 * number)) == pytest.approx(1000, rel=0.5)
 
 
 def test_a_peer_that_tables_do_not_know_is_refused(monkeypatch):
@@ -1012,7 +1091,27 @@ def test_a_whole_model_is_a_case_like_others(small_networks, tmp_path, capsys):
     assert found["digest"] is None
     assert "mobilenet_v2 batch 2" in capsys.readouterr().out
     shutil.copytree(tmp_path, tmp_path / "results" / "here")
-    assert "## Whole models" in document.pages(tmp_path / "results")["benchmarks/here.md"]
+    page = document.pages(tmp_path / "results")["benchmarks/here.md"]
+    assert "## Whole models" in page
+    assert "ten in flight" not in page
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_whole_models_on_an_accelerator_have_the_wall_time_of_a_call(small_networks, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(environment, "platform", lambda: "another")
+    monkeypatch.setattr(by_calls, "IN_FLIGHT", 2)
+    models = small_networks["mobilenet_v2"], small_networks["language_model"]
+    among = ["--peers", "jaxdml", "onnxruntime", "--out", str(tmp_path / "here"), "--clock", "calls", "--cases", "*"]
+    assert run.main(among, cases=(*models, TINY[0])) == 0
+    for case in report.read(tmp_path / "here")["cases"]:
+        walls = {peer: one["wall_us"] for peer, one in case["contenders"].items()}
+        assert (walls["jaxdml"] is None) == (case["group"] != whole_models.GROUP)
+        assert walls["onnxruntime"] is None
+    assert "by the wall" in " ".join(capsys.readouterr().out.split())
+    assert (
+        "in brackets the wall time of a call from Python, with ten in flight."
+        in (document.pages(tmp_path)["benchmarks/here.md"])
+    )
 
 
 @pytest.mark.parametrize("name", ["mobilenet_v2", "resnet_50"])

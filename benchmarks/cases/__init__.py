@@ -20,8 +20,20 @@ SIZES = selecting.SIZES | indexing.SIZES | quantizing.SIZES | products.SIZES | c
 
 
 def calls(record: Operator) -> tuple[Case, ...]:
-    """Return what is measured of an operator; if no size is chosen, what the self-check times."""
-    return SIZES.get(record.name) or tuple(replace(race, group="grid") for race in record.races)
+    """Return what is measured of an operator; if no size is chosen, what the self-check times.
+
+    The least and the greatest call of a model that knows its scales is also measured with traced ones.
+    """
+    chosen = SIZES.get(record.name) or tuple(replace(race, group="grid") for race in record.races)
+    knowing = [call for call in chosen if call.known]
+    of_models = [call for call in knowing if call.group == "models"] or knowing
+    by_size = sorted(of_models, key=lambda call: call.bytes)
+    return *chosen, *map(traced, by_size[:1] + by_size[1:][-1:])
+
+
+def traced(call: Case) -> Case:
+    """Return the same call with scales and zero points that are arguments of the program."""
+    return replace(call, known=(), options={**call.options, "given": "traced scales"})
 
 
 CASES = tuple(
@@ -32,10 +44,27 @@ CASES = tuple(
 )
 """All calls, by group and operator."""
 
+KNOWING = frozenset(case.operator for case in CASES if case.known)
+"""Operators whose calls know their scales and zero points, if nothing else is said."""
+
 STOCK = {record.name: record.stock for record in _RECORDS}
 """For each operator, what writes a call in stock JAX."""
 
 SMALL = tuple(record.small for record in _RECORDS)
 """For each operator a small call, of which most is overhead."""
 
-__all__ = ["CASES", "GROUPS", "MODELS", "OPERATORS", "SIZES", "SMALL", "STOCK", "Arguments", "Array", "Case", "calls"]
+__all__ = [
+    "CASES",
+    "GROUPS",
+    "KNOWING",
+    "MODELS",
+    "OPERATORS",
+    "SIZES",
+    "SMALL",
+    "STOCK",
+    "Arguments",
+    "Array",
+    "Case",
+    "calls",
+    "traced",
+]

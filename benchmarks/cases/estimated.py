@@ -26,7 +26,7 @@ from jaxdml._cases import (
     scatter_nd,
     top_k,
 )
-from jaxdml._cases.records import Array, NamedCall
+from jaxdml._cases.records import NamedCall, with_constants
 
 Function = Callable[..., Any]
 Shape = tuple[tuple[int, ...], str]
@@ -66,16 +66,11 @@ def of(call: NamedCall) -> Cell:
         drawn = undrawn(call)
         shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in drawn if x.ndim]
         ours, stock = (
-            partial(_with_numbers, function, [None if x.ndim else x for x in drawn]) for function in functions
+            partial(with_constants, function, [None if x.ndim else x for x in drawn]) for function in functions
         )
         return Sides((ours, shapes), (stock, shapes), call.bytes)
 
     return Cell(call.operator, name, sides)
-
-
-def _with_numbers(function: Function, numbers: Sequence[Array | None], *arrays: Any) -> Any:
-    rest = iter(arrays)
-    return function(*(next(rest) if number is None else number for number in numbers))
 
 
 def _of_integers(

@@ -39,6 +39,7 @@ def over(case: NamedCall, letter: str, devices: int) -> NamedCall:
         origin="weak scaling" if case.group == GROWTH else "layers of large models, on several devices",
         at=devices if case.group == GROWTH else None,
         draws=1,
+        known=(),  # Arrays on the mesh, as the others.
     )
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks import environment
-from benchmarks.cases import Case
+from benchmarks.cases import Case, whole_models
 from benchmarks.measuring import answers
 from benchmarks.peers import OURS, Absent, Contender, prepare
-from benchmarks.timing import by_profiler
+from benchmarks.timing import by_calls, by_profiler
 from benchmarks.timing.clocks import clock, interleaved
 
 FAILED = "failed:"
@@ -78,7 +78,9 @@ def measure(
             digest = answers.digest(given) if peer == OURS and contender.promises == "exact" else digest
     begins(None)
     plan: dict[str, Any] = {"rounds": rounds, "budget_s": budget_s, "spread": spread, "by": by}
-    for peer, found in _timed(ready, plan).items():
+    # On a CPU the times are of calls from Python anyway.
+    in_flight = case.group == whole_models.GROUP and environment.platform() != "cpu"
+    for peer, found in _timed(ready, plan, in_flight).items():
         results[peer] |= found
     elapsed = time.perf_counter() - start
     elsewhere = environment.busy_elsewhere(before, elapsed)
@@ -92,22 +94,27 @@ def lost(peers: Sequence[str], reason: str) -> dict[str, Any]:
 
 
 def _nothing(peers: Sequence[str]) -> dict[str, dict[str, Any]]:
-    return {peer: dict.fromkeys(("absent", "verdict", "compile_s", "timing", "kernels")) for peer in peers}
+    return {peer: dict.fromkeys(("absent", "verdict", "compile_s", "timing", "wall_us", "kernels")) for peer in peers}
 
 
-def _timed(ready: Mapping[str, Contender], plan: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Time contenders; where that breaks, say so of each that breaks alone as well."""
+def _timed(
+    ready: Mapping[str, Contender], plan: Mapping[str, Any], in_flight: bool = False
+) -> dict[str, dict[str, Any]]:
+    """Time contenders, if asked for also by the wall; where that breaks, say so of each that breaks alone as well."""
     runs, chains = ({peer: getattr(ready[peer], part) for peer in ready} for part in ("run", "chain"))
     try:
         found: dict[str, dict[str, Any]] = {
             peer: {"timing": asdict(each)} for peer, each in interleaved(runs, chains=chains, **plan).items()
         }
+        for peer in ready if in_flight else ():
+            if many := ready[peer].many:
+                found[peer]["wall_us"] = by_calls.in_flight_us(many)
         if OURS in ready and (plan["by"] or clock()) == "profiler":
             found[OURS]["kernels"] = by_profiler.kernels(ready[OURS].run)
     except Exception as error:  # The device may have too little memory for what is timed.
         if len(ready) == 1:
             return {peer: {"absent": _reason(error)} for peer in ready}
-        return {peer: _timed({peer: each}, plan)[peer] for peer, each in ready.items()}
+        return {peer: _timed({peer: each}, plan, in_flight)[peer] for peer, each in ready.items()}
     return found
 
 

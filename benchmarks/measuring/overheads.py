@@ -25,8 +25,10 @@ def measure(rounds: int) -> list[dict[str, Any]]:
 
 
 def _measure(case: Case, rounds: int) -> dict[str, Any]:
-    given = jax.device_put(case.draw(np.random.default_rng(0)))
-    functions = {"jaxdml": with_jax.ours(case).function, "lax": with_jax.stock(case).function}
+    arguments = case.draw(np.random.default_rng(0))
+    given = jax.device_put(case.inputs(arguments))
+    programs = {"jaxdml": with_jax.ours(case), "lax": with_jax.stock(case)}
+    functions = {peer: case.program(each.function, arguments) for peer, each in programs.items()}
     stages: dict[str, list[tuple[float, ...]]] = {peer: [] for peer in functions}
     for _ in range(rounds):
         for peer, function in functions.items():

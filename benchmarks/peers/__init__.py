@@ -31,6 +31,9 @@ ONLY_ON_CPUS = frozenset(
     {"onnxruntime", "onnxruntime prepacked", "onnxruntime float32", "torch prepacked", "torch quantized", "numpy"}
 )
 
+_KNOWS_SCALES = frozenset({"onnxruntime", "onnxruntime prepacked", "torch prepacked", "torch quantized"})
+"""Peers whose scales and zero points are constants in every case."""
+
 _MODULES = {operator: import_module(f"{__name__}.{operator}") for operator in OPERATORS}
 
 EXPECTED: Mapping[str, Expected] = {operator: module.expected for operator, module in _MODULES.items()} | dict.fromkeys(
@@ -63,6 +66,8 @@ def prepare(peer: str, case: Case, draws: Sequence[Arguments]) -> Contender:
         raise Absent(NO_WAY)
     if peer in ONLY_ON_CPUS and environment.platform() != "cpu":
         raise Absent("measured on CPUs only")
+    if peer in _KNOWS_SCALES and case.options.get("given"):
+        raise Absent("knows its scales")
     try:
         return way(case, draws)
     except ModuleNotFoundError as missing:

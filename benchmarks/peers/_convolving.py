@@ -29,7 +29,7 @@ def torch_sums(case: Case, x: Any, x_zero: Any, w: Any, w_zero: Any) -> Any:
     import torch
 
     torch.backends.cudnn.allow_tf32 = False  # That would keep ten bits.
-    return torch.nn.functional.conv2d(x.float() - x_zero.float(), w.float() - w_zero.float(), **of_torch(case))
+    return torch.nn.functional.conv2d(x.float() - x_zero, w.float() - w_zero, **of_torch(case))
 
 
 def part(case: Case, x: Array, w: Array) -> tuple[Array, Array, Array, dict[str, Any]]:

@@ -53,7 +53,8 @@ def torch_sums(
     import torch
 
     shifts = [128 if x.dtype == torch.uint8 else 0 for x in (a, b)]
-    zero_points = [zero.to(torch.int32) - shift for zero, shift in zip((a_zero, b_zero), shifts, strict=True)]
+    zeros = [zero if isinstance(zero, int) else zero.to(torch.int32) for zero in (a_zero, b_zero)]
+    zero_points = [zero - shift for zero, shift in zip(zeros, shifts, strict=True)]
     length = a.shape[-1]
 
     def signed(x: Any) -> Any:

@@ -24,6 +24,7 @@ class Contender:
         ``"float32"``, ``"bfloat16"``, ``"int8"``: what a whole model computes with, and how near it has to be.
       compile_s: seconds from the Python function to the program that runs, None where nothing is compiled.
       chain: makes calls that wait for one another in one program, where there is no profiler; None for what is not JAX.
+      many: makes so many calls, and waits when all of them have been handed to the device; None for what has no device.
     """
 
     run: Callable[[], Any]
@@ -31,6 +32,7 @@ class Contender:
     promises: str
     compile_s: float | None = None
     chain: Callable[[int], Any] | None = None
+    many: Callable[[int], Any] | None = None
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,12 @@ from jaxdml import reference
 def _torch(case: Case, arguments: Arguments, compiled: bool = False) -> Contender:
     import torch
 
-    x, scale, zero_point = with_torch.tensors(arguments)
+    x, scale, zero_point = with_torch.operands(case, arguments)
     scale, zero_point = by_row(case, scale), by_row(case, zero_point)
+    dtype = with_torch.dtype(arguments[1])
 
     def start() -> Any:
-        return (x.to(torch.int32) - zero_point.to(torch.int32)).to(scale.dtype) * scale
+        return (x.to(torch.int32) - zero_point).to(dtype) * scale
 
     return with_torch.contender(start, "exact", compiled)
 

@@ -22,17 +22,18 @@ def _lax(case: Case) -> Program:
 def _torch(case: Case, arguments: Arguments, compiled: bool = False) -> Contender:
     import torch
 
-    x, scale, zero_point = with_torch.tensors(arguments)
+    x, scale, zero_point = with_torch.operands(case, arguments)
+    kind = with_torch.dtype(arguments[2])
     if case.keywords or compiled or x.dtype != torch.float32:
         scale, zero_point = by_row(case, scale), by_row(case, zero_point)
-        bounds = torch.iinfo(zero_point.dtype)
+        bounds = torch.iinfo(kind)
 
         def start() -> Any:
             shifted = torch.round(x.float() / scale) + zero_point
-            return shifted.clamp(bounds.min, bounds.max).to(zero_point.dtype)
+            return shifted.clamp(bounds.min, bounds.max).to(kind)
 
         return with_torch.contender(start, "within one", compiled)
-    dtype = torch.quint8 if zero_point.dtype == torch.uint8 else torch.qint8
+    dtype = torch.quint8 if kind == torch.uint8 else torch.qint8
     given = float(scale), int(zero_point), dtype
     made = with_torch.contender(lambda: torch.quantize_per_tensor(x, *given), "within one", compiled)
     return Contender(made.run, lambda result: (result.int_repr().cpu().numpy(),), made.promises)

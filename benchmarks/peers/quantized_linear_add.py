@@ -35,12 +35,13 @@ def _onnxruntime(case: Case, arguments: Arguments) -> Contender:
 def _torch(case: Case, arguments: Arguments, compiled: bool = False) -> Contender:
     import torch
 
-    a, a_scale, a_zero, b, b_scale, b_zero, output_scale, output_zero = with_torch.tensors(arguments)
-    bounds = torch.iinfo(output_zero.dtype)
+    a, a_scale, a_zero, b, b_scale, b_zero, output_scale, output_zero = with_torch.operands(case, arguments)
+    dtype = with_torch.dtype(arguments[-1])
+    bounds = torch.iinfo(dtype)
 
     def start() -> Any:
         real = ((a.float() - a_zero) * a_scale + (b.float() - b_zero) * b_scale) / output_scale
-        return (torch.round(real) + output_zero).clamp(bounds.min, bounds.max).to(output_zero.dtype)
+        return (torch.round(real) + output_zero).clamp(bounds.min, bounds.max).to(dtype)
 
     return with_torch.contender(start, "within one", compiled)
 

@@ -44,14 +44,15 @@ def _onnxruntime(case: Case, arguments: Arguments) -> Contender:
 def _torch(case: Case, arguments: Arguments, compiled: bool = False) -> Contender:
     import torch
 
-    x, x_scale, x_zero, output_scale, output_zero = with_torch.tensors(arguments)
+    x, x_scale, x_zero, output_scale, output_zero = with_torch.operands(case, arguments)
     window, strides = _sizes(case, arguments)
-    bounds = torch.iinfo(output_zero.dtype)
+    dtype = with_torch.dtype(arguments[-1])
+    bounds = torch.iinfo(dtype)
     ratio = x_scale / output_scale
 
     def start() -> Any:
         mean = torch.nn.functional.avg_pool2d(x.float() - x_zero, window, strides)
-        return (torch.round(mean * ratio) + output_zero).clamp(bounds.min, bounds.max).to(output_zero.dtype)
+        return (torch.round(mean * ratio) + output_zero).clamp(bounds.min, bounds.max).to(dtype)
 
     return with_torch.contender(start, "within one", compiled)
 

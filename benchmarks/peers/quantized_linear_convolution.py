@@ -30,14 +30,15 @@ def _onnxruntime(case: Case, arguments: Arguments, prepacked: bool) -> Contender
 def _torch(case: Case, arguments: Arguments, compiled: bool = False) -> Contender:
     import torch
 
-    x, x_scale, x_zero, w, w_scale, w_zero, bias, output_scale, output_zero = with_torch.tensors(arguments)
-    bounds = torch.iinfo(output_zero.dtype)
+    x, x_scale, x_zero, w, w_scale, w_zero, bias, output_scale, output_zero = with_torch.operands(case, arguments)
+    dtype = with_torch.dtype(arguments[-1])
+    bounds = torch.iinfo(dtype)
     scale = (x_scale * w_scale / output_scale)[:, None, None]
 
     def start() -> Any:
         sums = _convolving.torch_sums(case, x, x_zero, w, w_zero) + bias.float()[:, None, None]
         real = torch.round(sums * scale) + output_zero
-        return real.clamp(bounds.min, bounds.max).to(output_zero.dtype)
+        return real.clamp(bounds.min, bounds.max).to(dtype)
 
     return with_torch.contender(start, "within one", compiled)
 

@@ -35,15 +35,16 @@ def _onnxruntime(case: Case, arguments: Arguments, prepacked: bool) -> Contender
 def _torch(case: Case, arguments: Arguments, compiled: bool = False) -> Contender:
     import torch
 
-    a, a_scale, a_zero, b, b_scale, b_zero, output_scale, output_zero = with_torch.tensors(arguments)
-    bounds = torch.iinfo(output_zero.dtype)
+    a, a_scale, a_zero, b, b_scale, b_zero, output_scale, output_zero = with_torch.operands(case, arguments)
+    dtype = with_torch.dtype(arguments[-1])
+    bounds = torch.iinfo(dtype)
     by_axis = case.options.get("scales")
     on_gpu = environment.platform() == "gpu"
     scales = (a_scale / output_scale, b_scale) if by_axis else (a_scale * b_scale / output_scale,)
 
     def rounded(total: Any) -> Any:
         real = math.prod(scales, start=total.to(torch.float32))
-        return (torch.round(real) + output_zero).clamp(bounds.min, bounds.max).to(output_zero.dtype)
+        return (torch.round(real) + output_zero).clamp(bounds.min, bounds.max).to(dtype)
 
     def of_bfloat16(left: Any, right: Any) -> Any:
         return torch.bmm(left.bfloat16(), right.bfloat16(), out_dtype=torch.float32)

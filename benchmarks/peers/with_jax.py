@@ -40,25 +40,35 @@ def ready(program: Callable[[Case], Program]) -> Prepare:
 
 
 def prepare(program: Program, case: Case, draws: Sequence[Arguments]) -> Contender:
-    """Compile a program and put the draws on the device, to run on them in turn."""
+    """Compile a program and put the data of the draws on the device, to run on them in turn."""
     donated = case.options.get("memory") == "donated"
-    jitted = jax.jit(program.function, donate_argnums=(0,) if donated else ())
+    function, data = case.program(program.function, draws[0]), [case.inputs(arguments) for arguments in draws]
+    jitted = jax.jit(function, donate_argnums=(0,) if donated else ())
     begin = time.perf_counter()
-    jitted.lower(*draws[0]).compile()
+    jitted.lower(*data[0]).compile()
     compile_s = time.perf_counter() - begin
-    placed = [list(jax.device_put(arguments, may_alias=False)) for arguments in draws]
+    placed = [list(jax.device_put(arguments, may_alias=False)) for arguments in data]
     turns = cycle(placed)
 
-    def run() -> Any:
+    def start() -> Any:
         given = next(turns)
-        result = jax.block_until_ready(jitted(*given))
+        result = jitted(*given)
         if donated:
             given[0] = result  # The buffer that was given has become the result.
         return result
 
     # Of a donated array a chain needs one of its own.
-    linked = later(program.function, lambda: jax.device_put(draws[0], may_alias=False), donated=donated)
-    return Contender(run, _answers, program.promises, compile_s, linked)
+    linked = later(function, lambda: jax.device_put(data[0], may_alias=False), donated=donated)
+    run, many = waiting(start)
+    return Contender(run, _answers, program.promises, compile_s, linked, many)
+
+
+def waiting(start: Callable[[], Any]) -> tuple[Callable[[], Any], Callable[[int], Any]]:
+    """Return what makes a call and waits for it, and what makes several and then waits for all."""
+    return (
+        lambda: jax.block_until_ready(start()),
+        lambda calls: jax.block_until_ready([start() for _ in range(calls)]),
+    )
 
 
 def _answers(result: Any) -> Arguments:

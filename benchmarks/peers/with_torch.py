@@ -24,6 +24,22 @@ def tensors(arguments: Arguments) -> list[Any]:
     return [_tensor(value).to(where) for value in arguments]
 
 
+def operands(case: Case, arguments: Arguments) -> list[Any]:
+    """Return the arguments as tensors, but single numbers that the program knows as numbers."""
+    made = tensors(arguments)
+    return [
+        value.item() if place in case.known and not value.ndim else tensor
+        for place, (value, tensor) in enumerate(zip(arguments, made, strict=True))
+    ]
+
+
+def dtype(value: np.ndarray[Any, Any]) -> Any:
+    """Return the dtype of an array as torch has it."""
+    import torch
+
+    return getattr(torch, value.dtype.name)
+
+
 def _tensor(value: np.ndarray[Any, Any]) -> Any:
     import torch
 
@@ -52,16 +68,19 @@ def contender(start: Callable[[], Any], promises: str, compiled: bool, mode: str
         start()
         compile_s = time.perf_counter() - begin
 
-    def run() -> Any:
-        result = start()
+    def many(calls: int) -> Any:
+        results = [start() for _ in range(calls)]
         if environment.platform() == "gpu":
             torch.cuda.synchronize()
-        return result
+        return results
+
+    def run() -> Any:
+        return many(1)[0]
 
     def answers(result: Any) -> tuple[np.ndarray[Any, Any], ...]:
         return tuple(map(_array, result if isinstance(result, tuple) else (result,)))
 
-    return Contender(run, answers, promises, compile_s)
+    return Contender(run, answers, promises, compile_s, many=many)
 
 
 def compiled(prepare: Callable[..., Contender]) -> Callable[[Case, Arguments], Contender]:

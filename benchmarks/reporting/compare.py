@@ -61,9 +61,14 @@ class Change(NamedTuple):
 
 def changes(then: Mapping[str, Any], now: Mapping[str, Any], peer: str = OURS) -> list[Change]:
     """Return how the calls of a peer changed that both reports have."""
-    before = {(case["group"], case["name"]): case for case in then["cases"]}
-    pairs = [(before.get((case["group"], case["name"])), case) for case in now["cases"]]
+    before = {_key(case): case for case in then["cases"]}
+    pairs = [(before.get(_key(case)), case) for case in now["cases"]]
     return [change for old, new in pairs if old for change in _change(old, new, peer)]
+
+
+def _key(case: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what two reports call the same: what earlier ones call so had traced scales."""
+    return case["group"], case["name"], *case.get("known", ())
 
 
 def _change(old: Mapping[str, Any], new: Mapping[str, Any], peer: str) -> Iterator[Change]:

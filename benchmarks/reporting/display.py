@@ -134,7 +134,8 @@ def show(cases: Sequence[Mapping[str, Any]], peers: Sequence[str]) -> None:
 def _cell(case: Mapping[str, Any], peer: str) -> str:
     taken = medians(case)
     if peer in taken:
-        return microseconds(taken[peer])
+        wall = case["contenders"][peer]["wall_us"]
+        return microseconds(taken[peer]) + (f" ({microseconds(wall)} by the wall)" if wall else "")
     return "-" if case["contenders"][peer]["absent"] else "WRONG"
 
 

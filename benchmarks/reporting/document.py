@@ -26,10 +26,11 @@ from benchmarks.reporting.report import (
     ratio,
     ratio_prepacked,
     read,
+    row,
     stock_is_wrong,
     title,
 )
-from benchmarks.reporting.tables import filled, markdown, microseconds
+from benchmarks.reporting.tables import filled, in_code, markdown, microseconds
 from benchmarks.timing.by_calls import Timing
 
 ROOT = Path(__file__).parents[2]
@@ -79,6 +80,12 @@ With `--out benchmarks/results/NAME`, `python -m benchmarks page` writes the pag
 
 - A **peer** is a library that computes the same thing: stock JAX (`lax`), onnxruntime, PyTorch, NumPy, CuPy. Every peer
   runs in the same process, on the same data, with the same number of threads.
+- Scales and zero points are numbers of the program, as in nearly all programs that have been quantized: constants of
+  NumPy, [known](numerics.md#known-scales) to jaxdml and to stock JAX, Python's numbers for PyTorch, initializers for
+  onnxruntime. Of each such operator the least and the greatest case of a model are measured with "traced scales" too:
+  arrays, which the program gets as arguments. The zero points of `matrix_multiply_integer` and `convolution_integer`,
+  and the scales of `matrix_multiply_integer_to_float`, are always arrays: these operators serve dynamic quantization.
+  So are a scale for each row, and all of a sharded call. Where a report is older than this, all were arrays.
 - Every answer is compared with that of the NumPy oracle before anything is timed. A wrong answer gets no time.
 - A selection is timed on up to eight different draws of its data, in turn. On one draw, repeated, a branch predictor
   learns the data, and the time would be too short.
@@ -91,7 +98,8 @@ With `--out benchmarks/results/NAME`, `python -m benchmarks page` writes the pag
   (`--async-dispatch`) are measured that way. In the other results of a CPU, JAX runs the program on the thread that
   calls it, as the other libraries do. The difference is a cost of each call from Python, whatever the program computes.
 - On an accelerator the profiler's times of all GPU kernels and copies are added up. The cache is flushed before each
-  call. The time that the host takes to dispatch does not count.
+  call. The time that the host takes to dispatch does not count. Of whole models the wall time of a call from Python is
+  told, too: ten calls are made before the first is waited for, and a tenth of the time for all is that of one.
 - On an accelerator without such a profiler, one program makes many calls, each of which waits for the one before it.
   The clock is read around programs of two lengths, and the difference counts. The cache is not flushed.
 - Measuring runs in a process of its own. If a library crashes, or does not answer for five minutes, it has no time for
@@ -121,6 +129,8 @@ With `--out benchmarks/results/NAME`, `python -m benchmarks page` writes the pag
 - In other cases "torch.compile" runs in its mode `max-autotune`. On a GPU, PyTorch transposes the right matrix before
   `_int_mm`, as jaxdml does, because that is faster. Where `duplicates` is `last`, PyTorch is told to be deterministic.
 """
+
+_WALL = " on the device; in brackets the wall time of a call from Python, with ten in flight"
 
 _NOTHING = "There are no results yet."
 
@@ -215,14 +225,14 @@ def _trust(cases: Sequence[Case]) -> Iterator[str]:
 def _operators(cases: Sequence[Case]) -> str:
     """Tell each operator in a line: stock JAX and the fastest other against jaxdml."""
     rows = []
-    for operator in dict.fromkeys(case["operator"] for case in cases):
-        mine = [case for case in cases if case["operator"] == operator]
+    for name in dict.fromkeys(map(row, cases)):
+        mine = [case for case in cases if row(case) == name]
         stock, best, packed, reached = (known(value, mine) for value in (over_stock, ratio, ratio_prepacked, fraction))
         least = [min(found) for case in mine if (found := [*known(ratio, [case]), *known(ratio_prepacked, [case])])]
         wins = f"{sum(value > 1 for value in least)} of {len(least)}"
         wrong = str(sum(map(stock_is_wrong, mine)) or "")
         reaching = f"{geometric_mean(reached):.0%}" if reached else "-"
-        rows.append((f"`{operator}`", str(len(mine)), _mean(stock), wrong, _mean(best), _mean(packed), wins, reaching))
+        rows.append((in_code(name), str(len(mine)), _mean(stock), wrong, _mean(best), _mean(packed), wins, reaching))
     header = (
         "",
         "cases",
@@ -242,19 +252,27 @@ def _mean(found: Sequence[float]) -> str:
 
 
 def _by_peer(cases: Sequence[Case]) -> str:
-    """Tell the time of every peer; in milliseconds where all of ours take one or more."""
+    """Tell the time of every peer, also by the wall; in milliseconds where all of ours take one or more."""
     mine = [medians(case)[OURS] for case in cases if OURS in medians(case)]
     unit, divisor = ("ms", 1e3) if mine and min(mine) >= 1e3 else ("µs", 1)
     peers = [peer for peer in cases[0]["contenders"] if any(peer in medians(case) for case in cases)]
     rows = []
     for case in cases:
         taken, reached = medians(case), fraction(case)
-        times = (microseconds(taken[peer] / divisor) if peer in taken else "-" for peer in peers)
+        wall = {peer: us for peer in taken if (us := case["contenders"][peer]["wall_us"])}
+        times = (
+            microseconds(taken[peer] / divisor) + (f" ({microseconds(wall[peer] / divisor)})" if peer in wall else "")
+            if peer in taken
+            else "-"
+            for peer in peers
+        )
         against = ("-" if found is None else f"{found:.2f}" for found in (ratio(case), ratio_prepacked(case)))
         last = *against, "-" if reached is None else f"{reached:.0%}"
         rows.append((f"`{case['name']}`: {case['origin']}", *times, *last))
     header = "case", *peers, "best other / ours", "prepacked", "of the roofline"
-    return f"Medians in {unit}.\n\n" + markdown(*filled(header, rows))
+    walls = any(one["wall_us"] for case in cases for one in case["contenders"].values())
+    said = f"Medians in {unit}{_WALL if walls else ''}."
+    return f"{said}\n\n{markdown(*filled(header, rows))}"
 
 
 def _grid(cases: Sequence[Case]) -> str:

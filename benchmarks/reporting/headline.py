@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.reporting import estimates_table, journal, tables
-from benchmarks.reporting.report import geometric_mean, in_tables, known, over_stock, read, stock_is_wrong
+from benchmarks.reporting.report import geometric_mean, in_tables, known, over_stock, read, row, stock_is_wrong
 
 FOLDERS = "amd-epyc", "nvidia-h200"
 """Of the reports: a CPU's and a GPU's."""
@@ -28,7 +28,7 @@ def table(results: Path) -> str:
     """Write the table, and what it cannot show."""
     by_device = devices(results)
     operators = sorted({name for found in by_device.values() for name in found})
-    rows = [(f"`{name}`", *(_cell(found.get(name, [])) for found in by_device.values())) for name in operators]
+    rows = [(tables.in_code(name), *(_cell(found.get(name, [])) for found in by_device.values())) for name in operators]
     rows.append(("**all**", *(_cell(list(chain(*found.values()))) for found in by_device.values())))
     parts = [tables.markdown(("", *by_device), rows)]
     cases = [case for folder in FOLDERS for case in read(results / folder)["cases"]]
@@ -44,10 +44,10 @@ def table(results: Path) -> str:
 
 
 def by_operator(cases: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
-    """Return how many times as fast as stock JAX each call is, by operator."""
+    """Return how many times as fast as stock JAX each call is, by operator; calls with traced scales apart."""
     shown = in_tables(cases)
-    operators = dict.fromkeys(case["operator"] for case in shown)
-    found = {name: known(over_stock, [case for case in shown if case["operator"] == name]) for name in operators}
+    names = dict.fromkeys(map(row, shown))
+    found = {name: known(over_stock, [case for case in shown if row(case) == name]) for name in names}
     return {name: values for name, values in found.items() if values}
 
 

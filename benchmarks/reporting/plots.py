@@ -23,6 +23,7 @@ from benchmarks.reporting.report import (
     medians,
     ratio,
     ratio_prepacked,
+    row,
     title,
 )
 
@@ -109,7 +110,7 @@ def draw_headline(devices: Mapping[str, Mapping[str, Sequence[float]]], path: Pa
     panel.invert_yaxis()
     panel.grid(axis="x", alpha=0.3)
     panel.axvline(1, color=MIDDLE, linewidth=1, linestyle=":")
-    _times_axis(panel, "times as fast as stock JAX: mean, least, greatest")
+    _times_axis(panel, "times as fast as stock JAX:\nmean, least, greatest")
     for side, text in (("right", "stock JAX is faster ←  "), ("left", "  → jaxdml is faster")):
         panel.annotate(text, (1, 1), (0, 3), xycoords=("data", "axes fraction"), textcoords="offset points", ha=side)
     figure.legend(loc="outside upper right", ncols=2, frameon=False)
@@ -158,7 +159,7 @@ def _points(cases: Cases, *figures: tuple[Value, Callable[[Mapping[str, Any]], s
     for case in cases:
         for value, peer in figures:
             if (known := value(case)) is not None:
-                found.setdefault(case["operator"], []).append((known, peer(case) or OURS))
+                found.setdefault(row(case), []).append((known, peer(case) or OURS))
     return found
 
 
@@ -240,8 +241,8 @@ def _growth(cases: Cases, group: str) -> Figure:
         lowest = panels.flat[max(i for i in range(len(names)) if i % columns == column)]
         lowest.tick_params(labelbottom=True)
         lowest.set_xlabel(what if what == "devices" else f"{what} (elements)")
-    for row in panels:
-        row[0].set_ylabel("time of a call (µs)")
+    for left in panels[:, 0]:
+        left.set_ylabel("time of a call (µs)")
     figure.suptitle(_GROWTH[what])
     _legend(figure, list(panels.flat))
     return figure

@@ -13,6 +13,7 @@
                   was quiet. A line without a number, as earlier reports have it, is a visit of its own
       brief       whether it had the fewest samples, and its medians are not known as well as the plan wants
       name, operator, group, size, dtype, data, origin, options, at     what benchmarks/cases says of it
+      known                places of arguments that were constants of the program; absent in earlier reports
       bytes, operations    what it has to move and compute at least
       digest               of the bits that jaxdml answered, which every device should give; absent if they were wrong
       busy_elsewhere       how many cores worked for other processes meanwhile
@@ -22,6 +23,7 @@
         verdict       elements compared and different, whether that is accepted, and what was promised
         compile_s     where something is compiled
         timing        the fields of benchmarks.timing.by_calls.Timing; none for a peer that is absent or wrong
+        wall_us       of a whole model on an accelerator: the wall time of a call from Python, with ten in flight
         kernels       what the device did in a call of jaxdml
     overheads     see benchmarks/measuring/overheads.py
     broken        a library that ended the process or did not answer: group and name of the case, peer or null, reason
@@ -40,7 +42,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from benchmarks.cases import Case
+from benchmarks.cases import KNOWING, Case
 from benchmarks.peers import NO_WAY, OURS
 from benchmarks.peers.contender import Verdict
 from benchmarks.reporting import journal
@@ -175,6 +177,12 @@ Value = Callable[[Mapping[str, Any]], float | None]
 def known(value: Value, cases: Iterable[Mapping[str, Any]]) -> list[float]:
     """Return a figure of those cases that have it."""
     return [found for found in map(value, cases) if found is not None]
+
+
+def row(case: Mapping[str, Any]) -> str:
+    """Name the operator for a table, and say if scales were traced that most programs know."""
+    operator: str = case["operator"]
+    return f"{operator}, traced scales" if operator in KNOWING and not case["known"] else operator
 
 
 def in_tables(cases: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -327,11 +335,11 @@ def complete(
 ) -> dict[str, Any]:
     """Return the entry of a case with what a line leaves out."""
     contenders = {peer: _named(case["contenders"].get(peer)) for peer in peers}
-    return {"at": None, "floor_us": floor_us(case, roofline), **case, "contenders": contenders}
+    return {"at": None, "known": [], "floor_us": floor_us(case, roofline), **case, "contenders": contenders}
 
 
 def _named(contender: Mapping[str, Any] | None) -> dict[str, Any]:
-    nothing = dict.fromkeys(("absent", "verdict", "compile_s", "timing", "kernels"))
+    nothing = dict.fromkeys(("absent", "verdict", "compile_s", "timing", "wall_us", "kernels"))
     if contender is None:
         return nothing | {"absent": NO_WAY}
     lists = {

@@ -10,6 +10,12 @@ def markdown(header: Sequence[str], rows: Iterable[Sequence[str]], words: int = 
     return "\n".join(f"| {' | '.join(line)} |" for line in (header, sides, *rows))
 
 
+def in_code(name: str) -> str:
+    """Write a name as code up to the first comma: what follows says in words what is measured of it."""
+    code, comma, words = name.partition(",")
+    return f"`{code}`{comma}{words}"
+
+
 def filled(header: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[Sequence[str], list[Sequence[str]]]:
     """Leave out the columns in which nothing stands."""
     kept = [place for place in range(len(header)) if any(row[place] not in ("", "-") for row in rows)]

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,9 @@ _BLIND_DOZE_S = 0.06
 
 _THREADS = Path("/proc/self/task")
 
+
+IN_FLIGHT = 10
+"""Calls that a program has handed to a device before it waits for the first."""
 
 FEWEST = 5
 """Samples that are always taken, where the budget allows."""
@@ -97,6 +101,12 @@ def seconds(run: Callable[[], Any], calls: int = 1) -> float:
     for _ in range(calls):
         run()
     return time.perf_counter() - begin
+
+
+def in_flight_us(many: Callable[[int], Any]) -> float:
+    """Return the wall time of a call when ``IN_FLIGHT`` are made before the first is waited for: a median."""
+    many(IN_FLIGHT)
+    return summary([seconds(partial(many, IN_FLIGHT)) / IN_FLIGHT for _ in range(FEWEST)], IN_FLIGHT).median_us
 
 
 def interleaved(

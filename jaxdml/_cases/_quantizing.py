@@ -127,6 +127,7 @@ def call(
         draw=draw,
         bytes=math.prod(shape) * (x_dtype.itemsize + output.itemsize),
         options={"axis": 0} if by_row else {},
+        known=(1, 2),
     )
 
 

@@ -133,6 +133,7 @@ def call(group: str, layer: Layer, batch: int, x: str, w: str) -> NamedCall:
         bytes=layer.moved(batch, output_bytes=1),
         operations=layer.operations(batch),
         options=layer.options,
+        known=(1, 2, 4, 5, 7, 8),
     )
 
 

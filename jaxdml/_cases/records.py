@@ -1,7 +1,8 @@
 """The records of which the cases of an operator are made."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from inspect import signature
 from typing import Any, Literal
 
@@ -15,7 +16,7 @@ Way = Literal["all at once", "one after another", "vmap", "eager"]
 SHARDS = 16
 """How many shards there are at most. The size of every dimension that a ``Sharding`` names is a multiple of this."""
 
-_OF_THE_DATA = frozenset({"memory", "scales", "sharding"})
+_OF_THE_DATA = frozenset({"given", "memory", "scales", "sharding"})
 """Options of a ``NamedCall`` that describe how it is measured or drawn; the operator has no such parameter."""
 
 
@@ -80,6 +81,8 @@ class NamedCall:
     """The size that a growth group varies: n or k."""
     draws: int = 1
     """How many draws of the data to run on in turn: more than one where the time depends on the data."""
+    known: tuple[int, ...] = ()
+    """The places of arguments that are constants of the program, as scales and zero points are in most of them."""
 
     @property
     def name(self) -> str:
@@ -91,6 +94,21 @@ class NamedCall:
     def keywords(self) -> Mapping[str, Any]:
         """Return the options that are parameters of the operator."""
         return {name: value for name, value in self.options.items() if name not in _OF_THE_DATA}
+
+    def program(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Callable[..., Any]:
+        """Return a function of the data, in which the other arguments are constants."""
+        constants = [x if place in self.known else None for place, x in enumerate(arguments)]
+        return partial(with_constants, function, constants)
+
+    def inputs(self, arguments: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the arguments that are no constants of the program."""
+        return tuple(x for place, x in enumerate(arguments) if place not in self.known)
+
+
+def with_constants(function: Callable[..., Any], constants: Sequence[Array | None], *data: Any) -> Any:
+    """Call a function with constants in their places, and with data in the places of None."""
+    rest = iter(data)
+    return function(*(next(rest) if constant is None else constant for constant in constants))
 
 
 @dataclass(frozen=True)

@@ -178,8 +178,11 @@ def race(plan: Race, seed: int) -> Judged:
     """Compare the first rows of one large answer with the oracle, and make ready to time it."""
     call, options, rows = plan.call, plan.call.keywords, plan.record.judged_rows
     arguments = call.draw(generator(seed, plan.label))
-    on_device = jax.device_put(arguments)
-    ours = jax.jit(partial(getattr(jaxdml, plan.operator), **options))
+    ours, stock = (
+        jax.jit(call.program(function, arguments))
+        for function in (partial(getattr(jaxdml, plan.operator), **options), plan.record.stock(call))
+    )
+    on_device = jax.device_put(call.inputs(arguments))
     first, *others = arguments
     expected = answers(getattr(reference, plan.operator)(first[:rows], *others, **options))
     digest, failure = hashlib.sha256(), None
@@ -190,7 +193,6 @@ def race(plan: Race, seed: int) -> Judged:
     outputs = sum(answer.size for answer in expected)
     compared = 1, outputs, digest.hexdigest(), failure is None, failure
     row = Row(plan.operator, call.dtype, call.size, *compared)
-    stock = jax.jit(plan.record.stock(call))
     if not difference:
         answers(stock(*on_device))  # Compiles it, and waits.
     return Judged(row, ours, stock, on_device)
