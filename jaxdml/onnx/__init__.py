@@ -22,6 +22,7 @@ from jaxdml.onnx.reading.outline import Outline
 from jaxdml.onnx.running.declared_shapes import refuse_wrong_shapes
 from jaxdml.onnx.running.decoder import Decoder, DecoderState, decoder
 from jaxdml.onnx.running.model import Model
+from jaxdml.onnx.running.open_dimensions import Lengths, must_be_lengths
 from jaxdml.onnx.running.parameters import parameters
 from jaxdml.onnx.running.program import NUMERICS
 from jaxdml.onnx.values.bounded import Padded
@@ -36,7 +37,10 @@ __all__ = ["Decoder", "DecoderState", "Model", "Padded", "UnsupportedModelError"
 
 
 def load(
-    model: str | os.PathLike[str] | bytes | onnx.ModelProto, *, numerics: Literal["exact", "literal"] = "exact"
+    model: str | os.PathLike[str] | bytes | onnx.ModelProto,
+    *,
+    numerics: Literal["exact", "literal"] = "exact",
+    lengths: Lengths = "exact",
 ) -> Model:
     """Read an ONNX model.
 
@@ -47,6 +51,12 @@ def load(
       numerics: "exact": a group of nodes that dequantize, compute and quantize again runs as the integer operator that
         it means, so equal integers become equal integers on every device; what stays float is float32. "literal": every
         node as it is written.
+      lengths: for which lengths of dimensions that the model leaves open a call compiles programs. "exact": for each.
+        "rounded": a length that differs from the first one is rounded up to a power of two, or to the middle between
+        two, and what is added is masked. A mapping says it for dimensions by name: a list of lengths, such as
+        ``{"width": [160, 320, 640]}``, or one of the two texts; what is longer than all is an error, or is rounded up
+        if the list ends with ``...``. A dimension without a name is called ``"image[3]"``, by its input and its axis.
+        Of a dimension that an operator cannot mask, each length is a program.
 
     Returns:
       A ``Model``.
@@ -56,7 +66,7 @@ def load(
         names each kind of them, or the tensor or node that is broken.
       TypeError: ``model`` is something else.
       OSError: the file cannot be read.
-      ValueError: ``numerics`` is another text.
+      ValueError: ``numerics`` or ``lengths`` is something else.
 
     Source:
       ONNX's operators up to the newest opset of the package onnx, and those of com.microsoft that onnxruntime's
@@ -74,8 +84,9 @@ def load(
     del proto
     _refuse_unsupported(graph)
     refuse_wrong_shapes(graph)
+    must_be_lengths((*graph.inputs, *graph.optional), lengths)
     graph, weights = parameters(graph, exact=numerics == "exact")
-    return Model(graph if remarks is None else replace(graph, remarks=remarks), weights, numerics)
+    return Model(graph if remarks is None else replace(graph, remarks=remarks), weights, numerics, lengths)
 
 
 def _expanded(proto: onnx.ModelProto, folder: Path | None) -> tuple[onnx.ModelProto, tuple[str, ...]]:

@@ -67,7 +67,7 @@ def test_one_program_for_each_value_that_decides():
     model = load(parsed(RATES))
     for x, rate in [(X, 16000), (X[:, :2], 8000), (X + 1, 16000), (X[:, :2] + 1, 8000)]:
         model(x, rate)
-    assert model._calls._later.whole._cache_size() == 2
+    assert len(model._calls._later.programs) == 2
 
 
 def test_one_program_where_both_branches_fit():
@@ -77,7 +77,7 @@ def test_one_program_where_both_branches_fit():
     assert not model.static_inputs  # Though the branches give the dimension other names.
     for rate in (16000, 8000, 1):
         close(model(X, rate), by_onnxruntime(proto, X, rate))
-    assert model._calls.whole._cache_size() == 1
+    assert len(model._calls.programs) == 1
     assert model._calls._later is None
 
 

@@ -134,7 +134,7 @@ def check(bodies, calls, bound, **options):
             for name, one, other in zip(bodies, found, wanted, strict=True):
                 assert one.shape == other.shape, name
                 np.testing.assert_allclose(one, other, 1e-5, 1e-5, err_msg=name)
-    assert not any(part._refusing for _, part in model._calls.parts)
+    assert not any(part.in_the_way for _, part in model._calls.parts)
 
 
 def test_arrays_that_share_a_length_are_brought_to_one_capacity():
@@ -201,7 +201,7 @@ def test_sizes_are_known_or_a_program_gets_true_shapes(name):
     model = load(proto)
     for case in ("none", "some"):
         close(model(X, mask(case), S), by_onnxruntime(proto, X, mask(case), S))
-    assert bool(model._calls.parts[-1][1]._refusing) == refusing
+    assert bool(model._calls.parts[-1][1].in_the_way) == refusing
 
 
 BROKEN = {
@@ -226,7 +226,7 @@ def test_a_promise_that_is_not_kept_raises_in_a_call_and_is_reported_under_check
         close(model(*fitting, **given), by_onnxruntime(proto, *fitting))
         with pytest.raises(ValueError, match=message):
             model(*others, **given)
-    assert not any(part._refusing for _, part in model._calls.parts)
+    assert not any(part.in_the_way for _, part in model._calls.parts)
 
 
 def test_a_promise_is_reported_only_where_the_caller_asks_for_checks():
@@ -280,7 +280,7 @@ def test_a_body_relies_on_no_promise_in_a_call():
         wanted = by_onnxruntime(proto, *given)
         close(model(*given), wanted)
         close(model(*given, bounds={"at": 6}), wanted)
-    assert model._calls.parts[-1][1]._refusing
+    assert model._calls.parts[-1][1].in_the_way
 
 
 BODIES = {

@@ -45,10 +45,10 @@ def test_a_call_like_an_earlier_one_is_not_checked_again(checks):
     ]
     for way in ways:
         np.testing.assert_array_equal(way()[0], WANT)
-    assert len(checks) == 3  # By position, by both, by name.
+    assert len(checks) == 4  # By position, by both, by name, traced.
     for way in ways:
         np.testing.assert_array_equal(way()[0], WANT)
-    assert len(checks) == 3
+    assert len(checks) == 4
     np.testing.assert_array_equal(model([3.0, 1.0, 5.0], B)[0], WANT)  # A list has no dtype.
     np.testing.assert_array_equal(jax.grad(lambda b: model(A, b)[0].sum())(B), [-1, 0, -1])
     np.testing.assert_array_equal(jax.vmap(model)(A[:, None], B[:, None])[0], WANT[:, None])

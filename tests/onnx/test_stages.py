@@ -1,5 +1,7 @@
 """Models whose shapes depend on values run in stages, with weights as parameters and results of their true shapes."""
 
+from functools import partial
+
 import jax
 import numpy as np
 import onnx.parser
@@ -68,9 +70,9 @@ def test_programs_are_compiled_once_for_lengths_up_to_a_power_of_two():
     counts = {model(image)[0].shape[0] for image in IMAGES}
     assert len(counts) == 4
     (_, first), _, (_, last) = model._calls.parts
-    assert first.rounding._cache_size() == 1
-    assert last.rounding._cache_size() == len({max(16, 1 << (count - 1).bit_length()) for count in counts}) == 2
-    assert last.whole._cache_size() == 0
+    assert len(first.programs) == 1
+    assert len(last.programs) == len({min(n for n in (16, 24, 32, 48) if n >= count) for count in counts}) == 2
+    assert not last.in_the_way
 
 
 def test_lengths_of_one_stage_are_those_of_an_earlier_call_if_these_are_enough_and_not_twice_as_much():
@@ -93,17 +95,17 @@ def test_lengths_of_one_stage_are_those_of_an_earlier_call_if_these_are_enough_a
         p, q = model(x)
         np.testing.assert_array_equal(p, -x[:positive])
         np.testing.assert_array_equal(q, -x[:large])
-        _, (_, host), (_, last) = model._calls.parts
-        ((_, sizes),) = host._seen.items()
-        assert last.rounding._cache_size() == len(sizes)
-        return {tuple(sorted(pair)) for pair in sizes}
+        *_, (_, last) = model._calls.parts
+        ((_, sizes),) = last.seen.items()
+        assert len(last.programs) == len(sizes)
+        return {tuple(sorted(pair.values())) for pair in sizes}
 
     assert found(100, 60) == {(64, 128)}
     assert found(110, 20) == {(64, 128)}
-    assert found(33, 20) == {(64, 128)}
-    assert found(30, 20) == {(64, 128), (32, 32)}
-    assert found(500, 10) == {(64, 128), (32, 32), (32, 512)}
-    assert found(10, 10) == {(64, 128), (32, 32), (32, 512)}
+    assert found(49, 30) == {(64, 128)}
+    assert found(30, 20) == {(64, 128), (24, 32)}
+    assert found(500, 10) == {(64, 128), (24, 32), (24, 512)}
+    assert found(16, 10) == {(64, 128), (24, 32), (24, 512)}
 
 
 PASTED = """pasted (float[4, 3, 3] masks, int64[4, 2] sizes) => (float[k, 9, 9] y) {
@@ -151,9 +153,9 @@ def test_programs_that_cannot_mask_are_compiled_once_for_each_shape():
     model = load(graph(CHOSEN.replace("Relu(d)", "LpNormalization(d)"), **CONSTANTS))
     counts = {model(image)[0].shape[0] for image in [*IMAGES, *IMAGES]}
     (_, first), _, (_, last) = model._calls.parts
-    assert first.rounding._cache_size() == 1
-    assert last._refusing == [2]
-    assert last.whole._cache_size() == len(counts) == 4
+    assert len(first.programs) == 1
+    assert all("LpNormalization" in reason for reason in last.in_the_way.values())
+    assert len(last.programs) == len(counts) == 4
 
 
 @pytest.mark.parametrize("count", [0, 1, 15, 16, 17, 64])
@@ -183,7 +185,7 @@ def test_what_is_found_keeps_its_length_through_further_programs(count):
     model = load(proto)
     model(x)
     assert [on_host for on_host, _ in programs(proto)] == [False, True, False, True, False]
-    assert not any(part._refusing for _, part in model._calls.parts)
+    assert not any(part.in_the_way for _, part in model._calls.parts)
 
 
 BRANCHES = """branches (float[6] x) => (y, int64[v] kinds) {
@@ -249,7 +251,7 @@ def test_weights_stay_parameters():
     model = load(chosen())
     model(IMAGES[0])
     (_, first), *_ = model._calls.parts
-    text = first.rounding.lower((), 0, {**model.params, "x": IMAGES[0]}, None).as_text()
+    text = jax.jit(partial(first.traced, ())).lower({}, {**model.params, "x": IMAGES[0]}, None).as_text()
     (main,) = (line for line in text.splitlines() if "@main" in line)
     assert "tensor<3x3x3x2xf32>" in main
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
-from itertools import count
 from typing import Any
 
 import jax
@@ -13,17 +12,32 @@ import numpy as np
 from jax.experimental import checkify
 
 from jaxdml._base import errors
-from jaxdml.onnx._errors import NotKnownError, UnsupportedModelError
+from jaxdml.onnx._errors import NotKnownError
 from jaxdml.onnx._graph import Graph
 from jaxdml.onnx._memory import on_host
 from jaxdml.onnx.running.inputs import must_not_be_cut
 from jaxdml.onnx.running.interpreter import Report
+from jaxdml.onnx.running.open_dimensions import OpenDimensions
 from jaxdml.onnx.running.parameters import constant_inputs
 from jaxdml.onnx.running.program import Program, as_output
+from jaxdml.onnx.running.programs import Programs
 from jaxdml.onnx.running.stages import Stage, stages
-from jaxdml.onnx.values.bounded import NONE, Bounded, Bounds, Padded, checking, must_be_bounds
-from jaxdml.onnx.values.capacities import Seen, cut, cut_on_device, held, opened, rounded
-from jaxdml.onnx.values.kinds import Value
+from jaxdml.onnx.values.bounded import NONE, Bounds, Padded, checking, must_be_bounds
+from jaxdml.onnx.values.capacities import (
+    Keyed,
+    Seen,
+    Sizes,
+    capacities,
+    cut,
+    cut_on_device,
+    held,
+    keyed,
+    keys_of,
+    longer,
+    opened,
+    without_keys,
+)
+from jaxdml.onnx.values.obstacles import InTheWayError, watched
 from jaxdml.onnx.values.promises import collected, must_be_kept
 
 
@@ -44,12 +58,21 @@ class _Known:
 Known = tuple[tuple[str, _Known], ...]
 """Names and arrays of inputs that are constants of a program."""
 
+Place = tuple[Known, Hashable]
+"""What a program is for: its constants, and all else on which its trace depends."""
+
 
 class Calls:
-    """What calls of a model have compiled. Each program is compiled once for each combination of shapes."""
+    """What calls of a model, or of a stage of it, have compiled: a program for each combination of shapes."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, number: int | None = None) -> None:
         self._program = program
+        self._number = number
+        self._masking = number is not None
+        self._open = OpenDimensions(program.lengths)
+        self.seen: Seen = {}
+        self.in_the_way: dict[Hashable, str] = {}
+        self.programs = Programs()
         self._later: Calls | None = None
 
     def call(self, given: Mapping[str, Any], key: Any, bounds: Mapping[str, int] | None) -> tuple[Any, ...]:
@@ -73,13 +96,32 @@ class Calls:
         must_not_be_cut(traced)
         if bounds is not None:
             return self._within_bounds(known, traced, key, bounds)
+        inputs = self._keyed(traced)
+        named = self._open.named(inputs)
         if self.parts is None:
-            return self.whole(known, dict(self._program.params), traced, key)
-        return self._in_stages(self.parts, known, traced, key)
+            results = self._computed(known, dict(self._program.params), inputs, key, named)
+        else:
+            results = self._in_stages(self.parts, known, inputs, key, named)
+        return tuple(map(cut_on_device, results))
 
-    def one_program(self, given: Iterable[str]) -> bool:
-        """Whether calls with inputs of these names are one program for one combination of shapes."""
-        return self._later is None and self.parts is None and self.constants.isdisjoint(given)
+    def again(self, given: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]] | None:
+        """Return how to compute calls with arrays of these shapes, unchecked; None if that is not one program."""
+        if self._later is not None or self.parts is not None or not self.constants.isdisjoint(given):
+            return None
+        inputs = self._keyed(given)
+        fitting, sizes = self._fitting(inputs, self._open.named(inputs))
+        keys = {name: value.keys for name, value in fitting.items() if isinstance(value, Keyed)}
+        place = self._place((), {name: longer(value, sizes) for name, value in fitting.items()}, None)
+
+        def compute(arrays: Mapping[str, Any]) -> tuple[Any, ...]:
+            more = {name: longer(Keyed(arrays[name], own), sizes) for name, own in keys.items()}
+            results = self._results(place, dict(self._program.params), {**arrays, **more}, None)
+            return tuple(map(cut_on_device, results))
+
+        return compute
+
+    def _keyed(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        return self._open.keyed((*self._program.inputs, *self._program.optional_inputs), given)
 
     @cached_property
     def constants(self) -> frozenset[str]:
@@ -94,86 +136,81 @@ class Calls:
         found = stages(self._program.graph, traced | set(self._program.params))
         if len(found) == 1 and not found[0].on_host:
             return None
-        return tuple((stage, Calls(replace(self._program, graph=stage.graph))) for stage in found)
-
-    @cached_property
-    def whole(self) -> Any:
-        """The program of all that there is."""
-
-        @partial(jax.jit, static_argnums=0)
-        def compiled(known: Known, params: Any, traced: Any, key: Any) -> Any:
-            return self._program.compute(params, traced | _arrays(known), key)
-
-        return compiled
+        return tuple(
+            (stage, Calls(replace(self._program, graph=stage.graph), number)) for number, stage in enumerate(found)
+        )
 
     def _in_stages(
-        self, parts: tuple[tuple[Stage, Calls], ...], known: Known, traced: dict[str, Any], key: Any
+        self, parts: tuple[tuple[Stage, Calls], ...], known: Known, given: dict[str, Any], key: Any, named: Sizes
     ) -> tuple[Any, ...]:
         """Compute the stages one after another: programs, and what must know their results."""
-        values = self._program.as_read(self._program.params) | traced
-        overridden = [value.name for value in self._program.optional_inputs if value.name in traced]
+        values = self._program.as_read(self._program.params) | given
+        overridden = [value.name for value in self._program.optional_inputs if value.name in given]
         for number, (stage, part) in enumerate(parts):
             # Nodes are numbered within a stage.
             own = None if key is None else jax.random.fold_in(key, number)
-            given = {name: values[name] for name in {*stage.given, *overridden}}
+            read = {name: values[name] for name in {*stage.given, *overridden}}
             names = [output.name for output in stage.graph.outputs]
             if stage.on_host:
-                results = part._on_host(stage.graph, names, known, given, own)
+                results = part._on_host(stage.graph, names, known, read, own)
             else:
-                results = part._with_rounded_lengths(number, known, given, own)
+                results = part._computed(known, {}, read, own, named)
             values = values | dict(zip(names, results, strict=True))
-        return tuple(cut_on_device(values[output.name]) for output in self._program.outputs)
+        return tuple(values[output.name] for output in self._program.outputs)
 
     def _on_host(
         self, graph: Graph, names: list[str], known: Known, given: dict[str, Any], key: Any
     ) -> tuple[Any, ...]:
-        """Compute what must know its operands, on their true shapes; lengths of what it finds are rounded up."""
+        """Compute what must know its operands, on their true shapes."""
         arrays = {name: jax.tree.map(np.asarray, cut(value)) for name, value in given.items()}
         with on_host():
             results = self._program.computed(_on_host, arrays | _arrays(known), key, Report(), NONE)
-        return rounded(graph, names, results, self._seen)
+        return tuple(keyed(graph, name, result) for name, result in zip(names, results, strict=True))
 
-    def _with_rounded_lengths(self, number: int, known: Known, given: dict[str, Any], key: Any) -> tuple[Any, ...]:
-        """Compute a program of a call on arrays that are longer than what counts, or else on their true shapes."""
-        if not self._refusing:
+    def _computed(
+        self, known: Known, params: Mapping[str, Any], given: Mapping[str, Any], key: Any, named: Sizes
+    ) -> tuple[Any, ...]:
+        """Compute a program on arrays that are longer than what counts, or on true shapes where a node refuses that."""
+        while True:
+            fitting, sizes = self._fitting(given, named)
+            arrays = {name: longer(value, sizes) for name, value in fitting.items()}
+            place = self._place(known, arrays, key)
             try:
-                results: tuple[Any, ...]
-                results, promises = self.rounding(known, number, given, key)
-            except (NotImplementedError, UnsupportedModelError):
-                self._refusing.append(number)
-            else:
-                must_be_kept(promises)
-                return results
-        return self.whole(known, {}, {name: cut(value) for name, value in given.items()}, key)
+                return self._results(place, params, arrays, key)
+            except InTheWayError as error:
+                self.programs.drop(place)
+                self.in_the_way |= error.why
+                self._masking &= bool(error.why)
 
-    @cached_property
-    def _seen(self) -> Seen:
-        """The lengths that calls have found here."""
-        return {}
+    def _fitting(self, given: Mapping[str, Any], named: Sizes) -> tuple[dict[str, Any], dict[Hashable, int]]:
+        """Return what a program gets, with keys that no node refuses, and how long it has to be along each."""
+        fitting = {name: without_keys(value, self.in_the_way) for name, value in given.items()}
+        return fitting, capacities(fitting.values(), named, self.seen)
 
-    @cached_property
-    def _refusing(self) -> list[int]:
-        """Whether an operator refuses arrays that are longer than what counts: holds the number of the stage then."""
-        return []
+    def _place(self, known: Known, given: Mapping[str, Any], key: Any) -> Place:
+        """Return the key of the program that serves arrays of these shapes."""
+        leaves, structure = jax.tree.flatten(given)
+        shapes = tuple((np.shape(leaf), jax.dtypes.result_type(leaf)) for leaf in leaves)
+        return known, (key is None, structure, shapes, jax.dtypes.canonicalize_dtype(np.int64))
 
-    @cached_property
-    def rounding(self) -> Any:
-        """The program on arrays that are longer than what counts: its results, and the promises on which it relies."""
+    def _results(self, place: Place, params: Any, given: Mapping[str, Any], key: Any) -> tuple[Any, ...]:
+        """Compute a program, which is compiled if it was not called for long."""
+        results, promises = self.compiled(place)(params, given, key)
+        must_be_kept(promises)
+        return results
 
-        @partial(jax.jit, static_argnums=(0, 1))
-        def compiled(known: Known, number: int, given: Any, key: Any) -> Any:
-            places = count()
+    def compiled(self, place: Place) -> Any:
+        """Return a program as a function of parameters, arrays and a key."""
+        return self.programs.of(place, lambda: jax.jit(partial(self.traced, place[0])))
 
-            def returned(result: Value) -> Any:
-                place = next(places)
-                return held(result, number, place) if isinstance(result, Bounded) else as_output(result)
-
-            values = {name: opened(value) for name, value in given.items()} | _arrays(known)
-            with collected() as promises:
-                results = self._program.computed(returned, values, key, Report(), Bounds(active=True))
-            return results, promises
-
-        return compiled
+    def traced(self, known: Known, params: Any, given: Any, key: Any) -> Any:
+        """Return the results of a program, and the promises on which it relies."""
+        keys = keys_of(given.values())
+        values = self._program.as_read(params) | {name: opened(value) for name, value in given.items()}
+        bounds = Bounds({}, self._program.graph.symbols, active=bool(keys) or self._masking)
+        with collected() as promises, watched(keys, bounds.active):
+            results = self._program.computed(lambda x: x, values | _arrays(known), key, Report(), bounds)
+            return tuple(held(result, self._number, place) for place, result in enumerate(results)), promises
 
     def _within_bounds(
         self, known: Known, traced: dict[str, Any], key: Any, bounds: Mapping[str, int]

@@ -22,6 +22,7 @@ from jaxdml.onnx.running.randomness import Randomness
 from jaxdml.onnx.values.bounded import NONE, Bounds
 from jaxdml.onnx.values.kinds import LAZY, Dequantized, Value, alike, channels_first, computed, is_host, known
 from jaxdml.onnx.values.lengths import LengthError
+from jaxdml.onnx.values.obstacles import passed
 from jaxdml.onnx.values.stored import on_device, unfolded
 
 
@@ -127,7 +128,8 @@ def _explained(call: NodeCall, operands: list[Value], error: Exception) -> str:
 
 def _compute(call: NodeCall, operands: list[Value]) -> tuple[Value, ...]:
     if call.bounds.active or call.handler.waiting(operands):
-        return bounded.computed(call, operands, lambda *given: _of_fixed_sizes(call, list(given)))
+        compute = partial(bounded.computed, call, compute=lambda *given: _of_fixed_sizes(call, list(given)))
+        return passed(call.node, operands, compute)
     return _of_fixed_sizes(call, operands)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,6 +22,9 @@ from jaxdml.onnx.running.report import fitted, text, traced
 from jaxdml.onnx.running.signatures import keep_their_dtypes, signature
 from jaxdml.onnx.values.bounded import checking
 
+_MANY = 1024
+"""So many signatures of calls are kept."""
+
 
 @dataclass(frozen=True, eq=False)
 class Model(Program):
@@ -36,6 +39,7 @@ class Model(Program):
         may be packed. Scales, zero points, shapes and other initializers that must be known while tracing are not
         among them.
       numerics: "exact" or "literal".
+      lengths: what ``load`` was told of the lengths for which calls compile programs.
 
     Example:
       >>> import numpy as np, onnx.parser, jaxdml.onnx
@@ -139,26 +143,28 @@ class Model(Program):
         """
         like = signature(inputs, by_name) if key is None and bounds is None else None
         if (passed := self._passed.get(like)) is not None:
-            arrays_by_name = dict(zip(passed, (*inputs, *by_name.values()), strict=True))
-            return self._calls.whole((), dict(self.params), arrays_by_name, None)
+            names, again = passed
+            return again(dict(zip(names, (*inputs, *by_name.values()), strict=True)))
         named: dict[str, Any] = by_name
-        names = {value.name for value in (*self.inputs, *self.optional_inputs)}
-        if key is not None and "key" in names:
+        known = {value.name for value in (*self.inputs, *self.optional_inputs)}
+        if key is not None and "key" in known:
             named, key = named | {"key": key}, None
-        if bounds is not None and "bounds" in names:
+        if bounds is not None and "bounds" in known:
             named, bounds = named | {"bounds": bounds}, None
         must_be_key(key)
         wanted = (*self.inputs, *(value for value in self.optional_inputs if value.name in named))
         arrays = checked(wanted, in_order(self.inputs, wanted, inputs, named))
         given = dict(zip((value.name for value in wanted), arrays, strict=True))
         results = self._calls.call(given, key, bounds)
-        if like is not None and self._calls.one_program(given) and keep_their_dtypes(arrays):
-            self._passed[like] = (*(value.name for value in self.inputs[: len(inputs)]), *by_name)
+        if like is not None and keep_their_dtypes(arrays) and (compute := self._calls.again(given)) is not None:
+            if len(self._passed) == _MANY:
+                self._passed.clear()
+            self._passed[like] = (*(value.name for value in self.inputs[: len(inputs)]), *by_name), compute
         return results
 
     @cached_property
-    def _passed(self) -> dict[Hashable, tuple[str, ...]]:
-        """Signatures of calls that have passed all checks and are one program, with the names of what they give."""
+    def _passed(self) -> dict[Hashable, tuple[tuple[str, ...], Callable[[Mapping[str, Any]], tuple[Any, ...]]]]:
+        """Signatures of calls that have passed all checks and are one program: names of what they give, the program."""
         return {}
 
     @cached_property

@@ -10,6 +10,7 @@ import jax
 
 from jaxdml.onnx._graph import Graph, TensorType
 from jaxdml.onnx.running.interpreter import Report, run
+from jaxdml.onnx.running.open_dimensions import Lengths
 from jaxdml.onnx.running.parameters import Parameter
 from jaxdml.onnx.running.randomness import randomness
 from jaxdml.onnx.values.bounded import Bounded, Bounds, must_be_bounds, padded
@@ -27,11 +28,13 @@ class Program:
       graph: what it computes.
       params: its weights by name.
       numerics: one of ``NUMERICS``.
+      lengths: of open dimensions, for which calls compile programs.
     """
 
     graph: Graph
     params: Mapping[str, Parameter]
     numerics: str
+    lengths: Lengths = "exact"
 
     @property
     def inputs(self) -> tuple[TensorType, ...]:

@@ -8,13 +8,20 @@ import numpy as np
 
 
 def signature(inputs: Sequence[Any], by_name: Mapping[str, Any]) -> Hashable:
-    """Return the names, shapes and dtypes of inputs that are arrays; None where others are among them."""
+    """Return the names, shapes and dtypes of inputs that are arrays, and where; None where others are among them."""
     kinds = []
     for array in (*inputs, *by_name.values()):
         if not isinstance(array, np.ndarray | jax.Array):
             return None
-        kinds.append((array.shape, array.dtype))
+        kinds.append((array.shape, array.dtype, is_in_one_place(array)))
     return jax.config.jax_enable_x64, *by_name, *kinds  # type: ignore[attr-defined]
+
+
+def is_in_one_place(array: Any) -> bool:
+    """Whether an array lies on the host or on one device: it is neither traced nor spread over several."""
+    if isinstance(array, jax.core.Tracer):
+        return False
+    return not isinstance(array, jax.Array) or isinstance(array.sharding, jax.sharding.SingleDeviceSharding)
 
 
 def keep_their_dtypes(inputs: Iterable[Any]) -> bool:

@@ -1,9 +1,10 @@
-"""Round lengths up between the programs of a call, so that another number of boxes is not another program."""
+"""Arrays that are longer than what counts, for programs that serve several lengths, and how long they are."""
 
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from math import prod
 from operator import ge
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +12,7 @@ import numpy as np
 
 from jaxdml.onnx._graph import Graph, Node
 from jaxdml.onnx.values.bounded import Bounded, Identical
-from jaxdml.onnx.values.kinds import channels_first
+from jaxdml.onnx.values.kinds import Value, channels_first
 from jaxdml.onnx.values.lengths import Length, atom, true
 from jaxdml.onnx.values.stored import as_jax, on_device
 
@@ -19,15 +20,35 @@ FEW = 16
 """What is shorter is rounded up to this."""
 
 WASTE = 2
-"""A program serves if the lengths that it is compiled for are together at most so many times those that are wanted."""
+"""A program serves if its arrays have together at most so many times the elements of those that are wanted."""
 
-Seen = dict[Hashable, list[tuple[int, ...]]]
-"""The rounded lengths that earlier calls have found in one stage, by what they are lengths of."""
+
+LEAST = 2
+"""Lengths of open dimensions that are rounded up: operators treat 0 and 1 in ways of their own."""
+
+
+class Free(NamedTuple):
+    """The key of a dimension that a model leaves open, whose length is neither 0 nor 1: these are as they are."""
+
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Keyed:
+    """An array in its true shape, some of whose dimensions vary from call to call.
+
+    Attributes:
+      array: the array.
+      keys: for each dimension that varies, equal for lengths that are equal; None for the others.
+    """
+
+    array: Any
+    keys: tuple[Hashable, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Held:
-    """A bounded array between two programs, a pytree.
+    """A bounded array that a program gets or returns, a pytree.
 
     Attributes:
       array: longer than what counts.
@@ -42,61 +63,21 @@ class Held:
 
 jax.tree_util.register_dataclass(Held, data_fields=["array", "lengths"], meta_fields=["keys"])
 
+Sizes = Mapping[Hashable, int]
+"""Sizes of dimensions by key."""
 
-def rounded(graph: Graph, names: Sequence[str], values: Sequence[Any], seen: Seen) -> tuple[Any, ...]:
-    """Return what a stage on the host has found, its lengths rounded up to sizes that few programs serve.
-
-    Args:
-      graph: of the stage.
-      names: of its outputs.
-      values: what they are.
-      seen: the sizes of earlier calls; new ones are added.
-    """
-    keys = tuple(_keys(graph, *each) for each in zip(names, values, strict=True))
-    wanted = tuple(
-        _power_of_two(size)
-        for value, own in zip(values, keys, strict=True)
-        for size, key in zip(value.shape if own else (), own, strict=True)
-        if key is not None
-    )
-    sizes = iter(_chosen(wanted, seen.setdefault(keys, [])))
-    return tuple(_longer(value, own, sizes) for value, own in zip(values, keys, strict=True))
+Seen = dict[Hashable, list[Sizes]]
+"""The capacities of one stage's programs, by the keys that they are for."""
 
 
-def _longer(value: Any, keys: tuple[Hashable, ...], sizes: Iterator[int]) -> Any:
-    """Return an array that is longer where it has keys; any other value as it is."""
-    if not keys:
-        return as_jax(value) if isinstance(value, np.ndarray) else value
-    array = np.asarray(value)
-    more = [0 if key is None else next(sizes) - size for size, key in zip(array.shape, keys, strict=True)]
-    lengths = tuple(np.int32(size) for size, key in zip(array.shape, keys, strict=True) if key is not None)
-    return Held(np.pad(array, [(0, each) for each in more]), lengths, keys)
-
-
-def _chosen(wanted: tuple[int, ...], seen: list[tuple[int, ...]]) -> tuple[int, ...]:
-    """Return sizes that are enough: of an earlier call, if they are not much more, else new ones.
-
-    Several lengths that vary independently would else be a program for each combination.
-    """
-    most = WASTE * sum(wanted)
-    enough = [sizes for sizes in seen if all(map(ge, sizes, wanted)) and sum(sizes) <= most]
-    if enough:
-        return min(enough, key=sum)
-    greatest = tuple(map(max, wanted, seen[-1])) if seen else wanted
-    seen.append(greatest if sum(greatest) <= most else wanted)
-    return seen[-1]
-
-
-def _power_of_two(size: int) -> int:
-    return max(1 << (size - 1).bit_length(), FEW) if size else FEW
-
-
-def _keys(graph: Graph, name: str, value: Any) -> tuple[Hashable, ...]:
-    """Return keys of the dimensions of an output that depend on values; none where no dimension does."""
+def keyed(graph: Graph, name: str, value: Value) -> Any:
+    """Return what a stage on the host has found, with keys where its shape depends on values."""
     if not isinstance(value, np.ndarray | jax.Array):
-        return ()
-    found = _keys_of_output(next(node for node in graph.nodes if name in node.outputs), name)
-    return found if len(found) == value.ndim and any(key is not None for key in found) else ()
+        return value
+    keys = _keys_of_output(next(node for node in graph.nodes if name in node.outputs), name)
+    if len(keys) == value.ndim and any(key is not None for key in keys):
+        return Keyed(np.asarray(value), keys)
+    return as_jax(value) if isinstance(value, np.ndarray) else value
 
 
 def _keys_of_output(node: Node, name: str) -> tuple[Hashable, ...]:
@@ -117,20 +98,123 @@ def _keys_of_output(node: Node, name: str) -> tuple[Hashable, ...]:
     )
 
 
+def capacities(values: Iterable[Any], named: Sizes, seen: Seen) -> dict[Hashable, int]:
+    """Return how long a program's arrays are along each key: sizes that few programs serve.
+
+    Args:
+      values: what it gets.
+      named: what is settled, by key.
+      seen: the capacities of its earlier programs; new ones are added.
+    """
+    arrays = [value for value in values if isinstance(value, Keyed)]
+    sizes = {
+        key: size
+        for value in arrays
+        for size, key in zip(value.array.shape, value.keys, strict=True)
+        if key is not None
+    }
+    wanted = {key: named[key] if key in named else _rounded_up(size) for key, size in sizes.items()}
+    if not wanted.keys() - named.keys():
+        return wanted
+    shapes = [tuple(zip(value.array.shape, value.keys, strict=True)) for value in arrays]
+    return dict(_chosen(wanted, named, shapes, seen.setdefault(tuple(wanted), [])))
+
+
+def _chosen(wanted: Sizes, named: Sizes, shapes: Any, seen: list[Sizes]) -> Sizes:
+    """Return sizes that are enough: of an earlier call, if they are not much more, else new ones.
+
+    Several lengths that vary independently would else be a program for each combination.
+    """
+
+    def elements(sizes: Sizes) -> int:
+        return sum(prod(sizes.get(key, size) for size, key in shape) for shape in shapes)
+
+    most = WASTE * elements(wanted)
+    enough = [
+        sizes
+        for sizes in seen
+        if all(map(ge, sizes.values(), wanted.values()))
+        and all(sizes[key] == wanted[key] for key in wanted.keys() & named.keys())
+        and elements(sizes) <= most
+    ]
+    if enough:
+        return min(enough, key=elements)
+    greatest = {key: max(size, seen[-1][key] if seen and key not in named else 0) for key, size in wanted.items()}
+    seen.append(greatest if elements(greatest) <= most else wanted)
+    return seen[-1]
+
+
+def _rounded_up(size: int) -> int:
+    """Round up to a power of two, or to the middle between two."""
+    if size <= FEW:
+        return FEW
+    power = 1 << (size - 1).bit_length()
+    return power * 3 // 4 if size <= power * 3 // 4 else power
+
+
+def longer(value: Any, sizes: Sizes) -> Any:
+    """Return an array that is longer where it has keys; any other value as it is."""
+    if not isinstance(value, Keyed):
+        return value
+    array = np.asarray(value.array)
+    pairs = list(zip(array.shape, value.keys, strict=True))
+    result = np.full([sizes.get(key, size) for size, key in pairs], fill(array.dtype), array.dtype)
+    result[tuple(map(slice, array.shape))] = array
+    return Held(result, tuple(np.int32(size) for size, key in pairs if key is not None), value.keys)
+
+
+def fill(dtype: np.dtype[Any]) -> Any:
+    """Return what stands where no element of an input counts: whatever it is, no result depends on it."""
+    return np.zeros((), dtype)
+
+
+def without_keys(value: Any, keys: Iterable[Hashable]) -> Any:
+    """Return an array in its true shape along dimensions of these keys, which have none then."""
+    if not isinstance(value, Keyed | Held) or not set(keys).intersection(value.keys):
+        return value
+    left = tuple(None if key in keys else key for key in value.keys)
+    if isinstance(value, Held):
+        lengths = dict(zip((key for key in value.keys if key is not None), value.lengths, strict=True))
+        places = [slice(int(lengths[key])) if key in lengths and key in keys else slice(None) for key in value.keys]
+        array = np.asarray(value.array)[tuple(places)]
+        value = Held(array, tuple(lengths[key] for key in left if key is not None), left)
+    else:
+        value = replace(value, keys=left)
+    return value if any(key is not None for key in left) else value.array
+
+
+def keys_of(values: Iterable[Any]) -> dict[Hashable, None]:
+    """Return the keys of arrays, each once and in order."""
+    found = (key for value in values if isinstance(value, Keyed | Held) for key in value.keys)
+    return dict.fromkeys(key for key in found if key is not None)
+
+
 def opened(value: Any) -> Any:
     """Return what a program computes with."""
     if not isinstance(value, Held):
         return value
     lengths = iter(value.lengths)
-    sizes = [
-        size if key is None else atom(key, "a length", jnp.asarray(next(lengths), jnp.int32), size)
-        for size, key in zip(value.array.shape, value.keys, strict=True)
-    ]
+    sizes = [size if key is None else _length(key, next(lengths), size) for size, key in _dimensions(value)]
     return Bounded(value.array, tuple(sizes))
 
 
-def held(value: Bounded, *result: Hashable) -> Held:
+def _dimensions(value: Held) -> Iterable[tuple[int, Hashable]]:
+    return zip(value.array.shape, value.keys, strict=True)
+
+
+def _length(key: Hashable, found: Any, bound: int) -> Length:
+    number = jnp.asarray(found, jnp.int32)
+    if isinstance(key, Free):
+        return atom(key, f"'{key.name}'", number, bound, LEAST)
+    return atom(key, "a length", number, bound)
+
+
+def held(value: Any, *result: Hashable) -> Any:
     """Return what a program hands to the next one; ``result`` says which of the results it is."""
+    if isinstance(value, list):
+        return [held(each, *result, place) for place, each in enumerate(value)]
+    if not isinstance(value, Bounded):
+        return None if value is None else on_device(channels_first(value))
     lengths = tuple(jnp.asarray(true(size), jnp.int32) for size in value.sizes if isinstance(size, Length))
     keys = tuple(
         _stable(size.own_key, *result, place) if isinstance(size, Length) else None
@@ -150,13 +234,11 @@ def _is_of_a_trace(key: Hashable) -> bool:
 
 def cut(value: Any) -> Any:
     """Return an array in its true shape."""
-    if not isinstance(value, Held):
-        return value
-    lengths = iter(value.lengths)
-    places = [slice(None) if key is None else slice(int(next(lengths))) for key in value.keys]
-    return np.asarray(value.array)[tuple(places)]
+    return without_keys(value, keys_of([value]))
 
 
 def cut_on_device(value: Any) -> Any:
     """Return an output of the model, in its true shape."""
-    return jax.device_put(cut(value)) if isinstance(value, Held) else value
+    if isinstance(value, list):
+        return [cut_on_device(each) for each in value]
+    return jax.device_put(cut(value)) if isinstance(value, Held | Keyed) else value
