@@ -180,7 +180,22 @@ def _faults(page):
         yield from (f"{len(line)} columns: {line}" for line in lines if len(line) > WIDTH)
 
 
+def _list_structs(app, docname, source):
+    """Put the structs and the enumerations that no other page has where the page of structs asks for them."""
+    if docname == "structs":
+        pages = "".join(page.read_text(encoding="utf-8") for page in Path(app.srcdir).rglob("*.md"))
+        classes = {name: getattr(directml, name) for name in directml.__all__}
+        lacking = [
+            (name, "" if issubclass(one, directml.OperatorDesc) else "\n   :members:\n   :undoc-members:")
+            for name, one in classes.items()
+            if isinstance(one, type) and not re.search(rf"class:: jaxdml\.directml\.{name}\b", pages)
+        ]
+        entries = "\n\n".join(f".. autoclass:: jaxdml.directml.{name}{members}" for name, members in sorted(lacking))
+        source[0] = source[0].replace("<!-- structs -->", f"```{{eval-rst}}\n{entries}\n```")
+
+
 def setup(app):
+    app.connect("source-read", _list_structs)
     app.connect("autodoc-process-docstring", _mend_docstring)
     app.connect("autodoc-process-signature", _mend_signature)
     app.connect("doctree-read", _link_what_code_names)

@@ -6,8 +6,9 @@ from typing import Any
 
 from jaxdml import directml as dml
 from jaxdml.directml._checks import alike
-from jaxdml.directml._descs import OperatorDesc, OperatorFacts
-from jaxdml.directml._fields import Input, Output
+from jaxdml.directml._descs import OperatorDesc
+from jaxdml.directml._making import make_struct
+from jaxdml.directml._operator import Operator
 from jaxdml.directml._support import row
 
 FLOAT32, FLOAT16, UINT32, INT64, INT8, UINT8 = (
@@ -59,19 +60,15 @@ def broken(desc, level=dml.FeatureLevel.LEVEL_6_4):
 ALL_TYPES = tuple(dml.TensorDataType)[1:]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
-class CopyOperatorDesc(OperatorDesc):
-    """A made-up struct: what it reads it writes, so that only buffers are at work."""
-
-    operator = OperatorFacts(
-        "COPY", 9001, {dml.FeatureLevel.LEVEL_1_0: row(("input_tensor output_tensor", range(1, 9), ALL_TYPES))}
-    )
-
-    input_tensor: Input
-    output_tensor: Output
-
-    def constraints(self):
-        return alike(self, "data_type", "input_tensor", "output_tensor")
-
-    def call(self, x):
-        return x
+CopyOperatorDesc = make_struct(
+    "COPY",
+    {"InputTensor": "input", "OutputTensor": "output"},
+    Operator(
+        9001,
+        {dml.FeatureLevel.LEVEL_1_0: row(("input_tensor output_tensor", range(1, 9), ALL_TYPES))},
+        lambda desc, x: x,
+        lambda desc: alike(desc, "data_type", "input_tensor", "output_tensor"),
+        doc="Copy.",
+    ),
+)
+"""A made-up struct: what it reads it writes, so that only buffers are at work."""

@@ -1,14 +1,10 @@
-"""The struct files: every struct has all its parts, and a made-up struct proves each kind of field."""
+"""The table of operators: every struct has all its parts, and a made-up struct proves each kind of field."""
 
 import dataclasses
-import enum
-import inspect
 import json
 import pathlib
 import pickle
 import re
-from dataclasses import dataclass, field
-from typing import Annotated
 
 import jax
 import jax.numpy as jnp
@@ -17,215 +13,184 @@ import pytest
 
 import jaxdml
 from jaxdml import directml as dml
-from jaxdml.directml import structs
 from jaxdml.directml._c import c_field
 from jaxdml.directml._checks import alike
-from jaxdml.directml._descs import OperatorDesc, OperatorFacts
-from jaxdml.directml._fields import (
-    Counts,
-    Indices,
-    Input,
-    Inputs,
-    OptionalInput,
-    OptionalOutput,
-    Output,
-    Role,
-    kind_of,
-)
+from jaxdml.directml._enums import OF_FIELDS
+from jaxdml.directml._fields import OPTIONAL, python_field
+from jaxdml.directml._making import make_struct
+from jaxdml.directml._operator import Operator, activated
 from jaxdml.directml._reading import struct_from_json
+from jaxdml.directml._structs import DESCS
 from jaxdml.directml._support import FLOATS, INDICES, UP_TO_EIGHT, row
-from jaxdml.directml.structs import STRUCTS
 from tests.directml_descs import FLOAT32, CopyOperatorDesc, broken, tensor
 from tests.kit import assert_same_bits
 from tests.structs import VALID
 
 LEVEL = dml.FeatureLevel
 INT64 = dml.TensorDataType.INT64
-FILES = pathlib.Path(structs.__file__).parent
-PAGES = pathlib.Path(jaxdml.__file__).parent.parent / "docs" / "operators"
+ROOT = pathlib.Path(jaxdml.__file__).parent
+PAGES = ROOT.parent / "docs" / "operators"
+STRUCTS = tuple(DESCS.values())
 
 
-def file_of(struct):
-    return pathlib.Path(inspect.getfile(struct))
-
-
-def lacking(struct, page, valid):
-    """Name every part that a struct lacks, each with the file that it belongs into."""
-    file, stem, name = file_of(struct).name, file_of(struct).stem, struct.__name__
-    own = vars(struct)
-    missing = [f"{file}: {name}.{part}" for part in ("operator", "constraints", "call") if part not in own]
-    if "operator" not in own:
-        return missing
-    operator, fields = struct.operator, dataclasses.fields(struct)
-    roles = struct.roles()
+def lacking(struct):
+    """Name every part that the facts of a struct lack, or have too much."""
+    operator, roles = struct.operator, struct.roles()
     outputs = [one for one, role in roles.items() if role.output]
-    missing += [
-        f"{file}: {name}.operator.levels[{level.name}]: {one}"
+    missing = [
+        f"levels[{level.name}]: {one}"
         for level, row in operator.levels.items()
         for one in sorted(roles.keys() ^ row.keys())
     ]
-    for one in fields:
-        kind = kind_of(one)
-        known = isinstance(kind, Role | Counts) or kind in (int, bool, tuple[int, ...])
-        if not (known or (isinstance(kind, type) and issubclass(kind, enum.IntEnum))):
-            missing.append(f"{file}: {name}.{one.name}: a kind of field that _fields.py has")
-    described = re.findall(r"^  (?:    )?(\w+):", struct.__doc__.partition("Args:")[2].partition("Raises:")[0], re.M)
-    wanted = [one.name for one in fields if one.init]
-    if described != wanted:
-        missing.append(f"{file}: {name}.__doc__: Args of {', '.join(wanted)}")
-    undescribed = [option for option in operator.options if f"``{option}``" not in struct.__doc__]
-    missing += [f"{file}: {name}.__doc__: the option {option}" for option in undescribed]
+    if not (operator.doc[:1].isupper() and operator.doc.endswith(".")):
+        missing.append("doc: a sentence")
+    missing += [f"doc: the option {option}" for option in operator.options if f"``{option}``" not in operator.doc]
     if len(outputs) > 1 and operator.outputs and len(operator.outputs._fields) != len(outputs):
-        missing.append(f"{file}: {name}.operator.outputs: {len(outputs)} fields")
-    missing += [
-        f"{file}: {name}.operator.optional_from: {one} is not optional"
+        missing.append(f"outputs: {len(outputs)} fields")
+    return missing + [
+        f"optional_from: {one} is not optional"
         for one in operator.optional_from
         if not (one in roles and roles[one].optional)
     ]
-    if struct not in STRUCTS:
-        missing.append(f"structs/__init__.py: {name} in STRUCTS")
-    if name not in dml.__all__:
-        missing.append(f"directml/__init__.py: {name} in __all__")
-    if operator.name not in valid:
-        missing.append(f"tests/structs/{stem}.py: {operator.name} in STRUCTS")
-    rows = page.partition(f"`DML_{operator.name}_OPERATOR_DESC`")[2]
-    missing += [
-        f"docs/operators/{stem}.md: {c_field(one.name)} of {name}"
-        for one in fields
-        if f"`{c_field(one.name)}`" not in rows
-    ]
-    if f".. autoclass:: jaxdml.directml.{name}\n" not in page:
-        missing.append(f"docs/operators/{stem}.md: autoclass of {name}")
-    return missing
 
 
 @pytest.mark.parametrize("struct", STRUCTS, ids=lambda struct: struct.__name__)
 def test_a_struct_has_all_its_parts(struct):
-    page = PAGES / f"{file_of(struct).stem}.md"
-    assert lacking(struct, page.read_text(encoding="utf-8") if page.exists() else "", VALID) == []
+    assert lacking(struct) == []
+    described = re.findall(r"^  (\w+):", struct.__doc__.partition("Args:")[2].partition("Raises:")[0], re.M)
+    assert described == [one.name for one in dataclasses.fields(struct) if one.init]
+    assert max(map(len, struct.__doc__.splitlines())) <= 120
+    assert getattr(dml, struct.__name__) is struct
+    assert struct.__name__ in dml.__all__
 
 
-def test_every_struct_file_has_structs():
-    files = {file.stem for file in FILES.glob("[!_]*.py")}
-    assert files == {struct.__module__.rpartition(".")[2] for struct in STRUCTS}
+@pytest.mark.parametrize("name", VALID)
+def test_a_struct_of_a_function_has_a_page(name):
+    struct = type(VALID[name])
+    pages = [page.read_text(encoding="utf-8") for page in PAGES.glob("*.md")]
+    (page,) = [page for page in pages if f".. autoclass:: jaxdml.directml.{struct.__name__}\n" in page]
+    rows = page.partition(f"`DML_{name}_OPERATOR_DESC`")[2]
+    assert [one.name for one in dataclasses.fields(struct) if f"`{c_field(one.name)}`" not in rows] == []
+
+
+def test_every_operator_has_one_name_and_one_number():
     aliases = {"OperatorDesc", "ScatterElementsOperatorDesc"}
     assert {one for one in dml.__all__ if one.endswith("OperatorDesc")} - aliases == {
         struct.__name__ for struct in STRUCTS
     }
-    names = [name for struct in STRUCTS for name in (struct.operator.name, *struct.operator.aliases)]
+    names = [name for struct in STRUCTS for name in (struct.operator_name, *struct.operator.aliases)]
     assert len(set(names)) == len(names)
     assert len({struct.operator.number for struct in STRUCTS}) == len(STRUCTS)
+    fields = {one.name for struct in STRUCTS for one in dataclasses.fields(struct)}
+    assert {one for struct in STRUCTS for one in struct.operator.fields} <= fields
 
 
 def test_the_generic_files_name_no_operator():
     fields = {one.name for struct in STRUCTS for one in dataclasses.fields(struct) if "_" in one.name}
-    fields -= set(dir(dml.BufferTensorDesc))
-    names = {word for struct in STRUCTS for word in (struct.operator.name, struct.__name__)}
+    fields -= set(dir(dml.BufferTensorDesc)) | OPTIONAL_KINDS | set(map(python_field, OF_FIELDS))
+    names = {word for struct in STRUCTS for word in (struct.operator_name, struct.__name__)}
     options = {option for struct in STRUCTS for option in struct.operator.options}
-    for file in set(FILES.parent.glob("*.py")) - {FILES.parent / "__init__.py"}:
+    files = set((ROOT / "directml").glob("*.py"))
+    for file in files - {ROOT / "directml" / name for name in ("__init__.py", "_enums.py")}:
         code = re.sub(r'""".*?"""', "", file.read_text(), flags=re.DOTALL)
         # Buffers are written by a public operator, which takes an option.
         words = names | fields | set(map(c_field, fields)) | (options if file.name != "_buffers.py" else set())
         assert {word for word in words if re.search(rf"\b{word}\b", code)} == set(), file.name
 
 
+OPTIONAL_KINDS = {word.rstrip("?") for word in OPTIONAL}
+"""What names a kind of field also names fields."""
+
+
 def test_each_missing_part_is_named():
-    class Bare(OperatorDesc):
-        pass
-
-    file = pathlib.Path(__file__).name
-    assert lacking(Bare, "", {}) == [f"{file}: Bare.{part}" for part in ("operator", "constraints", "call")]
-
-    @dataclass(frozen=True, kw_only=True, repr=False)
-    class Half(OperatorDesc):
-        """Describe half an operator.
-
-        Args:
-          input_tensor: the input.
-        """
-
-        operator = OperatorFacts(
-            "HALF", 9002, {LEVEL.LEVEL_1_0: row(("input_tensor", UP_TO_EIGHT, FLOATS))},
-            optional_from={"input_tensor": LEVEL.LEVEL_2_0}, outputs=jaxdml.TopK, options={"pace": ("slow", "fast")},
-        )  # fmt: skip
-        input_tensor: Input
-        first_tensor: Output
-        second_tensor: Output
-        third_tensor: Output
-        alpha: float
-
-        def call(self, x):
-            return x
-
-    assert lacking(Half, "", {}) == [
-        f"{file}: Half.constraints",
-        *(f"{file}: Half.operator.levels[LEVEL_1_0]: {one}_tensor" for one in ("first", "second", "third")),
-        f"{file}: Half.alpha: a kind of field that _fields.py has",
-        f"{file}: Half.__doc__: Args of input_tensor, first_tensor, second_tensor, third_tensor, alpha",
-        f"{file}: Half.__doc__: the option pace",
-        f"{file}: Half.operator.outputs: 3 fields",
-        f"{file}: Half.operator.optional_from: input_tensor is not optional",
-        "structs/__init__.py: Half in STRUCTS",
-        "directml/__init__.py: Half in __all__",
-        "tests/structs/test_directml_structs.py: HALF in STRUCTS",
-        *(
-            f"docs/operators/test_directml_structs.md: {one} of Half"
-            for one in ("InputTensor", "FirstTensor", "SecondTensor", "ThirdTensor", "Alpha")
-        ),
-        "docs/operators/test_directml_structs.md: autoclass of Half",
+    half = Operator(
+        9002, {LEVEL.LEVEL_1_0: row(("input_tensor", UP_TO_EIGHT, FLOATS))}, None, None, doc="do half",
+        options={"pace": ("slow", "fast")},
+        optional_from={"input_tensor": LEVEL.LEVEL_2_0}, outputs=jaxdml.TopK,
+    )  # fmt: skip
+    words = {"InputTensor": "input", "FirstTensor": "output", "SecondTensor": "output", "ThirdTensor": "output"}
+    whole = {LEVEL.LEVEL_1_0: row((" ".join(map(python_field, words)), UP_TO_EIGHT, FLOATS))}
+    struct = make_struct("HALF", words, dataclasses.replace(half, levels=whole))
+    struct.operator = half
+    assert lacking(struct) == [
+        *(f"levels[LEVEL_1_0]: {one}_tensor" for one in ("first", "second", "third")),
+        "doc: a sentence",
+        "doc: the option pace",
+        "outputs: 3 fields",
+        "optional_from: input_tensor is not optional",
     ]
 
 
-class EdgeKind(enum.IntEnum):
-    OPEN = 0
-    CLOSED_BY_ONE = 4
+def told(desc, x, bias, index, parts, *, ends, order):
+    told = x if bias is None else x + bias
+    told = sum(parts, told) if ends == "closed" else told
+    return told[..., :: 1 if order == "up" else -1], (x + index.astype(x.dtype)).sum(-1, keepdims=True)
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class MadeUpOperatorDesc(OperatorDesc):
-    """A made-up struct that has every kind of field."""
+FLOATING = "input_tensor bias_tensor part_tensors output_tensor sum_tensor"
 
-    operator = OperatorFacts(
-        "MADE_UP",
+MadeUpOperatorDesc = make_struct(
+    "MADE_UP",
+    {
+        "InputTensor": "input",
+        "BiasTensor": "input?",
+        "IndexTensor": "indices",
+        "PartTensorCount": "count PartTensors",
+        "PartTensors": "inputs",
+        "OutputTensor": "output",
+        "SumTensor": "output?",
+        "DimensionCount": "count Strides WindowSize StartPadding",
+        "Strides": "uint[]",
+        "WindowSize": "uint[]",
+        "StartPadding": "uint[]",
+        "Axis": "uint",
+        "EdgeKind": "PaddingMode",
+        "HasExclusiveSum": "bool",
+        "Offset": "int",
+        "Steps": "int[]",
+        "Alpha": "float",
+        "Epsilon": "float?",
+        "Scales": "float[]",
+        "ValueDataType": "TensorDataType",
+        "Value": "scalar ValueDataType",
+        "PooledSize": "size_2d",
+        "ScaleBias": "scale_bias?",
+        "FusedActivation": "activation?",
+        "ActivationDescCount": "count ActivationDescs",
+        "ActivationDescs": "activation[]",
+    },
+    Operator(
         9000,
         {
-            LEVEL.LEVEL_2_0: row(
-                ("input_tensor bias_tensor part_tensors output_tensor sum_tensor", range(1, 3), FLOATS[:1]),
-                ("index_tensor", range(1, 3), INDICES),
-            ),
-            LEVEL.LEVEL_3_1: row(
-                ("input_tensor bias_tensor part_tensors output_tensor sum_tensor", range(1, 3), FLOATS),
-                ("index_tensor", range(1, 3), INDICES),
-            ),
+            LEVEL.LEVEL_2_0: row((FLOATING, range(1, 3), FLOATS[:1]), ("index_tensor", range(1, 3), INDICES)),
+            LEVEL.LEVEL_3_1: row((FLOATING, range(1, 3), FLOATS), ("index_tensor", range(1, 3), INDICES)),
         },
+        told,
+        lambda desc: alike(desc, "data_type", "input_tensor", "output_tensor"),
+        doc="Tell, by the options ``ends`` and ``order``.",
         options={"ends": ("closed", "open"), "order": ("up", "down")},
         optional_from={"bias_tensor": LEVEL.LEVEL_4_0},
-    )
+    ),
+)
+MadeUpOperatorDesc.__module__ = __name__
+"""A made-up struct that has every kind of field."""
 
-    input_tensor: Input
-    bias_tensor: OptionalInput = None
-    index_tensor: Indices
-    part_tensor_count: Annotated[int, Counts("part_tensors")] = field(init=False)
-    part_tensors: Inputs
-    output_tensor: Output
-    sum_tensor: OptionalOutput = None
-    dimension_count: Annotated[int, Counts("strides", ("window_size", "start_padding"))] = field(init=False)
-    strides: tuple[int, ...]
-    window_size: tuple[int, ...]
-    start_padding: tuple[int, ...]
-    axis: int
-    edge_kind: EdgeKind
-    has_exclusive_sum: bool
+SquashOperatorDesc = make_struct(
+    "SQUASH",
+    {"InputTensor": "input", "OutputTensor": "output", "Alpha": "float"},
+    Operator(
+        9003,
+        {LEVEL.LEVEL_1_0: row(("input_tensor output_tensor", UP_TO_EIGHT, FLOATS))},
+        lambda desc, x: x * x.dtype.type(desc.alpha),
+        lambda desc: alike(desc, "data_type", "input_tensor", "output_tensor"),
+        doc="Multiply by alpha.",
+        fused_from=LEVEL.LEVEL_4_0,
+    ),
+)
+SquashOperatorDesc.__module__ = __name__
+"""A made-up activation."""
 
-    def constraints(self):
-        return alike(self, "data_type", "input_tensor", "output_tensor")
-
-    def call(self, x, bias, index, parts, *, ends, order):
-        told = x if bias is None else x + bias
-        told = sum(parts, told) if ends == "closed" else told
-        return told[..., :: 1 if order == "up" else -1], (x + index.astype(x.dtype)).sum(-1, keepdims=True)
-
-
+SQUASH = SquashOperatorDesc(alpha=0.1)
 ROW = tensor(FLOAT32, 4)
 
 
@@ -233,7 +198,9 @@ def made_up(**fields):
     return MadeUpOperatorDesc(**{
         "input_tensor": ROW, "index_tensor": tensor(INT64, 4), "part_tensors": [ROW, tensor(FLOAT32, 4, strides=(2,))],
         "output_tensor": ROW, "sum_tensor": tensor(FLOAT32, 1), "strides": [1, 2], "window_size": (3, 3),
-        "start_padding": (0, 1), "axis": 1, "edge_kind": 4, "has_exclusive_sum": 1, **fields,
+        "start_padding": (0, 1), "axis": 1, "edge_kind": 4, "has_exclusive_sum": 1, "offset": -3, "steps": [-1, 2],
+        "alpha": 0.1, "scales": [1, 0.5], "value_data_type": dml.TensorDataType.FLOAT16, "value": 1.5,
+        "pooled_size": (3, 4), "scale_bias": (2, 0.1), "activation_descs": [], **fields,
     })  # fmt: skip
 
 
@@ -242,7 +209,17 @@ def test_every_kind_of_field_is_converted_and_counted():
     assert isinstance(desc.part_tensors, tuple)
     assert desc.part_tensor_count == 2
     assert (desc.strides, desc.dimension_count) == ((1, 2), 2)
-    assert desc.edge_kind is EdgeKind.CLOSED_BY_ONE
+    assert desc.edge_kind is dml.PaddingMode.WRAP
+    assert (desc.alpha, desc.epsilon, desc.scales) == (float(np.float32(0.1)), 0.0, (1.0, 0.5))
+    assert (desc.offset, desc.steps) == (-3, (-1, 2))
+    assert_same_bits(desc.value, np.float16(1.5))
+    assert_same_bits(
+        made_up(value_data_type=dml.TensorDataType.INT64, value=-(2**62) - 1).value, np.int64(-(2**62) - 1)
+    )
+    assert desc.pooled_size == dml.Size2D(width=3, height=4)
+    assert desc.scale_bias == dml.ScaleBias(scale=2.0, bias=float(np.float32(0.1)))
+    assert made_up(scale_bias=None).scale_bias is None
+    assert made_up(fused_activation=SQUASH, activation_descs=[SQUASH] * 2).activation_desc_count == 2
     assert desc.has_exclusive_sum is True
     assert made_up(has_exclusive_sum=np.bool_(False)).has_exclusive_sum is False
     assert desc == made_up(window_size=np.array([3, 3]))
@@ -268,8 +245,34 @@ MADE_UP = "jaxdml.directml.MadeUpOperatorDesc: "
             "Strides[1] must be between 0 and 4294967295, as an unsigned integer; got -2."),
         ({"has_exclusive_sum": 2}, dml.InvalidDescError, "HasExclusiveSum must be FALSE (0) or TRUE (1); got 2."),
         ({"has_exclusive_sum": "no"}, TypeError, MADE_UP + "HasExclusiveSum must be a bool; got 'no'."),
-        ({"edge_kind": 3}, dml.InvalidDescError, "EdgeKind must be one of OPEN (0), CLOSED_BY_ONE (4); got 3."),
-        ({"edge_kind": "OPEN"}, TypeError, MADE_UP + "EdgeKind must be a EdgeKind, or its number; got 'OPEN'."),
+        ({"edge_kind": 5}, dml.InvalidDescError,
+            "EdgeKind must be one of CONSTANT (0), EDGE (1), REFLECTION (2), SYMMETRIC (3), WRAP (4); got 5."),
+        ({"edge_kind": "WRAP"}, TypeError, MADE_UP + "EdgeKind must be a PaddingMode, or its number; got 'WRAP'."),
+        ({"offset": 2**31}, dml.InvalidDescError,
+            "Offset must be between -2147483648 and 2147483647, as an integer; got 2147483648."),
+        ({"steps": [1, 0.5]}, TypeError, MADE_UP + "Steps[1] must be an integer; got 0.5."),
+        ({"alpha": "1"}, TypeError, MADE_UP + "Alpha must be a number; got '1'."),
+        ({"alpha": True}, TypeError, MADE_UP + "Alpha must be a number; got True."),
+        ({"alpha": 1e39}, dml.InvalidDescError,
+            "Alpha must be between -3.4028235e+38 and 3.4028235e+38, as a float32; got 1e+39."),
+        ({"alpha": 10**400}, dml.InvalidDescError,
+            "Alpha must be between -3.4028235e+38 and 3.4028235e+38, as a float32; got "),
+        ({"scales": [1, None]}, TypeError, MADE_UP + "Scales[1] must be a number; got None."),
+        ({"value": 65520}, dml.InvalidDescError,
+            "Value must be between -6.55e+04 and 6.55e+04, as a float16; got 65520."),
+        ({"value_data_type": 5, "value": 256}, dml.InvalidDescError,
+            "Value must be between 0 and 255, as a number of uint8; got 256."),
+        ({"value_data_type": 5, "value": 1.5}, TypeError, MADE_UP + "Value must be an integer; got 1.5."),
+        ({"value_data_type": 12}, dml.InvalidDescError, "Value must have a data type of 8 to 64 bits; got UINT4."),
+        ({"value_data_type": 14}, dml.InvalidDescError, "Value must have a data type of 8 to 64 bits; got 14."),
+        ({"pooled_size": (3, -4)}, dml.InvalidDescError,
+            "PooledSize.Height must be between 0 and 4294967295, as an unsigned integer; got -4."),
+        ({"pooled_size": 3}, TypeError, MADE_UP + "PooledSize must be a Size2D, or a pair; got 3."),
+        ({"scale_bias": (1, 2, 3)}, TypeError, MADE_UP + "ScaleBias must be a ScaleBias, or a pair; got (1, 2, 3)."),
+        ({"fused_activation": "RELU"}, TypeError,
+            MADE_UP + "FusedActivation must be the description of an activation; got 'RELU'."),
+        ({"activation_descs": [SQUASH, None]}, TypeError,
+            MADE_UP + "ActivationDescs[1] must be the description of an activation; got None."),
     ],
 )  # fmt: skip
 def test_what_no_field_of_any_kind_holds_is_refused(fields, error, said):
@@ -295,10 +298,23 @@ def test_every_kind_of_field_is_shown_in_c(capsys):
         "  .WindowSize = {3, 3},",
         "  .StartPadding = {0, 1},",
         "  .Axis = 1,",
-        "  .EdgeKind = DML_EDGE_KIND_CLOSED_BY_ONE,",
+        "  .EdgeKind = DML_PADDING_MODE_WRAP,",
         "  .HasExclusiveSum = TRUE,",
+        "  .Offset = -3,",
+        "  .Steps = {-1, 2},",
+        "  .Alpha = 0.1,",
+        "  .Epsilon = 0.0,",
+        "  .Scales = {1.0, 0.5},",
+        "  .ValueDataType = DML_TENSOR_DATA_TYPE_FLOAT16,",
+        "  .Value = {.UInt16 = 15872},",
+        "  .PooledSize = {3, 4},",
+        "  .ScaleBias = {2.0, 0.1},",
+        "  .FusedActivation = nullptr,",
+        "  .ActivationDescCount = 0,",
+        "  .ActivationDescs = {},",
         "}",
     ]
+    assert repr(SQUASH) in repr(made_up(fused_activation=SQUASH))
     dml.describe(made_up(sum_tensor=None))
     printed = capsys.readouterr().out
     table = [line.split() for line in printed.splitlines()]
@@ -308,12 +324,14 @@ def test_every_kind_of_field_is_shown_in_c(capsys):
     assert ["PartTensors[1]", "input", "FLOAT32", "[4]", "[2]", "28", "NONE"] in table
     assert ["SumTensor", "optional", "output", "-", "-", "-", "-", "-"] in table
     assert "\nDimensionCount = 2\nStrides = {1, 2}\n" in printed
-    assert printed.endswith("\nEdgeKind = DML_EDGE_KIND_CLOSED_BY_ONE\nHasExclusiveSum = TRUE\n")
+    assert "\nEdgeKind = DML_PADDING_MODE_WRAP\nHasExclusiveSum = TRUE\n" in printed
     dml.describe(made_up(part_tensors=[]))
     assert ["PartTensors", "input", *"-----"] in [line.split() for line in capsys.readouterr().out.splitlines()]
 
 
-@pytest.mark.parametrize("fields", [{}, {"bias_tensor": ROW, "sum_tensor": None, "part_tensors": [], "edge_kind": 0}])
+@pytest.mark.parametrize(
+    "fields", [{}, {"bias_tensor": ROW, "sum_tensor": None, "part_tensors": [], "edge_kind": 0, "scale_bias": None}]
+)
 def test_every_kind_of_field_goes_to_json_and_back(fields):
     desc = made_up(**fields)
     written = json.loads(json.dumps(dml.to_json(desc)))
@@ -328,8 +346,27 @@ def test_json_has_each_kind_as_dxdispatch_reads_it():
     scalars = {key: value for key, value in written.items() if not key.endswith(("Tensor", "Tensors"))}
     assert scalars == {
         "PartTensorCount": 2, "DimensionCount": 2, "Strides": [1, 2], "WindowSize": [3, 3], "StartPadding": [0, 1],
-        "Axis": 1, "EdgeKind": "DML_EDGE_KIND_CLOSED_BY_ONE", "HasExclusiveSum": True,
+        "Axis": 1, "EdgeKind": "DML_PADDING_MODE_WRAP", "HasExclusiveSum": True, "Offset": -3, "Steps": [-1, 2],
+        "Alpha": 0.1, "Epsilon": 0.0, "Scales": [1.0, 0.5], "ValueDataType": "DML_TENSOR_DATA_TYPE_FLOAT16",
+        "Value": {"UInt16": 15872}, "PooledSize": {"Width": 3, "Height": 4}, "ScaleBias": {"Scale": 2.0, "Bias": 0.1},
+        "ActivationDescCount": 0, "ActivationDescs": [],
     }  # fmt: skip
+    infinite = dml.to_json(made_up(alpha=-np.inf, scales=[np.nan], value_data_type=1, value=np.inf))["Desc"]
+    assert (infinite["Alpha"], infinite["Scales"], infinite["Value"]) == ("-inf", ["nan"], {"Float32": "inf"})
+    fused = dml.to_json(made_up(fused_activation=SQUASH))["Desc"]["FusedActivation"]
+    assert fused == {"Type": "DML_OPERATOR_SQUASH", "Desc": {"Alpha": 0.1}}
+
+
+def test_json_of_numbers_is_read_as_dxdispatch_does():
+    written = dml.to_json(made_up())["Desc"]
+    read = struct_from_json(MadeUpOperatorDesc, written | {"Alpha": "-INF", "Value": 2, "Scales": ["nan"]})
+    assert (read.alpha, read.value) == (-np.inf, np.float16(2))
+    assert np.isnan(read.scales).tolist() == [True]
+    for kind, value in (("INT8", -128), ("UINT64", 2**64 - 1), ("FLOAT64", 0.1)):
+        member = kind.capitalize().replace("Uint", "UInt")
+        for form in (value, {member: value}):
+            read = struct_from_json(MadeUpOperatorDesc, written | {"ValueDataType": kind, "Value": form})
+            assert_same_bits(read.value, np.dtype(kind.lower()).type(value))
     assert written["PartTensors"] == [
         {"DataType": "FLOAT32", "Sizes": [4]},
         {"DataType": "FLOAT32", "Sizes": [4], "Strides": [2]},
@@ -341,6 +378,7 @@ def test_json_of_every_kind_is_refused_with_every_reason():
     wrong = written | {
         "PartTensors": [{"DataType": 1, "Sizes": [4]}, {"DataType": "FLOAT32"}], "Strides": [1, -1, 2, "3"],
         "WindowSize": 3, "HasExclusiveSum": 1, "EdgeKind": "ROUND", "SumTensor": [], "DimensionCount": -1,
+        "Alpha": "high", "Steps": [2**31], "PooledSize": {"Width": 1}, "FusedActivation": 3,
     }  # fmt: skip
     with pytest.raises(dml.InvalidDescError) as caught:
         struct_from_json(MadeUpOperatorDesc, wrong)
@@ -353,9 +391,20 @@ def test_json_of_every_kind_is_refused_with_every_reason():
         "Strides[1] must be an integer from 0 to 4294967295; got -1.",
         "Strides[3] must be an integer from 0 to 4294967295; got '3'.",
         "WindowSize must be a list; got 3.",
-        "EdgeKind must be one of OPEN, CLOSED_BY_ONE; got 'ROUND'.",
+        "EdgeKind must be one of CONSTANT, EDGE, REFLECTION, SYMMETRIC, WRAP; got 'ROUND'.",
         "HasExclusiveSum must be true or false; got 1.",
+        "Steps[0] must be an integer from -2147483648 to 2147483647; got 2147483648.",
+        "Alpha must be a number, or one of nan, inf, -inf; got 'high'.",
+        "PooledSize.Height is required; got nothing.",
+        "FusedActivation must be an object; got 3.",
     ]
+    for value, said in (
+        ({"Float32": 1}, "Value must be a number, or an object with UInt16; got {'Float32': 1}."),
+        ({"UInt16": 65536}, "Value.UInt16 must be an integer from 0 to 65535; got 65536."),
+        ("one", "Value must be a number, or one of nan, inf, -inf; got 'one'."),
+    ):
+        with pytest.raises(dml.InvalidDescError, match=re.escape(said)):
+            struct_from_json(MadeUpOperatorDesc, written | {"Value": value})
     with pytest.raises(dml.InvalidDescError, match="DimensionCount must be 2, the length of Strides; got 3"):
         struct_from_json(MadeUpOperatorDesc, written | {"DimensionCount": 3})
     with pytest.raises(dml.InvalidDescError, match="PartTensorCount must be 2, the length of PartTensors; got 0"):
@@ -389,6 +438,32 @@ def test_constraints_reach_every_kind_of_field():
         "DML_OPERATOR_MADE_UP needs feature level 2_0; got 1_0. Feature level 2_0 accepts it.",
         left_out.format("2_0"),
     ]
+
+
+def test_a_fused_activation_has_no_tensors_and_is_one_that_can_be_fused():
+    assert broken(made_up(fused_activation=SQUASH, activation_descs=[SQUASH])) == []
+    assert broken(made_up(bias_tensor=ROW, fused_activation=SQUASH), LEVEL.LEVEL_3_1) == [
+        "FusedActivation must be an activation that is fused at feature level 3_1; got DML_OPERATOR_SQUASH. "
+        "Feature level 4_0 accepts it."
+    ]
+    whole = dataclasses.replace(SQUASH, input_tensor=ROW, output_tensor=ROW)
+    assert broken(made_up(activation_descs=[SQUASH, whole])) == [
+        "ActivationDescs[1].InputTensor must be nullptr in a fused activation; got a tensor.",
+        "ActivationDescs[1].OutputTensor must be nullptr in a fused activation; got a tensor.",
+    ]
+    copying = CopyOperatorDesc(input_tensor=ROW, output_tensor=ROW)
+    assert broken(made_up(fused_activation=copying))[0] == (
+        "FusedActivation must be an activation that DML_OPERATOR_MADE_UP can fuse; got DML_OPERATOR_COPY."
+    )
+    elsewhere = make_struct("ELSEWHERE", {}, dataclasses.replace(SQUASH.operator, levels={LEVEL.LEVEL_1_0: {}},
+        fused_into=("COPY",)))()  # fmt: skip
+    assert broken(made_up(fused_activation=elsewhere)) == [
+        "FusedActivation must be an activation that DML_OPERATOR_MADE_UP can fuse; got DML_OPERATOR_ELSEWHERE."
+    ]
+    assert broken(SQUASH) == [f"{name} must be described; got nullptr." for name in ("InputTensor", "OutputTensor")]
+    assert_same_bits(dml.compile_operator(whole)(X), X * np.float32(0.1))
+    assert_same_bits(activated(SQUASH, X), X * np.float32(0.1))
+    assert activated(None, X) is X
 
 
 X = np.array([1, 2, 3, 4], np.float32)

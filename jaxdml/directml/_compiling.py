@@ -49,7 +49,7 @@ class CompiledOperator:
         object.__setattr__(self, "options", _options(self.desc, self.options))
         if broken := list(violations(self.desc, level)):
             count = "a constraint" if len(broken) == 1 else f"{len(broken)} constraints"
-            subject = f"{self.desc.operator.c_name} breaks {count} at feature level {level.label}."
+            subject = f"{self.desc.c_name()} breaks {count} at feature level {level.label}."
             raise InvalidDescError(subject, broken)
 
     @cached_property
@@ -141,7 +141,7 @@ class InitializedOperator:
         operator = self.operator
         desc, options = operator.desc, dict(operator.options)
         arrays = input_arrays(desc, operator._input_fields, inputs, self.bound)
-        return output_arrays(desc, desc.call(*arrays, **options))
+        return output_arrays(desc, desc.operator.compute(desc, *arrays, **options))
 
 
 def compile_operator(
@@ -206,7 +206,7 @@ def _options(desc: OperatorDesc, pairs: Iterable[tuple[str, str]]) -> tuple[tupl
     known, given = desc.operator.options, dict(pairs)
     for name, value in given.items():
         if name not in known:
-            _refuse(f"{desc.operator.c_name} has no option {name}; got {name}={value!r}.")
+            _refuse(f"{desc.c_name()} has no option {name}; got {name}={value!r}.")
         if not isinstance(value, str) or value not in known[name]:
             _refuse(f"{name} must be one of {', '.join(known[name])}; got {value!r}.")
     return tuple((name, given.get(name, values[0])) for name, values in known.items())

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import Any
 
 from jaxdml.directml._c import c_field, c_name
@@ -9,7 +10,7 @@ from jaxdml.directml._converting import LARGEST_UINT
 from jaxdml.directml._descs import OperatorDesc
 from jaxdml.directml._enums import FeatureLevel, TensorFlags
 from jaxdml.directml._errors import Violation, Violations
-from jaxdml.directml._fields import counts_of
+from jaxdml.directml._fields import counts_of, kind_of
 from jaxdml.directml._tensors import BufferTensorDesc, size_in_bytes
 
 
@@ -20,7 +21,12 @@ def violations(desc: OperatorDesc, level: FeatureLevel) -> Violations:
             yield Violation(f"{c_field(label)}.{part}", rule, got)
     yield from _of_level(desc, level)
     yield from _of_arrays(desc)
-    yield from desc.constraints()
+    yield from _of_activations(desc, level)
+    lacking = [name for name, role in desc.roles().items() if not role.optional and getattr(desc, name) is None]
+    for name in lacking:
+        yield Violation(c_field(name), "must be described", "nullptr")
+    if not lacking:
+        yield from desc.operator.constraints(desc)
 
 
 def _field(label: str) -> str:
@@ -71,7 +77,7 @@ def _of_level(desc: OperatorDesc, level: FeatureLevel) -> Violations:
     rows = operator.levels
     first = min(rows)
     if level < first:
-        yield Violation(operator.c_name, f"needs feature level {first.label}", level.label, first)
+        yield Violation(desc.c_name(), f"needs feature level {first.label}", level.label, first)
         level = first
     row = rows[max(reached for reached in rows if reached <= level)]
     for label, tensor in desc.tensors.items():
@@ -101,3 +107,27 @@ def _of_arrays(desc: OperatorDesc) -> Violations:
             array = getattr(desc, name)
             if len(array) != want:
                 yield Violation(c_field(name), f"must have as many entries as {c_field(counts.array)}, {want}", array)
+
+
+def _of_activations(desc: OperatorDesc, level: FeatureLevel) -> Violations:
+    """Yield the broken constraints on fused activations: which ones there may be, and that they have no tensors."""
+    for one in fields(desc):
+        if kind_of(one) not in ("activation?", "activation[]"):
+            continue
+        value, name = getattr(desc, one.name), c_field(one.name)
+        if isinstance(value, tuple):
+            for place, activation in enumerate(value):
+                yield from _of_activation(desc, level, f"{name}[{place}]", activation)
+        elif value is not None:
+            yield from _of_activation(desc, level, name, value)
+
+
+def _of_activation(desc: OperatorDesc, level: FeatureLevel, label: str, activation: OperatorDesc) -> Violations:
+    first, into = activation.operator.fused_from, activation.operator.fused_into
+    if first is None or (into and desc.operator_name not in into):
+        yield Violation(label, f"must be an activation that {desc.c_name()} can fuse", activation.c_name())
+    elif level < first:
+        rule = f"must be an activation that is fused at feature level {level.label}"
+        yield Violation(label, rule, activation.c_name(), first)
+    for name in activation.tensors:
+        yield Violation(f"{label}.{c_field(name)}", "must be nullptr in a fused activation", "a tensor")

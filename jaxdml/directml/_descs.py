@@ -2,91 +2,29 @@
 
 import enum
 import functools
-from abc import abstractmethod
 from collections import namedtuple
 from collections.abc import Callable, Mapping
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, dataclass, fields
 from types import MappingProxyType
 from typing import Any, ClassVar
 
 from jaxdml._base.errors import compose
 from jaxdml.directml._c import c_field, c_value
 from jaxdml.directml._converting import FieldConverter
-from jaxdml.directml._enums import FeatureLevel
-from jaxdml.directml._errors import Violations
-from jaxdml.directml._fields import Role, counts_of, kind_of
-from jaxdml.directml._support import Levels
+from jaxdml.directml._errors import Violation
+from jaxdml.directml._fields import Role, Scalar, ScaleBias, Size2D, counts_of, kind_of
+from jaxdml.directml._operator import Operator
+from jaxdml.directml._support import UP_TO_64_BITS
 from jaxdml.directml._tensors import BufferTensorDesc
-
-
-@dataclass(frozen=True)
-class OperatorFacts:
-    """The facts of an operator.
-
-    Attributes:
-      name: its name in ``DML_OPERATOR_TYPE``, without the prefix.
-      number: its number there.
-      levels: its table of feature levels.
-      aliases: other names of that number.
-      options: the options that ``compile_operator`` takes for it; for each one its values, the default first.
-      optional_from: for an optional tensor that older levels require, the first level at which it may be left out.
-      outputs: the NamedTuple in which several outputs are returned. None means one with the names of the fields.
-    """
-
-    name: str
-    number: int
-    levels: Levels
-    aliases: tuple[str, ...] = ()
-    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    optional_from: Mapping[str, FeatureLevel] = field(default_factory=dict)
-    outputs: Callable[..., tuple[Any, ...]] | None = None
-
-    @property
-    def c_name(self) -> str:
-        """Its full name in ``DML_OPERATOR_TYPE``."""
-        return f"DML_OPERATOR_{self.name}"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class OperatorDesc:
     """The base of all descriptions of operators: immutable, hashable, and shown by ``repr`` as a C initializer."""
 
-    operator: ClassVar[OperatorFacts]
+    operator: ClassVar[Operator]
+    operator_name: ClassVar[str]
     operator_type: ClassVar[enum.IntEnum]
-
-    @abstractmethod
-    def constraints(self) -> Violations:
-        """Yield the broken constraints of this operator's page.
-
-        The caller checks each tensor by itself and the table of feature levels.
-        """
-
-    @abstractmethod
-    def call(self, *inputs: Any, **options: Any) -> Any:
-        """Compute the outputs from arrays of the described sizes.
-
-        Args:
-          inputs: an array for every input field, in order; None for a tensor left out; a tuple for ``Inputs``; what
-            ``prepared`` returned for a tensor that is bound at initialization.
-          options: a value for every option of the operator.
-
-        Returns:
-          The array if the struct has one output, otherwise a tuple of them in the order of the fields.
-        """
-
-    def prepared(self, name: str, tensor: Any) -> Any:
-        """Return an input that is bound at initialization in the form in which ``call`` takes it fastest.
-
-        By default that is the array as it is.
-
-        Args:
-          name: the field.
-          tensor: a JAX array of the described sizes, or a NumPy array of 64-bit indices.
-
-        Returns:
-          An array, or a pytree of arrays that has the ``shape`` and ``dtype`` of the array.
-        """
-        return tensor
 
     def __post_init__(self) -> None:
         """Convert every field to its type."""
@@ -96,7 +34,7 @@ class OperatorDesc:
         given = FieldConverter(type(self).__name__)
         for one in fields(self):
             if one.init:
-                object.__setattr__(self, one.name, _converted(given, one, getattr(self, one.name)))
+                object.__setattr__(self, one.name, _converted(given, one, self))
         given.check()
         for name, counts in counts_of(self):
             object.__setattr__(self, name, len(getattr(self, counts.array)))
@@ -132,31 +70,86 @@ class OperatorDesc:
         """The fields that hold no tensors, by their names."""
         return {one.name: getattr(self, one.name) for one in fields(self) if one.name not in self.roles()}
 
+    @classmethod
+    def c_name(cls) -> str:
+        """Return the operator's full name in ``DML_OPERATOR_TYPE``."""
+        return f"DML_OPERATOR_{cls.operator_name}"
+
     def __repr__(self) -> str:
         """Return it as a C initializer."""
         lines = (f"  .{c_field(one.name)} = {c_value(getattr(self, one.name))}," for one in fields(self))
-        return "\n".join([f"DML_{self.operator.name}_OPERATOR_DESC{{", *lines, "}"])
+        return "\n".join([f"DML_{self.operator_name}_OPERATOR_DESC{{", *lines, "}"])
 
 
-_SCALARS: Mapping[Any, Callable[[FieldConverter, str, Any], Any]] = {
-    int: FieldConverter.unsigned,
-    bool: FieldConverter.boolean,
-    tuple[int, ...]: FieldConverter.unsigned_tuple,
+Converter = Callable[[FieldConverter, str, Any], Any]
+
+
+def _tuple_of(convert: Converter, words: str) -> Converter:
+    def converted(given: FieldConverter, name: str, values: Any) -> tuple[Any, ...]:
+        return tuple(convert(given, label, value) for label, value in given.sequence(name, values, words))
+
+    return converted
+
+
+def _pair(named: Any, convert: Converter) -> Converter:
+    def converted(given: FieldConverter, name: str, value: Any) -> Any:
+        if not isinstance(value, tuple | list) or len(value) != 2:
+            given.refuse(name, f"a {named.__name__}, or a pair", value)
+        labels = (f"{name}.{c_field(part)}" for part in named._fields)
+        return named(*(convert(given, label, one) for label, one in zip(labels, value, strict=True)))
+
+    return converted
+
+
+def _or_none(convert: Converter) -> Converter:
+    return lambda given, name, value: None if value is None else convert(given, name, value)
+
+
+def _activation(given: FieldConverter, name: str, value: Any) -> "OperatorDesc":
+    if not isinstance(value, OperatorDesc):
+        given.refuse(name, "the description of an activation", value)
+    return value
+
+
+_PLAIN: Mapping[Any, Converter] = {
+    "uint": FieldConverter.unsigned,
+    "int": FieldConverter.signed,
+    "float": FieldConverter.floating,
+    "float?": FieldConverter.floating,
+    "bool": FieldConverter.boolean,
+    "uint[]": FieldConverter.unsigned_tuple,
+    "int[]": _tuple_of(FieldConverter.signed, "integers"),
+    "float[]": _tuple_of(FieldConverter.floating, "numbers"),
+    "scale_bias?": _or_none(_pair(ScaleBias, FieldConverter.floating)),
+    "size_2d": _pair(Size2D, FieldConverter.unsigned),
+    "activation?": _or_none(_activation),
+    "activation[]": _tuple_of(_activation, "descriptions of activations"),
 }
 
 
-def _converted(given: FieldConverter, one: Field[Any], value: Any) -> Any:
-    """Return what a field is given as the type of the field."""
-    name, kind = c_field(one.name), kind_of(one)
-    if kind in _SCALARS:
-        return _SCALARS[kind](given, name, value)
-    if not isinstance(kind, Role):
-        return given.enumerated(name, kind, value)
-    if kind.several:
-        if not isinstance(value, tuple | list):
-            given.refuse(name, "a sequence of BufferTensorDescs", value)
-        return tuple(_tensor(given, f"{name}[{place}]", tensor) for place, tensor in enumerate(value))
-    return None if kind.optional and value is None else _tensor(given, name, value)
+def _converted(given: FieldConverter, one: Field[Any], desc: "OperatorDesc") -> Any:
+    """Return what a field of a description is given as the type of the field."""
+    name, kind, value = c_field(one.name), kind_of(one), getattr(desc, one.name)
+    match kind:
+        case str():
+            return _PLAIN[kind](given, name, value)
+        case Scalar():
+            return _scalar(given, name, value, getattr(desc, kind.data_type))
+        case Role(several=True):
+            if not isinstance(value, tuple | list):
+                given.refuse(name, "a sequence of BufferTensorDescs", value)
+            return tuple(_tensor(given, f"{name}[{place}]", tensor) for place, tensor in enumerate(value))
+        case Role():
+            return None if value is None and one.default is None else _tensor(given, name, value)
+    return given.enumerated(name, kind, value)
+
+
+def _scalar(given: FieldConverter, name: str, value: Any, data_type: Any) -> Any:
+    if data_type in UP_TO_64_BITS:
+        return given.scalar(name, value, data_type.dtype)
+    shown = getattr(data_type, "name", data_type)
+    given.violations.append(Violation(name, "must have a data type of 8 to 64 bits", shown))
+    return value
 
 
 def _tensor(given: FieldConverter, name: str, value: Any) -> BufferTensorDesc:

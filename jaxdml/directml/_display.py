@@ -40,7 +40,7 @@ def describe(desc: OperatorDesc) -> None:
     """
     require("describe", desc)
     show = display()
-    show.line(desc.operator.c_name)
+    show.line(desc.c_name())
     rows = []
     for name, role in desc.roles().items():
         labels = [label for label in desc.tensors if label.partition("[")[0] == name] or [name]

@@ -1,10 +1,13 @@
-"""DirectML's enumerations that belong to no operator, with its numbers."""
+"""DirectML's enumerations, with its numbers."""
 
 import enum
 import functools
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+
+from jaxdml._base.axis_direction import AxisDirection
 
 
 class TensorDataType(enum.IntEnum):
@@ -66,3 +69,136 @@ class FeatureLevel(enum.IntEnum):
     def label(self) -> str:
         """The level as DirectML's pages write it, like ``3_1``."""
         return self.name.removeprefix("LEVEL_")
+
+
+class ConvolutionMode(enum.IntEnum):
+    """Whether a convolution reverses its filter, with the values of ``DML_CONVOLUTION_MODE``."""
+
+    CONVOLUTION = 0
+    CROSS_CORRELATION = 1
+
+
+class ConvolutionDirection(enum.IntEnum):
+    """A convolution or its transpose, with the values of ``DML_CONVOLUTION_DIRECTION``."""
+
+    FORWARD = 0
+    BACKWARD = 1
+
+
+class DepthSpaceOrder(enum.IntEnum):
+    """How channels are ordered, with the values of ``DML_DEPTH_SPACE_ORDER``."""
+
+    DEPTH_COLUMN_ROW = 0
+    COLUMN_ROW_DEPTH = 1
+
+
+class InterpolationMode(enum.IntEnum):
+    """How samples are interpolated, with the values of ``DML_INTERPOLATION_MODE``."""
+
+    NEAREST_NEIGHBOR = 0
+    LINEAR = 1
+
+
+class IsInfinityMode(enum.IntEnum):
+    """Which infinities are found, with the values of ``DML_IS_INFINITY_MODE``."""
+
+    EITHER = 0
+    POSITIVE = 1
+    NEGATIVE = 2
+
+
+class MatrixTransform(enum.IntEnum):
+    """What a product does with a matrix first, with the values of ``DML_MATRIX_TRANSFORM``."""
+
+    NONE = 0
+    TRANSPOSE = 1
+
+
+class MultiheadAttentionMaskType(enum.IntEnum):
+    """What a mask means, with the values of ``DML_MULTIHEAD_ATTENTION_MASK_TYPE``."""
+
+    NONE = 0
+    KEY_SEQUENCE_LENGTH = 1
+    KEY_SEQUENCE_END_START = 2
+    KEY_QUERY_SEQUENCE_LENGTH_START_END = 3
+    BOOLEAN = 4
+
+
+class PaddingMode(enum.IntEnum):
+    """What padding repeats, with the values of ``DML_PADDING_MODE``."""
+
+    CONSTANT = 0
+    EDGE = 1
+    REFLECTION = 2
+    SYMMETRIC = 3
+    WRAP = 4
+
+
+class QuantizationType(enum.IntEnum):
+    """What the tensors of a quantization are, with the values of ``DML_QUANTIZATION_TYPE``."""
+
+    NONE = 0
+    SCALE = 1
+    SCALE_ZERO_POINT = 2
+
+
+class RandomGeneratorType(enum.IntEnum):
+    """How random bits are made, with the values of ``DML_RANDOM_GENERATOR_TYPE``."""
+
+    PHILOX_4X32_10 = 0
+
+
+class RecurrentNetworkDirection(enum.IntEnum):
+    """Which way a sequence is read, with the values of ``DML_RECURRENT_NETWORK_DIRECTION``."""
+
+    FORWARD = 0
+    BACKWARD = 1
+    BIDIRECTIONAL = 2
+
+
+class ReduceFunction(enum.IntEnum):
+    """What a reduction computes, with the values of ``DML_REDUCE_FUNCTION``."""
+
+    ARGMAX = 0
+    ARGMIN = 1
+    AVERAGE = 2
+    L1 = 3
+    L2 = 4
+    LOG_SUM = 5
+    LOG_SUM_EXP = 6
+    MAX = 7
+    MIN = 8
+    MULTIPLY = 9
+    SUM = 10
+    SUM_SQUARE = 11
+
+
+class RoundingMode(enum.IntEnum):
+    """How numbers are rounded, with the values of ``DML_ROUNDING_MODE``."""
+
+    HALVES_TO_NEAREST_EVEN = 0
+    TOWARD_ZERO = 1
+    TOWARD_INFINITY = 2
+
+
+OF_FIELDS: Mapping[str, type[enum.IntEnum]] = {
+    one.__name__: one
+    for one in (
+        AxisDirection,
+        ConvolutionMode,
+        ConvolutionDirection,
+        DepthSpaceOrder,
+        InterpolationMode,
+        IsInfinityMode,
+        MatrixTransform,
+        MultiheadAttentionMaskType,
+        PaddingMode,
+        QuantizationType,
+        RandomGeneratorType,
+        RecurrentNetworkDirection,
+        ReduceFunction,
+        RoundingMode,
+        TensorDataType,
+    )
+}
+"""The enumerations of which structs have fields, by name."""

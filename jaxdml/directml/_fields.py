@@ -1,25 +1,45 @@
-"""The kinds of fields that an operator's struct may have.
+"""The kinds of fields that an operator's struct may have, by the words of schema.json.
 
-==============================  ======================================================
-annotation                      in C
-==============================  ======================================================
-``Input``, ``Output``           ``const DML_TENSOR_DESC*``
-``OptionalInput``               the same, or null; so ``OptionalOutput``
-``Indices``                     the same, of indices: 64-bit NumPy arrays stay 64-bit
-``Inputs``                      ``const DML_TENSOR_DESC*``, an array of them
-``int``                         ``UINT``
-``bool``                        ``BOOL``
-``tuple[int, ...]``             ``const UINT*``, an array of them
-an ``enum.IntEnum``             that enumeration
-``Annotated[int, Counts(...)]`` ``UINT``, the length of an array; not given but counted
-==============================  ======================================================
+=================================  ======================================================
+word                               in C
+=================================  ======================================================
+``input``, ``output``              ``const DML_TENSOR_DESC*``
+``input?``, ``output?``            the same, or null
+``indices``                        the same, of indices: 64-bit NumPy arrays stay 64-bit
+``inputs``, ``outputs``            ``const DML_TENSOR_DESC*``, an array of them
+``uint``, ``int``, ``float``       ``UINT``, ``INT``, ``FLOAT``
+``bool``                           ``BOOL``
+``uint[]``, ``int[]``, ``float[]``  arrays of these
+the name of an ``enum.IntEnum``    that enumeration
+``scale_bias?``                    ``const DML_SCALE_BIAS*``, or null
+``size_2d``                        ``DML_SIZE_2D``
+``scalar ValueDataType``           ``DML_SCALAR_UNION`` of the data type in that field
+``activation?``                    ``const DML_OPERATOR_DESC*`` without tensors, or null
+``activation[]``                   an array of these
+``count Axes``                     ``UINT``, the length of arrays; not given but counted
+=================================  ======================================================
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import Field, dataclass, fields
-from typing import Annotated, Any
+from typing import Any, NamedTuple
 
-from jaxdml.directml._tensors import BufferTensorDesc
+from jaxdml.directml._enums import OF_FIELDS
+
+
+class ScaleBias(NamedTuple):
+    """What is done with an input first, as ``DML_SCALE_BIAS`` says: ``x * scale + bias``."""
+
+    scale: float
+    bias: float
+
+
+class Size2D(NamedTuple):
+    """A size in two dimensions, as ``DML_SIZE_2D`` has it: the width first."""
+
+    width: int
+    height: int
 
 
 @dataclass(frozen=True)
@@ -43,28 +63,55 @@ class Role:
         return f"{'optional ' if self.optional else ''}{'output' if self.output else 'input'}"
 
 
-Input = Annotated[BufferTensorDesc, Role()]
-OptionalInput = Annotated[BufferTensorDesc | None, Role(optional=True)]
-Inputs = Annotated[tuple[BufferTensorDesc, ...], Role(several=True)]
-Indices = Annotated[BufferTensorDesc, Role(indices=True)]
-Output = Annotated[BufferTensorDesc, Role(output=True)]
-OptionalOutput = Annotated[BufferTensorDesc | None, Role(output=True, optional=True)]
-
-
 @dataclass(frozen=True)
 class Counts:
-    """Make a field the length of the field ``array``, and require ``others`` to be as long.
-
-    The field itself is declared with ``dataclasses.field(init=False)``.
-    """
+    """Make a field the length of the field ``array``, and require ``others`` to be as long."""
 
     array: str
     others: tuple[str, ...] = ()
 
 
-def kind_of(field: Field[Any]) -> Any:
-    """Return the kind of a field: its ``Role``, its ``Counts``, or its type."""
-    return next(iter(getattr(field.type, "__metadata__", ())), field.type)
+@dataclass(frozen=True)
+class Scalar:
+    """A number of the data type that another field names."""
+
+    data_type: str
+
+
+Kind = Any
+"""A ``Role``, ``Counts`` or ``Scalar``, an enumeration, or the word itself."""
+
+_ROLES: Mapping[str, Role] = {
+    "input": Role(),
+    "input?": Role(optional=True),
+    "inputs": Role(several=True),
+    "indices": Role(indices=True),
+    "output": Role(output=True),
+    "output?": Role(output=True, optional=True),
+    "outputs": Role(output=True, several=True),
+}
+
+OPTIONAL: Mapping[str, Any] = {"scale_bias?": None, "activation?": None, "float?": 0.0}
+"""The words of fields that hold no tensor and may be left out, and what they hold then."""
+
+
+def kind(words: str) -> Kind:
+    """Return the kind of field that the words of the schema mean."""
+    word, *others = words.split()
+    names = [python_field(name) for name in others]
+    if word == "count":
+        return Counts(names[0], tuple(names[1:]))
+    return Scalar(*names) if word == "scalar" else _ROLES.get(word) or OF_FIELDS.get(word, word)
+
+
+def python_field(name: str) -> str:
+    """Return the name of a field in Python: ``input_tensor`` for ``InputTensor``."""
+    return "_".join(re.findall("[A-Z]+(?![a-z])|[A-Z][a-z0-9]*", name)).lower()
+
+
+def kind_of(field: Field[Any]) -> Kind:
+    """Return the kind of a struct's field."""
+    return field.metadata["kind"]
 
 
 def counts_of(struct: Any) -> Iterator[tuple[str, Counts]]:

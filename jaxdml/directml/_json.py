@@ -1,19 +1,19 @@
 """Write descriptions in the JSON of DxDispatch, DirectML's own tool, and read them from it."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import fields
 from enum import IntEnum
 from typing import Any
 
-from jaxdml._base.errors import compose
-from jaxdml.directml._c import c_field, c_name
-from jaxdml.directml._descs import OperatorDesc, require
-from jaxdml.directml._reading import enumerated, struct_from_json, within
-from jaxdml.directml._tables import DESCS, OperatorType
-from jaxdml.directml._tensors import BufferTensorDesc
+import numpy as np
 
-_BESIDE = frozenset({"Type", "type", "dmlCompileType", "executionFlags", "bindings"})
-"""Keys that a model has beside the fields of a description, and that are not fields."""
+from jaxdml._base.errors import compose
+from jaxdml.directml._c import c_field, c_name, scalar_member, shortest
+from jaxdml.directml._descs import OperatorDesc, require
+from jaxdml.directml._fields import ScaleBias, Size2D
+from jaxdml.directml._reading import desc_from_json
+from jaxdml.directml._tensors import BufferTensorDesc
 
 
 def to_json(desc: OperatorDesc) -> dict[str, Any]:
@@ -42,17 +42,42 @@ def to_json(desc: OperatorDesc) -> dict[str, Any]:
       {'DataType': 'INT8', 'Sizes': [1, 1, 1, 4]}
     """
     require("to_json", desc)
-    values = ((field.name, getattr(desc, field.name)) for field in fields(desc))
-    written = {c_field(name): _to_json(value) for name, value in values if value is not None}
-    return {"Type": desc.operator.c_name, "Desc": written}
+    values = {field.name: getattr(desc, field.name) for field in fields(desc)}
+    return {"Type": desc.c_name(), "Desc": _named(values)}
+
+
+def _named(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {c_field(name): _to_json(value) for name, value in values.items() if value is not None}
 
 
 def _to_json(value: Any) -> Any:
-    if isinstance(value, BufferTensorDesc):
-        return _tensor_to_json(value)
-    if isinstance(value, tuple):
-        return list(map(_to_json, value))
-    return c_name(value) if isinstance(value, IntEnum) else value
+    match value:
+        case BufferTensorDesc():
+            return _tensor_to_json(value)
+        case OperatorDesc():
+            return to_json(value)
+        case ScaleBias() | Size2D():
+            return _named(value._asdict())
+        case tuple():
+            return list(map(_to_json, value))
+    return _plain_to_json(value)
+
+
+def _plain_to_json(value: Any) -> Any:
+    match value:
+        case IntEnum():
+            return c_name(value)
+        case np.generic():
+            member, held = scalar_member(value.dtype)
+            return {member: _float(value.view(held).item())}
+        case float():
+            return _float(shortest(value))
+    return value
+
+
+def _float(number: Any) -> Any:
+    """Return a number, or one of the strings that stand for what JSON has no numbers of."""
+    return number if math.isfinite(number) else str(number)
 
 
 def _tensor_to_json(tensor: BufferTensorDesc) -> dict[str, Any]:
@@ -98,5 +123,4 @@ def from_json(value: Mapping[str, Any]) -> OperatorDesc:
     """
     if not isinstance(value, Mapping):
         raise TypeError(compose("directml.from_json", f"value must be a dict; got {value!r}."))
-    struct = DESCS[enumerated(OperatorType)("Type", value.get("Type", value.get("type")))]
-    return struct_from_json(struct, within("", value, ("Desc", "desc"), _BESIDE))
+    return desc_from_json("", value)

@@ -3,25 +3,54 @@
 import operator
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import Field, fields
+from dataclasses import MISSING, Field, fields
 from functools import reduce
 from typing import Any, NoReturn
 
-from jaxdml.directml._c import c_field, c_prefix
+import numpy as np
+
+from jaxdml.directml._c import c_field, c_prefix, scalar_member
 from jaxdml.directml._converting import LARGEST_UINT, LARGEST_UINT64
 from jaxdml.directml._descs import OperatorDesc
 from jaxdml.directml._enums import TensorDataType, TensorFlags
 from jaxdml.directml._errors import InvalidDescError, Violation
-from jaxdml.directml._fields import Counts, Role, counts_of, kind_of
+from jaxdml.directml._fields import Counts, Role, Scalar, counts_of, kind_of
+from jaxdml.directml._structs import DESCS
+from jaxdml.directml._tables import OperatorType
 from jaxdml.directml._tensors import BufferTensorDesc
 
+_BESIDE = frozenset({"Type", "type", "dmlCompileType", "executionFlags", "bindings"})
+"""Keys that a model has beside the fields of a description, and that are not fields."""
 
-def struct_from_json(struct: type[OperatorDesc], found: Any) -> OperatorDesc:
-    """Return a description from an object with the fields of this struct."""
-    given = _fields("", found, {field.name: (_reader(field), _required(field)) for field in fields(struct)})
+
+def desc_from_json(path: str, value: Mapping[str, Any]) -> OperatorDesc:
+    """Return a description from an object with a type and the fields of its struct."""
+    named = enumerated(OperatorType)(_beneath(path, "Type"), value.get("Type", value.get("type")))
+    return struct_from_json(DESCS[named], within(path, value, ("Desc", "desc"), _BESIDE), path)
+
+
+def struct_from_json(struct: type[OperatorDesc], found: Any, path: str = "") -> OperatorDesc:
+    """Return a description from an object with the fields of this struct.
+
+    Args:
+      struct: the class.
+      found: the object.
+      path: where the object is, for the errors.
+    """
+    required = {one.name for one in fields(struct) if one.init and one.default is MISSING}
+    given = _fields(path, found, {one.name: (_reader(one), one.name in required) for one in fields(struct)})
     for name, counts in counts_of(struct):
-        _check_count(c_field(name), given.pop(name, None), c_field(counts.array), given[counts.array])
+        label, array = _beneath(path, c_field(name)), c_field(counts.array)
+        _check_count(label, given.pop(name, None), array, given[counts.array])
+    for one in fields(struct):
+        kind = kind_of(one)
+        if isinstance(kind, Scalar):
+            given[one.name] = _scalar(_beneath(path, c_field(one.name)), given[one.name], given[kind.data_type])
     return struct(**given)
+
+
+def _beneath(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
 
 
 def within(field: str, value: Mapping[str, Any], names: tuple[str, ...], beside: Collection[str]) -> Any:
@@ -48,14 +77,13 @@ def _reader(field: Field[Any]) -> Reader:
         case Role(several=several):
             return _list(_tensor) if several else _tensor
         case Counts():
-            return _integer(LARGEST_UINT)
+            return _integer(0, LARGEST_UINT)
+        case Scalar():
+            return lambda field, value: value
+        case str() as word:
+            return _PLAIN[word]
         case kind:
-            return _SCALARS[kind] if kind in _SCALARS else enumerated(kind)
-
-
-def _required(field: Field[Any]) -> bool:
-    kind = kind_of(field)
-    return not isinstance(kind, Counts) and not (isinstance(kind, Role) and kind.optional)
+            return enumerated(kind)
 
 
 def _check_count(name: str, count: int | None, array: str, counted: list[Any]) -> None:
@@ -100,13 +128,49 @@ def _fields(within: str, found: Any, readers: Mapping[str, tuple[Reader, bool]])
     return given
 
 
-def _integer(largest: int) -> Reader:
+def _integer(least: int, most: int) -> Reader:
     def read(field: str, value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= largest:
-            _refuse(field, f"must be an integer from 0 to {largest}", repr(value))
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            _refuse(field, f"must be an integer from {least} to {most}", repr(value))
         return value
 
     return read
+
+
+def _float(field: str, value: Any) -> float:
+    if isinstance(value, str) and value.lower() in ("nan", "inf", "-inf"):
+        return float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        _refuse(field, "must be a number, or one of nan, inf, -inf", repr(value))
+    return value
+
+
+def _scalar(field: str, value: Any, data_type: TensorDataType) -> Any:
+    """Read a number, or the member of the union that has its data type."""
+    dtype = data_type.dtype
+    if isinstance(value, Mapping):
+        member, held = scalar_member(dtype)
+        if list(value) != [member]:
+            _refuse(field, f"must be a number, or an object with {member}", repr(value))
+        number = _number(held)(f"{field}.{member}", value[member])
+        return held.type(number).view(dtype)
+    return _number(dtype)(field, value)
+
+
+def _number(dtype: np.dtype[Any]) -> Reader:
+    return _float if dtype.kind == "f" else _integer(int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
+
+
+def _object(**readers: Reader) -> Reader:
+    """Return a reader of an object with these fields, which returns their values."""
+    required = {name: (reader, True) for name, reader in readers.items()}
+    return lambda field, value: tuple(_fields(field, value, required).values())
+
+
+def _activation(field: str, value: Any) -> OperatorDesc:
+    if not isinstance(value, Mapping):
+        _refuse(field, "must be an object", repr(value))
+    return desc_from_json(field, value)
 
 
 def _boolean(field: str, value: Any) -> bool:
@@ -141,10 +205,21 @@ def enumerated(enumeration: Any) -> Reader:
     return read
 
 
-_SCALARS: Mapping[Any, Reader] = {
-    int: _integer(LARGEST_UINT),
-    bool: _boolean,
-    tuple[int, ...]: _list(_integer(LARGEST_UINT)),
+_UINT, _INT = _integer(0, LARGEST_UINT), _integer(-(2**31), 2**31 - 1)
+
+_PLAIN: Mapping[str, Reader] = {
+    "uint": _UINT,
+    "int": _INT,
+    "float": _float,
+    "float?": _float,
+    "bool": _boolean,
+    "uint[]": _list(_UINT),
+    "int[]": _list(_INT),
+    "float[]": _list(_float),
+    "scale_bias?": _object(scale=_float, bias=_float),
+    "size_2d": _object(width=_UINT, height=_UINT),
+    "activation?": _activation,
+    "activation[]": _list(_activation),
 }
 
 
@@ -155,12 +230,12 @@ def _flags(field: str, value: Any) -> TensorFlags:
 
 _TENSOR: Mapping[str, tuple[Reader, bool]] = {
     "data_type": (enumerated(TensorDataType), True),
-    "sizes": (_SCALARS[tuple[int, ...]], True),
-    "strides": (_SCALARS[tuple[int, ...]], False),
+    "sizes": (_PLAIN["uint[]"], True),
+    "strides": (_PLAIN["uint[]"], False),
     "flags": (_flags, False),
-    "dimension_count": (_integer(LARGEST_UINT), False),
-    "total_tensor_size_in_bytes": (_integer(LARGEST_UINT64), False),
-    "guaranteed_base_offset_alignment": (_integer(LARGEST_UINT), False),
+    "dimension_count": (_UINT, False),
+    "total_tensor_size_in_bytes": (_integer(0, LARGEST_UINT64), False),
+    "guaranteed_base_offset_alignment": (_UINT, False),
 }
 
 

@@ -1,0 +1,282 @@
+"""Operators on windows of quantized tensors: two convolutions and the average pooling."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jaxdml import convolution_integer, quantized_linear_average_pooling, quantized_linear_convolution
+from jaxdml.directml._checks import alike, sized, varying, without_zeros
+from jaxdml.directml._enums import FeatureLevel
+from jaxdml.directml._errors import Violation, Violations
+from jaxdml.directml._operator import Operator
+from jaxdml.directml._support import BYTES, FLOAT32, FOUR, FOUR_OR_FIVE, INT32, UP_TO_FOUR, Row, row
+
+_THREE_OR_FOUR, _UP_TO_FIVE = range(3, 5), range(1, 6)
+
+_RANK = 4
+"""The dimensions of ``{N, C, H, W}``. A tensor with fewer lacks leading dimensions, which are of size 1."""
+
+
+def _convolution_constraints(desc: Any) -> Violations:
+    """Yield the broken constraints on the arrays, on the groups, and on the sizes of input, filter and output."""
+    if desc.dimension_count != 2:
+        yield Violation("DimensionCount", "must be 2, for the height and the width", desc.dimension_count)
+    yield from without_zeros(desc, "strides", "dilations")
+    if desc.group_count == 0:
+        yield Violation("GroupCount", "must be greater than 0", 0)
+    if all(tensor.dimension_count in _THREE_OR_FOUR for tensor in (desc.input_tensor, desc.filter_tensor)):
+        yield from _of_groups(desc)
+        yield from _of_output(desc)
+
+
+def _of_groups(desc: Any) -> Violations:
+    groups, (filters, _, *window) = desc.group_count, _of_rank_four(desc.filter_tensor.sizes)
+    channels = _of_rank_four(desc.input_tensor.sizes)[1]
+    if groups == 0:
+        return
+    for count, what in ((channels, "the channels of InputTensor"), (filters, "the filters of FilterTensor")):
+        if count % groups:
+            yield Violation("GroupCount", f"must divide {count}, {what}", groups)
+    if channels % groups == 0:
+        want = (filters, channels // groups, *window)[-desc.filter_tensor.dimension_count :]
+        yield from sized(desc, "filter_tensor", "with the channels of InputTensor, divided by GroupCount", want)
+
+
+def _of_output(desc: Any) -> Violations:
+    batch, _, *image = _of_rank_four(desc.input_tensor.sizes)
+    filters, _, *window = _of_rank_four(desc.filter_tensor.sizes)
+    arrays = desc.strides, desc.dilations, desc.start_padding, desc.end_padding
+    if any(len(array) != 2 for array in arrays) or 0 in (*window, *desc.strides, *desc.dilations):
+        return
+    strides, dilations, start, end = arrays
+    padded = [sum(sizes) for sizes in zip(image, start, end, strict=True)]
+    reach = [(size - 1) * dilation + 1 for size, dilation in zip(window, dilations, strict=True)]
+    if any(wide > whole for wide, whole in zip(reach, padded, strict=True)):
+        rule = f"must reach over at most {padded}, the padded height and width of InputTensor, when dilated"
+        yield Violation("FilterTensor.Sizes", rule, reach)
+        return
+    counts = [(whole - wide) // stride + 1 for whole, wide, stride in zip(padded, reach, strides, strict=True)]
+    want = (batch, filters, *counts)[-desc.input_tensor.dimension_count :]
+    yield from sized(desc, "output_tensor", "one for each filter and window", want)
+
+
+def _single(desc: Any, *names: str) -> Violations:
+    """Require each of these tensors that there is to have one element."""
+    for name in names:
+        tensor = getattr(desc, name)
+        if tensor is not None and tensor.sizes:
+            yield from sized(desc, name, "one element", (1,) * tensor.dimension_count)
+
+
+def _by_channel(desc: Any, name: str, *, one: bool = True) -> Violations:
+    """Require a tensor, if there is one, to have an element for each output channel, or with ``one`` a single one."""
+    tensor, filters = getattr(desc, name), desc.filter_tensor.sizes
+    if tensor is None or not tensor.sizes or len(filters) not in _THREE_OR_FOUR:
+        return
+    count = tensor.dimension_count
+    # In a tensor of fewer dimensions the first one is that of the channels.
+    each = varying(count, -3, _of_rank_four(filters)[0])
+    if one:
+        yield from sized(desc, name, "one element or one for each output channel", (1,) * count, each)
+    else:
+        yield from sized(desc, name, "one element for each output channel", each)
+
+
+def _of_rank_four(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    return (1,) * (_RANK - len(sizes)) + sizes
+
+
+def _convolve(function: Callable[..., Any], desc: Any, inputs: tuple[Any, ...], **options: Any) -> Any:
+    """Call a public function, which takes and returns four dimensions, with the options that a description gives.
+
+    Args:
+      function: the operator.
+      desc: the description.
+      inputs: what the call of the description is given.
+      options: further options.
+    """
+    names = [name for name, role in desc.roles().items() if not role.output]
+    given = (_with_rank_four(name, part) for name, part in zip(names, inputs, strict=True))
+    arrays = "strides", "dilations", "start_padding", "end_padding", "group_count"
+    options |= {name: getattr(desc, name) for name in arrays}
+    result = function(*given, **options)
+    return result if desc.output_tensor.dimension_count == _RANK else result[0]
+
+
+def _with_rank_four(name: str, part: Any) -> Any:
+    if part is None or part.ndim == _RANK:
+        return part
+    return part[None] if name in ("input_tensor", "filter_tensor") else part.reshape(1, -1, 1, 1)
+
+
+def _integer_row(counts: range, counts_of_zero_points: range) -> Row:
+    return row(
+        ("input_tensor filter_tensor", counts, BYTES),
+        ("input_zero_point_tensor filter_zero_point_tensor", counts_of_zero_points, BYTES),
+        ("output_tensor", counts, INT32),
+    )
+
+
+def _of_integers(desc: Any) -> Violations:
+    yield from alike(desc, "dimension_count", "input_tensor", "filter_tensor", "output_tensor")
+    if desc.input_zero_point_tensor is not None:
+        yield from alike(desc, "dimension_count", "input_zero_point_tensor", "filter_zero_point_tensor")
+    yield from alike(desc, "data_type", "input_tensor", "input_zero_point_tensor")
+    yield from alike(desc, "data_type", "filter_tensor", "filter_zero_point_tensor")
+    yield from _convolution_constraints(desc)
+    yield from _single(desc, "input_zero_point_tensor")
+    yield from _by_channel(desc, "filter_zero_point_tensor")
+
+
+def _to_integers(desc: Any, *inputs: Any) -> Any:
+    return _convolve(convolution_integer, desc, inputs)
+
+
+def _quantized_row(counts: range, counts_of_filter_scale: range, counts_of_parameters: range) -> Row:
+    return row(
+        ("input_tensor filter_tensor output_tensor", counts, BYTES),
+        ("bias_tensor", counts, INT32),
+        ("filter_scale_tensor", counts_of_filter_scale, FLOAT32),
+        ("input_scale_tensor output_scale_tensor", counts_of_parameters, FLOAT32),
+        ("input_zero_point_tensor filter_zero_point_tensor output_zero_point_tensor", counts_of_parameters, BYTES),
+    )
+
+
+def _of_quantized(desc: Any) -> Violations:
+    yield from alike(desc, "dimension_count", "input_tensor", "filter_tensor", "bias_tensor", "output_tensor")
+    for of in ("input", "filter", "output"):
+        yield from alike(desc, "data_type", f"{of}_tensor", f"{of}_zero_point_tensor")
+    yield from _convolution_constraints(desc)
+    for kind in ("scale", "zero_point"):
+        yield from _single(desc, f"input_{kind}_tensor", f"output_{kind}_tensor")
+        yield from _by_channel(desc, f"filter_{kind}_tensor")
+    yield from _by_channel(desc, "bias_tensor", one=False)
+
+
+def _to_quantized(desc: Any, *inputs: Any) -> Any:
+    dtype = desc.output_tensor.data_type.dtype
+    return _convolve(quantized_linear_convolution, desc, inputs, output_dtype=dtype)
+
+
+def _of_pooling(desc: Any) -> Violations:
+    yield from alike(desc, "dimension_count", "input_tensor", "output_tensor")
+    for of in ("input", "output"):
+        yield from alike(desc, "data_type", f"{of}_tensor", f"{of}_zero_point_tensor")
+    sizes = desc.input_tensor.sizes
+    for name in (f"{of}_{kind}_tensor" for of in ("input", "output") for kind in ("scale", "zero_point")):
+        tensor = getattr(desc, name)
+        if tensor is not None and tensor.sizes and len(sizes) > 1:
+            why = "one for all, or one for each channel of InputTensor"
+            count = tensor.dimension_count
+            yield from sized(desc, name, why, (1,) * count, varying(count, 1, sizes[1]))
+    yield from without_zeros(desc, "strides", "window_size", "dilations")
+    spatial = len(sizes) - 2
+    if desc.dimension_count != spatial and spatial in (2, 3):
+        rule = f"must be {spatial}, the spatial dimensions of InputTensor"
+        yield Violation("DimensionCount", rule, desc.dimension_count)
+    elif spatial in (2, 3):
+        yield from _of_windows(desc, sizes)
+
+
+def _of_windows(desc: Any, sizes: tuple[int, ...]) -> Violations:
+    arrays = desc.strides, desc.window_size, desc.start_padding, desc.end_padding, desc.dilations
+    positive = *desc.strides, *desc.window_size, *desc.dilations
+    if any(len(array) != len(sizes) - 2 for array in arrays) or 0 in positive:
+        return
+    counts = []
+    for d, (stride, window, start, end, dilation) in enumerate(zip(*arrays, strict=True)):
+        reach, inside = (window - 1) * dilation + 1, sizes[d + 2] + start + end
+        if reach > inside:
+            rule = f"must span at most {inside} elements along dimension {d + 2} of the padded InputTensor"
+            yield Violation("WindowSize", rule, reach)
+        counts.append((inside - reach) // stride + 1)
+    if min(counts) > 0:
+        why = "N and C of InputTensor and the number of windows"
+        yield from sized(desc, "output_tensor", why, (*sizes[:2], *counts))
+
+
+def _pool(desc: Any, x: Any, *parameters: Any) -> Any:
+    """Average, with scales and zero points of the rank of the input or of one dimension."""
+    return quantized_linear_average_pooling(
+        x,
+        *(part if part is None or part.ndim == x.ndim else part.reshape(-1) for part in parameters),
+        window=desc.window_size,
+        strides=desc.strides,
+        dilations=desc.dilations,
+        start_padding=desc.start_padding,
+        end_padding=desc.end_padding,
+        include_padding=desc.include_padding,
+        output_dtype=desc.output_tensor.data_type.dtype,
+    )
+
+
+_LACKING = (
+    "A tensor of three dimensions lacks the first one, which has size 1: N in the input, M in the filter, N in the "
+    "output."
+)
+
+_FIELDS = {
+    "input_tensor": "``{N, C, H, W}``.",
+    "input_scale_tensor": "one element.",
+    "input_zero_point_tensor": "the data type of ``input_tensor``, one element; None means 0.",
+    "filter_tensor": "``{M, C / group_count, height, width}``, of a data type independent of that of ``input_tensor``.",
+    "filter_scale_tensor": "one element or ``{1, M, 1, 1}``.",
+    "filter_zero_point_tensor": "the data type of ``filter_tensor``, one element or ``{1, M, 1, 1}``; None means 0.",
+    "bias_tensor": "``{1, M, 1, 1}``, in units of the input's scale times the filter's; None means 0.",
+    "output_scale_tensor": "one element.",
+    "output_zero_point_tensor": "the data type of ``output_tensor``, one element; None means 0.",
+    "output_tensor": "``{N, M, height, width}``.",
+    "strides": "the distance of neighbouring windows, by height and width.",
+    "dilations": "the distance of neighbouring elements of a window.",
+    "start_padding": "how many zero points to add at the top and on the left.",
+    "end_padding": "how many zero points to add at the bottom and on the right.",
+    "group_count": "into how many groups the channels fall; C for a depthwise convolution.",
+}
+
+OPERATORS: Mapping[str, Operator] = {
+    "CONVOLUTION_INTEGER": Operator(
+        119,
+        {
+            FeatureLevel.LEVEL_2_1: _integer_row(FOUR, FOUR),
+            FeatureLevel.LEVEL_4_0: _integer_row(_THREE_OR_FOUR, UP_TO_FOUR),
+        },
+        _to_integers,
+        _of_integers,
+        doc=f"Convolve 8-bit integers, and return the sums as they are. {_LACKING} The two zero points have one "
+        "dimension count, which may be another.",
+        fields=_FIELDS,
+    ),
+    "QUANTIZED_LINEAR_CONVOLUTION": Operator(
+        120,
+        {
+            FeatureLevel.LEVEL_2_1: _quantized_row(FOUR, FOUR, FOUR),
+            FeatureLevel.LEVEL_4_0: _quantized_row(_THREE_OR_FOUR, _THREE_OR_FOUR, UP_TO_FOUR),
+            FeatureLevel.LEVEL_5_2: _quantized_row(_THREE_OR_FOUR, UP_TO_FOUR, UP_TO_FOUR),
+        },
+        _to_quantized,
+        _of_quantized,
+        doc=f"Convolve quantized tensors and quantize the result. {_LACKING} Scales and zero points may each have "
+        "another dimension count.",
+        fields=_FIELDS,
+    ),
+    "QUANTIZED_LINEAR_AVERAGE_POOLING": Operator(
+        169,
+        {
+            FeatureLevel.LEVEL_6_2: row(
+                ("input_tensor output_tensor", FOUR_OR_FIVE, BYTES),
+                ("input_scale_tensor output_scale_tensor", _UP_TO_FIVE, FLOAT32),
+                ("input_zero_point_tensor output_zero_point_tensor", _UP_TO_FIVE, BYTES),
+            )
+        },
+        _pool,
+        _of_pooling,
+        doc="Average the windows of a quantized tensor and quantize the means. A scale or zero point has size 1 in all "
+        "dimensions, or in all but the second, of size C. If it has a single dimension, that is the one of size 1 or "
+        "C.",
+        fields={
+            "input_tensor": "``{N, C, H, W}`` or ``{N, C, D, H, W}``.",
+            "input_zero_point_tensor": "the data type of ``input_tensor``; None means 0.",
+            "output_zero_point_tensor": "the data type of ``output_tensor``; None means 0.",
+            "output_tensor": "as many windows as there are along each spatial dimension.",
+        },
+    ),
+}
