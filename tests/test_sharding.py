@@ -306,6 +306,56 @@ def test_a_block_of_one_axis_is_written_while_the_other_axis_stays_explicit():
     assert_same_bits(got, reference.scatter_nd(x, indices, updates))
 
 
+PARTS = {
+    # Rows, columns, over which axes K is, and what should be sent.
+    "rows": (2048, 2048, "y", {"reduce-scatter", "all-gather"}),
+    "columns": (2049, 2048, ("x", "y"), {"reduce-scatter", "all-gather"}),
+    "no dimension divides": (2049, 2049, "y", {"all-reduce"}),
+    "few": (8, 2048, "y", {"all-reduce"}),
+}
+
+
+@pytest.mark.parametrize("case", PARTS)
+def test_each_shard_of_k_rounds_a_part_of_many_outputs(case):
+    m, n, over, sent = PARTS[case]
+    rng, mesh = np.random.default_rng(7), mesh_of("explicit")
+    a, b = rng.integers(0, 256, (m, 16), np.uint8), rng.integers(-128, 128, (16, n), np.int8)
+    za, sa = rng.integers(0, 256, (m, 1), np.uint8), rng.uniform(0.01, 0.02, (m, 1)).astype(np.float32)
+    sb, zb = rng.uniform(0.01, 0.02, (1, n)).astype(np.float32), rng.integers(-9, 9, (1, n), np.int8)
+    bias = rng.integers(-999, 999, (n,), np.int32)
+    multiply = partial(jaxdml.quantized_linear_matrix_multiply, bias=bias)
+    program = compiled(lambda a, b, sa: multiply(a, sa, za, b, sb, zb, 0.25, 7))
+    operands = put(mesh, a, None, over), put(mesh, b, over), put(mesh, sa)
+    assert_same_bits(program(*operands), multiply(a, sa, za, b, sb, zb, 0.25, 7))
+    # A mesh of two devices has no axis that is larger than one beside x.
+    if COUNT == 8:
+        assert {one.kind for one in collectives(program.lower(*operands).compile().as_text())} == sent
+
+
+def test_each_shard_of_the_channels_rounds_a_part_of_many_outputs():
+    rng, mesh = np.random.default_rng(8), mesh_of("explicit")
+    x, w = rng.integers(0, 256, (2, 8, 192, 192), np.uint8), rng.integers(-128, 128, (64, 8, 1, 1), np.int8)
+    scales = rng.uniform(0.01, 0.02, 64).astype(np.float32)
+
+    def convolve(x, w):
+        return jaxdml.quantized_linear_convolution(x, 0.1, 3, w, scales, None, None, 0.25, 7)
+
+    program, operands = compiled(convolve), (put(mesh, x, None, "y"), put(mesh, w, None, "y"))
+    assert_same_bits(program(*operands), convolve(x, w))
+    if COUNT == 8:
+        found = {one.kind for one in collectives(program.lower(*operands).compile().as_text())}
+        assert found == {"reduce-scatter", "all-gather"}
+
+
+def test_few_results_of_shards_are_added_and_many_are_gathered():
+    mesh = mesh_of("explicit", x=COUNT)
+    for rows, kind in ((2, "all-reduce"), (64, "all-gather")):
+        x = put(mesh, np.random.default_rng(9).normal(size=(rows, 64)).astype(np.float32), None, "x")
+        program = compiled(lambda x: jaxdml.top_k(x, 4))
+        assert {one.kind for one in collectives(program.lower(x).compile().as_text())} == {kind}
+        assert_same_trees(program(x), jaxdml.top_k(np.asarray(x), 4))
+
+
 def test_an_axis_of_vmap_may_share_the_k_of_a_packed_matrix():
     packed = jaxdml.prepack(SMALL_B)
     blocks = replace(packed, matrix=packed.matrix.reshape(8, 4, 8))

@@ -12,6 +12,7 @@ from jaxdml._arguments.call import Call
 from jaxdml._arithmetic.windows import Windows
 from jaxdml._kernels import integer_convolution, integer_product
 from jaxdml._kernels.integer_convolution import METHODS, Filters, PackedFilters, in_canonical_order, why_not
+from jaxdml._kernels.integer_sums import finish_everywhere
 from jaxdml._placement.layout import Labels, Names, axis_size, layout, run
 from jaxdml._placement.lowering import Forced
 from jaxdml._placement.materialized import materialized
@@ -175,7 +176,8 @@ def _convolved(
     depth = w.shape[1]
     of_block = windows._replace(groups=x.shape[windows.channel_axis] // depth) if depth else windows
     sums = integer_convolution.convolve((x, zx), (w, zw), of_block, forced, over[0])
-    result = finish(sums, *jax.tree.map(windows.along_channels, parameters), **static)
+    along_channels = jax.tree.map(windows.along_channels, parameters)
+    result = finish_everywhere(finish, sums, *along_channels, **static)
     places = np.argsort(_canonical(order.out_spec, windows))
     if result.dtype.itemsize == 1 and (np.diff(places) < 0).any():
         result = materialized(result)  # Else a CPU would round in a loop over a transposed array.

@@ -14,6 +14,7 @@ from jaxdml._arithmetic.sizes import at_most
 from jaxdml._base.shapes import Shape, broadcast, broadcasts_to, is_static
 from jaxdml._kernels import integer_product
 from jaxdml._kernels.integer_product import METHODS, PackedMatrix, Right, longest
+from jaxdml._kernels.integer_sums import finish_everywhere
 from jaxdml._placement.layout import Labels, Names, axis_size, layout, run
 from jaxdml._placement.lowering import Forced
 
@@ -140,7 +141,8 @@ def _multiplied(
     **static: Any,
 ) -> Any:
     """Multiply on one shard, and finish; ``over`` has the mesh axes that K is sharded over."""
-    return finish(integer_product.multiply((a, za), (b, zb), forced, over[0]), *parameters, **static)
+    sums = integer_product.multiply((a, za), (b, zb), forced, over[0])
+    return finish_everywhere(finish, sums, *parameters, **static)
 
 
 def _with_rank(x: jax.Array, rank: int) -> jax.Array:

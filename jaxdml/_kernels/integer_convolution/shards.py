@@ -1,19 +1,19 @@
-"""Convolve where the contracted channels are sharded: convolve on each shard, and add the int32 sums once."""
+"""Convolve where the contracted channels are sharded: each shard convolves its channels."""
 
 from jaxdml._arithmetic.signedness import Quantized
 from jaxdml._arithmetic.windows import Windows
 from jaxdml._kernels import integer_product
 from jaxdml._kernels.integer_convolution import kernel as integer_convolution
 from jaxdml._kernels.integer_convolution.kernel import QuantizedFilters
-from jaxdml._kernels.integer_sums import Accumulator, DeepAccumulator, added
+from jaxdml._kernels.integer_sums import Accumulator, DeepAccumulator, ShardedSums
 from jaxdml._placement.layout import Names, axis_size
 from jaxdml._placement.lowering import Forced
 
 
 def convolve(
     x: Quantized, w: QuantizedFilters, windows: Windows, implementation: Forced | None, over: Names
-) -> Accumulator | DeepAccumulator:
-    """Return the accumulator over all channels, the same on all shards.
+) -> Accumulator | DeepAccumulator | ShardedSums:
+    """Return the accumulator over all channels, or over those that a shard has.
 
     Args:
       x: as for ``integer_convolution.convolve``.
@@ -26,4 +26,4 @@ def convolve(
     if not over:
         return sums
     depth = windows.taps * w[0].shape[1] * axis_size(over)
-    return added(sums, depth <= integer_product.longest(x, w), over)
+    return ShardedSums(sums, depth <= integer_product.longest(x, w), over)

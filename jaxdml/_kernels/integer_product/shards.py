@@ -1,4 +1,4 @@
-"""Multiply where K is sharded: multiply on each shard, and add the int32 products once."""
+"""Multiply where K is sharded: each shard multiplies its part of K."""
 
 from dataclasses import replace
 
@@ -8,15 +8,15 @@ from jaxdml._arithmetic.signedness import Quantized
 from jaxdml._kernels.integer_product import kernel as integer_product
 from jaxdml._kernels.integer_product.kernel import QuantizedRight
 from jaxdml._kernels.integer_product.packed_matrix import PackedMatrix, pack
-from jaxdml._kernels.integer_sums import Accumulator, DeepAccumulator, added
+from jaxdml._kernels.integer_sums import Accumulator, DeepAccumulator, ShardedSums
 from jaxdml._placement.layout import Names, axis_index, axis_size
 from jaxdml._placement.lowering import Forced
 
 
 def multiply(
     a: Quantized, b: QuantizedRight, implementation: Forced | None, over: Names = ()
-) -> Accumulator | DeepAccumulator:
-    """Return the accumulator of the whole product, the same on all shards.
+) -> Accumulator | DeepAccumulator | ShardedSums:
+    """Return the accumulator of the product, or of the part of it that a shard of K has.
 
     Args:
       a: as for ``integer_product.multiply``, ``[..., M, K]``.
@@ -29,7 +29,7 @@ def multiply(
     one_sum = a[0].shape[-1] * axis_size(over) <= integer_product.longest(a, b)
     if isinstance(b[0], PackedMatrix):
         b = _with_sums_of_block(b[0], over, one_sum), b[1]
-    return added(integer_product.multiply(a, b, implementation), one_sum, over)
+    return ShardedSums(integer_product.multiply(a, b, implementation), one_sum, over)
 
 
 def _with_sums_of_block(b: PackedMatrix, over: Names, one_sum: bool) -> PackedMatrix:

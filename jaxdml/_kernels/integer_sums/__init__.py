@@ -3,7 +3,6 @@
 from jaxdml._kernels.integer_sums.accumulators import (
     Accumulator,
     DeepAccumulator,
-    added,
     finish,
     normalized,
     of_total,
@@ -20,6 +19,7 @@ from jaxdml._kernels.integer_sums.raw import (
     whole,
     with_corrections,
 )
+from jaxdml._kernels.integer_sums.shards import ShardedSums, finish_everywhere
 
 __all__ = [
     "Accumulator",
@@ -27,9 +27,10 @@ __all__ = [
     "PerPart",
     "Raw",
     "RawProduct",
+    "ShardedSums",
     "accumulator",
-    "added",
     "finish",
+    "finish_everywhere",
     "finished",
     "normalized",
     "of_total",

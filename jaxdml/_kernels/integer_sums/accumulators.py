@@ -4,10 +4,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import jax
-from jax import lax
 
 from jaxdml._kernels.integer_sums.raw import RawProduct, accumulator
-from jaxdml._placement.layout import Names
 from jaxdml._placement.lowering import Choice, Form, at_lowering
 
 
@@ -73,13 +71,3 @@ def wrapped(sums: Accumulator | DeepAccumulator) -> jax.Array:
 def normalized(low: jax.Array, high: jax.Array) -> DeepAccumulator:
     """Return the deep accumulator of sums of lower and of upper 16 bits; fewer than 2**15 of each were added."""
     return DeepAccumulator(low & 0xFFFF, high + (low >> 16))
-
-
-def added(sums: Accumulator | DeepAccumulator, one_sum: bool, over: Names) -> Accumulator | DeepAccumulator:
-    """Add accumulators over the axes ``over``; ``one_sum`` tells whether int32 holds what comes out."""
-    if isinstance(sums, Accumulator):
-        of_shard = total(sums)
-        if one_sum:
-            return of_total(lax.psum(of_shard, over))  # type: ignore[no-untyped-call]
-        sums = DeepAccumulator(of_shard & 0xFFFF, of_shard >> 16)
-    return normalized(*lax.psum(tuple(sums), over))  # type: ignore[no-untyped-call]

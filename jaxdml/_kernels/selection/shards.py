@@ -1,5 +1,6 @@
 """Select over shards: from each shard, then among what was selected on all of them."""
 
+import math
 from functools import partial
 
 import jax
@@ -10,9 +11,13 @@ from jax import lax
 from jaxdml._arithmetic.bits import bits_of
 from jaxdml._arithmetic.exact_gather import take_along_last
 from jaxdml._base.axis_direction import AxisDirection
+from jaxdml._base.shapes import is_static
 from jaxdml._kernels.selection import kernel as selection
-from jaxdml._placement.layout import Names
+from jaxdml._placement.layout import Names, axis_index, axis_size
 from jaxdml._placement.lowering import Forced
+
+MOST_WORDS_IN_A_SUM = 2**8
+"""Up to so many words a sum over shards takes half the time of a gather on two H200s and on four: 21 us and 45."""
 
 
 def select(
@@ -57,7 +62,7 @@ def from_all_shards(values: jax.Array, places: jax.Array, over: Names) -> tuple[
     words = bits.astype(jnp.uint32)
     if bits.dtype.itemsize == 8:
         words = lax.bitcast_convert_type(bits, jnp.uint32).reshape(*bits.shape[:-1], 2 * k)
-    gathered = _all_gather(jnp.concatenate([words, places.astype(jnp.uint32)], axis=-1), over)
+    gathered = _words_of_all_shards(jnp.concatenate([words, places.astype(jnp.uint32)], axis=-1), over)
     words, places = gathered[..., :-k], gathered[..., -k:]
     if bits.dtype.itemsize == 8:
         words = lax.bitcast_convert_type(words.reshape(*places.shape, 2), jnp.uint64)
@@ -81,8 +86,21 @@ def _floats_jvp(
     return _floats(*primals, over), _all_gather(tangents[0], over)
 
 
+def _words_of_all_shards(words: jax.Array, over: Names) -> jax.Array:
+    """Return ``words: [..., k]`` of all shards, ``[..., shards, k]``: few as a sum, in which each shard has its own."""
+    shape = (*words.shape[:-1], axis_size(over), words.shape[-1])
+    if not _on_mesh(over) or not is_static(*shape) or math.prod(shape) > MOST_WORDS_IN_A_SUM:
+        return _all_gather(words, over)
+    own = lax.dynamic_update_index_in_dim(jnp.zeros(shape, words.dtype), words, axis_index(over), words.ndim - 1)
+    summed: jax.Array = lax.psum(own, over)  # type: ignore[no-untyped-call]
+    return summed
+
+
 def _all_gather(x: jax.Array, over: Names) -> jax.Array:
     """Return ``x: [..., k]`` of all shards, ``[..., shards, k]``, the same on each of them."""
-    # An axis name of jax.vmap is no mesh axis, and JAX does not track what varies over it.
-    on_mesh = set(over) <= set(jax.sharding.get_abstract_mesh().manual_axes)
-    return lax.all_gather(x, over, axis=x.ndim - 1, to="invarying" if on_mesh else "varying")
+    return lax.all_gather(x, over, axis=x.ndim - 1, to="invarying" if _on_mesh(over) else "varying")
+
+
+def _on_mesh(over: Names) -> bool:
+    """Whether JAX tracks what varies over these axes; an axis name of jax.vmap is no mesh axis."""
+    return set(over) <= set(jax.sharding.get_abstract_mesh().manual_axes)
