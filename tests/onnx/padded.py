@@ -1,14 +1,14 @@
-"""Call a model's program on inputs that are longer than what counts, with NaN in the rest."""
+"""Call models on inputs that are longer than what counts, with NaN in the rest."""
 
 import re
+from unittest import mock
 
 import numpy as np
 import onnx.parser
 from onnx import numpy_helper
 
 from jaxdml.onnx import load
-from jaxdml.onnx.values.capacities import Held, cut
-from jaxdml.onnx.values.promises import must_be_kept
+from jaxdml.onnx.values import capacities
 
 
 def parsed(text, constants, opset=18, **domains):
@@ -20,41 +20,42 @@ def parsed(text, constants, opset=18, **domains):
     return proto
 
 
-def called(model, given, capacities):
-    """Return what a program for greater lengths returns; ``capacities`` are by name of a dimension."""
-    inputs = {value.name: _longer(value, given[value.name], capacities) for value in model.inputs}
-    program = model._calls._program
-    values = program.as_read(dict(program.params)) | inputs
-    results, promises = model._calls.rounding((), 0, values, None)
-    must_be_kept(promises)
-    return [np.asarray(cut(result)) for result in results]
+def together(bodies):
+    """Return one body and its outputs, y and z of each: what a body makes is called by its number, too."""
+    texts, outputs = [], []
+    for number, body in enumerate(bodies):
+        made = (names for names in re.findall(r"(\w+(?:, \w+)*) = ", body) if not names.endswith("_branch"))
+        own = [name for names in made for name in names.split(", ")]
+        texts.append(re.sub(rf"\b({'|'.join(own)})\b", rf"\1_{number}", body))
+        outputs += [f"{name}_{number}" for name in own if name in ("y", "z")]
+    return " ".join(texts), ", ".join(outputs)
 
 
-def _longer(declared, array, capacities):
-    keys = tuple(("input", name) if name in capacities else None for name in declared.shape)
-    if not any(keys):
-        return array
-    shape = [capacities.get(name, size) for name, size in zip(declared.shape, array.shape, strict=True)]
-    padded = np.full(shape, _wrong(array.dtype), array.dtype)
-    padded[tuple(map(slice, array.shape))] = array
-    lengths = tuple(np.int32(n) for n, key in zip(array.shape, keys, strict=True) if key)
-    return Held(padded, lengths, keys)
-
-
-def _wrong(dtype):
+def wrong(dtype):
     """Return what leads to another answer wherever it is read."""
     return np.nan if dtype.kind == "f" else True if dtype.kind == "b" else np.iinfo(dtype).max
 
 
-def check(proto, calls, capacities, rtol=1e-5, atol=1e-6):
-    """Require what the exact program returns."""
-    model = load(proto)
-    for given in calls:
-        for found, wanted in zip(called(model, given, capacities), map(np.asarray, model(**given)), strict=True):
-            assert found.shape == wanted.shape
-            assert found.dtype == wanted.dtype
+def with_nan():
+    """Pad inputs with what would be seen in any result."""
+    return mock.patch.object(capacities, "fill", wrong)
+
+
+def check(proto, calls, lengths, rtol=1e-5, atol=1e-6, refuses=""):
+    """Require what programs for each length return, and that one program serves all, or that a node says why not."""
+    model, exact = load(proto, lengths={name: [length] for name, length in lengths.items()}), load(proto)
+    with with_nan():
+        results = [model(**given) for given in calls]
+    for given, found in zip(calls, results, strict=True):
+        for one, wanted in zip(found, map(np.asarray, exact(**given)), strict=True):
+            assert one.shape == wanted.shape
+            assert one.dtype == wanted.dtype
             if wanted.dtype.kind == "f":
-                np.testing.assert_allclose(found, wanted, rtol, atol)
+                np.testing.assert_allclose(one, wanted, rtol, atol)
             else:
-                np.testing.assert_array_equal(found, wanted)
-    return model
+                np.testing.assert_array_equal(one, wanted)
+    if refuses:
+        assert re.search(refuses, " ".join(model._calls.in_the_way.values()))
+    else:
+        assert not model._calls.in_the_way
+        assert len(model._calls.programs) == 1

@@ -244,7 +244,6 @@ REFUSED = {
     ),
     "a normal of columns": ("t = Transpose(some) y = LayerNormalization(t, bias)", "the result for sizes"),
     "an image": ("a = Unsqueeze(some, i01) y = GlobalMaxPool(a)", "GlobalMaxPool 'y' needs to know the result for"),
-    "parts": ("y, z = Split(some)", "Split 'y' needs to know the parts"),
     "steps of a range": ("n = Shape<end=1>(some) c = Squeeze(n, i0) y = Range(s0, c, s2)", "in steps of 2"),
     "the last of equal": ("y = ArgMax<select_last_index=1>(some)", "the last of equal elements"),
     "a sum by another": (

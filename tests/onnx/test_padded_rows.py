@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from jaxdml.onnx import UnsupportedModelError
 from tests.kit import quick
 from tests.onnx.padded import check, parsed
 
@@ -11,7 +10,7 @@ pytestmark = quick
 
 CONSTANTS = {"scale": np.float32(0.05), "zero": np.uint8(3), "fine": np.float32(0.3), "coarse": np.float32(0.2)}
 CONSTANTS |= {"i0": np.array([0]), "i1": np.array([1]), "far": np.array([100])}
-ROWS = [{"x": np.random.default_rng(n).normal(size=(n, 3)).astype(np.float32)} for n in (1, 4, 7)]
+ROWS = [{"x": np.random.default_rng(n).normal(size=(n, 3)).astype(np.float32)} for n in (2, 4, 7)]
 
 
 def test_quantizing_by_the_operators_of_microsoft():
@@ -34,7 +33,7 @@ def test_integers_that_stand_for_reals_are_moved_as_they_are(name):
     """The other scale rounds ties in another way where they become floats."""
     body = f"d = DequantizeLinear(q, fine) {MOVED[name]} y = QuantizeLinear(m, coarse, zero)"
     proto = parsed(f"g (uint8[N, 3] q) => (y) {{ {body} }}", CONSTANTS)
-    calls = [{"q": np.random.default_rng(n).integers(0, 85, (n, 3)).astype(np.uint8)} for n in (1, 4, 7)]
+    calls = [{"q": np.random.default_rng(n).integers(0, 85, (n, 3)).astype(np.uint8)} for n in (2, 4, 7)]
     check(proto, calls, {"N": 7})
 
 
@@ -45,5 +44,9 @@ def test_samples():
 
 def test_a_sample_of_one_dimension_has_no_padded_features():
     proto = parsed("g (float[N] x) => (y) { y = ai.onnx.ml.Normalizer(x) }", {}, ai_onnx_ml=3)
-    with pytest.raises(UnsupportedModelError, match="Normalizer 'y' needs to know the result for an operand of 1"):
-        check(proto, [{"x": np.float32([1, 2])}], {"N": 4})
+    check(
+        proto,
+        [{"x": np.float32([1, 2])}],
+        {"N": 4},
+        refuses="Normalizer 'y' needs to know the result for an operand of 1",
+    )

@@ -1,10 +1,9 @@
 """What a model computes of lengths of its inputs: sizes, floats and conditions, the same as where they are known."""
 
 import numpy as np
-import pytest
 
 from tests.kit import quick
-from tests.onnx.padded import check, parsed
+from tests.onnx.padded import check, parsed, together
 
 pytestmark = quick
 
@@ -37,12 +36,10 @@ BODIES = {
     "a position from the end": "a = Neg(n) b = Gather(x, a) y = Slice(x, e2, i100)",
     "no position of the rest": "a = Sub(n, i1) b = Slice(x, a, n) c = Shape(b) d = ConstantOfShape(c) y = Add(b, d)",
 }
-X = [
-    np.random.default_rng(n).normal(size=(n, m)).astype(np.float32) for n, m in ((1, 4), (3, 1), (4, 3), (6, 5), (7, 2))
-]
+X = [np.random.default_rng(n).normal(size=(n, m)).astype(np.float32) for n, m in ((2, 4), (3, 2), (4, 3), (7, 5))]
 
 
-@pytest.mark.parametrize("name", BODIES)
-def test_what_follows_from_a_length_does_not_depend_on_the_padding(name):
-    proto = parsed(f"g (float[N, M] x) => (y) {{ n = Shape<end=1>(x) {BODIES[name]} }}", CONSTANTS)
+def test_what_follows_from_a_length_does_not_depend_on_the_padding():
+    body, outputs = together(BODIES.values())
+    proto = parsed(f"g (float[N, M] x) => ({outputs}) {{ n = Shape<end=1>(x) {body} }}", CONSTANTS)
     check(proto, [{"x": x} for x in X], {"N": 7, "M": 5})

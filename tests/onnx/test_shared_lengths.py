@@ -15,6 +15,7 @@ from jaxdml.onnx import UnsupportedModelError, load
 from tests.kit import quick
 from tests.onnx import random_lengths
 from tests.onnx.floats import by_onnxruntime, close
+from tests.onnx.padded import together
 
 pytestmark = quick
 
@@ -95,7 +96,7 @@ SHARED = {
     "MatMul of batches": "a = Unsqueeze(kept, i1) b = Unsqueeze(some, i2) y = MatMul(a, b)",
     "Gemm": "y = Gemm<transA=1>(kept, some)",
     "Reshape": "e = Concat<axis=0>(n, twos) y = Reshape(some, e)",
-    "TopK": "k = Gather<axis=1>(some, n0) y, z = TopK(k, n)",
+    "TopK": "k = Gather<axis=1>(some, n0) y, w = TopK(k, n)",
     "RoiAlign": "a = Abs(kept) p = Concat<axis=0>(i1, i1, flat, i4) b = Reshape(x, p) k = Slice(zeros, i0, n)"
     " zeros = Cast<to=7>(void) void = Mul(f, nought)"
     " y = RoiAlign<output_height=1, output_width=1, sampling_ratio=1>(b, a, k)",
@@ -106,16 +107,6 @@ SHARED = {
     " b = Gather(some, r) d = Add(a, b) y = Concat<axis=0>(d, kept)",
 }
 """By name: what has its result in ``y``."""
-
-
-def together(bodies):
-    """Return one body and its outputs: what each of these names is called by its number, too."""
-    texts = []
-    for number, body in enumerate(bodies):
-        made = (names for names in re.findall(r"(\w+(?:, \w+)*) = ", body) if not names.endswith("_branch"))
-        own = "|".join(name for names in made for name in names.split(", "))
-        texts.append(re.sub(rf"\b({own})\b", rf"\1_{number}", body))
-    return "\n".join(texts), ", ".join(f"y_{number}" for number in range(len(texts)))
 
 
 def bounds_of(model, bound):
@@ -151,7 +142,7 @@ EMPTY = {
     "of no columns": "a = Slice(x, i0, i0, i1) p = NonZero(a) q = Transpose(p) b = GatherND(a, q)"
     " y = ScatterND(a, q, b)",
     "Compress": "y = Compress<axis=0>(x, m)",
-    "TopK": "y, z = TopK<axis=0>(x, n)",
+    "TopK": "y, w = TopK<axis=0>(x, n)",
     "Reshape": "e = Concat<axis=0>(n, twos) y = Reshape(kept, e)",
     "OneHot": "v = Concat<axis=0>(u, u) u = Cast<to=1>(i1) y = OneHot(row, i3, v)",
     "CumSum": "y = CumSum(kept, n0)",

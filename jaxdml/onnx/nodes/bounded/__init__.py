@@ -11,7 +11,18 @@ from jaxdml.onnx._errors import NotKnownError, UnsupportedModelError
 from jaxdml.onnx._graph import Node
 from jaxdml.onnx.nodes import groups
 from jaxdml.onnx.nodes._handler import NodeCall
-from jaxdml.onnx.nodes.bounded import branches, elementwise, indexing, movement, reductions, rows, selecting
+from jaxdml.onnx.nodes.bounded import (
+    branches,
+    elementwise,
+    indexing,
+    movement,
+    products,
+    recurrent,
+    reductions,
+    rows,
+    selecting,
+    slicing,
+)
 from jaxdml.onnx.nodes.bounded._sizes import on_sizes
 from jaxdml.onnx.nodes.bounded._task import Rule, Rules, Task, array
 from jaxdml.onnx.values.bounded import Bounded, Identical, length_of, needs_bound, on_inner, report
@@ -27,11 +38,14 @@ RULES: Mapping[str, Rules] = {
         **elementwise.RULES,
         **indexing.RULES,
         **movement.RULES,
+        **products.RULES,
+        **recurrent.RULES,
         **reductions.RULES,
+        **slicing.RULES,
         **SELECTING,
     },
     "ai.onnx.ml": {**rows.CLASSICAL},
-    "com.microsoft": {**rows.MICROSOFT},
+    "com.microsoft": {**products.MICROSOFT, **recurrent.MICROSOFT, **rows.MICROSOFT},
 }
 """By domain and operator."""
 

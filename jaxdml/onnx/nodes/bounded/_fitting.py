@@ -1,6 +1,6 @@
 """Bring the arrays of a node to one capacity: arrays that share a length may be longer than it, each in its own way."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ from jaxdml.onnx.nodes._sizes import not_empty, resized
 from jaxdml.onnx.nodes.bounded._task import array
 from jaxdml.onnx.values.bounded import bounded, inner, sizes_of
 from jaxdml.onnx.values.kinds import Value
-from jaxdml.onnx.values.lengths import bounds, limits, same, true
+from jaxdml.onnx.values.lengths import Length, LengthError, bounds, limits, same, true
 from jaxdml.onnx.values.promises import may_be_one
 
 
@@ -29,3 +29,10 @@ def stretched(value: Value, sizes: Sequence[Any]) -> Value:
             places = jnp.where(true(n) == 1, 0, lax.iota(jnp.int32, limits(size).bound))
             value = jnp.take(not_empty(array(value), (d,)), places, axis=d, mode="clip")
     return fitted(value, wanted)
+
+
+def must_not_have_lengths(operands: Iterable[Value]) -> None:
+    """Refuse operands whose sizes have lengths."""
+    for operand in operands:
+        if operand is not None and any(isinstance(size, Length) for size in sizes_of(operand)):
+            raise LengthError(f"the result for an operand of sizes {list(sizes_of(operand))}")

@@ -7,20 +7,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml.onnx.nodes._sizes import axis_of, different_axes, not_empty, numbers
+from jaxdml.onnx.nodes._sizes import axis_of, not_empty, numbers
 from jaxdml.onnx.nodes.bounded._fitting import fitted, stretched
 from jaxdml.onnx.nodes.bounded._task import Rules, Task, array
 from jaxdml.onnx.values.bounded import bounded, inner, is_bounded_in, sizes_of
 from jaxdml.onnx.values.kinds import Value, known
 from jaxdml.onnx.values.lengths import (
-    Length,
     LengthError,
-    atom,
     bounds,
     greatest,
-    has_lengths,
     is_number,
-    least,
     limits,
     product,
     quotient,
@@ -28,8 +24,6 @@ from jaxdml.onnx.values.lengths import (
     true,
 )
 from jaxdml.onnx.values.promises import broadcast, equal, equal_shapes
-
-_FAR = 2**31 - 1
 
 
 def shape(task: Task, x: Value) -> tuple[Value, ...]:
@@ -175,69 +169,6 @@ def concat(task: Task, *operands: Value) -> tuple[Value, ...]:
     return (bounded(lax.slice_in_dim(whole, 0, limits(sizes[axis]).bound, axis=axis), sizes),)
 
 
-def split(task: Task, x: Value, parts: np.ndarray | None = None) -> tuple[Value, ...]:
-    """Split along a dimension that has no length."""
-    sizes = list(sizes_of(x))
-    axis = task.axis(len(sizes))
-    if isinstance(sizes[axis], Length) or (parts is not None and has_lengths(parts)):
-        raise LengthError(f"the parts of sizes {sizes}")
-    results = task.compute(inner(x), *([] if parts is None else [parts]))
-    return tuple(bounded(y, [*sizes[:axis], y.shape[axis], *sizes[axis + 1 :]]) for y in results)
-
-
-def sliced(
-    task: Task,
-    x: Value,
-    starts: np.ndarray | None = None,
-    ends: np.ndarray | None = None,
-    axes: np.ndarray | None = None,
-    steps: np.ndarray | None = None,
-) -> tuple[Value, ...]:
-    """Slice: along a dimension with a length, or up to a length, elements are read one by one."""
-    firsts, lasts = (
-        task.attribute(name) if given is None else numbers(given)
-        for name, given in (("starts", starts), ("ends", ends))
-    )
-    chosen = task.attribute("axes") if task.takes("axes") else None if axes is None else numbers(axes)
-    strides = (1,) * len(firsts) if steps is None else numbers(steps)
-    result, sizes = array(x), list(sizes_of(x))
-    places_of = different_axes(chosen or range(len(firsts)), len(sizes))
-    for d, first, end, step in zip(places_of, firsts, lasts, strides, strict=True):
-        most = limits(sizes[d]).bound + 1
-        stride = min(max(step, -most), most)  # Places are computed in 32 bits.
-        start, count = _run(sizes[d], first, end, stride)
-        places = true(start) + stride * lax.iota(jnp.int32, limits(count).bound)
-        if not (same(start, 0) and stride == 1 and same(count, sizes[d])):
-            result = jnp.take(result, places, axis=d, mode="clip")
-        sizes[d] = count
-    return (bounded(result, sizes),)
-
-
-def _run(size: Any, first: Any, end: Any, step: int) -> tuple[Any, Any]:
-    """Return where a slice begins, and how many elements it has."""
-    high = size if step > 0 else size - 1
-
-    def placed(place: Any, low: int) -> Any:
-        if is_number(place) and abs(place) >= _FAR:
-            return high if place > 0 else least(low, high)
-        if limits(place).low < 0:
-            place = size + place if limits(place).bound < 0 else _from_either_end(size, place)
-        return least(greatest(place, low), high)
-
-    # A step back begins at the first element at least, and ends before it.
-    start, stop = placed(first, 0), placed(end, 0 if step > 0 else -1)
-    distance = stop - start if step > 0 else start - stop
-    return start, greatest((distance + (abs(step) - 1)) // abs(step) if abs(step) > 1 else distance, 0)
-
-
-def _from_either_end(size: Any, place: Length) -> Length:
-    """Return a place counted from the front, where it may be negative for some lengths and not for others."""
-    found = jnp.where(true(place) < 0, true(size) + true(place), true(place))
-    key = "place", place.key, size.key if isinstance(size, Length) else size
-    low, bound = min(limits(size).low + place.low, 0), max(limits(size).bound - 1, place.bound)
-    return atom(key, f"place({place}, {size})", found, bound, low)
-
-
 RULES: Rules = {
     "Concat": concat,
     "ConstantOfShape": constant_of_shape,
@@ -247,8 +178,6 @@ RULES: Rules = {
     "Reshape": reshape,
     "Shape": shape,
     "Size": size,
-    "Slice": sliced,
-    "Split": split,
     "Squeeze": squeeze,
     "Transpose": transpose,
     "Unsqueeze": unsqueeze,

@@ -143,7 +143,11 @@ def _pairs(form: Form, sizes: Sizes, names: Names) -> Sequence[tuple[Size, Any]]
             return []
         target = [*head, *names.get(group, ()), *tail]
         missing = len(target) - len(sizes)
-        return None if missing < 0 else [pair for pair in zip(target[missing:], sizes, strict=True) if pair[1] != 1]
+        return (
+            None
+            if missing < 0
+            else [pair for pair in zip(target[missing:], sizes, strict=True) if not _is_one(pair[1])]
+        )
     count = len(sizes) - len(head) - len(tail)
     if count < 0 or (count and not group) or (group.startswith("...") and names.setdefault("...", count) != count):
         return None
@@ -155,6 +159,10 @@ def _pairs(form: Form, sizes: Sizes, names: Names) -> Sequence[tuple[Size, Any]]
     return [*pairs, *zip(before, middle, strict=True)] if len(before) == count else None
 
 
+def _is_one(size: Any) -> bool:
+    return isinstance(size, int) and size == 1
+
+
 def _known(size: Any) -> Size:
     """Return the size of an operand as one that others must have."""
     return _size(str(size) if isinstance(size, int) else _ANY)
@@ -162,7 +170,7 @@ def _known(size: Any) -> Size:
 
 def _agrees(wanted: Size, size: Any, names: Names) -> bool:
     """Tell whether a size is as wanted; a name that stands for nothing yet stands for it from now on."""
-    if not isinstance(size, int) or (wanted.sign == "?" and size == 1):
+    if not isinstance(size, int) or (wanted.sign == "?" and _is_one(size)):
         return True
     bound = names.get(wanted.limit, wanted.limit)
     if wanted.sign in _SIGNS and isinstance(bound, int) and not _SIGNS[wanted.sign](size, bound):
