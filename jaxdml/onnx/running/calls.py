@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -24,10 +24,9 @@ from jaxdml.onnx.running.programs import Programs
 from jaxdml.onnx.running.stages import Stage, stages
 from jaxdml.onnx.values.bounded import NONE, Bounds, Padded, checking, must_be_bounds
 from jaxdml.onnx.values.capacities import (
+    Capacities,
     Keyed,
-    Seen,
     Sizes,
-    capacities,
     cut,
     cut_on_device,
     held,
@@ -62,6 +61,18 @@ Place = tuple[Known, Hashable]
 """What a program is for: its constants, and all else on which its trace depends."""
 
 
+class Called(NamedTuple):
+    """What a call has returned.
+
+    Attributes:
+      results: arrays, lists of them, or None.
+      again: computes the same of arrays of the same shapes by name, if that is one program; it does not check them.
+    """
+
+    results: tuple[Any, ...]
+    again: Callable[[Mapping[str, Any]], tuple[Any, ...]] | None
+
+
 class Calls:
     """What calls of a model, or of a stage of it, have compiled: a program for each combination of shapes."""
 
@@ -70,12 +81,12 @@ class Calls:
         self._number = number
         self._masking = number is not None
         self._open = OpenDimensions(program.lengths)
-        self.seen: Seen = {}
+        self.capacities = Capacities()
         self.in_the_way: dict[Hashable, str] = {}
         self.programs = Programs()
         self._later: Calls | None = None
 
-    def call(self, given: Mapping[str, Any], key: Any, bounds: Mapping[str, int] | None) -> tuple[Any, ...]:
+    def call(self, given: Mapping[str, Any], key: Any, bounds: Mapping[str, int] | None) -> Called:
         """Compute the outputs from inputs by name, which are checked.
 
         What decides an If or a Loop is known from the first call on that could not be traced without.
@@ -90,38 +101,19 @@ class Calls:
             self._later = Calls(replace(self._program, graph=graph))
         return self._later.call(given, key, bounds)
 
-    def _call(self, given: Mapping[str, Any], key: Any, bounds: Mapping[str, int] | None) -> tuple[Any, ...]:
+    def _call(self, given: Mapping[str, Any], key: Any, bounds: Mapping[str, int] | None) -> Called:
         known = tuple((name, _Known(np.asarray(given[name]))) for name in given if name in self.constants)
         traced = {name: value for name, value in given.items() if name not in self.constants}
         must_not_be_cut(traced)
         if bounds is not None:
-            return self._within_bounds(known, traced, key, bounds)
-        inputs = self._keyed(traced)
+            return Called(self._within_bounds(known, traced, key, bounds), None)
+        inputs = self._open.keyed((*self._program.inputs, *self._program.optional_inputs), traced)
         named = self._open.named(inputs)
         if self.parts is None:
-            results = self._computed(known, dict(self._program.params), inputs, key, named)
+            outputs, again = self._computed(known, dict(self._program.params), inputs, key, named)
         else:
-            results = self._in_stages(self.parts, known, inputs, key, named)
-        return tuple(map(cut_on_device, results))
-
-    def again(self, given: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]] | None:
-        """Return how to compute calls with arrays of these shapes, unchecked; None if that is not one program."""
-        if self._later is not None or self.parts is not None or not self.constants.isdisjoint(given):
-            return None
-        inputs = self._keyed(given)
-        fitting, sizes = self._fitting(inputs, self._open.named(inputs))
-        keys = {name: value.keys for name, value in fitting.items() if isinstance(value, Keyed)}
-        place = self._place((), {name: longer(value, sizes) for name, value in fitting.items()}, None)
-
-        def compute(arrays: Mapping[str, Any]) -> tuple[Any, ...]:
-            more = {name: longer(Keyed(arrays[name], own), sizes) for name, own in keys.items()}
-            results = self._results(place, dict(self._program.params), {**arrays, **more}, None)
-            return tuple(map(cut_on_device, results))
-
-        return compute
-
-    def _keyed(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        return self._open.keyed((*self._program.inputs, *self._program.optional_inputs), given)
+            outputs, again = self._in_stages(self.parts, known, inputs, key, named), None
+        return Called(tuple(map(cut_on_device, outputs)), None if known or key is not None else again)
 
     @cached_property
     def constants(self) -> frozenset[str]:
@@ -154,7 +146,7 @@ class Calls:
             if stage.on_host:
                 results = part._on_host(stage.graph, names, known, read, own)
             else:
-                results = part._computed(known, {}, read, own, named)
+                results, _ = part._computed(known, {}, read, own, named)
             values = values | dict(zip(names, results, strict=True))
         return tuple(values[output.name] for output in self._program.outputs)
 
@@ -169,23 +161,30 @@ class Calls:
 
     def _computed(
         self, known: Known, params: Mapping[str, Any], given: Mapping[str, Any], key: Any, named: Sizes
-    ) -> tuple[Any, ...]:
-        """Compute a program on arrays that are longer than what counts, or on true shapes where a node refuses that."""
+    ) -> Called:
+        """Compute a program on arrays that are longer than what counts; what a node cannot mask has its true length."""
         while True:
-            fitting, sizes = self._fitting(given, named)
+            fitting = {name: without_keys(value, self.in_the_way) for name, value in given.items()}
+            sizes, settled = self.capacities.chosen(fitting.values(), named)
             arrays = {name: longer(value, sizes) for name, value in fitting.items()}
             place = self._place(known, arrays, key)
             try:
-                return self._results(place, params, arrays, key)
+                results = self._results(place, params, arrays, key)
             except InTheWayError as error:
                 self.programs.drop(place)
                 self.in_the_way |= error.why
                 self._masking &= bool(error.why)
+            else:
+                keys = {name: value.keys for name, value in fitting.items() if isinstance(value, Keyed)}
+                return Called(results, partial(self._again, place, keys, sizes) if settled else None)
 
-    def _fitting(self, given: Mapping[str, Any], named: Sizes) -> tuple[dict[str, Any], dict[Hashable, int]]:
-        """Return what a program gets, with keys that no node refuses, and how long it has to be along each."""
-        fitting = {name: without_keys(value, self.in_the_way) for name, value in given.items()}
-        return fitting, capacities(fitting.values(), named, self.seen)
+    def _again(
+        self, place: Place, keys: Mapping[str, tuple[Hashable, ...]], sizes: Sizes, arrays: Mapping[str, Any]
+    ) -> tuple[Any, ...]:
+        """Compute the outputs with the program of an earlier call, from arrays like those that it got."""
+        more = {name: longer(Keyed(arrays[name], own), sizes) for name, own in keys.items()}
+        results = self._results(place, dict(self._program.params), {**arrays, **more}, None)
+        return tuple(map(cut_on_device, results))
 
     def _place(self, known: Known, given: Mapping[str, Any], key: Any) -> Place:
         """Return the key of the program that serves arrays of these shapes."""

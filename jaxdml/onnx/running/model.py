@@ -155,12 +155,12 @@ class Model(Program):
         wanted = (*self.inputs, *(value for value in self.optional_inputs if value.name in named))
         arrays = checked(wanted, in_order(self.inputs, wanted, inputs, named))
         given = dict(zip((value.name for value in wanted), arrays, strict=True))
-        results = self._calls.call(given, key, bounds)
-        if like is not None and keep_their_dtypes(arrays) and (compute := self._calls.again(given)) is not None:
+        called = self._calls.call(given, key, bounds)
+        if like is not None and called.again is not None and keep_their_dtypes(arrays):
             if len(self._passed) == _MANY:
                 self._passed.clear()
-            self._passed[like] = (*(value.name for value in self.inputs[: len(inputs)]), *by_name), compute
-        return results
+            self._passed[like] = (*(value.name for value in self.inputs[: len(inputs)]), *by_name), called.again
+        return called.results
 
     @cached_property
     def _passed(self) -> dict[Hashable, tuple[tuple[str, ...], Callable[[Mapping[str, Any]], tuple[Any, ...]]]]:

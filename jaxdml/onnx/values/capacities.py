@@ -1,9 +1,9 @@
 """Arrays that are longer than what counts, for programs that serve several lengths, and how long they are."""
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from math import prod
-from operator import ge
+from math import ceil, prod
 from typing import Any, NamedTuple
 
 import jax
@@ -16,11 +16,14 @@ from jaxdml.onnx.values.kinds import Value, channels_first
 from jaxdml.onnx.values.lengths import Length, atom, true
 from jaxdml.onnx.values.stored import as_jax, on_device
 
-FEW = 16
-"""What is shorter is rounded up to this."""
+PATIENCE, WASTE = 8, 8
+"""A program serves so many first calls of a length if its arrays have at most so many times the elements."""
 
-WASTE = 2
-"""A program serves if its arrays have together at most so many times the elements of those that are wanted."""
+ROOM = 2
+"""A new program for such calls has room for arrays of so many times the elements."""
+
+FEW = 16
+"""What is shorter is rounded up to this, if it depends on values."""
 
 
 LEAST = 2
@@ -66,9 +69,6 @@ jax.tree_util.register_dataclass(Held, data_fields=["array", "lengths"], meta_fi
 Sizes = Mapping[Hashable, int]
 """Sizes of dimensions by key."""
 
-Seen = dict[Hashable, list[Sizes]]
-"""The capacities of one stage's programs, by the keys that they are for."""
-
 
 def keyed(graph: Graph, name: str, value: Value) -> Any:
     """Return what a stage on the host has found, with keys where its shape depends on values."""
@@ -98,56 +98,55 @@ def _keys_of_output(node: Node, name: str) -> tuple[Hashable, ...]:
     )
 
 
-def capacities(values: Iterable[Any], named: Sizes, seen: Seen) -> dict[Hashable, int]:
-    """Return how long a program's arrays are along each key: sizes that few programs serve.
+class Capacities:
+    """How long the arrays of a stage's programs are, for the lengths of earlier calls.
 
-    Args:
-      values: what it gets.
-      named: what is settled, by key.
-      seen: the capacities of its earlier programs; new ones are added.
-    """
-    arrays = [value for value in values if isinstance(value, Keyed)]
-    sizes = {
-        key: size
-        for value in arrays
-        for size, key in zip(value.array.shape, value.keys, strict=True)
-        if key is not None
-    }
-    wanted = {key: named[key] if key in named else _rounded_up(size) for key, size in sizes.items()}
-    if not wanted.keys() - named.keys():
-        return wanted
-    shapes = [tuple(zip(value.array.shape, value.keys, strict=True)) for value in arrays]
-    return dict(_chosen(wanted, named, shapes, seen.setdefault(tuple(wanted), [])))
-
-
-def _chosen(wanted: Sizes, named: Sizes, shapes: Any, seen: list[Sizes]) -> Sizes:
-    """Return sizes that are enough: of an earlier call, if they are not much more, else new ones.
-
-    Several lengths that vary independently would else be a program for each combination.
+    The first calls of a length take any program that is not far too long, and one that is new has room for longer ones.
+    A length that is called often gets a program of its own.
     """
 
-    def elements(sizes: Sizes) -> int:
-        return sum(prod(sizes.get(key, size) for size, key in shape) for shape in shapes)
+    def __init__(self) -> None:
+        self._made: dict[Hashable, list[Sizes]] = {}
+        self._calls: Counter[Hashable] = Counter()
 
-    most = WASTE * elements(wanted)
-    enough = [
-        sizes
-        for sizes in seen
-        if all(map(ge, sizes.values(), wanted.values()))
-        and all(sizes[key] == wanted[key] for key in wanted.keys() & named.keys())
-        and elements(sizes) <= most
-    ]
-    if enough:
-        return min(enough, key=elements)
-    greatest = {key: max(size, seen[-1][key] if seen and key not in named else 0) for key, size in wanted.items()}
-    seen.append(greatest if elements(greatest) <= most else wanted)
-    return seen[-1]
+    def chosen(self, values: Iterable[Any], named: Sizes) -> tuple[Sizes, bool]:
+        """Return sizes by key for a call, and whether calls of these lengths will be given the same again.
+
+        Args:
+          values: what a program gets.
+          named: sizes that are settled, by key.
+        """
+        shapes = [tuple(zip(x.array.shape, x.keys, strict=True)) for x in values if isinstance(x, Keyed)]
+        sizes = {key: size for shape in shapes for size, key in shape if key is not None}
+        if sizes.keys() <= named.keys():
+            return {key: named[key] for key in sizes}, True
+        wanted = {key: named[key] if key in named else _rounded_up(key, size) for key, size in sizes.items()}
+
+        def elements(sizes: Sizes) -> int:
+            return sum(prod(sizes.get(key, size) for size, key in shape) for shape in shapes)
+
+        made, lengths = self._made.setdefault(tuple(wanted), []), tuple(wanted.items())
+        self._calls[lengths] += 1
+        few = self._calls[lengths] <= PATIENCE
+        most = (WASTE if few else 2) * elements(wanted)
+        enough = [
+            each
+            for each in made
+            if all(each[key] == size if key in named else each[key] >= size for key, size in lengths)
+            and elements(each) <= most
+        ]
+        if not enough:
+            room = ROOM ** (1 / len(wanted.keys() - named.keys())) if few else 1
+            with_room = {key: _rounded_up(key, ceil(size * room)) for key, size in sizes.items()}
+            enough = [with_room | {key: named[key] for key in sizes.keys() & named.keys()}]
+            made.extend(enough)
+        best = min(enough, key=elements)
+        return best, elements(best) <= 2 * elements(wanted)
 
 
-def _rounded_up(size: int) -> int:
+def _rounded_up(key: Hashable, size: int) -> int:
     """Round up to a power of two, or to the middle between two."""
-    if size <= FEW:
-        return FEW
+    size = max(size, LEAST if isinstance(key, Free) else FEW)
     power = 1 << (size - 1).bit_length()
     return power * 3 // 4 if size <= power * 3 // 4 else power
 
