@@ -25,15 +25,18 @@ from jaxdml.onnx.running.stages import Stage, stages
 from jaxdml.onnx.values.bounded import NONE, Bounds, Padded, checking, must_be_bounds
 from jaxdml.onnx.values.capacities import (
     Capacities,
-    Keyed,
+    Held,
+    Places,
     Sizes,
     cut,
-    cut_on_device,
+    cut_at,
     held,
     keyed,
     keys_of,
     longer,
     opened,
+    padded,
+    places,
     without_keys,
 )
 from jaxdml.onnx.values.obstacles import InTheWayError, watched
@@ -113,7 +116,7 @@ class Calls:
             outputs, again = self._computed(known, dict(self._program.params), inputs, key, named)
         else:
             outputs, again = self._in_stages(self.parts, known, inputs, key, named), None
-        return Called(tuple(map(cut_on_device, outputs)), None if known or key is not None else again)
+        return Called(tuple(map(cut_at, outputs, map(places, outputs))), None if known or key is not None else again)
 
     @cached_property
     def constants(self) -> frozenset[str]:
@@ -175,16 +178,20 @@ class Calls:
                 self.in_the_way |= error.why
                 self._masking &= bool(error.why)
             else:
-                keys = {name: value.keys for name, value in fitting.items() if isinstance(value, Keyed)}
-                return Called(results, partial(self._again, place, keys, sizes) if settled else None)
+                held = {name: value for name, value in arrays.items() if isinstance(value, Held)}
+                again = partial(self._again, place, _without_arrays(held), tuple(map(places, results)))
+                return Called(results, again if settled else None)
 
     def _again(
-        self, place: Place, keys: Mapping[str, tuple[Hashable, ...]], sizes: Sizes, arrays: Mapping[str, Any]
+        self, place: Place, held: Mapping[str, Held], cuts: tuple[Places, ...], arrays: Mapping[str, Any]
     ) -> tuple[Any, ...]:
-        """Compute the outputs with the program of an earlier call, from arrays like those that it got."""
-        more = {name: longer(Keyed(arrays[name], own), sizes) for name, own in keys.items()}
-        results = self._results(place, dict(self._program.params), {**arrays, **more}, None)
-        return tuple(map(cut_on_device, results))
+        """Compute the outputs of arrays of an earlier call's shapes, on which alone lengths and promises depend."""
+        more = {
+            name: Held(padded(arrays[name], value.array.shape), value.lengths, value.keys)
+            for name, value in held.items()
+        }
+        results, _ = self.compiled(place)(dict(self._program.params), {**arrays, **more}, None)
+        return tuple(map(cut_at, results, cuts))
 
     def _place(self, known: Known, given: Mapping[str, Any], key: Any) -> Place:
         """Return the key of the program that serves arrays of these shapes."""
@@ -235,6 +242,14 @@ class Calls:
             return checkify.checkify(partial(checked, known, bounds), errors=checkify.user_checks)(*operands)
 
         return compiled
+
+
+def _without_arrays(held: Mapping[str, Held]) -> dict[str, Held]:
+    """Return arrays as their shapes, with their lengths on the device."""
+    return {
+        name: replace(value, array=jax.typeof(value.array), lengths=jax.device_put(value.lengths))
+        for name, value in held.items()
+    }
 
 
 def _arrays(known: Known) -> dict[str, np.ndarray]:

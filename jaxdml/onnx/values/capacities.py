@@ -155,11 +155,22 @@ def longer(value: Any, sizes: Sizes) -> Any:
     """Return an array that is longer where it has keys; any other value as it is."""
     if not isinstance(value, Keyed):
         return value
-    array = np.asarray(value.array)
-    pairs = list(zip(array.shape, value.keys, strict=True))
-    result = np.full([sizes.get(key, size) for size, key in pairs], fill(array.dtype), array.dtype)
-    result[tuple(map(slice, array.shape))] = array
-    return Held(result, tuple(np.int32(size) for size, key in pairs if key is not None), value.keys)
+    pairs = list(zip(value.array.shape, value.keys, strict=True))
+    lengths = tuple(np.int32(size) for size, key in pairs if key is not None)
+    return Held(padded(value.array, tuple(sizes.get(key, size) for size, key in pairs)), lengths, value.keys)
+
+
+def padded(array: Any, shape: tuple[int, ...]) -> Any:
+    """Return an array that begins with another one."""
+    whole = np.empty(shape, array.dtype)
+    whole[...] = fill(array.dtype)
+    whole[tuple(map(slice, array.shape))] = array
+    return _where(array, whole)
+
+
+def _where(array: Any, made: np.ndarray) -> Any:
+    """Return what is made of an array, on its device if JAX has been told one."""
+    return jax.device_put(made, array.sharding) if isinstance(array, jax.Array) and array.committed else made
 
 
 def fill(dtype: np.dtype[Any]) -> Any:
@@ -236,8 +247,26 @@ def cut(value: Any) -> Any:
     return without_keys(value, keys_of([value]))
 
 
-def cut_on_device(value: Any) -> Any:
+Places = tuple[slice, ...] | list[Any] | None
+"""Where in a program's result the elements are that count; None where all do."""
+
+
+def places(value: Any) -> Places:
+    """Return where in an output of the model the elements are that count."""
+    if isinstance(value, list):
+        return [places(each) for each in value]
+    if not isinstance(value, Held):
+        return None
+    lengths = iter(value.lengths)
+    true = tuple(size if key is None else int(next(lengths)) for size, key in _dimensions(value))
+    return None if true == value.array.shape else tuple(map(slice, true))
+
+
+def cut_at(value: Any, where: Places) -> Any:
     """Return an output of the model, in its true shape."""
     if isinstance(value, list):
-        return [cut_on_device(each) for each in value]
-    return jax.device_put(cut(value)) if isinstance(value, Held | Keyed) else value
+        return [cut_at(*pair) for pair in zip(value, where or (), strict=True)]
+    if isinstance(value, Keyed):
+        return jax.device_put(value.array)
+    array = value.array if isinstance(value, Held) else value
+    return array if where is None else jax.device_put(_where(array, np.asarray(array)[tuple(where)]))
