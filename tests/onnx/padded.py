@@ -9,6 +9,7 @@ from onnx import numpy_helper
 
 from jaxdml.onnx import load
 from jaxdml.onnx.values import capacities
+from tests.onnx import floats
 
 
 def parsed(text, constants, opset=18, **domains):
@@ -41,13 +42,23 @@ def with_nan():
     return mock.patch.object(capacities, "fill", wrong)
 
 
-def check(proto, calls, lengths, rtol=1e-5, atol=1e-6, refuses=""):
-    """Require what programs for each length return, and that one program serves all, or that a node says why not."""
-    model, exact = load(proto, lengths={name: [length] for name, length in lengths.items()}), load(proto)
+def exactly(proto):
+    """Return what programs for each length compute."""
+    return load(proto)
+
+
+def by_onnxruntime(proto):
+    """Return what onnxruntime computes."""
+    return lambda **given: floats.by_onnxruntime(proto, *given.values())
+
+
+def check(proto, calls, lengths, rtol=1e-5, atol=1e-5, refuses="", judge=exactly):
+    """Require what a judge returns, and that one program serves all, or that a node says why not."""
+    model, judged = load(proto, lengths={name: [length] for name, length in lengths.items()}), judge(proto)
     with with_nan():
         results = [model(**given) for given in calls]
     for given, found in zip(calls, results, strict=True):
-        for one, wanted in zip(found, map(np.asarray, exact(**given)), strict=True):
+        for one, wanted in zip(found, map(np.asarray, judged(**given)), strict=True):
             assert one.shape == wanted.shape
             assert one.dtype == wanted.dtype
             if wanted.dtype.kind == "f":

@@ -243,7 +243,7 @@ REFUSED = {
         "QuantizeLinear 'y' needs to know the result for an operand of sizes",
     ),
     "a normal of columns": ("t = Transpose(some) y = LayerNormalization(t, bias)", "the result for sizes"),
-    "an image": ("a = Unsqueeze(some, i01) y = GlobalMaxPool(a)", "GlobalMaxPool 'y' needs to know the result for"),
+    "channels": ("b = Unsqueeze(some, i0) a = Unsqueeze(b, i2) y = GlobalMaxPool(a)", "GlobalMaxPool 'y' needs"),
     "steps of a range": ("n = Shape<end=1>(some) c = Squeeze(n, i0) y = Range(s0, c, s2)", "in steps of 2"),
     "the last of equal": ("y = ArgMax<select_last_index=1>(some)", "the last of equal elements"),
     "a sum by another": (

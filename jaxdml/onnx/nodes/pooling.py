@@ -19,7 +19,7 @@ _FEW_TAPS = 16
 """Of so many elements a window is read by slices."""
 
 
-def _least(dtype: Any) -> np.ndarray:
+def least(dtype: Any) -> np.ndarray:
     """Return the value that never wins."""
     return np.array(-np.inf if jnp.issubdtype(dtype, jnp.floating) else jnp.iinfo(dtype).min, dtype)
 
@@ -48,9 +48,9 @@ def _max_pool(
     if len(call.outputs) > 1 and call.outputs[1]:
         return _max_with_indices(on_device(channels_first(X)), where, storage_order)
     x = channels_last(X)
-    least = _least(x.dtype)
-    reduced = partial(_reduced, where=where, reduce=lax.max, neutral=least)
-    by_slices = partial(_greatest_of_slices, where=where, least=least)
+    neutral = least(x.dtype)
+    reduced = partial(_reduced, where=where, reduce=lax.max, neutral=neutral)
+    by_slices = partial(_greatest_of_slices, where=where, neutral=neutral)
     if jnp.issubdtype(x.dtype, jnp.integer) and int(np.prod(where.sizes)) <= _FEW_TAPS:
         # A CPU has no fast reduce_window of integers. The TPU's compiler aborts on some fusions of strided slices.
         return ChannelsLast(lax.platform_dependent(x, default=by_slices, tpu=reduced))
@@ -58,8 +58,8 @@ def _max_pool(
     return ChannelsLast((reduced if set(where.dilations) <= {1} else by_slices)(x))
 
 
-def _greatest_of_slices(x: jax.Array, where: NodeWindows, least: np.ndarray) -> jax.Array:
-    result, *others = (value for _, value in slices(x, 1, where, least))
+def _greatest_of_slices(x: jax.Array, where: NodeWindows, neutral: np.ndarray) -> jax.Array:
+    result, *others = (value for _, value in slices(x, 1, where, neutral))
     for value in others:
         result = jnp.maximum(result, value)
     return result
@@ -93,7 +93,7 @@ def _max_with_indices(x: jax.Array, where: NodeWindows, storage_order: int) -> t
     found = np.zeros(where.counts, np.bool_)
     best: Any = None
     index: Any = 0
-    for tap, value in slices(x, 2, where, _least(x.dtype)):
+    for tap, value in slices(x, 2, where, least(x.dtype)):
         columns = [of[:, i] for of, i in zip(at, tap, strict=True)]
         clipped = [np.clip(column, 0, n - 1) for column, n in zip(columns, where.inputs, strict=True)]
         valid = _outer([of[:, i] for of, i in zip(inside, tap, strict=True)])
@@ -134,14 +134,16 @@ def _average_pool(
         auto_pad=auto_pad,
         ceil_mode=ceil_mode,
     )
+    count: Any = np.prod(where.sizes)
+    return averaged(X, where, where.populations(bool(count_include_pad))[..., None] if where.padded else count)
+
+
+def averaged(X: Value, where: NodeWindows, count: Any) -> ChannelsLast:
+    """Average windows of so many elements each; a window of padding alone has the mean 0."""
     x = channels_last(X)
     wide = widened(x)
     total = _reduced(wide, where, lax.add, np.zeros((), wide.dtype))
-    # A window of padding alone has the mean 0.
-    count: Any = np.prod(where.sizes)
-    if where.padded:
-        count = np.maximum(where.populations(bool(count_include_pad)), 1)[..., None]
-    return ChannelsLast((total / jnp.asarray(count, wide.dtype)).astype(x.dtype))
+    return ChannelsLast((total / jnp.maximum(jnp.asarray(count, wide.dtype), 1)).astype(x.dtype))
 
 
 def _lp_pool(

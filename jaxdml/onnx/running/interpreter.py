@@ -128,8 +128,7 @@ def _explained(call: NodeCall, operands: list[Value], error: Exception) -> str:
 
 def _compute(call: NodeCall, operands: list[Value]) -> tuple[Value, ...]:
     if call.bounds.active or call.handler.waiting(operands):
-        compute = partial(bounded.computed, call, compute=lambda *given: _of_fixed_sizes(call, list(given)))
-        return passed(call.node, operands, compute)
+        return passed(call.node, operands, partial(bounded.computed, call, run=_of_fixed_sizes))
     return _of_fixed_sizes(call, operands)
 
 

@@ -1,8 +1,7 @@
 """How operators treat arrays of which only a part counts. Those that are not here refuse them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -16,12 +15,14 @@ from jaxdml.onnx.nodes.bounded import (
     elementwise,
     indexing,
     movement,
+    pools,
     products,
     recurrent,
     reductions,
     rows,
     selecting,
     slicing,
+    windows,
 )
 from jaxdml.onnx.nodes.bounded._sizes import on_sizes
 from jaxdml.onnx.nodes.bounded._task import Rule, Rules, Task, array
@@ -38,14 +39,22 @@ RULES: Mapping[str, Rules] = {
         **elementwise.RULES,
         **indexing.RULES,
         **movement.RULES,
+        **pools.RULES,
         **products.RULES,
         **recurrent.RULES,
         **reductions.RULES,
         **slicing.RULES,
         **SELECTING,
+        **windows.RULES,
     },
     "ai.onnx.ml": {**rows.CLASSICAL},
-    "com.microsoft": {**products.MICROSOFT, **recurrent.MICROSOFT, **rows.MICROSOFT},
+    "com.microsoft": {
+        **pools.MICROSOFT,
+        **products.MICROSOFT,
+        **recurrent.MICROSOFT,
+        **rows.MICROSOFT,
+        **windows.MICROSOFT,
+    },
 }
 """By domain and operator."""
 
@@ -70,15 +79,17 @@ def _bound(call: NodeCall, place: int, operand: Value) -> int | None:
     return call.bounds.of(call.node, call.node.inputs[place]) if counted(call.node, operand) else None
 
 
-def computed(call: NodeCall, operands: list[Value], compute: Any) -> tuple[Value, ...]:
+def computed(
+    call: NodeCall, operands: list[Value], run: Callable[[NodeCall, list[Value]], tuple[Value, ...]]
+) -> tuple[Value, ...]:
     """Compute a node of a call where sizes may depend on values, or one that waits for a value that must be known.
 
     Args:
       call: the node.
       operands: values, some of them perhaps with lengths.
-      compute: computes the node on operands without any, and returns a tuple.
+      run: computes a node on operands without any, and returns a tuple.
     """
-    task = Task(call, compute)
+    task = Task(call, run)
     rule = _rule(call)
     makes = _makes_lengths(task, rule, operands)
     if not makes and (waiting := call.handler.waiting(operands)):

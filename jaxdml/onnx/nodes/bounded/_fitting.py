@@ -8,9 +8,9 @@ from jax import lax
 
 from jaxdml.onnx.nodes._sizes import not_empty, resized
 from jaxdml.onnx.nodes.bounded._task import array
-from jaxdml.onnx.values.bounded import bounded, inner, sizes_of
+from jaxdml.onnx.values.bounded import bounded, inner, is_bounded_in, sizes_of
 from jaxdml.onnx.values.kinds import Value
-from jaxdml.onnx.values.lengths import Length, LengthError, bounds, limits, same, true
+from jaxdml.onnx.values.lengths import LengthError, bounds, limits, same, true
 from jaxdml.onnx.values.promises import may_be_one
 
 
@@ -31,8 +31,9 @@ def stretched(value: Value, sizes: Sequence[Any]) -> Value:
     return fitted(value, wanted)
 
 
-def must_not_have_lengths(operands: Iterable[Value]) -> None:
-    """Refuse operands whose sizes have lengths."""
+def must_not_have_lengths(operands: Iterable[Value], dimensions: Sequence[int] | None = None) -> None:
+    """Refuse operands whose sizes, or those of some dimensions, have lengths."""
     for operand in operands:
-        if operand is not None and any(isinstance(size, Length) for size in sizes_of(operand)):
-            raise LengthError(f"the result for an operand of sizes {list(sizes_of(operand))}")
+        sizes = () if operand is None else sizes_of(operand)
+        if is_bounded_in(sizes, range(len(sizes)) if dimensions is None else dimensions):
+            raise LengthError(f"the result for an operand of sizes {list(sizes)}")

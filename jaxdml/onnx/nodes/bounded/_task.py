@@ -1,7 +1,7 @@
 """What a rule about arrays with lengths gets."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jaxdml.onnx.nodes._handler import NodeCall
@@ -17,11 +17,17 @@ class Task:
 
     Attributes:
       call: the node.
-      compute: computes it on operands without lengths, and returns a tuple of results.
+      run: computes a node on a list of operands without lengths, and returns a tuple of results.
     """
 
     call: NodeCall
-    compute: Callable[..., tuple[Value, ...]]
+    run: Callable[[NodeCall, list[Value]], tuple[Value, ...]]
+
+    def compute(self, *operands: Value, **attributes: Any) -> tuple[Value, ...]:
+        """Compute the node on operands without lengths, some of its attributes perhaps replaced."""
+        node = self.call.node
+        changed = replace(node, attributes={**node.attributes, **attributes}) if attributes else node
+        return self.run(replace(self.call, node=changed), list(operands))
 
     def attribute(self, name: str) -> Any:
         """Return an attribute, or what it is by default."""

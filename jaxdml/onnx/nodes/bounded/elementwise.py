@@ -75,8 +75,7 @@ def dynamic_quantize(task: Task, x: Value) -> tuple[Value, ...]:
 
 
 _OF_BATCHES = """
-    AveragePool BatchNormalization Conv ConvTranspose DepthToSpace GlobalAveragePool GlobalLpPool GlobalMaxPool
-    InstanceNormalization LRN LpPool MaxPool Resize SpaceToDepth Upsample
+    BatchNormalization DepthToSpace InstanceNormalization LRN Resize SpaceToDepth Upsample
 """
 
 RULES: Rules = {

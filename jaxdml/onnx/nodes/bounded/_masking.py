@@ -1,0 +1,44 @@
+"""Fill what does not count, in the order in which an array is stored."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxdml.onnx.values.bounded import counts, inner
+from jaxdml.onnx.values.kinds import Dequantized, Value, computed
+from jaxdml.onnx.values.stored import stored, stored_axis
+
+Filled = Callable[[jax.Array, Any, Callable[[int], int]], jax.Array]
+"""``change(array, filling, axis_of)`` returns an array stored alike; ``axis_of`` says where it has a dimension."""
+
+
+def changed(value: Value, filling: Any, change: Filled) -> Value:
+    """Change an array as it is stored. Integers that stand for real numbers remain, and their zero point stands for 0.
+
+    Args:
+      value: without lengths.
+      filling: a number that ``change`` gets.
+      change: what to do.
+    """
+    if isinstance(value, Dequantized) and value.quantization.per_tensor and isinstance(filling, int) and not filling:
+        zero = value.quantization.zero_point
+        return replace(value, integers=changed(computed(value.integers), 0 if zero is None else zero, change))
+    value = computed(value)
+    data, wrap = stored(value)
+    return wrap(change(data, jnp.asarray(filling).astype(data.dtype), lambda d: stored_axis(value, d)))
+
+
+def masked(value: Value, sizes: Sequence[Any], filling: Any, dimensions: Sequence[int] | None = None) -> Value:
+    """Return what a bounded value has in it, with a number where no element counts along some dimensions."""
+    valid = counts(sizes, dimensions)
+    if valid is True:
+        return inner(value)
+
+    def fill(x: jax.Array, number: Any, axis_of: Callable[[int], int]) -> jax.Array:
+        order = sorted(range(x.ndim), key=axis_of)
+        return jnp.where(valid.transpose(order), x, number)
+
+    return changed(inner(value), filling, fill)
