@@ -24,6 +24,20 @@ def devices(request):
     return compilers.devices_of(request.param)
 
 
+@pytest.mark.parametrize(("outputs", "most"), [(2**16, 1), (2**23, 3)])
+def test_a_sum_of_quantized_arrays_is_a_gpu_kernel_or_few(devices, outputs, most):
+    """Left to itself, XLA for CUDA has a GPU kernel for each scalar that is computed of scales and zero points."""
+    if devices[0].platform == "tpu":
+        pytest.skip("a TPU computes scalars beside vectors")
+    data, scale, zero = (
+        jax.ShapeDtypeStruct(shape, dtype, sharding=SingleDeviceSharding(devices[0]))
+        for shape, dtype in (((outputs,), "uint8"), ((), "float32"), ((), "uint8"))
+    )
+    lowered = jax.jit(jaxdml.quantized_linear_add).lower(data, scale, zero, data, scale, zero, scale, zero)
+    entry = lowered.compile().as_text().partition("ENTRY")[2].partition("\n}")[0]
+    assert 0 < entry.count(" fusion(") <= most
+
+
 @pytest.mark.parametrize(("call", "way"), WAYS, ids=named)
 def test_a_sharded_call_compiles_and_keeps_its_bound(devices, call, way):
     found = compilers.compiled(call, way, devices)

@@ -12,9 +12,11 @@ import pytest
 import jaxdml
 from jaxdml import directml as dml
 from jaxdml import reference
+from jaxdml._kernels.quantized_sum import float64_sum
 from jaxdml._kernels.quantized_sum.fixed_point_sum import addends, rounded_sum
-from jaxdml._kernels.quantized_sum.kernel import FEW_OUTPUTS
+from jaxdml._kernels.quantized_sum.kernel import FEW_OUTPUTS, MOST_WITHIN
 from tests.kit import assert_same_bits, quick
+from tests.kit.forms import forms_of
 from tests.test_quantized_linear_matrix_multiply import integers
 
 add = jaxdml.quantized_linear_add
@@ -23,11 +25,19 @@ BYTES = np.arange(256)
 
 @jax.jit
 def of_all_pairs(scales, zero_points):
-    """Round the sums of all pairs of bytes, with four limbs and with two, and tell whether two suffice."""
+    """Round the sums of all pairs of bytes, with four limbs, with two and in float64; tell whether two suffice."""
     p, q = (jnp.arange(256, dtype=jnp.int32) - zero for zero in zero_points)
     by = addends(scales)
-    rounded = (jnp.clip(rounded_sum(p[:, None], q[None], by, limbs), -255, 255) for limbs in (4, 2))
-    return *rounded, by.two_suffice
+    rounded = (
+        *(rounded_sum(p[:, None], q[None], by, limbs) for limbs in (4, 2)),
+        in_float64(p[:, None], q[None], scales),
+    )
+    return *(jnp.clip(each, -255, 255) for each in rounded), by.two_suffice
+
+
+def in_float64(p, q, scales):
+    with jax.enable_x64(True):
+        return float64_sum.rounded_sum(p, q, float64_sum.factors_of(scales))
 
 
 def exactly(scales, zero_points):
@@ -70,9 +80,10 @@ def test_every_pair_of_bytes_is_rounded_correctly():
     ties = sufficed = 0
     for number in range(20):
         scales, zero_points = drawn_scales(rng, number), rng.integers(0, 256, 2).astype(np.int32)
-        four, two, suffice = of_all_pairs(scales, tuple(zero_points))
+        four, two, floats, suffice = of_all_pairs(scales, tuple(zero_points))
         want, count = exactly(scales, zero_points)
-        np.testing.assert_array_equal(four, want, err_msg=f"{scales=} {zero_points=}")
+        for got in (four, floats):
+            np.testing.assert_array_equal(got, want, err_msg=f"{scales=} {zero_points=}")
         if suffice:
             np.testing.assert_array_equal(two, want, err_msg=f"{scales=} {zero_points=}")
         ties, sufficed = ties + count, sufficed + bool(suffice)
@@ -106,13 +117,13 @@ def test_sums_next_to_ties_are_no_ties(side):
     p, q, (a, b, o) = columns(cases)
     swapped = rng.random(len(p)) < 0.5
     p, q, a, b = (np.where(swapped, one, other) for one, other in ((q, p), (p, q), (b, a), (a, b)))
-    two, four, suffice = near(p, q, (a, b, o))
+    two, four, floats, suffice = near(p, q, (a, b, o))
     for i in range(len(p)):
         ratio_a, ratio_b = (Fraction(float(x[i])) / Fraction(float(o[i])) for x in (a, b))
         exact = int(p[i]) * ratio_a + int(q[i]) * ratio_b
         missed = abs(exact - math.floor(exact) - Fraction(1, 2))
         assert missed == 0 if side == 0 else 0 < missed < Fraction(1, 2**20)
-        assert four[i] == round(exact)
+        assert four[i] == floats[i] == round(exact)
         assert two[i] == round(exact) or not suffice[i]
     assert 10 < suffice.sum() < len(p) - 10
 
@@ -125,7 +136,7 @@ def columns(cases):
 @jax.jit
 def near(p, q, scales):
     by = addends(scales)
-    return rounded_sum(p, q, by, 2), rounded_sum(p, q, by), by.two_suffice
+    return rounded_sum(p, q, by, 2), rounded_sum(p, q, by), in_float64(p, q, scales), by.two_suffice
 
 
 LAST, MOST = 2 - 2.0**-23, 2 - 2.0**-22
@@ -152,8 +163,10 @@ def test_sums_at_the_bounds_of_exponents_are_right(name):
     a, b, o = (scale(*part) for part in scales)
     exact = (p * Fraction(float(a)) + q * Fraction(float(b))) / Fraction(float(o))
     assert np.clip(round(exact), -255, 255) == want
-    (two,), (four,), (suffice,) = near(*(np.int32([n]) for n in (p, q)), tuple(np.array([x]) for x in (a, b, o)))
-    assert np.clip(four, -255, 255) == want
+    (two,), (four,), (floats,), (suffice,) = near(
+        *(np.int32([n]) for n in (p, q)), tuple(np.array([x]) for x in (a, b, o))
+    )
+    assert np.clip(four, -255, 255) == np.clip(floats, -255, 255) == want
     assert np.clip(two, -255, 255) == want or not suffice
 
 
@@ -170,6 +183,34 @@ def test_agrees_with_the_oracle(dtypes, wide):
         given = a, scales[0], zeros[0], b, scales[1], zeros[1], scales[2], zeros[2]
         want = reference.quantized_linear_add(a[rows], *given[1:], output_dtype=dtypes[2])
         assert_same_bits(jitted(*given)[rows], want)
+
+
+def test_subnormal_scales_are_scales_in_float64():
+    # A CPU would read them as zeros.
+    tiny, least = np.float32(2.0**-149), np.float32(2.0**-126)
+    p, q = np.int32([[3], [-255], [1]]), np.int32([[1, 2]])
+    got = jax.jit(in_float64)(p, q, (tiny * 5, tiny, tiny * 2))
+    assert got.tolist() == [[8, 8], [-637, -636], [3, 4]]
+    assert jax.jit(in_float64)(p, q, (tiny, least, -least)).tolist() == [[-1, -2]] * 3
+
+
+@pytest.mark.parametrize(
+    ("rows", "of_a", "without"),
+    [(2, (), ()), (MOST_WITHIN // 64 + 1, (), (1,)), (MOST_WITHIN // 64 + 1, (64,), ()), (2, (64,), (0, 1, 2))],
+)
+def test_the_form_of_cuda_agrees_with_the_oracle(rows, of_a, without):
+    rng = np.random.default_rng(rows)
+    a, b = integers(rng, "uint8", (rows, 64)), integers(rng, "int8", (64,))
+    a_scale, some = rng.uniform(0.5, 2, of_a).astype(np.float32), slice(None, None, max(1, rows // 4))
+    zeros = [integers(rng, "uint8", of_a), np.int8(3), np.uint8(7)]
+    zeros = [None if number in without else zero for number, zero in enumerate(zeros)]
+    given = a, a_scale, zeros[0], b, np.float32(1.7), zeros[1], np.float32(-1.3), zeros[2]
+    with forms_of("cuda"):
+        lowered = jax.jit(add).lower(*given)
+    assert "f64" in lowered.as_text()
+    # What depends on scales alone is computed once for many outputs.
+    assert ("optimization_barrier" in lowered.as_text()) == (rows > 2)
+    assert_same_bits(lowered.compile()(*given)[some], reference.quantized_linear_add(a[some], *given[1:]))
 
 
 @quick

@@ -115,10 +115,10 @@ PROBES: Mapping[str, Probe] = {
     ),
     # Last, because it writes outside its arrays, and the process may crash some time later.
     "product_and_windows": Probe(
-        "a product or another array that is reshaped, then windows that leave elements over",
+        "2x2 max-pooling of y = x @ w in steps of 2, where y is 31x31 and so its last row and column are left out",
         "",
-        "operators are right, but windows of their results may be wrong, as of any reshaped array; "
-        "jaxdml.onnx gives windows only what they read",
+        "all operators are right. Your own max_pool or lax.reduce_window may be wrong if it leaves out elements of "
+        "x @ w, of x.reshape(...) or of what top_k returned. Cut them off before: y[:, :30, :30]. jaxdml.onnx does so",
         lambda x, w: lax.reduce_window(jnp.maximum(x @ w, 0), -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID"),
         lambda: (_integers(2, 31, 31, 8), _integers(8, 32)),
         _pooled,

@@ -1,6 +1,7 @@
-"""Add quantized arrays in fixed point: with four limbs, or on a CPU with two if the scales allow it."""
+"""Add quantized arrays in fixed point, with four limbs, or on a CPU with two if the scales allow it; or in float64."""
 
 import math
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -11,12 +12,18 @@ from jax import lax
 from jaxdml._arithmetic.residuals import Scales, clamp
 from jaxdml._arithmetic.signedness import as_int8
 from jaxdml._arithmetic.sizes import at_most
+from jaxdml._kernels.quantized_sum import float64_sum
 from jaxdml._kernels.quantized_sum.fixed_point_sum import Limbs, addends, clear_limbs, rounded_sum
+from jaxdml._kernels.quantized_sum.float64_sum import Factors
 from jaxdml._kernels.requantization import ON_CUDA, Addends, round_sums
 from jaxdml._placement.lowering import Form, Target, at_lowering
 
 FEW_OUTPUTS = 2**14
 """Up to this size use four limbs: asking whether two suffice, in a branch, takes as long as two more limbs."""
+
+MOST_WITHIN = 2**16
+"""Up to so many outputs XLA has one GPU kernel if scales are traced, and from 2**17 on one more for each scalar, which
+then are computed together before. Read in the programs of the CUDA compiler of JAX 0.10.1."""
 
 
 def add(
@@ -43,23 +50,25 @@ def add(
       dtype: int8 or uint8.
       known: what ``requantization.proved_sum`` returns for the scales and zero points, or None.
     """
-    few = at_most(math.prod(jnp.broadcast_shapes(a.shape, b.shape)), FEW_OUTPUTS) is True
-    choose = partial(form, few=few, proved=known is not None, clear=known is not None and known.clear)
+    outputs = math.prod(jnp.broadcast_shapes(a.shape, b.shape))
+    few, within = (at_most(outputs, most) is True for most in (FEW_OUTPUTS, MOST_WITHIN))
+    choose = partial(form, few=few, within=within, proved=known is not None, clear=known is not None and known.clear)
     result: jax.Array = at_lowering(choose, known, a, b, scales, za, zb, zero_point, dtype=dtype)
     return result
 
 
-def form(target: Target, few: bool, proved: bool, clear: bool) -> Form:
+def form(target: Target, few: bool, within: bool, proved: bool, clear: bool) -> Form:
     """Say who serves where a program is lowered for ``target``.
 
     Args:
       target: the target.
       few: whether there are few outputs.
-      proved: whether float64 is proved to be right.
+      within: whether they are so few that each GPU thread may compute what depends on scales alone.
+      proved: whether there are factors that are proved to round every sum in float64.
       clear: whether two limbs are proved to suffice.
     """
-    if proved and target.platform == "cuda":
-        return _in_float64
+    if target.platform == "cuda":
+        return _by_proof if proved else partial(_in_float64, before=not within)
     if clear and target.platform == "tpu":
         return _by_clear_limbs
     if target.alone and target.platform == "cpu" and (proved or not few):
@@ -68,9 +77,30 @@ def form(target: Target, few: bool, proved: bool, clear: bool) -> Form:
 
 
 def _in_float64(
-    by: Addends, a: Any, b: Any, scales: Any, za: Any, zb: Any, zero: Any, *, dtype: jnp.dtype
+    by: None, a: Any, b: Any, scales: Any, za: Any, zb: Any, zero: Any, *, dtype: jnp.dtype, before: bool
 ) -> jax.Array:
-    """Add in float64, which is proved to be right."""
+    """Add in float64, with the error of each sum; what depends on no array of data is computed ``before``."""
+    del by
+    with jax.enable_x64(True):
+        factors = float64_sum.factors_of(scales)
+        if before:
+            factors = Factors(*_stacked(factors))
+            given = [x.astype(jnp.int32) for x in (za, zb, zero) if x is not None]
+            if len({x.shape for x in given}) == 1:
+                each = iter(_stacked(given))
+                za, zb, zero = (None if x is None else next(each) for x in (za, zb, zero))
+        total = float64_sum.rounded_sum(_centred(a, za), _centred(b, zb), factors)
+        return clamp(total, None if zero is None else zero.astype(jnp.int32), dtype)
+
+
+def _stacked(parts: Sequence[jax.Array]) -> jax.Array:
+    """Compute small arrays in one GPU kernel. Without this XLA has one for each of them where outputs are many."""
+    stacked: jax.Array = lax.optimization_barrier(jnp.stack(jnp.broadcast_arrays(*parts)))  # type: ignore[no-untyped-call]
+    return stacked
+
+
+def _by_proof(by: Addends, a: Any, b: Any, scales: Any, za: Any, zb: Any, zero: Any, *, dtype: jnp.dtype) -> jax.Array:
+    """Add in float64 with the factors that are proved."""
     del scales
     # As int8, which two operators store between them.
     p, q = (
@@ -110,7 +140,7 @@ def _by_limbs(
 ) -> jax.Array:
     """Add with so many limbs; None means two if they suffice for all scales, else four."""
     del by
-    # The limbs come from a GPU kernel of their own: otherwise every thread of a GPU would divide.
+    # Computed once: otherwise every thread of a GPU, and every tile of a TPU, would divide.
     factors: Limbs = lax.optimization_barrier(addends(scales))  # type: ignore[no-untyped-call]
 
     def of(limbs: int) -> jax.Array:
