@@ -19,6 +19,8 @@ from jaxdml.onnx._errors import UnsupportedModelError, listed, unsupported
 from jaxdml.onnx._graph import Graph, Node
 from jaxdml.onnx.reading import files
 from jaxdml.onnx.reading.outline import Outline
+from jaxdml.onnx.running import artifact
+from jaxdml.onnx.running.ahead import Artifact, opened
 from jaxdml.onnx.running.declared_shapes import refuse_wrong_shapes
 from jaxdml.onnx.running.decoder import Decoder, DecoderState, decoder
 from jaxdml.onnx.running.model import Model
@@ -33,7 +35,7 @@ ADVICE = (
 )
 """What can be done about nodes that cannot be run."""
 
-__all__ = ["Decoder", "DecoderState", "Model", "Padded", "UnsupportedModelError", "decoder", "load"]
+__all__ = ["Artifact", "Decoder", "DecoderState", "Model", "Padded", "UnsupportedModelError", "decoder", "load"]
 
 
 def load(
@@ -47,7 +49,9 @@ def load(
     Nothing of the model runs here, and no file outside its folder, or outside its place in a hub's cache, is read.
 
     Args:
-      model: a path, the bytes of a file, or an ``onnx.ModelProto``. External data needs a path.
+      model: a path, the bytes of a file, or an ``onnx.ModelProto``. External data needs a path. Or an artifact, which
+        ``python -m jaxdml.onnx MODEL --compile`` wrote: it has lengths of its own, and is of programs, not of data, so
+        load only your own.
       numerics: "exact": a group of nodes that dequantize, compute and quantize again runs as the integer operator that
         it means, so equal integers become equal integers on every device; what stays float is float32. "literal": every
         node as it is written.
@@ -59,7 +63,7 @@ def load(
         Of a dimension that an operator cannot mask, each length is a program.
 
     Returns:
-      A ``Model``.
+      A ``Model``; of an artifact an ``Artifact``, which is one.
 
     Raises:
       UnsupportedModelError: the file is no ONNX model, contradicts itself, or has nodes that cannot be run; the message
@@ -75,6 +79,8 @@ def load(
     if numerics not in NUMERICS:
         rule = f"numerics is {numerics!r}, and must be one of {', '.join(map(repr, NUMERICS))}."
         raise ValueError(errors.compose("onnx.load", rule, 'Leave it out for "exact".'))
+    if artifact.is_one(model):
+        return opened(model, numerics, lengths)
     proto, folder = files.read(model)
     remarks: tuple[str, ...] | None = None
     if not files.kinds(proto) <= nodes.OPERATORS.keys():

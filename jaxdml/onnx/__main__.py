@@ -20,6 +20,7 @@ from jaxdml._base import errors
 from jaxdml._base.display import Display, Side, display
 from jaxdml.onnx import Model, load
 from jaxdml.onnx._graph import TensorType
+from jaxdml.onnx.running.ahead import Artifact, opened, write
 from jaxdml.onnx.running.inputs import checked, in_order
 from jaxdml.onnx.running.program import NUMERICS
 from jaxdml.onnx.running.report import fitted
@@ -98,15 +99,49 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="first dimensions that the model leaves open; it is tried what others may be",
     )
     parser.add_argument("--seed", type=int, default=0, help="draw the inputs from this seed (default: 0)")
+    ahead = parser.add_argument_group("programs ahead")
+    ahead.add_argument(
+        "--compile",
+        nargs="*",
+        metavar="NAME=LENGTHS",
+        help="export programs for lengths of each dimension that the model leaves open, such as width=160,320,640",
+    )
+    ahead.add_argument("--out", type=Path, metavar="FILE", help="write them to FILE, which jaxdml.onnx.load reads")
+    ahead.add_argument("--platforms", metavar="NAMES", help="for these, such as cpu,cuda,tpu (default: the one here)")
     options = parser.parse_args(arguments)
+    if (options.compile is None) != (options.out is None):
+        parser.error("--compile and --out belong together")
     try:
         model = load(options.model, numerics=options.numerics)
+        if options.compile is not None:
+            return _written(model, _lengths(options.compile), options.out, options.platforms, display())
+        if isinstance(model, Artifact):
+            display().line(model.report())
+            return 0
         _must_be_tensors(model)
         by_name = _read(options.inputs) if options.inputs else drawn(model, options.batch, options.seed)
         return _compare(options.model, model, by_name, display())
     except (OSError, TypeError, ValueError, NotImplementedError, OverflowError) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return FAILED
+
+
+def _lengths(texts: Sequence[str]) -> dict[str, list[int]]:
+    """Return lengths by name of a dimension."""
+    pairs = (text.rpartition("=") for text in texts)
+    try:
+        return {name: [int(number) for number in numbers.split(",")] for name, _, numbers in pairs}
+    except ValueError:
+        raise ValueError(f"--compile takes NAME=LENGTHS, such as width=160,320, not {' '.join(texts)}") from None
+
+
+def _written(model: Model, lengths: Mapping[str, list[int]], path: Path, platforms: str | None, show: Display) -> int:
+    start = time.perf_counter()
+    size = write(model, lengths, path, platforms.split(",") if platforms else None)
+    seconds = time.perf_counter() - start
+    show.line(opened(path, model.numerics, "exact").report())
+    show.line(f"{path}: {size:,} bytes, exported in {seconds:.1f} s.")
+    return 0
 
 
 def _must_be_tensors(model: Model) -> None:

@@ -1,5 +1,6 @@
 """Arrays that are longer than what counts, for programs that serve several lengths, and how long they are."""
 
+import json
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import export
 
 from jaxdml.onnx._graph import Graph, Node
 from jaxdml.onnx.values.bounded import Bounded, Identical
@@ -65,6 +67,18 @@ class Held:
 
 
 jax.tree_util.register_dataclass(Held, data_fields=["array", "lengths"], meta_fields=["keys"])
+export.register_pytree_node_serialization(
+    Held,
+    serialized_name="jaxdml.onnx.Held",
+    serialize_auxdata=lambda static: json.dumps([_written(key) for key in static[0]]).encode(),
+    deserialize_auxdata=lambda text: (tuple(None if key is None else Free(key) for key in json.loads(text)),),
+)
+
+
+def _written(key: Hashable) -> str | None:
+    """Return a key as text; what is cut by a key need only know that it is there."""
+    return key.name if isinstance(key, Free) else None if key is None else str(key)
+
 
 Sizes = Mapping[Hashable, int]
 """Sizes of dimensions by key."""

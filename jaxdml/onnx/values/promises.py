@@ -4,6 +4,7 @@ A program is compiled before lengths are there, so it relies on the promise. Whe
 raises an error, and ``checkify`` reports it where the caller asks for checks.
 """
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -12,6 +13,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import export
 
 from jaxdml._base import errors
 from jaxdml._base.scoped import scoped
@@ -39,6 +41,12 @@ class Promise:
 
 
 jax.tree_util.register_dataclass(Promise, data_fields=["kept", "sizes"], meta_fields=["node", "relation"])
+export.register_pytree_node_serialization(
+    Promise,
+    serialized_name="jaxdml.onnx.Promise",
+    serialize_auxdata=lambda static: json.dumps(static).encode(),
+    deserialize_auxdata=lambda text: tuple(json.loads(text)),
+)
 
 _TAKEN: ContextVar[list[Promise] | None] = ContextVar("taken", default=None)
 
