@@ -2,6 +2,7 @@
 
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml.directml import _structs
+from jaxdml.directml._compiled_graph import CompiledGraph, InitializedGraph, compile_graph
 from jaxdml.directml._compiling import CompiledOperator, InitializedOperator, compile_operator
 from jaxdml.directml._descs import OperatorDesc
 from jaxdml.directml._display import describe
@@ -25,6 +26,7 @@ from jaxdml.directml._enums import (
 )
 from jaxdml.directml._errors import InvalidDescError, Violation
 from jaxdml.directml._fields import ScaleBias, Size2D
+from jaxdml.directml._graph import ConstantNode, Graph, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
 from jaxdml.directml._json import from_json, to_json
 from jaxdml.directml._structs import *
 from jaxdml.directml._support import TensorSupport
@@ -35,19 +37,27 @@ __all__ = [
     "SUPPORT",
     "AxisDirection",
     "BufferTensorDesc",
+    "CompiledGraph",
     "CompiledOperator",
+    "ConstantNode",
     "ConvolutionDirection",
     "ConvolutionMode",
     "DepthSpaceOrder",
     "FeatureLevel",
+    "Graph",
+    "InitializedGraph",
     "InitializedOperator",
+    "InputEdge",
+    "IntermediateEdge",
     "InterpolationMode",
     "InvalidDescError",
     "IsInfinityMode",
     "MatrixTransform",
     "MultiheadAttentionMaskType",
     "OperatorDesc",
+    "OperatorNode",
     "OperatorType",
+    "OutputEdge",
     "PaddingMode",
     "QuantizationType",
     "RandomGeneratorType",
@@ -60,6 +70,7 @@ __all__ = [
     "TensorFlags",
     "TensorSupport",
     "Violation",
+    "compile_graph",
     "compile_operator",
     "describe",
     "from_json",

@@ -64,12 +64,12 @@ def output_arrays(desc: OperatorDesc, computed: Any) -> Any:
     names = [name for name, role in desc.roles().items() if role.output]
     each = computed if len(names) > 1 else (computed,)
     outputs = [
-        _as_described(c_field(name), getattr(desc, name), values) for name, values in zip(names, each, strict=True)
+        as_described(c_field(name), getattr(desc, name), values) for name, values in zip(names, each, strict=True)
     ]
     return desc.result()(*outputs) if len(outputs) > 1 else outputs[0]
 
 
-def _as_described(field: str, tensor: BufferTensorDesc | None, values: Any) -> Any:
+def as_described(field: str, tensor: BufferTensorDesc | None, values: Any) -> Any:
     if tensor is None:
         return None
     described = tensor.sizes, tensor.data_type.dtype
@@ -90,7 +90,7 @@ def given_arrays(call: ErrorContext, described: InputField, *, owned: bool) -> A
     """
     name, role, tensors = described.name, described.role, described.tensors
     if not role.several:
-        return _elements(call, name, role, tensors[0] if tensors else None, owned in described.owned)
+        return elements_given(call, name, role, tensors[0] if tensors else None, owned in described.owned)
     field = described.c_name
     given = call.operands[field]
     if not isinstance(given, tuple | list) or len(given) != len(tensors):
@@ -100,12 +100,12 @@ def given_arrays(call: ErrorContext, described: InputField, *, owned: bool) -> A
     labels = [f"{name}[{place}]" for place in range(len(tensors))]
     call.operands |= {c_field(label): one for label, one in zip(labels, given, strict=True)}
     return tuple(
-        _elements(call, label, role, tensor, of == owned)
+        elements_given(call, label, role, tensor, of == owned)
         for label, tensor, of in zip(labels, tensors, described.owned, strict=True)
     )
 
 
-def _elements(call: ErrorContext, name: str, role: Role, tensor: BufferTensorDesc | None, wanted: bool) -> Any:
+def elements_given(call: ErrorContext, name: str, role: Role, tensor: BufferTensorDesc | None, wanted: bool) -> Any:
     """Check an array against the description of its tensor, and return it in the described sizes.
 
     Args:
@@ -133,7 +133,7 @@ def _elements(call: ErrorContext, name: str, role: Role, tensor: BufferTensorDes
     if isinstance(given, np.ma.MaskedArray):
         fail("must not be masked.", f"Pass {name}.filled(value).")
     if not (role.indices and isinstance(given, np.ndarray)):
-        require_x64(call, name, role, tensor, field)
+        require_x64(call, field, role, tensor, field)
     dtype = tensor.data_type.dtype
     if given.dtype != dtype:
         extended = jnp.issubdtype(given.dtype, jax.dtypes.extended)
@@ -166,9 +166,9 @@ def x64_enabled() -> bool:
     return bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
 
 
-def require_x64(call: ErrorContext, name: str, role: Role, tensor: BufferTensorDesc, *only: str) -> None:
+def require_x64(call: ErrorContext, field: str, role: Role, tensor: BufferTensorDesc, *only: str) -> None:
     """Raise TypeError if a tensor has elements of 64 bits and JAX keeps only 32."""
     if tensor.data_type.bits > 32 and not x64_enabled():
-        rule = f"{c_field(name)} is {tensor.data_type.name}, which JAX has only with jax_enable_x64."
+        rule = f"{field} is {tensor.data_type.name}, which JAX has only with jax_enable_x64."
         numpy = ", pass a NumPy array outside of jax.jit" if role.indices else ""
         call.fail(TypeError, rule, f"Enable jax_enable_x64{numpy}, or describe a narrower type.", *only)

@@ -69,7 +69,7 @@ def input_arrays(
     for name, role in desc.roles().items():
         tensor = getattr(desc, name)
         if role.output and tensor is not None:
-            require_x64(call, name, role, tensor)
+            require_x64(call, c_field(name), role, tensor)
     return arrays
 
 
@@ -87,10 +87,10 @@ def _require_all(call: ErrorContext, missing: Sequence[str]) -> None:
 def _prepared(desc: OperatorDesc, name: str, array: Any) -> Any:
     if isinstance(array, tuple):
         return tuple(_prepared(desc, name, one) for one in array)
-    return None if array is None else desc.operator.prepared(desc, name, _kept(array))
+    return None if array is None else desc.operator.prepared(desc, name, kept(array))
 
 
-def _kept(array: Any) -> Any:
+def kept(array: Any) -> Any:
     """Return an array that the caller cannot change: a JAX array, or a NumPy copy if JAX would cut its 64 bits."""
     if isinstance(array, jax.Array):
         return array
@@ -111,15 +111,15 @@ def _as_described(desc: OperatorDesc, described: InputField, value: Any) -> Any:
     for place, (tensor, owned, array) in enumerate(zip(described.tensors, described.owned, arrays, strict=True)):
         label = f"{name}[{place}]" if role.several else name
         if owned:
-            _require_described(_call(desc, {c_field(label): array}), label, role, tensor)
+            require_bound(_call(desc, {c_field(label): array}), c_field(label), role, tensor)
     return value
 
 
-def _require_described(call: ErrorContext, label: str, role: Role, tensor: BufferTensorDesc) -> None:
-    field = c_field(label)
+def require_bound(call: ErrorContext, field: str, role: Role, tensor: BufferTensorDesc) -> None:
+    """Raise TypeError if what is bound, an operand of a call, is not as described."""
     array = call.operands[field]
     if not (role.indices and isinstance(array, np.ndarray)):
-        require_x64(call, label, role, tensor)
+        require_x64(call, field, role, tensor)
     dtype, sizes = tensor.data_type.dtype, tensor.sizes
     if (getattr(array, "dtype", None), getattr(array, "shape", None)) != (dtype, sizes):
         rule = f"{field} must be bound as {dtype}{list(sizes)}; got {describe(array)}."

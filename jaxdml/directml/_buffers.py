@@ -31,7 +31,7 @@ def _read(buffer: jax.Array, sizes: tuple[int, ...], strides: tuple[int, ...]) -
     if grid is None:
         taken = gather(buffer, _places(stored, strides), mode="promise_in_bounds")
     else:
-        whole = _resized(buffer, math.prod(grid.extents)).reshape(grid.extents)
+        whole = resized(buffer, math.prod(grid.extents)).reshape(grid.extents)
         taken = lax.slice(whole, [0] * whole.ndim, grid.sizes).reshape(grid.sizes[:-1])
         taken = taken.transpose(np.argsort(grid.order)).reshape(stored)
     return jnp.broadcast_to(taken, sizes)
@@ -50,7 +50,7 @@ def buffer_of(values: jax.Array, tensor: BufferTensorDesc) -> jax.Array:
     stored = values.reshape([tensor.sizes[dimension] for dimension in grid.dimensions])
     gaps = [(0, extent - size, 0) for extent, size in zip(grid.extents, grid.sizes, strict=True)]
     whole = lax.pad(stored.transpose(grid.order)[..., None], values.dtype.type(0), gaps)
-    return _resized(whole.reshape(-1), length)
+    return resized(whole.reshape(-1), length)
 
 
 class _Grid(NamedTuple):
@@ -84,7 +84,7 @@ def _grid(sizes: tuple[int, ...], strides: tuple[int, ...]) -> _Grid | None:
     return _Grid(dimensions, tuple(order), (*extents, steps[-1]), (*stored, 1))
 
 
-def _resized(buffer: jax.Array, length: int) -> jax.Array:
+def resized(buffer: jax.Array, length: int) -> jax.Array:
     """Truncate a buffer, or pad it with zeros."""
     missing = length - len(buffer)
     return lax.pad(buffer, buffer.dtype.type(0), [(0, missing, 0)]) if missing else buffer

@@ -18,7 +18,7 @@ from jaxdml.directml._binding import bound_arrays, input_arrays
 from jaxdml.directml._constraints import violations
 from jaxdml.directml._descs import OperatorDesc, require
 from jaxdml.directml._enums import FeatureLevel
-from jaxdml.directml._errors import InvalidDescError
+from jaxdml.directml._errors import InvalidDescError, require_level
 from jaxdml.directml._json import from_json, to_json
 
 
@@ -41,10 +41,7 @@ class CompiledOperator:
     def __post_init__(self) -> None:
         """Check the description. There is no way to an operator around this."""
         require("compile_operator", self.desc)
-        if self.feature_level not in list(FeatureLevel):
-            listed = ", ".join(level.name for level in FeatureLevel)
-            _refuse(f"feature_level must be one of {listed}; got {self.feature_level!r}.")
-        level = FeatureLevel(self.feature_level)
+        level = require_level("compile_operator", self.feature_level)
         object.__setattr__(self, "feature_level", level)
         object.__setattr__(self, "options", _options(self.desc, self.options))
         if broken := list(violations(self.desc, level)):

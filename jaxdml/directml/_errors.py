@@ -32,6 +32,14 @@ class Violation(NamedTuple):
 Violations = Iterator[Violation]
 
 
+def require_level(function: str, given: Any) -> FeatureLevel:
+    """Return the feature level that an argument of a function is, or the number of; else raise ValueError."""
+    if given not in list(FeatureLevel):
+        listed = ", ".join(level.name for level in FeatureLevel)
+        raise ValueError(compose(f"directml.{function}", f"feature_level must be one of {listed}; got {given!r}."))
+    return FeatureLevel(given)
+
+
 class InvalidDescError(ValueError):
     """A description that breaks constraints, or whose values do not fit their fields.
 

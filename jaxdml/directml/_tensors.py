@@ -115,6 +115,11 @@ def size_in_bytes(elements: int, bits: int) -> int:
     return (elements * bits + 31) // 32 * 4
 
 
+def payload_in_bytes(tensor: BufferTensorDesc) -> int:
+    """Return how many bytes a tensor reaches over, without rounding up."""
+    return (tensor.span * tensor.data_type.bits + 7) // 8
+
+
 def is_owned(tensor: BufferTensorDesc) -> bool:
     """Tell whether a tensor is bound when its operator is initialized."""
     return TensorFlags.OWNED_BY_DML in tensor.flags

@@ -1,0 +1,249 @@
+"""Turn a graph into a function on arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import jax
+import numpy as np
+from jax.typing import ArrayLike
+
+from jaxdml._base.errors import ErrorContext, compose
+from jaxdml.directml._arrays import as_described, elements_given, require_x64, x64_enabled
+from jaxdml.directml._binding import kept, require_bound
+from jaxdml.directml._c import c_name
+from jaxdml.directml._enums import FeatureLevel, TensorFlags
+from jaxdml.directml._errors import InvalidDescError, require_level
+from jaxdml.directml._graph import Graph, Slot
+from jaxdml.directml._graph_checks import graph_violations
+from jaxdml.directml._graph_plan import FromConstant, FromInput, FromNode, Plan, Read, Step, plan
+from jaxdml.directml._rereading import constant, reread
+from jaxdml.directml._tensors import BufferTensorDesc
+
+_OWNED = c_name(TensorFlags.OWNED_BY_DML)
+
+
+@dataclass(frozen=True)
+class CompiledGraph:
+    """A valid graph as a function of its inputs, as ``compile_graph`` returns it.
+
+    It is pure and works under ``jit``, ``vmap``, ``jax.export``, and ``grad`` where its operators do, and takes sharded
+    arrays. A call compiles all nodes as one program. Nodes that no output needs are not computed.
+
+    Attributes:
+      graph: the graph.
+      feature_level: the level for which it is valid.
+    """
+
+    graph: Graph
+    feature_level: FeatureLevel
+
+    def __post_init__(self) -> None:
+        """Check the graph. There is no way to a compiled graph around this."""
+        if not isinstance(self.graph, Graph):
+            raise TypeError(compose("directml.compile_graph", f"graph must be a Graph; got {self.graph!r}."))
+        level = require_level("compile_graph", self.feature_level)
+        object.__setattr__(self, "feature_level", level)
+        if broken := list(graph_violations(self.graph, level)):
+            count = "a rule" if len(broken) == 1 else f"{len(broken)} rules"
+            raise InvalidDescError(f"the graph breaks {count} at feature level {level.label}.", broken)
+
+    @cached_property
+    def _plan(self) -> Plan:
+        return plan(self.graph)
+
+    @cached_property
+    def inputs(self) -> tuple[BufferTensorDesc | None, ...]:
+        """The description of each input: that at the end of its first edge, None if it has no edge."""
+        return tuple(slot and slot.tensor for slot in self._plan.inputs)
+
+    @cached_property
+    def outputs(self) -> tuple[BufferTensorDesc, ...]:
+        """The description of each output."""
+        return tuple(slot.tensor for _, slot in self._plan.outputs)
+
+    @cached_property
+    def _compute(self) -> Any:
+        return partial(_computed, self._plan)
+
+    @cached_property
+    def _jitted(self) -> Any:
+        return jax.jit(self._compute)
+
+    def __call__(self, *inputs: ArrayLike | None) -> tuple[jax.Array, ...]:
+        """Compute the outputs.
+
+        Args:
+          inputs: one argument for each input of the graph. The attribute ``inputs`` describes them: pass an array of
+            the described ``Sizes``, or, if there are ``Strides``, a 1-D buffer of at least the described size. For an
+            input without edges pass anything.
+
+        Returns:
+          An array for each output. One with ``Strides`` is a 1-D buffer of the described size, with zeros in its gaps.
+
+        Raises:
+          TypeError: an input does not have the described type, sizes or buffer size, or a data type has 64 bits while
+            JAX keeps only 32. An input is OWNED_BY_DML: call ``initialize`` first.
+        """
+        if owned := self._plan.owned:
+            rule = f"{', '.join(map(_label, owned))} must be bound by initialize, since {_OWNED} is set."
+            call = _call(dict(zip(map(_label, range(len(inputs))), inputs, strict=True)))
+            call.fail(TypeError, rule, "Pass them to initialize, and the other inputs to what it returns.")
+        return InitializedGraph(self, {})(*inputs)
+
+    def initialize(self, owned: Mapping[int, ArrayLike]) -> InitializedGraph:
+        """Bind the inputs that are OWNED_BY_DML, and return the function of the other inputs.
+
+        Weights are prepared here once, for each node that reads them, as by ``CompiledOperator.initialize``.
+
+        Args:
+          owned: an array for each input that is OWNED_BY_DML, by its index. NumPy arrays are copied.
+
+        Returns:
+          The ``InitializedGraph``.
+
+        Raises:
+          TypeError: an input that is OWNED_BY_DML is missing, another one is given, or one is not as described.
+        """
+        call = _call({_label(index): array for index, array in owned.items()})
+        if set(owned) != set(self._plan.owned):
+            listed = ", ".join(map(_label, self._plan.owned)) or "none"
+            rule = f"initialize must be given what is {_OWNED}: {listed}."
+            call.fail(TypeError, rule, "Pass a dict of arrays by the indices of the graph's inputs.")
+        arrays = {index: kept(_given(call, index, self._plan.inputs[index])) for index in self._plan.owned}
+        bound = {
+            read.name: step.desc.operator.prepared(
+                step.desc, read.slot.field, reread(arrays[index], self._plan.inputs[index].tensor, read.slot.tensor)
+            )
+            for step, read, index in self._plan.bound()
+        }
+        return InitializedGraph(self, bound)
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["bound"], meta_fields=["graph"])
+@dataclass(frozen=True, eq=False)
+class InitializedGraph:
+    """A graph with bound inputs as a function of its other inputs, as ``CompiledGraph.initialize`` returns it.
+
+    It is a pytree of the bound arrays: pass it to ``jax.jit``, ``jax.device_put`` and so on, or close over it.
+
+    Attributes:
+      graph: the compiled graph. Static.
+      bound: a dict of what nodes read of the bound inputs, in the form in which their operators take it.
+    """
+
+    graph: CompiledGraph
+    bound: dict[str, Any]
+
+    def __call__(self, *inputs: ArrayLike | None) -> tuple[jax.Array, ...]:
+        """Compute the outputs.
+
+        Args:
+          inputs: as for ``CompiledGraph``, without those that are bound.
+
+        Returns:
+          What ``CompiledGraph`` returns.
+
+        Raises:
+          TypeError: as for ``CompiledGraph``, or a bound array no longer has the described type and sizes.
+        """
+        of = self.graph._plan
+        taken = [index for index in range(len(of.inputs)) if index not in of.owned]
+        call = _call({_label(index): array for index, array in zip(taken, inputs, strict=False)})
+        if len(inputs) != len(taken):
+            rule = f"the inputs must be {len(taken)}; got {len(inputs)}."
+            call.fail(TypeError, rule, "Pass one for each input of the graph that is not bound by initialize.")
+        arrays = {index: _given(call, index, slot) for index in taken if (slot := of.inputs[index])}
+        for _, read, _ in of.bound():
+            require_bound(_call(self.bound), read.name, read.slot.role, read.slot.tensor)
+        for name, slot in of.wide.items():
+            require_x64(call, name, slot.role, slot.tensor)
+        # jax.jit would cut 64-bit indices, which NumPy arrays may hold.
+        leaves = jax.tree.leaves((arrays, self.bound))
+        wide = not x64_enabled() and any(isinstance(x, np.ndarray) and x.itemsize > 4 for x in leaves)
+        return (self.graph._compute if wide else self.graph._jitted)(arrays, self.bound)
+
+
+def compile_graph(graph: Graph, feature_level: FeatureLevel = FeatureLevel.LEVEL_6_4) -> CompiledGraph:
+    """Check a graph against DirectML's rules and return it as a function on arrays.
+
+    All rules are checked, those of every node's description, too. The error names every one that is broken, with the
+    node or the edge. What DirectML's pages leave open is refused only where it has no meaning: outputs that nothing
+    reads and inputs that go nowhere are accepted.
+
+    Args:
+      graph: the graph.
+      feature_level: the level whose data types and dimension counts are allowed; the newest by default.
+
+    Returns:
+      The ``CompiledGraph``. Call it with arrays. If inputs are OWNED_BY_DML, call its ``initialize`` first.
+
+    Raises:
+      TypeError: ``graph`` is not a ``Graph``.
+      InvalidDescError: the graph breaks a rule.
+      ValueError: ``feature_level`` is not a level.
+
+    Source:
+      ``IDMLDevice1::CompileGraph``.
+    """
+    return CompiledGraph(graph, feature_level)
+
+
+def _call(operands: Mapping[str, Any]) -> ErrorContext:
+    return ErrorContext("directml.CompiledGraph", operands)
+
+
+def _label(index: int) -> str:
+    return f"Inputs[{index}]"
+
+
+def _given(call: ErrorContext, index: int, slot: Slot) -> Any:
+    """Check what an input of the graph is given, and return it in the described sizes."""
+    return elements_given(call, f"inputs[{index}]", slot.role, slot.tensor, True)
+
+
+def _computed(of: Plan, arrays: Mapping[int, Any], bound: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Compute the outputs of a graph.
+
+    Args:
+      of: its plan.
+      arrays: the inputs that are not bound, by their indices, in the described sizes.
+      bound: what nodes read of the others.
+    """
+    held: dict[FromNode, tuple[Any, BufferTensorDesc]] = {}
+
+    def read(one: Read) -> Any:
+        if one.name in bound:
+            return bound[one.name]
+        match one.source:
+            case FromInput(index):
+                return reread(arrays[index], of.inputs[index].tensor, one.slot.tensor)
+            case FromConstant(data):
+                return constant(data, one.slot.tensor)
+            case FromNode():
+                return reread(*held[one.source], one.slot.tensor)
+        return None
+
+    for step in of.steps:
+        values = _outputs(step, [read(one) for one in step.reads])
+        for place, (slot, value) in enumerate(zip(step.outputs, values, strict=True)):
+            held[FromNode(step.node, place)] = value, slot.tensor
+    return tuple(as_described(slot.label, slot.tensor, held[end][0]) for end, slot in of.outputs)
+
+
+def _outputs(step: Step, values: Sequence[Any]) -> list[Any]:
+    """Compute a node, and return its outputs, one for each slot."""
+    desc, arrays, waiting = step.desc, list[Any](), list(values)
+    for name, role in desc.roles().items():
+        if not role.output:
+            count = len(getattr(desc, name)) if role.several else 1
+            taken, waiting = waiting[:count], waiting[count:]
+            arrays.append(tuple(taken) if role.several else taken[0])
+    options = {name: choices[0] for name, choices in desc.operator.options.items()}
+    computed = desc.operator.compute(desc, *arrays, **options)
+    several = [role.several for role in desc.roles().values() if role.output]
+    each = computed if len(several) > 1 else (computed,)
+    return [one for part, of in zip(each, several, strict=True) for one in (part if of else (part,))]
