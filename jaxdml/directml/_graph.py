@@ -143,17 +143,6 @@ class Graph:
 
     Source:
       DML_GRAPH_DESC.
-
-    Example:
-      >>> row = dml.BufferTensorDesc(dml.TensorDataType.FLOAT32, (1, 1, 1, 4))
-      >>> index = dml.BufferTensorDesc(dml.TensorDataType.UINT32, (1, 1, 1, 4))
-      >>> desc = dml.TopKOperatorDesc(
-      ...     input_tensor=row, output_value_tensor=row, output_index_tensor=index, axis=3, k=4)
-      >>> graph = dml.Graph(
-      ...     input_count=1, output_count=1, nodes=[dml.OperatorNode(desc, "sort")],
-      ...     input_edges=[dml.InputEdge(0, 0, 0)], output_edges=[dml.OutputEdge(0, 0, 0)])
-      >>> dml.compile_graph(graph)(jnp.array([[[[3.0, 1.0, 4.0, 2.0]]]]))
-      (Array([[[[4., 3., 2., 1.]]]], dtype=float32),)
     """
 
     input_count: int
