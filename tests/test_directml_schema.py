@@ -8,7 +8,8 @@ import pytest
 from jaxdml.directml._c import c_field
 from jaxdml.directml._fields import python_field
 from jaxdml.directml._making import SCHEMA
-from jaxdml.directml._structs import DESCS
+from jaxdml.directml._structs import struct_of
+from jaxdml.directml._tables import OperatorType
 
 FILE = "tests/directml_schema.json"
 KEPT = json.loads((Path(__file__).parents[1] / FILE).read_text(encoding="utf-8"))
@@ -57,7 +58,10 @@ def test_a_struct_has_the_fields_of_the_schema_in_its_order(name):
     assert [c_field(python_field(field)) for field in SCHEMA[name]] == list(SCHEMA[name])
 
 
-@pytest.mark.parametrize("struct", DESCS.values(), ids=lambda struct: struct.__name__)
+STRUCTS = tuple(map(struct_of, OperatorType))
+
+
+@pytest.mark.parametrize("struct", STRUCTS, ids=lambda struct: struct.__name__)
 def test_a_struct_has_the_number_of_the_header_and_its_lowest_level(struct):
     for name in (struct.operator_name, *struct.operator.aliases):
         number, level = NUMBERS[name]
@@ -66,7 +70,7 @@ def test_a_struct_has_the_number_of_the_header_and_its_lowest_level(struct):
 
 
 def test_every_struct_that_the_header_numbers_is_in_the_table():
-    aliases = {alias for struct in DESCS.values() for alias in struct.operator.aliases}
+    aliases = {alias for struct in STRUCTS for alias in struct.operator.aliases}
     assert NUMBERS.keys() - aliases == SCHEMA.keys() - {"RNN_ZERO"}, "RNN_ZERO has no number in the header"
     assert sorted({number for number, _ in NUMBERS.values()}) == list(range(1, 178))
 

@@ -20,7 +20,7 @@ from jaxdml.directml._fields import OPTIONAL, python_field
 from jaxdml.directml._making import make_struct
 from jaxdml.directml._operator import Operator, activated
 from jaxdml.directml._reading import struct_from_json
-from jaxdml.directml._structs import DESCS
+from jaxdml.directml._structs import struct_of
 from jaxdml.directml._support import FLOATS, INDICES, UP_TO_EIGHT, row
 from tests.directml_descs import FLOAT32, CopyOperatorDesc, broken, tensor
 from tests.kit import assert_same_bits
@@ -30,7 +30,7 @@ LEVEL = dml.FeatureLevel
 INT64 = dml.TensorDataType.INT64
 ROOT = pathlib.Path(jaxdml.__file__).parent
 PAGES = ROOT.parent / "docs" / "operators"
-STRUCTS = tuple(DESCS.values())
+STRUCTS = tuple(map(struct_of, dml.OperatorType))
 
 
 def lacking(struct):
@@ -60,6 +60,7 @@ def test_a_struct_has_all_its_parts(struct):
     described = re.findall(r"^  (\w+):", struct.__doc__.partition("Args:")[2].partition("Raises:")[0], re.M)
     assert described == [one.name for one in dataclasses.fields(struct) if one.init]
     assert max(map(len, struct.__doc__.splitlines())) <= 120
+    assert struct_of(struct.operator_type) is struct
     assert getattr(dml, struct.__name__) is struct
     assert struct.__name__ in dml.__all__
 
@@ -71,6 +72,12 @@ def test_a_struct_of_a_function_has_a_page(name):
     (page,) = [page for page in pages if f".. autoclass:: jaxdml.directml.{struct.__name__}\n" in page]
     rows = page.partition(f"`DML_{name}_OPERATOR_DESC`")[2]
     assert [one.name for one in dataclasses.fields(struct) if f"`{c_field(one.name)}`" not in rows] == []
+
+
+def test_a_name_that_no_struct_has_is_no_attribute():
+    with pytest.raises(AttributeError, match=r"^module 'jaxdml.directml' has no attribute 'NoSuchOperatorDesc'$"):
+        dml.NoSuchOperatorDesc  # noqa: B018  # Asked for, it is made.
+    assert {struct.__name__ for struct in STRUCTS} <= set(dir(dml))
 
 
 def test_every_operator_has_one_name_and_one_number():

@@ -7,6 +7,7 @@ import inspect
 from dataclasses import fields
 from pathlib import Path
 
+from jaxdml import directml as dml
 from jaxdml.directml import _structs
 from jaxdml.directml._fields import Counts, Role, Scalar, kind_of
 
@@ -14,7 +15,7 @@ FILE = Path(_structs.__file__).with_suffix(".pyi")
 
 HEAD = '''"""The types of the structs, written by tests/test_directml_stub.py."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from jaxdml._base.axis_direction import AxisDirection
@@ -24,8 +25,9 @@ from jaxdml.directml._fields import ScaleBias, Size2D
 from jaxdml.directml._tables import OperatorType
 from jaxdml.directml._tensors import BufferTensorDesc
 
-DESCS: Mapping[OperatorType, type[OperatorDesc]]
 __all__: list[str]
+
+def struct_of(operator_type: OperatorType) -> type[OperatorDesc]: ...
 '''
 
 TYPES = {
@@ -62,7 +64,7 @@ def types(kind):
 def written():
     """Yield the text of the stub, in parts."""
     yield HEAD
-    for struct in _structs.DESCS.values():
+    for struct in map(_structs.struct_of, dml.OperatorType):
         given = inspect.signature(struct).parameters
         arguments, attributes = [], []
         for one in fields(struct):

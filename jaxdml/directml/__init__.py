@@ -1,5 +1,7 @@
 """DirectML's structs, checked and turned into functions on arrays, for programs that are written against DirectML."""
 
+from typing import TYPE_CHECKING, Any
+
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml.directml import _structs
 from jaxdml.directml._compiled_graph import CompiledGraph, InitializedGraph, compile_graph
@@ -28,10 +30,20 @@ from jaxdml.directml._errors import InvalidDescError, Violation
 from jaxdml.directml._fields import ScaleBias, Size2D
 from jaxdml.directml._graph import ConstantNode, Graph, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
 from jaxdml.directml._json import from_json, to_json
-from jaxdml.directml._structs import *
 from jaxdml.directml._support import TensorSupport
 from jaxdml.directml._tables import SUPPORT, OperatorType
 from jaxdml.directml._tensors import BufferTensorDesc
+
+if TYPE_CHECKING:
+    from jaxdml.directml._structs import *
+else:
+
+    def __getattr__(name: str) -> Any:
+        return getattr(_structs, name)
+
+    def __dir__() -> list[str]:
+        return __all__
+
 
 __all__ = [
     "SUPPORT",

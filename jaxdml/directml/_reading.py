@@ -15,7 +15,7 @@ from jaxdml.directml._descs import OperatorDesc
 from jaxdml.directml._enums import TensorDataType, TensorFlags
 from jaxdml.directml._errors import InvalidDescError, Violation
 from jaxdml.directml._fields import Counts, Role, Scalar, counts_of, kind_of
-from jaxdml.directml._structs import DESCS
+from jaxdml.directml._structs import struct_of
 from jaxdml.directml._tables import OperatorType
 from jaxdml.directml._tensors import BufferTensorDesc
 
@@ -26,7 +26,7 @@ _BESIDE = frozenset({"Type", "type", "dmlCompileType", "executionFlags", "bindin
 def desc_from_json(path: str, value: Mapping[str, Any]) -> OperatorDesc:
     """Return a description from an object with a type and the fields of its struct."""
     named = enumerated(OperatorType)(_beneath(path, "Type"), value.get("Type", value.get("type")))
-    return struct_from_json(DESCS[named], within(path, value, ("Desc", "desc"), _BESIDE), path)
+    return struct_from_json(struct_of(named), within(path, value, ("Desc", "desc"), _BESIDE), path)
 
 
 def struct_from_json(struct: type[OperatorDesc], found: Any, path: str = "") -> OperatorDesc:

@@ -1,5 +1,9 @@
-"""The classes of all descriptions of operators. Their types stand in _structs.pyi."""
+"""The classes of all descriptions of operators, each made when it is first asked for: to make all takes long.
 
+Their types stand in _structs.pyi.
+"""
+
+import functools
 from collections.abc import Mapping
 
 from jaxdml.directml._descs import OperatorDesc
@@ -7,14 +11,25 @@ from jaxdml.directml._making import SCHEMA, make_struct, struct_name
 from jaxdml.directml._tables import OperatorType
 from jaxdml.directml.operators import OPERATORS
 
-DESCS: Mapping[OperatorType, type[OperatorDesc]] = {
-    OperatorType(operator.number): make_struct(name, SCHEMA[name], operator) for name, operator in OPERATORS.items()
+_TYPES: Mapping[str, OperatorType] = {
+    struct_name(alias): OperatorType(operator.number)
+    for name, operator in OPERATORS.items()
+    for alias in (name, *operator.aliases)
 }
-"""The class of each operator's descriptions."""
 
-for _type, _struct in DESCS.items():
-    _struct.operator_type = _type
-    for _name in (_struct.operator_name, *_struct.operator.aliases):
-        globals()[struct_name(_name)] = _struct
+__all__ = sorted(_TYPES)  # noqa: PLE0605  # It is a list.
 
-__all__ = [name for name in sorted(globals()) if name.endswith("OperatorDesc") and name != "OperatorDesc"]
+
+@functools.cache
+def struct_of(operator_type: OperatorType) -> type[OperatorDesc]:
+    """Return the class of an operator's descriptions."""
+    name = operator_type.name
+    struct = make_struct(name, SCHEMA[name], OPERATORS[name])
+    struct.operator_type = operator_type
+    return struct
+
+
+def __getattr__(name: str) -> type[OperatorDesc]:
+    if name not in _TYPES:
+        raise AttributeError(f"module 'jaxdml.directml' has no attribute {name!r}")
+    return struct_of(_TYPES[name])

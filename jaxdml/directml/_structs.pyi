@@ -1,6 +1,6 @@
 """The types of the structs, written by tests/test_directml_stub.py."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from jaxdml._base.axis_direction import AxisDirection
@@ -10,8 +10,9 @@ from jaxdml.directml._fields import ScaleBias, Size2D
 from jaxdml.directml._tables import OperatorType
 from jaxdml.directml._tensors import BufferTensorDesc
 
-DESCS: Mapping[OperatorType, type[OperatorDesc]]
 __all__: list[str]
+
+def struct_of(operator_type: OperatorType) -> type[OperatorDesc]: ...
 
 class ElementWiseQuantizeLinearOperatorDesc(OperatorDesc):
     input_tensor: BufferTensorDesc

@@ -1,0 +1,105 @@
+"""Descriptions and graphs that are changed at random are refused by typed errors, or still work."""
+
+import copy
+import dataclasses
+import json
+import random
+
+import numpy as np
+import pytest
+
+from jaxdml import directml as dml
+from tests.directml_descs import FLOAT32, CopyOperatorDesc, tensor
+from tests.structs import VALID
+
+TIMES = 60
+"""How often each description is changed. 500 times, 11,000 descriptions in all, take half a minute."""
+
+JUNK = (
+    None, True, -1, 0, 1, 2, 7, 2**31, 2**32, 2**64, 10**400, 0.5, -0.0, 1e39, float("nan"), "", "nan", "FLOAT32",
+    "UINT4", "UNKNOWN", "OWNED_BY_DML", [], [0], [1] * 9, [2**32 - 1] * 3, [[]], {}, {"Type": "COPY"}, {"Float32": 1},
+)  # fmt: skip
+
+
+def places(value, path=()):
+    """Yield the path to every part of a value of JSON."""
+    yield path
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in parts:
+        yield from places(part, (*path, key))
+
+
+def mutated(value, rng):
+    """Return a value of JSON with one to three parts replaced, left out, or added."""
+    value = copy.deepcopy(value)
+    for _ in range(rng.randint(1, 3)):
+        *path, last = rng.choice([place for place in places(value) if place] or [("Type",)])
+        inside = value
+        for key in path:
+            inside = inside[key]
+        junk = copy.deepcopy(rng.choice(JUNK))
+        match rng.randrange(6):
+            case 0 if last in inside or isinstance(inside, list):
+                del inside[last]
+            case 1 if isinstance(inside, list):
+                inside.insert(last, junk)
+            case 1:
+                inside[rng.choice(("Strides", "Flags", "Axis", "Extra", "Desc"))] = junk
+            case _:
+                inside[last] = junk
+    return value
+
+
+def refusal(call):
+    """Return the error by which a call refuses what it is given; None if it takes it."""
+    try:
+        call()
+    except dml.InvalidDescError as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("name", VALID)
+def test_changed_descriptions_end_in_typed_errors(name):
+    rng, written = random.Random(name), dml.to_json(VALID[name])
+
+    def read():
+        desc = dml.from_json(mutated(written, rng))
+        dml.compile_operator(desc, rng.choice(list(dml.FeatureLevel)))
+        assert dml.from_json(json.loads(json.dumps(dml.to_json(desc)))) == desc
+
+    refusals = [error for _ in range(TIMES) if (error := refusal(read))]
+    assert len(refusals) > TIMES // 2
+    assert all(error.violations and len(str(error)) < 20_000 for error in refusals)
+
+
+def test_changed_graphs_end_in_typed_errors():
+    rng = random.Random(4)
+    sizes = tensor(FLOAT32, 4), tensor(FLOAT32, 2, 2)
+    kinds = [CopyOperatorDesc(input_tensor=one, output_tensor=one) for one in sizes]
+
+    def run():
+        nodes = [dml.OperatorNode(rng.choice(kinds)) for _ in range(rng.randint(0, 4))] + [dml.ConstantNode(bytes(16))]
+
+        def some(edge, count):
+            return [edge(*(rng.choice((0, 0, 0, 1, 2)) for _ in range(count))) for _ in nodes[1:]]
+
+        graph = dml.Graph(
+            input_count=rng.randint(0, 2), output_count=rng.randint(0, 2), nodes=nodes,
+            input_edges=some(dml.InputEdge, 3), output_edges=some(dml.OutputEdge, 3),
+            intermediate_edges=some(dml.IntermediateEdge, 4)[: rng.randint(0, 3)],
+        )  # fmt: skip
+        compiled = dml.compile_graph(graph)
+        compiled(*(one and np.zeros(one.sizes, np.float32) for one in compiled.inputs))
+
+    refusals = [error for _ in range(10 * TIMES) if (error := refusal(run))]
+    assert 0 < len(refusals) < 10 * TIMES
+    fields = "Nodes", "InputEdges", "OutputEdges", "IntermediateEdges", "Outputs"
+    assert all(one.field.startswith(fields) for error in refusals for one in error.violations)
+
+
+def test_a_valid_description_survives():
+    # Else the tests above could pass without reading anything.
+    for desc in VALID.values():
+        assert dml.from_json(dml.to_json(desc)) == desc
+        assert dataclasses.replace(desc) == desc
