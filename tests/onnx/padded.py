@@ -25,7 +25,7 @@ def together(bodies):
     """Return one body and its outputs, y and z of each: what a body makes is called by its number, too."""
     texts, outputs = [], []
     for number, body in enumerate(bodies):
-        made = (names for names in re.findall(r"(\w+(?:, \w+)*) = ", body) if not names.endswith("_branch"))
+        made = (names for names in re.findall(r"(\w+(?:, \w+)*) = ", body) if not names.endswith(("_branch", "body")))
         own = [name for names in made for name in names.split(", ")]
         texts.append(re.sub(rf"\b({'|'.join(own)})\b", rf"\1_{number}", body))
         outputs += [f"{name}_{number}" for name in own if name in ("y", "z")]
@@ -68,5 +68,5 @@ def check(proto, calls, lengths, rtol=1e-5, atol=1e-5, refuses="", judge=exactly
     if refuses:
         assert re.search(refuses, " ".join(model._calls.in_the_way.values()))
     else:
-        assert not model._calls.in_the_way
+        assert model._calls.in_the_way == {}
         assert len(model._calls.programs) == 1

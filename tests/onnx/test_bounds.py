@@ -138,6 +138,8 @@ MASKED = {
     "Slice x": "n = Shape<end=1>(some) y = Slice(x, i0, n, i0)",
     "Slice x from n": "n = Shape<end=1>(some) y = Slice(x, n, i100)",
     "Slice x from n - 3": "n = Shape<end=1>(some) k = Sub(n, i3) y = Slice(x, k, i100)",
+    "Loop": "c = Constant<value_int=1>() g = Cast<to=9>(c) y = Loop(, g, some) <body = b (int64 i, bool on,"
+    " float[n, 4] a) => (bool off, float[n, 4] r) { r = Neg(a) s = ReduceSum<keepdims=0>(r) off = Greater(s, two) }>",
     "OneHot": "y = OneHot(row, i7, on_off)",
     "OneHot before": "y = OneHot<axis=0>(row, i7, on_off)",
     "ReduceSum": "y = ReduceSum(some, i0)",
@@ -249,11 +251,6 @@ REFUSED = {
     "a sum by another": (
         "n = Shape(row) s = Expand(n, i2) t = Concat<axis=0>(e1, n) a = Concat<axis=0>(some, x) y = Reshape(a, t)",
         "/ length of 'at'",
-    ),
-    "a loop": (
-        "c = Constant<value_int=1>() g = Cast<to=9>(c) y = Loop(, g, some) <body = b (int64 i, bool on, float[n, 4] a)"
-        " => (bool off, float[n, 4] r) { r = Neg(a) s = ReduceSum<keepdims=0>(r) off = Greater(s, two) }>",
-        "Loop 'y' has an operand",
     ),
     "an image of regions": (
         "b = Reshape(some, p) p = Concat<axis=0>(i1, i1, e1, i4) z = Mul(row, i0) y = RoiAlign(b, x, z)",

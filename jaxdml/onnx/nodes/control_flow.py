@@ -72,7 +72,7 @@ def _is_large(body: Graph, count: int) -> bool:
     return "Loop" in kinds or count * len(kinds) >= LARGE
 
 
-def _step(call: NodeCall, body: Graph, number: Any, goes_on: Value, carry: Sequence[Value]) -> list[Value]:
+def turn_of(call: NodeCall, body: Graph, number: Any, goes_on: Value, carry: Sequence[Value]) -> list[Value]:
     """Run a body once. It may declare its first two inputs with one dimension."""
     first = [
         value.reshape((1,) * len(declared.shape or ()))
@@ -105,7 +105,7 @@ def _probe(call: NodeCall, body: Graph, carry: Sequence[Value], settled: bool) -
     known = []
 
     def step(number: Any, operands: list[Any]) -> list[Any]:
-        condition, *results = _step(call, body, number, np.asarray(True), operands)
+        condition, *results = turn_of(call, body, number, np.asarray(True), operands)
         known.append(is_host(condition) and bool(condition.item()))
         return as_arrays([condition, *results])
 
@@ -129,7 +129,7 @@ def _never(call: NodeCall, body: Graph, carry: Sequence[Value]) -> tuple[Value, 
     operands = [value if is_host(value) else each for value, each in zip(carry, as_arrays(carry), strict=True)]
 
     def scans() -> list[Any]:
-        return as_arrays(_step(call, body, np.asarray(0), np.asarray(True), operands)[1 + len(carry) :])
+        return as_arrays(turn_of(call, body, np.asarray(0), np.asarray(True), operands)[1 + len(carry) :])
 
     with tracing_a_body():
         shapes = jax.eval_shape(scans)
@@ -151,7 +151,7 @@ def _written_out(call: NodeCall, body: Graph, M: Value, carry: Sequence[Value]) 
         if number == MANY and not is_on_host():
             rule = f"{call.node} has to be written out while tracing"
             raise NotImplementedError(f"{rule}, and runs more than {MANY} times.")
-        condition, *results = _step(call, body, np.asarray(number), condition, values)
+        condition, *results = turn_of(call, body, np.asarray(number), condition, values)
         values = results[: len(carry)]
         scans.append(results[len(carry) :])
         number += 1
@@ -212,7 +212,7 @@ def scan(
     outputs = len(body.outputs) - states
     turned = [
         lax.rev(moved, (0,)) if backwards else moved
-        for sequence, axis, backwards in _each(sequences, scan_input_axes, scan_input_directions)
+        for sequence, axis, backwards in each_of(sequences, scan_input_axes, scan_input_directions)
         for moved in [jnp.moveaxis(sequence, axis, 0)]
     ]
 
@@ -225,11 +225,12 @@ def scan(
     last, stacked = lax.scan(step, start, (jnp.arange(turned[0].shape[0]), turned))
     return *last, *(
         jnp.moveaxis(lax.rev(output, (0,)) if backwards else output, 0, axis)
-        for output, axis, backwards in _each(stacked[:outputs], scan_output_axes, scan_output_directions)
+        for output, axis, backwards in each_of(stacked[:outputs], scan_output_axes, scan_output_directions)
     )
 
 
-def _each(values: Sequence[Any], axes: Sequence[int], directions: Sequence[int]) -> list[tuple[Any, int, int]]:
+def each_of(values: Sequence[Any], axes: Sequence[int], directions: Sequence[int]) -> list[tuple[Any, int, int]]:
+    """Return what a Scan reads or writes, each with its axis and its direction."""
     count = len(values)
     return list(zip(values, axes or (0,) * count, directions or (0,) * count, strict=True))
 

@@ -186,6 +186,11 @@ class Identical:
         return isinstance(other, Identical) and self.value is other.value
 
 
+def is_of_a_trace(key: Hashable) -> bool:
+    """Whether a key means nothing in another trace."""
+    return isinstance(key, Identical) or (isinstance(key, tuple) and any(map(is_of_a_trace, key)))
+
+
 def on_inner(value: Any, change: Callable[[Any], Any]) -> Any:
     """Change what a bounded value has in it, or any other value."""
     return replace(value, value=change(value.value)) if isinstance(value, Bounded) else change(value)

@@ -13,7 +13,7 @@ import numpy as np
 from jax import export
 
 from jaxdml.onnx._graph import Graph, Node
-from jaxdml.onnx.values.bounded import Bounded, Identical
+from jaxdml.onnx.values.bounded import Bounded, is_of_a_trace
 from jaxdml.onnx.values.kinds import Value, channels_first
 from jaxdml.onnx.values.lengths import Length, atom, true
 from jaxdml.onnx.values.stored import as_jax, on_device
@@ -249,11 +249,7 @@ def held(value: Any, *result: Hashable) -> Any:
 
 def _stable(key: Hashable, *otherwise: Hashable) -> Hashable:
     """Return a key that means the same in another trace, or else what stands for it."""
-    return otherwise if _is_of_a_trace(key) else key
-
-
-def _is_of_a_trace(key: Hashable) -> bool:
-    return isinstance(key, Identical) or (isinstance(key, tuple) and any(map(_is_of_a_trace, key)))
+    return otherwise if is_of_a_trace(key) else key
 
 
 def cut(value: Any) -> Any:

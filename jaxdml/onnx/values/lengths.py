@@ -33,6 +33,7 @@ class Atom(NamedTuple):
       low: what it is at least.
       bound: what it is at most.
       fraction: a length and a number that divides it, if this is the quotient.
+      table: an atom that it follows from, and what it is for each number that this may be, if that is known.
     """
 
     key: Hashable
@@ -41,6 +42,7 @@ class Atom(NamedTuple):
     low: int
     bound: int
     fraction: "tuple[Length, int] | None" = None
+    table: "tuple[Atom, np.ndarray] | None" = None
 
 
 Product = tuple[Atom, ...]
@@ -224,6 +226,11 @@ def least(a: Any, b: Any) -> Any:
 def greatest(a: Any, b: Any) -> Any:
     """Return the larger of two sizes."""
     return _extreme("max", a, b)
+
+
+def atoms_of(size: Any) -> tuple[Atom, ...]:
+    """Return the atoms of a size."""
+    return tuple(each for _, atoms in size.terms for each in atoms) if isinstance(size, Length) else ()
 
 
 def product(sizes: Iterable[Any]) -> Any:

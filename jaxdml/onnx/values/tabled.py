@@ -4,7 +4,8 @@ There are as many numbers as the length may be. So all of them are computed whil
 if the length were known, and the program reads the right one.
 """
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml.onnx.values.lengths import Atom, Computed, Length, LengthError, atom
+from jaxdml.onnx.values.lengths import Atom, Computed, Length, LengthError, atoms_of
 
 MOST = 2**20
 """So many numbers are computed at most."""
@@ -55,7 +56,7 @@ def computed(function: Callable[..., Any], operands: Sequence[np.ndarray]) -> np
 
 
 def _of_element(function: Callable[..., Any], elements: Sequence[Any]) -> Any:
-    atoms = [each for element in elements for each in _atoms(element)]
+    atoms = [root for element in elements for each in _atoms(element) for root in _roots(each)]
     if any(each.key != atoms[0].key for each in atoms):
         raise LengthError(f"a number that follows from {atoms[0].name} and from another length")
     if atoms and atoms[0].bound - atoms[0].low >= MOST:
@@ -66,22 +67,39 @@ def _of_element(function: Callable[..., Any], elements: Sequence[Any]) -> Any:
         return values[0]
     if not np.issubdtype(values.dtype, np.integer):
         return Tabled(atoms[0], values)
+    slope = values[1] - values[0]
+    if (np.diff(values) == slope).all():
+        return Length(((1, (atoms[0],)),)) * int(slope) + int(values[0] - slope * atoms[0].low)
     key = "table", atoms[0].key, values.tobytes()
-    number = Tabled(atoms[0], values).true
-    return atom(key, f"what follows from {atoms[0].name}", number, int(values.max()), int(values.min()))
+    table = Tabled(atoms[0], values)
+    name, ends = f"what follows from {atoms[0].name}", (int(values.min()), int(values.max()))
+    return Length(((1, (Atom(key, name, table.true, *ends, table=(atoms[0], values)),)),))
 
 
-def _atoms(element: Any) -> list[Atom]:
+def _atoms(element: Any) -> tuple[Atom, ...]:
+    return (element.of,) if isinstance(element, Tabled) else atoms_of(element)
+
+
+def _roots(atom: Atom) -> Iterable[Atom]:
+    """Return the atoms that a quotient, or what was read from a table, follows from."""
+    if atom.table is not None:
+        return _roots(atom.table[0])
+    if atom.fraction is not None:
+        return [root for each in atoms_of(atom.fraction[0]) for root in _roots(each)]
+    return [atom]
+
+
+def _values(element: Any, lengths: np.ndarray) -> Any:
+    """Return what an element is for each number that the one length may be from which it follows."""
     if isinstance(element, Tabled):
-        return [element.of]
-    return [each for _, atoms in element.terms for each in atoms] if isinstance(element, Length) else []
-
-
-def _values(element: Any, lengths: np.ndarray) -> np.ndarray:
-    """Return what an element is for each number that a length may be."""
-    if isinstance(element, Tabled):
-        return element.values
+        return element.values[_of_atom(element.of, lengths) - element.of.low]
     if isinstance(element, Length):
-        terms = (times * lengths ** len(atoms) for times, atoms in element.terms)
-        return np.sum(list(terms), axis=0)
+        return sum(times * math.prod(_of_atom(each, lengths) for each in atoms) for times, atoms in element.terms)
     return np.full(lengths.shape, element)
+
+
+def _of_atom(atom: Atom, lengths: np.ndarray) -> np.ndarray:
+    if atom.table is not None:
+        base, values = atom.table
+        return values[_of_atom(base, lengths) - base.low]
+    return lengths if atom.fraction is None else _values(atom.fraction[0], lengths) // atom.fraction[1]

@@ -14,6 +14,7 @@ from jaxdml.onnx.nodes.bounded import (
     branches,
     elementwise,
     indexing,
+    loops,
     movement,
     pools,
     products,
@@ -38,6 +39,7 @@ RULES: Mapping[str, Rules] = {
         **branches.RULES,
         **elementwise.RULES,
         **indexing.RULES,
+        **loops.RULES,
         **movement.RULES,
         **pools.RULES,
         **products.RULES,
@@ -100,18 +102,18 @@ def computed(
         return task.compute(*operands)
     static = call.handler.at.static
     of_shape = any(has_lengths(operand) and place in static for place, operand in enumerate(operands))
-    if not of_shape and all(operand is None or is_host(operand) for operand in operands):
+    if not (makes or of_shape) and all(operand is None or is_host(operand) for operand in operands):
         try:
             return on_sizes(task, operands)
         except (LengthError, TypeError):  # It is computed when the program runs.
             pass
-    operands = [
-        as_traced(operand) if has_lengths(operand) and place not in static else operand
-        for place, operand in enumerate(operands)
-    ]
-    fixed = not of_shape and not any(isinstance(operand, Bounded) for operand in operands)
-    if fixed and not _makes_lengths(task, rule, operands):
-        return task.compute(*operands)
+    if not makes:
+        operands = [
+            as_traced(operand) if has_lengths(operand) and place not in static else operand
+            for place, operand in enumerate(operands)
+        ]
+        if not of_shape and not any(isinstance(operand, Bounded) for operand in operands):
+            return task.compute(*operands)
     if rule is None:
         raise refused(f"{call.node} has an operand whose length depends on values, and no rule masks it.")
     return _on_integers(task, rule, operands) or rule(task, *operands)
@@ -133,9 +135,18 @@ def _on_integers(task: Task, rule: Rule, operands: list[Value]) -> tuple[Value, 
 
 def _makes_lengths(task: Task, rule: Rule | None, operands: list[Value]) -> bool:
     """Whether a node makes lengths of operands that have none."""
+    if rule in (branches.if_, loops.loop) and not task.call.bounds.active:
+        return False
     if rule is branches.if_:
-        return task.call.bounds.active and (not is_host(operands[0]) or has_lengths(operands[0]))
+        return not _is_known(operands[0])
+    if rule is loops.loop:  # How often it runs may be the size of an output.
+        most = operands[0] if operands and _is_known(operands[0]) else None
+        return 0 in task.call.handler.at.static and (most is None or most.item() > loops.MANY)
     return rule in SELECTING.values() and bool(task.call.handler.waiting(operands))
+
+
+def _is_known(operand: Value) -> bool:
+    return is_host(operand) and not has_lengths(operand)
 
 
 def _as_length(task: Task, place: int, operand: Value) -> Value:
