@@ -11,6 +11,8 @@ import numpy as np
 from jax import export, lax
 from jax.sharding import NamedSharding, PartitionSpec
 
+from jaxdml._base.static_fields import settle
+
 BITS = MappingProxyType({"int2": 2, "uint2": 2, "int4": 4, "uint4": 4, "int8": 8, "uint8": 8})
 """How many bits an element takes, by dtype."""
 
@@ -61,10 +63,7 @@ class PackedBlocks:
 
     def __post_init__(self) -> None:
         """Accept the name of a dtype, and for static fields the arrays that ``numpy.load`` returns."""
-        object.__setattr__(self, "dtype", jnp.dtype(str(self.dtype)))
-        object.__setattr__(self, "block_size", int(self.block_size))
-        object.__setattr__(self, "k", int(self.k))
-        object.__setattr__(self, "by_columns", bool(self.by_columns))
+        settle(self, dtype=np.dtype, block_size=int, k=int, by_columns=bool)
 
     @property
     def order(self) -> _Order:

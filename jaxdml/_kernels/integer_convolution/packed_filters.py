@@ -13,6 +13,7 @@ from jax import export, lax
 
 from jaxdml._arithmetic.bits import with_flipped_sign
 from jaxdml._arithmetic.signedness import as_int8
+from jaxdml._base.static_fields import settle
 
 LARGE = 2**18
 """From so many channels times output channels on, a CPU multiplies patches by filters that are stored as rows in less
@@ -49,10 +50,7 @@ class PackedFilters:
 
     def __post_init__(self) -> None:
         """Accept the name of a dtype, and for static fields the arrays that ``numpy.load`` returns."""
-        object.__setattr__(self, "dtype", np.dtype(str(self.dtype)))
-        object.__setattr__(self, "dimensions", tuple(map(int, self.dimensions)))
-        object.__setattr__(self, "by_rows", bool(self.by_rows))
-        object.__setattr__(self, "k", int(self.k))
+        settle(self, dtype=np.dtype, dimensions=tuple, by_rows=bool, k=int)
 
     @property
     def order(self) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ import numpy as np
 from jax import export, lax
 
 from jaxdml._arithmetic.bits import with_flipped_sign
+from jaxdml._base.static_fields import settle
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["matrix", "sums"], meta_fields=["dtype", "k"])
@@ -36,10 +37,7 @@ class PackedMatrix:
 
     def __post_init__(self) -> None:
         """Accept the name of a dtype, and for both static fields the 0-d arrays that ``numpy.load`` returns."""
-        for name, value in (("dtype", self.dtype), ("k", self.k)):
-            if isinstance(value, np.ndarray | np.generic):
-                object.__setattr__(self, name, value.item())
-        object.__setattr__(self, "dtype", np.dtype(self.dtype))
+        settle(self, dtype=np.dtype, k=int)
 
     @property
     def shape(self) -> tuple[int, ...]:
