@@ -223,11 +223,7 @@ def has_bound(model, name):
 
 REFUSED = {
     "ranks": ("y = Squeeze(at)", "Squeeze 'y' needs to know how length of 'at' compares with 1"),
-    "no rule": ("y = LpNormalization(some)", "LpNormalization 'y' has an operand whose length depends on values"),
-    "a normal along rows": (
-        "t = Transpose(some) g = Expand(two, s) s = Shape(row) y = LayerNormalization(t, g)",
-        "Layer",
-    ),
+    "no rule": ("y = EyeLike(some)", "EyeLike 'y' has an operand whose length depends"),
     "one row": ("y = Squeeze(some, i0)", "whether sizes .* are 1"),
     "a larger batch": (
         "a = Unsqueeze(some, i01) t = Transpose<perm=[2, 0, 1, 3]>(a) k = Concat<axis=0>(two1, ones3)"
@@ -244,7 +240,6 @@ REFUSED = {
         "means = ReduceMean<axes=[1], keepdims=0>(some) a = Abs(means) y = QuantizeLinear<axis=0>(some, a)",
         "QuantizeLinear 'y' needs to know the result for an operand of sizes",
     ),
-    "a normal of columns": ("t = Transpose(some) y = LayerNormalization(t, bias)", "the result for sizes"),
     "channels": ("b = Unsqueeze(some, i0) a = Unsqueeze(b, i2) y = GlobalMaxPool(a)", "GlobalMaxPool 'y' needs"),
     "steps of a range": ("n = Shape<end=1>(some) c = Squeeze(n, i0) y = Range(s0, c, s2)", "in steps of 2"),
     "the last of equal": ("y = ArgMax<select_last_index=1>(some)", "the last of equal elements"),

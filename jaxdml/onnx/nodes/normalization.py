@@ -1,6 +1,6 @@
 """Normalizations. Statistics are float32 where the input is narrower."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -19,10 +19,19 @@ def _parameter(value: Value) -> jax.Array:
     return widened(on_device(channels_first(value)))
 
 
-def _moments(x: jax.Array, axes: Sequence[int]) -> tuple[jax.Array, jax.Array]:
+Average = Callable[[jax.Array, Sequence[int]], jax.Array]
+"""``average(x, axes)`` returns the mean along axes, which stay."""
+
+
+def plain(x: jax.Array, axes: Sequence[int]) -> jax.Array:
+    """Return the mean along axes."""
+    return x.mean(axes, keepdims=True)
+
+
+def _moments(x: jax.Array, axes: Sequence[int], average: Average = plain) -> tuple[jax.Array, jax.Array]:
     """Return the mean and the variance, from the differences to the mean."""
-    mean = x.mean(axes, keepdims=True)
-    return mean, jnp.square(x - mean).mean(axes, keepdims=True)
+    mean = average(x, axes)
+    return mean, average(jnp.square(x - mean), axes)
 
 
 def _batch_normalization(
@@ -81,25 +90,35 @@ def _normalized_batch(X: Value, scale: Value, B: Value, mean: jax.Array, var: ja
 def _instance_normalization(
     call: NodeCall, input: Value, scale: Value, B: Value, *, epsilon: float = 1e-5
 ) -> ChannelsLast:
-    x = channels_last(input)
+    return by_instance(input, plain, scale, B, epsilon=epsilon)
+
+
+def by_instance(X: Value, average: Average, scale: Value, bias: Value, *, epsilon: float) -> ChannelsLast:
+    """Normalize each channel of each image; ``average`` gets these with channels last, as for the following."""
+    x = channels_last(X)
     wide = widened(x)
-    mean, variance = _moments(wide, range(1, x.ndim - 1))
+    mean, variance = _moments(wide, range(1, x.ndim - 1), average)
     factor = _parameter(scale) * lax.rsqrt(variance + epsilon)
-    return ChannelsLast(((wide - mean) * factor + _parameter(B)).astype(x.dtype))
+    return ChannelsLast(((wide - mean) * factor + _parameter(bias)).astype(x.dtype))
 
 
-def _in_groups(X: Value, num_groups: int, epsilon: float) -> jax.Array:
+def _in_groups(X: Value, num_groups: int, epsilon: float, average: Average) -> jax.Array:
     """Normalize each group of channels, and return ``[N, *spatial, groups, channels of a group]``."""
     x = widened(channels_last(X))
     grouped = x.reshape(*x.shape[:-1], num_groups, x.shape[-1] // num_groups)
-    mean, variance = _moments(grouped, (*range(1, x.ndim - 1), x.ndim))
+    mean, variance = _moments(grouped, (*range(1, x.ndim - 1), x.ndim), average)
     return (grouped - mean) * lax.rsqrt(variance + epsilon)
 
 
 def _group_normalization_18(
     call: NodeCall, X: Value, scale: Value, bias: Value, *, num_groups: int, epsilon: float = 1e-5
 ) -> ChannelsLast:
-    normal = _in_groups(X, num_groups, epsilon)
+    return by_group(X, plain, scale, bias, num_groups=num_groups, epsilon=epsilon)
+
+
+def by_group(X: Value, average: Average, scale: Value, bias: Value, *, num_groups: int, epsilon: float) -> ChannelsLast:
+    """Normalize each group of channels, and scale it."""
+    normal = _in_groups(X, num_groups, epsilon, average)
     result = normal * _parameter(scale)[:, None] + _parameter(bias)[:, None]
     return ChannelsLast(result.reshape(*result.shape[:-2], -1).astype(X.dtype))
 
@@ -107,7 +126,14 @@ def _group_normalization_18(
 def _group_normalization_21(
     call: NodeCall, X: Value, scale: Value, bias: Value, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = 1
 ) -> ChannelsLast:
-    normal = _in_groups(X, num_groups, epsilon)
+    return by_channel(X, plain, scale, bias, num_groups=num_groups, epsilon=epsilon)
+
+
+def by_channel(
+    X: Value, average: Average, scale: Value, bias: Value, *, num_groups: int, epsilon: float
+) -> ChannelsLast:
+    """Normalize each group of channels, and scale each channel."""
+    normal = _in_groups(X, num_groups, epsilon, average)
     result = normal.reshape(*normal.shape[:-2], -1) * _parameter(scale) + _parameter(bias)
     return ChannelsLast(result.astype(X.dtype))
 
@@ -116,12 +142,19 @@ def layer_normalization(
     call: NodeCall, X: Any, Scale: Any, B: Any = None, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
 ) -> tuple[Any, ...]:
     """Normalize all that follows an axis; return the mean and the inverse deviation, too."""
+    return by_deviation(X, plain, Scale, B, axis=axis, epsilon=epsilon)
+
+
+def by_deviation(
+    X: Any, average: Average, scale: Any, bias: Any = None, *, axis: int, epsilon: float
+) -> tuple[Any, ...]:
+    """Do what ``layer_normalization`` does."""
     wide = widened(X)
-    mean, variance = _moments(wide, range(axis_of(axis, X.ndim), X.ndim))
+    mean, variance = _moments(wide, range(axis_of(axis, X.ndim), X.ndim), average)
     inverse = lax.rsqrt(variance + epsilon)
     # The statistics are float32, and what follows has the type of the input.
-    result = ((wide - mean) * inverse).astype(X.dtype) * Scale
-    result = result if B is None else result + B
+    result = ((wide - mean) * inverse).astype(X.dtype) * scale
+    result = result if bias is None else result + bias
     return result, mean, inverse
 
 
@@ -129,8 +162,13 @@ def rms_normalization(
     call: NodeCall, X: Any, scale: Any, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
 ) -> tuple[Any, ...]:
     """Divide all that follows an axis by the root of its mean square; return the inverse of the root, too."""
+    return by_root(X, plain, scale, axis=axis, epsilon=epsilon)
+
+
+def by_root(X: Any, average: Average, scale: Any, *, axis: int, epsilon: float) -> tuple[Any, ...]:
+    """Do what ``rms_normalization`` does."""
     wide = widened(X)
-    inverse = lax.rsqrt(jnp.square(wide).mean(range(axis_of(axis, X.ndim), X.ndim), keepdims=True) + epsilon)
+    inverse = lax.rsqrt(average(jnp.square(wide), range(axis_of(axis, X.ndim), X.ndim)) + epsilon)
     return (wide * inverse).astype(X.dtype) * scale, inverse
 
 
@@ -144,8 +182,13 @@ def _mean_variance_1(call: NodeCall, x: Any, *, across_channels: int = 0, normal
 
 
 def _mean_variance_9(call: NodeCall, X: Any, *, axes: Sequence[int] = (0, 2, 3)) -> Any:
+    return mean_variance(X, plain, axes)
+
+
+def mean_variance(X: Any, average: Average, axes: Sequence[int]) -> Any:
+    """Normalize along axes."""
     wide = widened(X)
-    mean, variance = _moments(wide, axes_of(axes, X.ndim))
+    mean, variance = _moments(wide, axes_of(axes, X.ndim), average)
     return ((wide - mean) / (jnp.sqrt(variance) + 1e-9)).astype(X.dtype)
 
 

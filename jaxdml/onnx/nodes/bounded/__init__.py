@@ -13,9 +13,12 @@ from jaxdml.onnx.nodes._handler import NodeCall
 from jaxdml.onnx.nodes.bounded import (
     branches,
     elementwise,
+    images,
     indexing,
+    joining,
     loops,
     movement,
+    normalizing,
     pools,
     products,
     recurrent,
@@ -38,9 +41,12 @@ RULES: Mapping[str, Rules] = {
     "": {
         **branches.RULES,
         **elementwise.RULES,
+        **images.RULES,
         **indexing.RULES,
+        **joining.RULES,
         **loops.RULES,
         **movement.RULES,
+        **normalizing.RULES,
         **pools.RULES,
         **products.RULES,
         **recurrent.RULES,
@@ -51,6 +57,7 @@ RULES: Mapping[str, Rules] = {
     },
     "ai.onnx.ml": {**rows.CLASSICAL},
     "com.microsoft": {
+        **joining.MICROSOFT,
         **pools.MICROSOFT,
         **products.MICROSOFT,
         **recurrent.MICROSOFT,

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from jaxdml.onnx.values.bounded import counts, inner
 from jaxdml.onnx.values.kinds import Dequantized, Value, computed
+from jaxdml.onnx.values.lengths import Length, true
 from jaxdml.onnx.values.stored import stored, stored_axis
 
 Filled = Callable[[jax.Array, Any, Callable[[int], int]], jax.Array]
@@ -42,3 +43,18 @@ def masked(value: Value, sizes: Sequence[Any], filling: Any, dimensions: Sequenc
         return jnp.where(valid.transpose(order), x, number)
 
     return changed(inner(value), filling, fill)
+
+
+def extended(value: Value, sizes: Sequence[Any], dimensions: Sequence[int]) -> Value:
+    """Return what a bounded value has in it, with the last element that counts behind it along some dimensions."""
+
+    def extend(x: jax.Array, number: Any, axis_of: Callable[[int], int]) -> jax.Array:
+        for d in dimensions:
+            if isinstance(sizes[d], Length) and x.size:
+                axis, last = axis_of(d), jnp.maximum(true(sizes[d]) - 1, 0)
+                edge = jax.lax.dynamic_slice_in_dim(x, last, 1, axis)
+                shape = [n if i == axis else 1 for i, n in enumerate(x.shape)]
+                x = jnp.where(jax.lax.broadcasted_iota(jnp.int32, shape, axis) <= last, x, edge)
+        return x
+
+    return changed(inner(value), 0, extend)

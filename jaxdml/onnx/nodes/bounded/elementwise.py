@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from jaxdml.onnx.nodes._sizes import axis_of
 from jaxdml.onnx.nodes.bounded._fitting import must_not_have_lengths, stretched
-from jaxdml.onnx.nodes.bounded._task import Rules, Task, array
-from jaxdml.onnx.values.bounded import bounded, filled, inner, is_bounded_in, sizes_of
+from jaxdml.onnx.nodes.bounded._masking import masked
+from jaxdml.onnx.nodes.bounded._task import Rules, Task
+from jaxdml.onnx.values.bounded import bounded, inner, is_bounded_in, sizes_of
 from jaxdml.onnx.values.kinds import Value
 from jaxdml.onnx.values.lengths import Length, LengthError, has_lengths
 from jaxdml.onnx.values.promises import broadcast
@@ -33,11 +33,7 @@ def each_of_batch(task: Task, x: Value, *others: Value) -> tuple[Value, ...]:
     """Compute each element of a batch, dimension 0, for itself."""
     first, *rest = sizes_of(x)
     must_not_have_lengths(others)
-    if (
-        not isinstance(first, Length)
-        or is_bounded_in(rest, range(len(rest)))
-        or task.call.node.attributes.get("training_mode")
-    ):
+    if not isinstance(first, Length) or is_bounded_in(rest, range(len(rest))):
         raise LengthError(f"the result for sizes {list(sizes_of(x))}")
     others = tuple(_batch_as_bound(other, first) for other in others)
     results = task.compute(inner(x), *others)
@@ -57,30 +53,18 @@ def _batch_as_bound(operand: Value, batch: Length) -> Value:
     return np.asarray([first.bound, *rest], np.int64)
 
 
-def each_row(task: Task, x: Value, *others: Value) -> tuple[Value, ...]:
-    """Normalize from an axis on, where nothing from it on has a length."""
-    sizes = sizes_of(x)
-    axis = axis_of(task.attribute("axis"), len(sizes))
-    must_not_have_lengths(others)
-    if is_bounded_in(sizes, range(axis, len(sizes))):
-        raise LengthError(f"the result for sizes {list(sizes)}")
-    results = task.compute(inner(x), *others)
-    return tuple(None if y is None else bounded(y, (*sizes[:axis], *y.shape[axis:])) for y in results)
-
-
 def dynamic_quantize(task: Task, x: Value) -> tuple[Value, ...]:
     """Quantize by the range of what counts: it contains 0 in any case."""
-    y, scale, zero = task.compute(filled(array(x), sizes_of(x), 0))
+    y, scale, zero = task.compute(masked(x, sizes_of(x), 0))
     return bounded(y, sizes_of(x)), scale, zero
 
 
 _OF_BATCHES = """
-    BatchNormalization DepthToSpace InstanceNormalization LRN Resize SpaceToDepth Upsample
+    Resize Upsample
 """
 
 RULES: Rules = {
     **dict.fromkeys(_OF_BATCHES.split(), each_of_batch),
-    **dict.fromkeys(("LayerNormalization", "RMSNormalization"), each_row),
     **dict.fromkeys(("DequantizeLinear", "Dropout", "Identity", "QuantizeLinear"), like_first),
     "CastLike": like_first_of_type,
     "DynamicQuantizeLinear": dynamic_quantize,

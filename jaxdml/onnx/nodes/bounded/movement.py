@@ -8,7 +8,7 @@ import numpy as np
 from jax import lax
 
 from jaxdml.onnx.nodes._sizes import axis_of, not_empty, numbers
-from jaxdml.onnx.nodes.bounded._fitting import fitted, stretched
+from jaxdml.onnx.nodes.bounded._fitting import stretched
 from jaxdml.onnx.nodes.bounded._task import Rules, Task, array
 from jaxdml.onnx.values.bounded import bounded, inner, is_bounded_in, sizes_of
 from jaxdml.onnx.values.kinds import Value, known
@@ -23,7 +23,7 @@ from jaxdml.onnx.values.lengths import (
     same,
     true,
 )
-from jaxdml.onnx.values.promises import broadcast, equal, equal_shapes
+from jaxdml.onnx.values.promises import broadcast, equal
 
 
 def shape(task: Task, x: Value) -> tuple[Value, ...]:
@@ -147,30 +147,7 @@ def squeeze(task: Task, x: Value, axes: np.ndarray | None = None) -> tuple[Value
     return tuple(bounded(y, kept) for y in task.compute(inner(x), *([] if axes is None else [axes])))
 
 
-def concat(task: Task, *operands: Value) -> tuple[Value, ...]:
-    """Put arrays one after another: each begins where what counts of the one before it ends."""
-    axis = task.axis(operands[0].ndim)
-    every = [list(sizes_of(operand)) for operand in operands]
-    lengths = [each[axis : axis + 1] for each in every]
-    around = equal_shapes(task.call.node, *(each[:axis] + each[axis + 1 :] for each in every))
-    every = [[*around[:axis], *length, *around[axis:]] for length in lengths]
-    sizes = list(every[0])
-    sizes[axis] = sum((each[axis] for each in every[1:]), start=sizes[axis])
-    arrays = [array(fitted(*pair)) for pair in zip(operands, every, strict=True)]
-    if not is_bounded_in([each[axis] for each in every], range(len(every) - 1)):
-        return tuple(bounded(y, sizes) for y in task.compute(*arrays))
-    # What is written next covers what does not count.
-    whole = jnp.zeros([sum(x.shape[axis] for x in arrays) if d == axis else n for d, n in enumerate(arrays[0].shape)])
-    whole = whole.astype(arrays[0].dtype)
-    start: Any = 0
-    for x, each in zip(arrays, every, strict=True):
-        whole = lax.dynamic_update_slice_in_dim(whole, x, start, axis)
-        start = start + true(each[axis])
-    return (bounded(lax.slice_in_dim(whole, 0, limits(sizes[axis]).bound, axis=axis), sizes),)
-
-
 RULES: Rules = {
-    "Concat": concat,
     "ConstantOfShape": constant_of_shape,
     "Expand": expand,
     "Flatten": flatten,
