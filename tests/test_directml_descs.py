@@ -24,7 +24,7 @@ def test_the_numbers_are_directmls():
         "NONE": 0,
         "OWNED_BY_DML": 1,
     }
-    assert {name: one.value for name, one in dml.OperatorType.__members__.items()} == NAMES
+    assert {name: dml.OperatorType[name].value for name in NAMES} == NAMES
     levels = "1_0 2_0 2_1 3_0 3_1 4_0 4_1 5_0 5_1 5_2 6_0 6_1 6_2 6_3 6_4"
     assert " ".join(level.label for level in dml.FeatureLevel) == levels
     for level in dml.FeatureLevel:
@@ -225,7 +225,7 @@ def test_scatter_may_be_named_by_its_alias():
 
 TENSOR_FIELDS = "DataType, Sizes, Strides, Flags, DimensionCount, TotalTensorSizeInBytes, GuaranteedBaseOffsetAlignment"
 UNREADABLE = {
-    "type": ({"Desc": FIELDS}, [f"Type must be one of {', '.join(sorted(NAMES, key=NAMES.get))}; got None."]),
+    "type": ({"Desc": FIELDS}, [f"Type must be one of {', '.join(dml.OperatorType.__members__)}; got None."]),
     "desc": ({"Type": "TOP_K1", "Desc": []}, ["Desc must be an object; got []."]),
     "null": ({"Type": "TOP_K1", "Desc": {**FIELDS, "InputTensor": None}},
         ["InputTensor must be an object; got None."]),

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 import jax
@@ -67,3 +68,18 @@ def _cumulative(function: Callable[..., Any], neutral: int, x: Any, axis: int, e
         shift = (-1, 1, 0) if reverse else (1, -1, 0)
         x = lax.pad(x, np.asarray(neutral, x.dtype), [shift if i == axis else (0, 0, 0) for i in range(x.ndim)])
     return function(x, axis=axis, reverse=reverse)
+
+
+def reverse_sequence(xp: ModuleType, x: Any, lengths: Any, axis: int) -> Any:
+    """Reverse the first elements along an axis, in NumPy or jax.numpy.
+
+    Args:
+      xp: the module.
+      x: an array.
+      lengths: how many to reverse, of the rank of ``x``, with size 1 at ``axis``.
+      axis: the axis.
+    """
+    size = x.shape[axis]
+    places = xp.arange(size, dtype=np.int32).reshape([size if d == axis else 1 for d in range(x.ndim)])
+    lengths = xp.minimum(lengths, size).astype(np.int32)
+    return xp.take_along_axis(x, xp.where(places < lengths, lengths - 1 - places, places), axis)

@@ -69,9 +69,11 @@ def output_arrays(desc: OperatorDesc, computed: Any) -> Any:
     return desc.result()(*outputs) if len(outputs) > 1 else outputs[0]
 
 
-def as_described(field: str, tensor: BufferTensorDesc | None, values: Any) -> Any:
+def as_described(field: str, tensor: Any, values: Any) -> Any:
     if tensor is None:
         return None
+    if isinstance(tensor, tuple):
+        return tuple(as_described(field, one, value) for one, value in zip(tensor, values, strict=True))
     described = tensor.sizes, tensor.data_type.dtype
     assert (values.shape, values.dtype) == described, f"{field} is not as described: {described}"
     return values if tensor.strides is None else buffer_of(values, tensor)

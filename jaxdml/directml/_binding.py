@@ -66,10 +66,10 @@ def input_arrays(
             continue
         taken = given_arrays(call, one, owned=False)
         arrays.append(taken if owned is None else _joined(taken, owned))
-    for name, role in desc.roles().items():
-        tensor = getattr(desc, name)
-        if role.output and tensor is not None:
-            require_x64(call, c_field(name), role, tensor)
+    for label, tensor in desc.tensors.items():
+        role = desc.roles()[label.partition("[")[0]]
+        if role.output:
+            require_x64(call, c_field(label), role, tensor)
     return arrays
 
 

@@ -37,7 +37,7 @@ def sized(desc: Any, name: str, why: str, *allowed: tuple[int, ...]) -> Violatio
 
 def sized_except_along(desc: Any, axis: str, tensor: str, name: str) -> Violations:
     """Require a tensor to have the sizes of another, ``tensor``, in all dimensions but the axis in a field."""
-    sizes, own, place = getattr(desc, tensor).sizes, getattr(desc, name).sizes, getattr(desc, axis)
+    sizes, own, place = desc.tensors[tensor].sizes, desc.tensors[name].sizes, getattr(desc, axis)
     if place < len(sizes) == len(own):
         want = (*sizes[:place], own[place], *sizes[place + 1 :])
         yield from sized(desc, name, f"those of {c_field(tensor)} except along {c_field(axis)}", want)
@@ -73,3 +73,13 @@ def in_range(desc: Any, axis: str, tensor: str) -> Violations:
     value, count = getattr(desc, axis), getattr(desc, tensor).dimension_count
     if 0 < count <= value:
         yield Violation(c_field(axis), f"must be less than {count}, {c_field(tensor)}.DimensionCount", value)
+
+
+def axes_in_range(desc: Any, tensor: str) -> Violations:
+    """Require the field ``axes`` to name dimensions of a tensor, each once."""
+    count = getattr(desc, tensor).dimension_count
+    for place, axis in enumerate(desc.axes):
+        if 0 < count <= axis:
+            yield Violation(f"Axes[{place}]", f"must be less than {count}, {c_field(tensor)}.DimensionCount", axis)
+    if len(set(desc.axes)) < len(desc.axes):
+        yield Violation("Axes", "must name each dimension once", desc.axes)

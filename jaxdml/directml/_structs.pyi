@@ -14,6 +14,202 @@ __all__: list[str]
 
 def struct_of(operator_type: OperatorType) -> type[OperatorDesc]: ...
 
+class ElementWiseIdentityOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, scale_bias: ScaleBias | tuple[float, float] | None = ...) -> None: ...
+
+class ElementWiseAbsOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, scale_bias: ScaleBias | tuple[float, float] | None = ...) -> None: ...
+
+class ElementWiseAcosOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, scale_bias: ScaleBias | tuple[float, float] | None = ...) -> None: ...
+
+class ElementWiseAddOperatorDesc(OperatorDesc):
+    a_tensor: BufferTensorDesc
+    b_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, a_tensor: BufferTensorDesc, b_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc) -> None: ...
+
+class ElementWiseAsinOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, scale_bias: ScaleBias | tuple[float, float] | None = ...) -> None: ...
+
+class ElementWiseAtanOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, scale_bias: ScaleBias | tuple[float, float] | None = ...) -> None: ...
+
+class ElementWiseCeilOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, scale_bias: ScaleBias | tuple[float, float] | None = ...) -> None: ...
+
+class ElementWiseClipOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    scale_bias: ScaleBias | None
+    min: float
+    max: float
+    def __init__(self, *, input_tensor: BufferTensorDesc | None = ..., output_tensor: BufferTensorDesc | None = ..., scale_bias: ScaleBias | tuple[float, float] | None = ..., min: float, max: float) -> None: ...
+
+class ElementWiseCosOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, scale_bias: ScaleBias | tuple[float, float] | None = ...) -> None: ...
+
+class ElementWiseDivideOperatorDesc(OperatorDesc):
+    a_tensor: BufferTensorDesc
+    b_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, a_tensor: BufferTensorDesc, b_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc) -> None: ...
+
+class ElementWiseExpOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, scale_bias: ScaleBias | tuple[float, float] | None = ...) -> None: ...
+
+class ElementWiseFloorOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, scale_bias: ScaleBias | tuple[float, float] | None = ...) -> None: ...
+
+class ElementWiseLogOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, scale_bias: ScaleBias | tuple[float, float] | None = ...) -> None: ...
+
+class ElementWiseLogicalAndOperatorDesc(OperatorDesc):
+    a_tensor: BufferTensorDesc
+    b_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, a_tensor: BufferTensorDesc, b_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc) -> None: ...
+
+class ElementWiseLogicalEqualsOperatorDesc(OperatorDesc):
+    a_tensor: BufferTensorDesc
+    b_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, a_tensor: BufferTensorDesc, b_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc) -> None: ...
+
+class ElementWiseLogicalGreaterThanOperatorDesc(OperatorDesc):
+    a_tensor: BufferTensorDesc
+    b_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, a_tensor: BufferTensorDesc, b_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc) -> None: ...
+
+class ElementWiseLogicalLessThanOperatorDesc(OperatorDesc):
+    a_tensor: BufferTensorDesc
+    b_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, a_tensor: BufferTensorDesc, b_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc) -> None: ...
+
+class ElementWiseLogicalNotOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc) -> None: ...
+
+class ElementWiseLogicalOrOperatorDesc(OperatorDesc):
+    a_tensor: BufferTensorDesc
+    b_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, a_tensor: BufferTensorDesc, b_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc) -> None: ...
+
+class ElementWiseLogicalXorOperatorDesc(OperatorDesc):
+    a_tensor: BufferTensorDesc
+    b_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, a_tensor: BufferTensorDesc, b_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc) -> None: ...
+
+class ElementWiseMaxOperatorDesc(OperatorDesc):
+    a_tensor: BufferTensorDesc
+    b_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, a_tensor: BufferTensorDesc, b_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc) -> None: ...
+
+class ElementWiseMeanOperatorDesc(OperatorDesc):
+    a_tensor: BufferTensorDesc
+    b_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, a_tensor: BufferTensorDesc, b_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc) -> None: ...
+
+class ElementWiseMinOperatorDesc(OperatorDesc):
+    a_tensor: BufferTensorDesc
+    b_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, a_tensor: BufferTensorDesc, b_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc) -> None: ...
+
+class ElementWiseMultiplyOperatorDesc(OperatorDesc):
+    a_tensor: BufferTensorDesc
+    b_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, a_tensor: BufferTensorDesc, b_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc) -> None: ...
+
+class ElementWisePowOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    exponent_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(self, *, input_tensor: BufferTensorDesc, exponent_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, scale_bias: ScaleBias | tuple[float, float] | None = ...) -> None: ...
+
+class ElementWiseConstantPowOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    scale_bias: ScaleBias | None
+    exponent: float
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, scale_bias: ScaleBias | tuple[float, float] | None = ..., exponent: float) -> None: ...
+
+class ElementWiseRecipOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, scale_bias: ScaleBias | tuple[float, float] | None = ...) -> None: ...
+
+class ElementWiseSinOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, scale_bias: ScaleBias | tuple[float, float] | None = ...) -> None: ...
+
+class ElementWiseSqrtOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, scale_bias: ScaleBias | tuple[float, float] | None = ...) -> None: ...
+
+class ElementWiseSubtractOperatorDesc(OperatorDesc):
+    a_tensor: BufferTensorDesc
+    b_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, a_tensor: BufferTensorDesc, b_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc) -> None: ...
+
+class ElementWiseTanOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, scale_bias: ScaleBias | tuple[float, float] | None = ...) -> None: ...
+
+class ElementWiseThresholdOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    scale_bias: ScaleBias | None
+    min: float
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, scale_bias: ScaleBias | tuple[float, float] | None = ..., min: float) -> None: ...
+
 class ElementWiseQuantizeLinearOperatorDesc(OperatorDesc):
     input_tensor: BufferTensorDesc
     scale_tensor: BufferTensorDesc
@@ -28,6 +224,165 @@ class ElementWiseDequantizeLinearOperatorDesc(OperatorDesc):
     output_tensor: BufferTensorDesc
     def __init__(self, *, input_tensor: BufferTensorDesc, scale_tensor: BufferTensorDesc, zero_point_tensor: BufferTensorDesc | None = ..., output_tensor: BufferTensorDesc) -> None: ...
 
+class ActivationEluOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    alpha: float
+    def __init__(self, *, input_tensor: BufferTensorDesc | None = ..., output_tensor: BufferTensorDesc | None = ..., alpha: float) -> None: ...
+
+class ActivationHardmaxOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc) -> None: ...
+
+class ActivationHardSigmoidOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    alpha: float
+    beta: float
+    def __init__(self, *, input_tensor: BufferTensorDesc | None = ..., output_tensor: BufferTensorDesc | None = ..., alpha: float, beta: float) -> None: ...
+
+class ActivationIdentityOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, input_tensor: BufferTensorDesc | None = ..., output_tensor: BufferTensorDesc | None = ...) -> None: ...
+
+class ActivationLeakyReluOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    alpha: float
+    def __init__(self, *, input_tensor: BufferTensorDesc | None = ..., output_tensor: BufferTensorDesc | None = ..., alpha: float) -> None: ...
+
+class ActivationLinearOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    alpha: float
+    beta: float
+    def __init__(self, *, input_tensor: BufferTensorDesc | None = ..., output_tensor: BufferTensorDesc | None = ..., alpha: float, beta: float) -> None: ...
+
+class ActivationLogSoftmaxOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc) -> None: ...
+
+class ActivationParameterizedReluOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    slope_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, input_tensor: BufferTensorDesc, slope_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc) -> None: ...
+
+class ActivationParametricSoftplusOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    alpha: float
+    beta: float
+    def __init__(self, *, input_tensor: BufferTensorDesc | None = ..., output_tensor: BufferTensorDesc | None = ..., alpha: float, beta: float) -> None: ...
+
+class ActivationReluOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, input_tensor: BufferTensorDesc | None = ..., output_tensor: BufferTensorDesc | None = ...) -> None: ...
+
+class ActivationScaledEluOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    alpha: float
+    gamma: float
+    def __init__(self, *, input_tensor: BufferTensorDesc | None = ..., output_tensor: BufferTensorDesc | None = ..., alpha: float, gamma: float) -> None: ...
+
+class ActivationScaledTanhOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    alpha: float
+    beta: float
+    def __init__(self, *, input_tensor: BufferTensorDesc | None = ..., output_tensor: BufferTensorDesc | None = ..., alpha: float, beta: float) -> None: ...
+
+class ActivationSigmoidOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, input_tensor: BufferTensorDesc | None = ..., output_tensor: BufferTensorDesc | None = ...) -> None: ...
+
+class ActivationSoftmaxOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, input_tensor: BufferTensorDesc | None = ..., output_tensor: BufferTensorDesc | None = ...) -> None: ...
+
+class ActivationSoftplusOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    steepness: float
+    def __init__(self, *, input_tensor: BufferTensorDesc | None = ..., output_tensor: BufferTensorDesc | None = ..., steepness: float) -> None: ...
+
+class ActivationSoftsignOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, input_tensor: BufferTensorDesc | None = ..., output_tensor: BufferTensorDesc | None = ...) -> None: ...
+
+class ActivationTanhOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, input_tensor: BufferTensorDesc | None = ..., output_tensor: BufferTensorDesc | None = ...) -> None: ...
+
+class ActivationThresholdedReluOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    alpha: float
+    def __init__(self, *, input_tensor: BufferTensorDesc | None = ..., output_tensor: BufferTensorDesc | None = ..., alpha: float) -> None: ...
+
+class ReduceOperatorDesc(OperatorDesc):
+    function: ReduceFunction
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    axis_count: int
+    axes: tuple[int, ...]
+    def __init__(self, *, function: ReduceFunction | int, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, axes: Sequence[int]) -> None: ...
+
+class SliceOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    dimension_count: int
+    offsets: tuple[int, ...]
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int]) -> None: ...
+
+class CastOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc) -> None: ...
+
+class SplitOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_count: int
+    output_tensors: tuple[BufferTensorDesc, ...]
+    axis: int
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensors: Sequence[BufferTensorDesc], axis: int) -> None: ...
+
+class JoinOperatorDesc(OperatorDesc):
+    input_count: int
+    input_tensors: tuple[BufferTensorDesc, ...]
+    output_tensor: BufferTensorDesc
+    axis: int
+    def __init__(self, *, input_tensors: Sequence[BufferTensorDesc], output_tensor: BufferTensorDesc, axis: int) -> None: ...
+
+class PaddingOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    padding_mode: PaddingMode
+    padding_value: float
+    dimension_count: int
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, padding_mode: PaddingMode | int, padding_value: float, start_padding: Sequence[int], end_padding: Sequence[int]) -> None: ...
+
+class ValueScale2dOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    scale: float
+    channel_count: int
+    bias: tuple[float, ...]
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, scale: float, bias: Sequence[float]) -> None: ...
+
 class GatherOperatorDesc(OperatorDesc):
     input_tensor: BufferTensorDesc
     indices_tensor: BufferTensorDesc
@@ -35,6 +390,25 @@ class GatherOperatorDesc(OperatorDesc):
     axis: int
     index_dimensions: int
     def __init__(self, *, input_tensor: BufferTensorDesc, indices_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, axis: int, index_dimensions: int) -> None: ...
+
+class SpaceToDepthOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    block_size: int
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, block_size: int) -> None: ...
+
+class DepthToSpaceOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    block_size: int
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, block_size: int) -> None: ...
+
+class TileOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    repeats_count: int
+    repeats: tuple[int, ...]
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, repeats: Sequence[int]) -> None: ...
 
 class TopKOperatorDesc(OperatorDesc):
     input_tensor: BufferTensorDesc
@@ -44,6 +418,85 @@ class TopKOperatorDesc(OperatorDesc):
     k: int
     def __init__(self, *, input_tensor: BufferTensorDesc, output_value_tensor: BufferTensorDesc, output_index_tensor: BufferTensorDesc, axis: int, k: int) -> None: ...
 
+class ElementWiseSignOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc) -> None: ...
+
+class ElementWiseIsNanOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc) -> None: ...
+
+class ElementWiseErfOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, scale_bias: ScaleBias | tuple[float, float] | None = ...) -> None: ...
+
+class ElementWiseSinhOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, scale_bias: ScaleBias | tuple[float, float] | None = ...) -> None: ...
+
+class ElementWiseCoshOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, scale_bias: ScaleBias | tuple[float, float] | None = ...) -> None: ...
+
+class ElementWiseTanhOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, scale_bias: ScaleBias | tuple[float, float] | None = ...) -> None: ...
+
+class ElementWiseAsinhOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, scale_bias: ScaleBias | tuple[float, float] | None = ...) -> None: ...
+
+class ElementWiseAcoshOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, scale_bias: ScaleBias | tuple[float, float] | None = ...) -> None: ...
+
+class ElementWiseAtanhOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    scale_bias: ScaleBias | None
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, scale_bias: ScaleBias | tuple[float, float] | None = ...) -> None: ...
+
+class ElementWiseIfOperatorDesc(OperatorDesc):
+    condition_tensor: BufferTensorDesc
+    a_tensor: BufferTensorDesc
+    b_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, condition_tensor: BufferTensorDesc, a_tensor: BufferTensorDesc, b_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc) -> None: ...
+
+class ElementWiseAdd1OperatorDesc(OperatorDesc):
+    a_tensor: BufferTensorDesc
+    b_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    fused_activation: OperatorDesc | None
+    def __init__(self, *, a_tensor: BufferTensorDesc, b_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, fused_activation: OperatorDesc | None = ...) -> None: ...
+
+class ActivationShrinkOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    bias: float
+    threshold: float
+    def __init__(self, *, input_tensor: BufferTensorDesc | None = ..., output_tensor: BufferTensorDesc | None = ..., bias: float, threshold: float) -> None: ...
+
+class DiagonalMatrixOperatorDesc(OperatorDesc):
+    output_tensor: BufferTensorDesc
+    offset: int
+    value: float
+    def __init__(self, *, output_tensor: BufferTensorDesc, offset: int, value: float) -> None: ...
+
 class ScatterOperatorDesc(OperatorDesc):
     input_tensor: BufferTensorDesc
     indices_tensor: BufferTensorDesc
@@ -51,6 +504,77 @@ class ScatterOperatorDesc(OperatorDesc):
     output_tensor: BufferTensorDesc
     axis: int
     def __init__(self, *, input_tensor: BufferTensorDesc, indices_tensor: BufferTensorDesc, updates_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, axis: int) -> None: ...
+
+class OneHotOperatorDesc(OperatorDesc):
+    indices_tensor: BufferTensorDesc
+    values_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    axis: int
+    def __init__(self, *, indices_tensor: BufferTensorDesc, values_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, axis: int) -> None: ...
+
+class ElementWiseBitShiftLeftOperatorDesc(OperatorDesc):
+    a_tensor: BufferTensorDesc
+    b_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, a_tensor: BufferTensorDesc, b_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc) -> None: ...
+
+class ElementWiseBitShiftRightOperatorDesc(OperatorDesc):
+    a_tensor: BufferTensorDesc
+    b_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, a_tensor: BufferTensorDesc, b_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc) -> None: ...
+
+class ElementWiseRoundOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    rounding_mode: RoundingMode
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, rounding_mode: RoundingMode | int) -> None: ...
+
+class ElementWiseIsInfinityOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    infinity_mode: IsInfinityMode
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, infinity_mode: IsInfinityMode | int) -> None: ...
+
+class ElementWiseModulusTruncateOperatorDesc(OperatorDesc):
+    a_tensor: BufferTensorDesc
+    b_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, a_tensor: BufferTensorDesc, b_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc) -> None: ...
+
+class ElementWiseModulusFloorOperatorDesc(OperatorDesc):
+    a_tensor: BufferTensorDesc
+    b_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, a_tensor: BufferTensorDesc, b_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc) -> None: ...
+
+class FillValueConstantOperatorDesc(OperatorDesc):
+    output_tensor: BufferTensorDesc
+    value_data_type: TensorDataType
+    value: Any
+    def __init__(self, *, output_tensor: BufferTensorDesc, value_data_type: TensorDataType | int, value: float) -> None: ...
+
+class FillValueSequenceOperatorDesc(OperatorDesc):
+    output_tensor: BufferTensorDesc
+    value_data_type: TensorDataType
+    value_start: Any
+    value_delta: Any
+    def __init__(self, *, output_tensor: BufferTensorDesc, value_data_type: TensorDataType | int, value_start: float, value_delta: float) -> None: ...
+
+class CumulativeSummationOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    axis: int
+    axis_direction: AxisDirection
+    has_exclusive_sum: bool
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, axis: int, axis_direction: AxisDirection | int, has_exclusive_sum: bool) -> None: ...
+
+class ReverseSubsequencesOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    sequence_lengths_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    axis: int
+    def __init__(self, *, input_tensor: BufferTensorDesc, sequence_lengths_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, axis: int) -> None: ...
 
 class GatherElementsOperatorDesc(OperatorDesc):
     input_tensor: BufferTensorDesc
@@ -76,6 +600,15 @@ class ScatterNdOperatorDesc(OperatorDesc):
     indices_dimension_count: int
     def __init__(self, *, input_tensor: BufferTensorDesc, indices_tensor: BufferTensorDesc, updates_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, input_dimension_count: int, indices_dimension_count: int) -> None: ...
 
+class Slice1OperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    dimension_count: int
+    input_window_offsets: tuple[int, ...]
+    input_window_sizes: tuple[int, ...]
+    input_window_strides: tuple[int, ...]
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, input_window_offsets: Sequence[int], input_window_sizes: Sequence[int], input_window_strides: Sequence[int]) -> None: ...
+
 class TopK1OperatorDesc(OperatorDesc):
     input_tensor: BufferTensorDesc
     output_value_tensor: BufferTensorDesc
@@ -84,6 +617,20 @@ class TopK1OperatorDesc(OperatorDesc):
     k: int
     axis_direction: AxisDirection
     def __init__(self, *, input_tensor: BufferTensorDesc, output_value_tensor: BufferTensorDesc, output_index_tensor: BufferTensorDesc, axis: int, k: int, axis_direction: AxisDirection | int) -> None: ...
+
+class DepthToSpace1OperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    block_size: int
+    order: DepthSpaceOrder
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, block_size: int, order: DepthSpaceOrder | int) -> None: ...
+
+class SpaceToDepth1OperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    block_size: int
+    order: DepthSpaceOrder
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, block_size: int, order: DepthSpaceOrder | int) -> None: ...
 
 class MatrixMultiplyIntegerOperatorDesc(OperatorDesc):
     a_tensor: BufferTensorDesc
@@ -138,6 +685,80 @@ class QuantizedLinearConvolutionOperatorDesc(OperatorDesc):
     group_count: int
     def __init__(self, *, input_tensor: BufferTensorDesc, input_scale_tensor: BufferTensorDesc, input_zero_point_tensor: BufferTensorDesc | None = ..., filter_tensor: BufferTensorDesc, filter_scale_tensor: BufferTensorDesc, filter_zero_point_tensor: BufferTensorDesc | None = ..., bias_tensor: BufferTensorDesc | None = ..., output_scale_tensor: BufferTensorDesc, output_zero_point_tensor: BufferTensorDesc | None = ..., output_tensor: BufferTensorDesc, strides: Sequence[int], dilations: Sequence[int], start_padding: Sequence[int], end_padding: Sequence[int], group_count: int) -> None: ...
 
+class ElementWiseBitAndOperatorDesc(OperatorDesc):
+    a_tensor: BufferTensorDesc
+    b_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, a_tensor: BufferTensorDesc, b_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc) -> None: ...
+
+class ElementWiseBitOrOperatorDesc(OperatorDesc):
+    a_tensor: BufferTensorDesc
+    b_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, a_tensor: BufferTensorDesc, b_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc) -> None: ...
+
+class ElementWiseBitXorOperatorDesc(OperatorDesc):
+    a_tensor: BufferTensorDesc
+    b_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, a_tensor: BufferTensorDesc, b_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc) -> None: ...
+
+class ElementWiseBitNotOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc) -> None: ...
+
+class ElementWiseBitCountOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc) -> None: ...
+
+class ElementWiseLogicalGreaterThanOrEqualOperatorDesc(OperatorDesc):
+    a_tensor: BufferTensorDesc
+    b_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, a_tensor: BufferTensorDesc, b_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc) -> None: ...
+
+class ElementWiseLogicalLessThanOrEqualOperatorDesc(OperatorDesc):
+    a_tensor: BufferTensorDesc
+    b_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, a_tensor: BufferTensorDesc, b_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc) -> None: ...
+
+class ActivationCeluOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    alpha: float
+    def __init__(self, *, input_tensor: BufferTensorDesc | None = ..., output_tensor: BufferTensorDesc | None = ..., alpha: float) -> None: ...
+
+class ActivationReluGradOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    input_gradient_tensor: BufferTensorDesc
+    output_gradient_tensor: BufferTensorDesc
+    def __init__(self, *, input_tensor: BufferTensorDesc, input_gradient_tensor: BufferTensorDesc, output_gradient_tensor: BufferTensorDesc) -> None: ...
+
+class RandomGeneratorOperatorDesc(OperatorDesc):
+    input_state_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    output_state_tensor: BufferTensorDesc | None
+    type: RandomGeneratorType
+    def __init__(self, *, input_state_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, output_state_tensor: BufferTensorDesc | None = ..., type: RandomGeneratorType | int) -> None: ...
+
+class NonzeroCoordinatesOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_count_tensor: BufferTensorDesc
+    output_coordinates_tensor: BufferTensorDesc
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_count_tensor: BufferTensorDesc, output_coordinates_tensor: BufferTensorDesc) -> None: ...
+
+class SliceGradOperatorDesc(OperatorDesc):
+    input_gradient_tensor: BufferTensorDesc
+    output_gradient_tensor: BufferTensorDesc
+    dimension_count: int
+    input_window_offsets: tuple[int, ...]
+    input_window_sizes: tuple[int, ...]
+    input_window_strides: tuple[int, ...]
+    def __init__(self, *, input_gradient_tensor: BufferTensorDesc, output_gradient_tensor: BufferTensorDesc, input_window_offsets: Sequence[int], input_window_sizes: Sequence[int], input_window_strides: Sequence[int]) -> None: ...
+
 class ArgminOperatorDesc(OperatorDesc):
     input_tensor: BufferTensorDesc
     output_tensor: BufferTensorDesc
@@ -163,6 +784,34 @@ class GatherNd1OperatorDesc(OperatorDesc):
     batch_dimension_count: int
     def __init__(self, *, input_tensor: BufferTensorDesc, indices_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, input_dimension_count: int, indices_dimension_count: int, batch_dimension_count: int) -> None: ...
 
+class ElementWiseAtanYxOperatorDesc(OperatorDesc):
+    a_tensor: BufferTensorDesc
+    b_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, a_tensor: BufferTensorDesc, b_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc) -> None: ...
+
+class ElementWiseClipGradOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    input_gradient_tensor: BufferTensorDesc
+    output_gradient_tensor: BufferTensorDesc
+    min: float
+    max: float
+    def __init__(self, *, input_tensor: BufferTensorDesc, input_gradient_tensor: BufferTensorDesc, output_gradient_tensor: BufferTensorDesc, min: float, max: float) -> None: ...
+
+class ElementWiseDifferenceSquareOperatorDesc(OperatorDesc):
+    a_tensor: BufferTensorDesc
+    b_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, a_tensor: BufferTensorDesc, b_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc) -> None: ...
+
+class CumulativeProductOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    axis: int
+    axis_direction: AxisDirection
+    has_exclusive_product: bool
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, axis: int, axis_direction: AxisDirection | int, has_exclusive_product: bool) -> None: ...
+
 class ElementWiseQuantizedLinearAddOperatorDesc(OperatorDesc):
     a_tensor: BufferTensorDesc
     a_scale_tensor: BufferTensorDesc
@@ -181,6 +830,88 @@ class DynamicQuantizeLinearOperatorDesc(OperatorDesc):
     output_scale_tensor: BufferTensorDesc
     output_zero_point_tensor: BufferTensorDesc
     def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, output_scale_tensor: BufferTensorDesc, output_zero_point_tensor: BufferTensorDesc) -> None: ...
+
+class ElementWiseClip1OperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    scale_bias: ScaleBias | None
+    min_max_data_type: TensorDataType
+    min: Any
+    max: Any
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, scale_bias: ScaleBias | tuple[float, float] | None = ..., min_max_data_type: TensorDataType | int, min: float, max: float) -> None: ...
+
+class ElementWiseClipGrad1OperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    input_gradient_tensor: BufferTensorDesc
+    output_gradient_tensor: BufferTensorDesc
+    min_max_data_type: TensorDataType
+    min: Any
+    max: Any
+    def __init__(self, *, input_tensor: BufferTensorDesc, input_gradient_tensor: BufferTensorDesc, output_gradient_tensor: BufferTensorDesc, min_max_data_type: TensorDataType | int, min: float, max: float) -> None: ...
+
+class Padding1OperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    padding_mode: PaddingMode
+    padding_value_data_type: TensorDataType
+    padding_value: Any
+    dimension_count: int
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, padding_mode: PaddingMode | int, padding_value_data_type: TensorDataType | int, padding_value: float, start_padding: Sequence[int], end_padding: Sequence[int]) -> None: ...
+
+class ElementWiseNegateOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc) -> None: ...
+
+class ActivationGeluOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, input_tensor: BufferTensorDesc | None = ..., output_tensor: BufferTensorDesc | None = ...) -> None: ...
+
+class ActivationSoftmax1OperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    axis_count: int
+    axes: tuple[int, ...]
+    def __init__(self, *, input_tensor: BufferTensorDesc | None = ..., output_tensor: BufferTensorDesc | None = ..., axes: Sequence[int]) -> None: ...
+
+class ActivationLogSoftmax1OperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    axis_count: int
+    axes: tuple[int, ...]
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, axes: Sequence[int]) -> None: ...
+
+class ActivationHardmax1OperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    axis_count: int
+    axes: tuple[int, ...]
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, axes: Sequence[int]) -> None: ...
+
+class DiagonalMatrix1OperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc | None
+    output_tensor: BufferTensorDesc
+    value_data_type: TensorDataType
+    value: Any
+    diagonal_fill_begin: int
+    diagonal_fill_end: int
+    def __init__(self, *, input_tensor: BufferTensorDesc | None = ..., output_tensor: BufferTensorDesc, value_data_type: TensorDataType | int, value: float, diagonal_fill_begin: int, diagonal_fill_end: int) -> None: ...
+
+class ActivationSwishOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    sigmoid_input_scale: float
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, sigmoid_input_scale: float) -> None: ...
+
+class ActivationHardSwishOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    alpha: float
+    beta: float
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, alpha: float, beta: float) -> None: ...
 
 class QuantizedLinearAveragePoolingOperatorDesc(OperatorDesc):
     input_tensor: BufferTensorDesc
@@ -224,5 +955,27 @@ class DequantizeOperatorDesc(OperatorDesc):
     quantization_tensors: tuple[BufferTensorDesc, ...]
     output_tensor: BufferTensorDesc
     def __init__(self, *, input_tensor: BufferTensorDesc, quantization_type: QuantizationType | int, quantization_tensors: Sequence[BufferTensorDesc], output_tensor: BufferTensorDesc) -> None: ...
+
+class FoldOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    dimension_count: int
+    window_sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, window_sizes: Sequence[int], strides: Sequence[int], dilations: Sequence[int], start_padding: Sequence[int], end_padding: Sequence[int]) -> None: ...
+
+class UnfoldOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    dimension_count: int
+    window_sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, window_sizes: Sequence[int], strides: Sequence[int], dilations: Sequence[int], start_padding: Sequence[int], end_padding: Sequence[int]) -> None: ...
 
 ScatterElementsOperatorDesc = ScatterOperatorDesc

@@ -1,7 +1,7 @@
 """The words in which an operator's table of feature levels is written."""
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from jaxdml.directml._enums import FeatureLevel, TensorDataType
 
@@ -60,3 +60,52 @@ FOUR_OR_FIVE = range(4, 6)
 TWO_TO_FOUR = range(2, 5)
 UP_TO_FOUR = range(1, 5)
 UP_TO_EIGHT = range(1, 9)
+
+
+def growing(counts: str, *groups: tuple[str, ...]) -> Levels:
+    """Make a table of levels from what changes at each one.
+
+    ``growing("1_0 4, 3_0 1-8", ("input_tensor output_tensor", "1_0 F, 2_1 F+I"))`` has a row for each level named.
+
+    Args:
+      counts: the dimension counts of the tensors.
+      groups: fields; their data types, as names and as letters of ``_LETTERS``; their dimension counts if they are not
+        those of the others. The first level of the first group's types is the operator's.
+    """
+    parsed = [
+        (fields, _steps(own[0] if own else counts, _counts), _steps(types, _letters)) for fields, types, *own in groups
+    ]
+    first = min(parsed[0][2])
+    levels = sorted({level for _, *steps in parsed for step in steps for level in step if level >= first})
+    return {
+        level: row(*((fields, _at(counted, level), _at(types, level)) for fields, counted, types in parsed))
+        for level in levels
+    }
+
+
+_LETTERS: Mapping[str, Types] = {
+    "F": FLOATS,
+    "S": SIGNED,
+    "U": UNSIGNED,
+    "I": INTEGERS,
+    "L": LONGS,
+    "A": UP_TO_64_BITS,
+}
+
+
+def _steps(text: str, meaning: Callable[[str], Any]) -> dict[FeatureLevel, Any]:
+    steps = (step.split() for step in text.split(", "))
+    return {FeatureLevel[f"LEVEL_{level}"]: meaning(what) for level, what in steps}
+
+
+def _counts(text: str) -> range:
+    least, _, most = text.partition("-")
+    return range(int(least), int(most or least) + 1)
+
+
+def _letters(text: str) -> Types:
+    return tuple(kind for name in text.split("+") for kind in _LETTERS.get(name) or _types(name))
+
+
+def _at(steps: Mapping[FeatureLevel, Any], level: FeatureLevel) -> Any:
+    return steps[max(reached for reached in steps if reached <= level)]

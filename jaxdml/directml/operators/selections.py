@@ -5,7 +5,7 @@ from typing import Any
 
 from jaxdml import TopK, argmax, argmin, top_k
 from jaxdml._base.axis_direction import AxisDirection
-from jaxdml.directml._checks import alike, in_range, sized
+from jaxdml.directml._checks import alike, axes_in_range, in_range, sized
 from jaxdml.directml._enums import FeatureLevel
 from jaxdml.directml._errors import Violation, Violations
 from jaxdml.directml._operator import Operator
@@ -82,11 +82,7 @@ def _top_k(number: int, levels: Levels, doc: str, compute: Callable[..., Any]) -
 def _extreme_constraints(desc: Any) -> Violations:
     yield from alike(desc, "dimension_count", "input_tensor", "output_tensor")
     sizes = desc.input_tensor.sizes
-    for place, axis in enumerate(desc.axes):
-        if 0 < len(sizes) <= axis:
-            yield Violation(f"Axes[{place}]", f"must be less than {len(sizes)}, InputTensor.DimensionCount", axis)
-    if len(set(desc.axes)) < len(desc.axes):
-        yield Violation("Axes", "must name each dimension once", desc.axes)
+    yield from axes_in_range(desc, "input_tensor")
     want = tuple(1 if d in desc.axes else size for d, size in enumerate(sizes))
     yield from sized(desc, "output_tensor", "those of InputTensor with 1 at Axes", want)
 

@@ -10,6 +10,7 @@ import numpy as np
 from jax import lax
 
 from jaxdml._base.shapes import is_static
+from jaxdml._networks.patches import fold
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes._sizes import refusal
 from jaxdml.onnx.nodes._windows import NodeWindows, kernel_of, slices, windows, windows_of_filters
@@ -157,17 +158,8 @@ def _col2im(
 ) -> Any:
     image, block = tuple(image_shape.tolist()), tuple(block_shape.tolist())
     where = windows(image, block, strides=strides, dilations=dilations, pads=pads)
-    batch, rows, _ = data.shape
-    columns = data.reshape(batch, rows // math.prod(block), *block, *where.counts)
-    result = jnp.zeros((*columns.shape[:2], *image), data.dtype)
-    each = tuple(zip(image, where.counts, where.strides, where.dilations, where.start_padding, strict=True))
-    for tap in where.taps():
-        spread = [(0, 0, 0)] * 2
-        for at, (length, count, stride, dilation, start) in zip(tap, each, strict=True):
-            first = at * dilation - start
-            spread.append((first, length - first - ((count - 1) * stride + 1), stride - 1))
-        result += lax.pad(columns[:, :, *tap], jnp.zeros((), data.dtype), spread)
-    return result
+    where.taps()  # Not too many.
+    return fold(data, image, window=block, **where.options)
 
 
 def _deform_conv(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from jaxdml._base.shapes import broadcast, is_static
+from jaxdml._networks.along_axes import reverse_sequence
 from jaxdml._networks.blocks import depth_to_space, space_to_depth
 from jaxdml.onnx.nodes._checks import lengths_within
 from jaxdml.onnx.nodes._handler import EVERY, FIRST, Handler, NodeCall, Table
@@ -194,15 +195,10 @@ def _in_rows(mode: str) -> bool:
 
 
 def _reverse_sequence(call: NodeCall, x: Any, lengths: Any, *, batch_axis: int = 1, time_axis: int = 0) -> Any:
-    xp = call.xp
     lengths_within(call.node, lengths, x.shape[time_axis])
     over = [1] * x.ndim
     over[batch_axis] = x.shape[batch_axis]
-    lengths = lengths.reshape(over)
-    over[batch_axis], over[time_axis] = 1, x.shape[time_axis]
-    places = xp.arange(x.shape[time_axis]).reshape(over)
-    lengths = xp.clip(lengths, 0, x.shape[time_axis])  # Others are reported.
-    return xp.take_along_axis(x, xp.where(places < lengths, lengths - 1 - places, places), time_axis)
+    return reverse_sequence(call.xp, x, lengths.reshape(over), time_axis)
 
 
 _moving = partial(Handler, host=True, moves=FIRST)

@@ -1,0 +1,295 @@
+"""Operators that move elements by their places: slices, parts, tiles, padding, blocks, reversed sequences."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxdml._networks.along_axes import reverse_sequence
+from jaxdml._networks.blocks import depth_to_space, space_to_depth
+from jaxdml.directml._c import c_field
+from jaxdml.directml._checks import alike, in_range, sized, sized_except_along, without_zeros
+from jaxdml.directml._enums import DepthSpaceOrder, PaddingMode
+from jaxdml.directml._errors import Violation, Violations
+from jaxdml.directml._operator import Operator
+from jaxdml.directml._support import growing
+from jaxdml.directml.operators._pointwise import number_of, typed
+
+_SAME = "input_tensor output_tensor"
+_GRADIENTS = "input_gradient_tensor output_gradient_tensor"
+_ALL = "1_0 F, 2_1 F+I, 5_0 A"
+_FROM_16_BITS = "1_0 F+INT32+INT16+UINT32+UINT16, 2_1 F+I, 4_1 A"
+_FOUR_OR_FIVE = "1_0 4-5, 3_0 1-8"
+
+
+def _alike(desc: Any, first: str, *others: str) -> Violations:
+    yield from alike(desc, "dimension_count", first, *others)
+    yield from alike(desc, "data_type", first, *others)
+
+
+def _for_each_dimension(desc: Any, count: str, tensor: str) -> Iterator[Violation]:
+    """Require a count, of the numbers for dimensions, to be that of a tensor's dimensions."""
+    want, got = desc.tensors[tensor].dimension_count, getattr(desc, count)
+    if got != want:
+        yield Violation(c_field(count), f"must be {want}, {c_field(tensor)}.DimensionCount", got)
+
+
+def _sliced(
+    x: Any, *, offsets: Sequence[int], windows: Sequence[int], strides: Sequence[int], sizes: Sequence[int]
+) -> Any:
+    """Take elements of a window with strides; where one is negative, from the window's end on."""
+    window = lax.slice(x, offsets, [offset + size for offset, size in zip(offsets, windows, strict=True)])
+    turned = lax.rev(window, [d for d, stride in enumerate(strides) if stride < 0])
+    steps = [abs(stride) for stride in strides]
+    ends = [1 + (size - 1) * step for size, step in zip(sizes, steps, strict=True)]
+    return lax.slice(turned, [0] * len(ends), ends, steps)
+
+
+def _slice(desc: Any, x: Any) -> Any:
+    windows = [1 + (size - 1) * stride for size, stride in zip(desc.sizes, desc.strides, strict=True)]
+    return _sliced(x, offsets=desc.offsets, windows=windows, strides=desc.strides, sizes=desc.sizes)
+
+
+def _slice_constraints(desc: Any) -> Violations:
+    yield from _alike(desc, "input_tensor", "output_tensor")
+    yield from _for_each_dimension(desc, "dimension_count", "input_tensor")
+    yield from without_zeros(desc, "strides")
+    for d, (offset, size, stride, of) in enumerate(
+        zip(desc.offsets, desc.sizes, desc.strides, desc.input_tensor.sizes, strict=False)
+    ):
+        if stride and (last := offset + (size - 1) * stride) >= of:
+            rule = f"must keep the last element, {last}, below {of}, InputTensor.Sizes[{d}]"
+            yield Violation(f"Offsets[{d}]", rule, offset)
+    yield from sized(desc, "output_tensor", "the field Sizes", desc.sizes)
+
+
+def _window(desc: Any, sizes: Sequence[int]) -> Mapping[str, Sequence[int]]:
+    return {
+        "offsets": desc.input_window_offsets,
+        "windows": desc.input_window_sizes,
+        "strides": desc.input_window_strides,
+        "sizes": sizes,
+    }
+
+
+def _slice_1(desc: Any, x: Any) -> Any:
+    return _sliced(x, **_window(desc, desc.output_tensor.sizes))
+
+
+def _slice_grad(desc: Any, gradient: Any) -> Any:
+    whole = jax.ShapeDtypeStruct(desc.output_gradient_tensor.sizes, gradient.dtype)  # type: ignore[no-untyped-call]
+    return jax.linear_transpose(partial(_sliced, **_window(desc, gradient.shape)), whole)(gradient)[0]
+
+
+def _window_constraints(whole: str, part: str, desc: Any) -> Violations:
+    yield from _alike(desc, whole, part)
+    yield from _for_each_dimension(desc, "dimension_count", whole)
+    yield from without_zeros(desc, "input_window_sizes", "input_window_strides")
+    for d, (offset, size, stride, of, taken) in enumerate(
+        zip(*_window(desc, desc.tensors[whole].sizes).values(), desc.tensors[part].sizes, strict=False)
+    ):
+        if offset + size > of:
+            rule = f"must end the window within {of}, {c_field(whole)}.Sizes[{d}]"
+            yield Violation(f"InputWindowOffsets[{d}]", rule, offset)
+        if size and stride and taken > (most := 1 + (size - 1) // abs(stride)):
+            rule = f"must be at most {most}, what the window has at this stride"
+            yield Violation(f"{c_field(part)}.Sizes[{d}]", rule, taken)
+
+
+def _split(desc: Any, x: Any) -> Any:
+    parts = [tensor.sizes[desc.axis] for tensor in desc.output_tensors]
+    return tuple(lax.split(x, parts, desc.axis))
+
+
+def _join(desc: Any, arrays: Any) -> Any:
+    return lax.concatenate(arrays, desc.axis)
+
+
+def _parts_constraints(whole: str, parts: str, desc: Any) -> Violations:
+    names = [name for name in desc.tensors if name != whole]
+    if not names:
+        yield Violation(c_field(parts), "must contain a tensor", ())
+    yield from _alike(desc, whole, *names)
+    yield from in_range(desc, "axis", whole)
+    for name in names:
+        yield from sized_except_along(desc, "axis", whole, name)
+    if names and desc.axis < min(tensor.dimension_count for tensor in desc.tensors.values()):
+        size, *each = (desc.tensors[name].sizes[desc.axis] for name in (whole, *names))
+        if size != sum(each):
+            rule = f"must be {sum(each)}, the sum of those of {c_field(parts)}"
+            yield Violation(f"{c_field(whole)}.Sizes[{desc.axis}]", rule, size)
+
+
+def _tile(desc: Any, x: Any) -> Any:
+    return jnp.tile(x, desc.repeats)
+
+
+def _tile_constraints(desc: Any) -> Violations:
+    yield from _alike(desc, "input_tensor", "output_tensor")
+    yield from _for_each_dimension(desc, "repeats_count", "input_tensor")
+    yield from without_zeros(desc, "repeats")
+    want = tuple(size * times for size, times in zip(desc.input_tensor.sizes, desc.repeats, strict=False))
+    yield from sized(desc, "output_tensor", "those of InputTensor, times Repeats", want)
+
+
+_MODES = {
+    PaddingMode.CONSTANT: "constant",
+    PaddingMode.EDGE: "edge",
+    PaddingMode.REFLECTION: "reflect",
+    PaddingMode.SYMMETRIC: "symmetric",
+    PaddingMode.WRAP: "wrap",
+}
+
+
+def _padding(desc: Any, x: Any) -> Any:
+    widths = list(zip(desc.start_padding, desc.end_padding, strict=True))
+    if desc.padding_mode != PaddingMode.CONSTANT:
+        return jnp.pad(x, widths, _MODES[desc.padding_mode])
+    value = desc.padding_value
+    value = number_of(value, x.dtype) if isinstance(value, float) else value
+    return jnp.pad(x, widths, constant_values=value)
+
+
+def _padding_constraints(desc: Any) -> Violations:
+    yield from _alike(desc, "input_tensor", "output_tensor")
+    yield from _for_each_dimension(desc, "dimension_count", "input_tensor")
+    want = tuple(map(sum, zip(desc.input_tensor.sizes, desc.start_padding, desc.end_padding, strict=False)))
+    yield from sized(desc, "output_tensor", "those of InputTensor, with StartPadding and EndPadding", want)
+
+
+def _padding_1_constraints(desc: Any) -> Violations:
+    yield from _padding_constraints(desc)
+    yield from typed("padding_value_data_type")(desc)
+
+
+def _blocks_first(desc: Any) -> bool:
+    return getattr(desc, "order", 0) == DepthSpaceOrder.DEPTH_COLUMN_ROW
+
+
+def _depth_to_space(desc: Any, x: Any) -> Any:
+    return depth_to_space(x, desc.block_size, blocks_first=_blocks_first(desc))
+
+
+def _space_to_depth(desc: Any, x: Any) -> Any:
+    return space_to_depth(x, desc.block_size, blocks_first=_blocks_first(desc))
+
+
+def _blocks_constraints(channels: str, image: str, desc: Any) -> Violations:
+    """Require one tensor to have the channels that the other has as blocks."""
+    yield from _alike(desc, "input_tensor", "output_tensor")
+    if not desc.block_size:
+        yield Violation("BlockSize", "must be greater than 0", 0)
+    deep, block = desc.tensors[channels].sizes, desc.block_size
+    if len(deep) == 4 and block:
+        n, c, height, width = deep
+        if c % block**2:
+            rule = f"must be divisible by {block**2}, the square of BlockSize"
+            yield Violation(f"{c_field(channels)}.Sizes[1]", rule, c)
+        want = (n, c // block**2, height * block, width * block)
+        yield from sized(desc, image, f"those of {c_field(channels)} with blocks for channels", want)
+
+
+def _reverse_subsequences(desc: Any, x: Any, lengths: Any) -> Any:
+    return reverse_sequence(jnp, x, lengths, desc.axis)
+
+
+def _reverse_constraints(desc: Any) -> Violations:
+    yield from _alike(desc, "input_tensor", "output_tensor")
+    yield from alike(desc, "dimension_count", "input_tensor", "sequence_lengths_tensor")
+    yield from in_range(desc, "axis", "input_tensor")
+    sizes = desc.input_tensor.sizes
+    yield from sized(desc, "output_tensor", "those of InputTensor", sizes)
+    want = (*sizes[: desc.axis], 1, *sizes[desc.axis + 1 :])
+    yield from sized(desc, "sequence_lengths_tensor", "those of InputTensor with 1 at Axis", want)
+
+
+def _moving(
+    number: int, doc: str, compute: Any, constraints: Any, counts: str, types: str, fields: str = _SAME
+) -> Operator:
+    return Operator(number, growing(counts, (fields, types)), compute, constraints, doc=doc)
+
+
+def _blocks(number: int, compute: Any, image_to_depth: bool, since: str = "1_0 F, 2_1 F+I, 5_0 A") -> Operator:
+    what = "Make channels of the places in blocks" if image_to_depth else "Make blocks of channels"
+    fields = ("output_tensor", "input_tensor") if image_to_depth else ("input_tensor", "output_tensor")
+    return _moving(
+        number, f"{what} of BlockSize x BlockSize.", compute, partial(_blocks_constraints, *fields), "1_0 4", since
+    )
+
+
+_of_window, _of_grad = (
+    partial(_window_constraints, "input_tensor", "output_tensor"),
+    partial(_window_constraints, "output_gradient_tensor", "input_gradient_tensor"),
+)
+_of_split, _of_join = (
+    partial(_parts_constraints, "input_tensor", "output_tensors"),
+    partial(_parts_constraints, "output_tensor", "input_tensors"),
+)
+
+OPERATORS: Mapping[str, Operator] = {
+    "SLICE": _moving(
+        60,
+        "Take Sizes elements from Offsets on, with Strides.",
+        _slice,
+        _slice_constraints,
+        _FOUR_OR_FIVE,
+        _FROM_16_BITS,
+    ),
+    "SLICE1": _moving(
+        111,
+        "Take elements of a window with strides; where one is negative, from the window's end on.",
+        _slice_1,
+        _of_window,
+        "2_1 4-5, 3_0 1-8",
+        "2_1 F+I, 4_1 A",
+    ),
+    "SLICE_GRAD": _moving(
+        135,
+        "Put a gradient where SLICE1 took elements, and 0 elsewhere.",
+        _slice_grad,
+        _of_grad,
+        "3_0 4-5, 3_1 1-8",
+        "3_0 F+I, 4_1 A",
+        _GRADIENTS,
+    ),
+    "SPLIT": _moving(
+        62, "Split along an axis.", _split, _of_split, "1_0 4, 3_0 1-8", _FROM_16_BITS, "input_tensor output_tensors"
+    ),
+    "JOIN": _moving(
+        63,
+        "Concatenate along an axis.",
+        _join,
+        _of_join,
+        "1_0 4-5, 3_1 1-8",
+        _FROM_16_BITS,
+        "input_tensors output_tensor",
+    ),
+    "TILE": _moving(
+        70,
+        "Repeat the whole tensor along each axis.",
+        _tile,
+        _tile_constraints,
+        "1_0 4, 3_1 1-8",
+        "1_0 F, 2_1 F+I, 4_1 F+I+L",
+    ),
+    "PADDING": _moving(64, "Pad by PaddingMode.", _padding, _padding_constraints, "1_0 4-5, 3_1 1-8", _ALL),
+    "PADDING1": _moving(155, "Pad by PaddingMode.", _padding, _padding_1_constraints, "5_0 1-8", "5_0 A"),
+    "SPACE_TO_DEPTH": _blocks(68, _space_to_depth, True),
+    "SPACE_TO_DEPTH1": _blocks(114, _space_to_depth, True, "2_1 F+I, 5_0 A"),
+    "DEPTH_TO_SPACE": _blocks(69, _depth_to_space, False),
+    "DEPTH_TO_SPACE1": _blocks(113, _depth_to_space, False, "2_1 F+I, 5_0 A"),
+    "REVERSE_SUBSEQUENCES": Operator(
+        106,
+        growing(
+            "2_1 4, 3_0 4-5, 4_0 1-8",
+            (_SAME, "2_1 F+I, 5_0 A"),
+            ("sequence_lengths_tensor", "2_1 UINT32, 5_0 UINT64+UINT32"),
+        ),
+        _reverse_subsequences,
+        _reverse_constraints,
+        doc="Reverse the first elements along an axis, as many as the lengths say, and copy the others.",
+    ),
+}

@@ -1,0 +1,176 @@
+"""Descriptions that break a constraint of their operator's page, and what is said of them."""
+
+import numpy as np
+import pytest
+
+from jaxdml import directml as dml
+from tests.directml.calls import Call
+from tests.directml_descs import broken
+
+
+def of(dtype, *sizes):
+    return np.zeros(sizes, dtype)
+
+
+X, Y, ONE = of("float32", 2, 3), of("float32", 2, 4), of("float32", 1, 1)
+IMAGE, INTS = of("float32", 1, 4, 2, 2), of("int32", 2, 3)
+WINDOW = {"input_window_offsets": (0, 2), "input_window_sizes": (2, 2), "input_window_strides": (1, -1)}
+PADS = {"start_padding": (1, 0), "end_padding": (0, 1)}
+PATCHES = {"window_sizes": (2,), "strides": (1,), "dilations": (1,), "start_padding": (0,), "end_padding": (0,)}
+TYPED = {"value_data_type": ..., "value": 1}
+
+BROKEN = {
+    "other sizes": (
+        Call("ELEMENT_WISE_ADD", [X, Y], [X]),
+        "BTensor.Sizes must be [2, 3], those of ATensor; got [2, 4].",
+    ),
+    "another dimension count": (
+        Call("ELEMENT_WISE_ADD", [X, X[None]], [X]),
+        "BTensor.DimensionCount must be 2, as in ATensor; got 3.",
+    ),
+    "another type": (
+        Call("ELEMENT_WISE_LOGICAL_EQUALS", [X, INTS], [of("uint8", 2, 3)]),
+        "BTensor.DataType must be FLOAT32, as in ATensor; got INT32.",
+    ),
+    "a scale of 64 bits": (
+        Call("ELEMENT_WISE_IDENTITY", [of("int64", 2)], [of("int64", 2)], {"scale_bias": (2, 0)}),
+        "ScaleBias must be null, or 1 and 0, for elements of 64 bits; got [2.0, 0.0].",
+    ),
+    "channels": (
+        Call("VALUE_SCALE_2D", [IMAGE], [IMAGE], {"scale": 1, "bias": (1, 2)}),
+        "ChannelCount must be 1 or 3; got 2.",
+        "InputTensor.Sizes[1] must be 2, ChannelCount; got 4.",
+    ),
+    "a rank above 2": (
+        Call("ACTIVATION_SOFTMAX", [IMAGE], [IMAGE]),
+        "InputTensor.Sizes must be 1 in all dimensions but the last 2; got [1, 4, 2, 2].",
+    ),
+    "axes": (
+        Call("ACTIVATION_SOFTMAX1", [X], [X], {"axes": (1, 2, 1)}),
+        "Axes[1] must be less than 2, InputTensor.DimensionCount; got 2.",
+        "Axes must name each dimension once; got [1, 2, 1].",
+    ),
+    "steepness": (
+        Call("ACTIVATION_SOFTPLUS", [X], [X], {"steepness": 0.0}),
+        "Steepness must be greater than 0; got 0.0.",
+    ),
+    "a slice": (
+        Call("SLICE", [X], [ONE], {"offsets": (0, 2), "sizes": (1, 2), "strides": (0, 1)}),
+        "Strides must not contain a 0; got [0, 1].",
+        "Offsets[1] must keep the last element, 3, below 3, InputTensor.Sizes[1]; got 2.",
+        "OutputTensor.Sizes must be [1, 2], the field Sizes; got [1, 1].",
+    ),
+    "too few offsets": (
+        Call("SLICE", [X], [X], {"offsets": (0,), "sizes": (2,), "strides": (1,)}),
+        "DimensionCount must be 2, InputTensor.DimensionCount; got 1.",
+    ),
+    "a window": (
+        Call("SLICE1", [X], [X], WINDOW),
+        "InputWindowOffsets[1] must end the window within 3, InputTensor.Sizes[1]; got 2.",
+        "OutputTensor.Sizes[1] must be at most 2, what the window has at this stride; got 3.",
+    ),
+    "a window of a gradient": (
+        Call("SLICE_GRAD", [X], [Y], WINDOW | {"input_window_strides": (1, 0)}),
+        "InputWindowStrides must not contain a 0; got [1, 0].",
+    ),
+    "no parts": (
+        Call("JOIN", [()], [X], {"axis": 1}),
+        "InputTensors must contain a tensor; got [].",
+    ),
+    "parts": (
+        Call("SPLIT", [X], [(X, Y[:1])], {"axis": 1}),
+        "OutputTensors[1].Sizes must be [2, 4], those of InputTensor except along Axis; got [1, 4].",
+        "InputTensor.Sizes[1] must be 7, the sum of those of OutputTensors; got 3.",
+    ),
+    "an axis of parts": (
+        Call("SPLIT", [X], [(X,)], {"axis": 2}),
+        "Axis must be less than 2, InputTensor.DimensionCount; got 2.",
+    ),
+    "tiles": (
+        Call("TILE", [X], [X], {"repeats": (2, 1)}),
+        "OutputTensor.Sizes must be [4, 3], those of InputTensor, times Repeats; got [2, 3].",
+    ),
+    "padding": (
+        Call("PADDING1", [X], [Y], {"padding_mode": 1, "padding_value_data_type": ..., "padding_value": 0, **PADS}),
+        "OutputTensor.Sizes must be [3, 4], those of InputTensor, with StartPadding and EndPadding; got [2, 4].",
+    ),
+    "blocks of nothing": (
+        Call("DEPTH_TO_SPACE", [IMAGE], [IMAGE], {"block_size": 0}),
+        "BlockSize must be greater than 0; got 0.",
+    ),
+    "blocks": (
+        Call("SPACE_TO_DEPTH", [IMAGE], [of("float32", 1, 15, 1, 1)], {"block_size": 2}),
+        "OutputTensor.Sizes[1] must be divisible by 4, the square of BlockSize; got 15.",
+        "InputTensor.Sizes must be [1, 3, 2, 2], those of OutputTensor with blocks for channels; got [1, 4, 2, 2].",
+    ),
+    "lengths": (
+        Call("REVERSE_SUBSEQUENCES", [X, of("uint32", 1, 2)], [X], {"axis": 1}),
+        "SequenceLengthsTensor.Sizes must be [2, 1], those of InputTensor with 1 at Axis; got [1, 2].",
+    ),
+    "a cumulative axis": (
+        Call("CUMULATIVE_SUMMATION", [X], [X], {"axis": 2, "axis_direction": 0, "has_exclusive_sum": 0}),
+        "Axis must be less than 2, InputTensor.DimensionCount; got 2.",
+    ),
+    "positions as floats": (
+        Call("REDUCE", [X], [of("float32", 1, 3)], {"function": 0, "axes": (0,)}),
+        "OutputTensor.DataType must be one of INT64, INT32, UINT64, UINT32 for ARGMAX; got FLOAT32.",
+    ),
+    "a mean of integers": (
+        Call("REDUCE", [INTS], [of("int32", 1, 3)], {"function": 2, "axes": (0,)}),
+        "InputTensor.DataType must be FLOAT32 or FLOAT16 for AVERAGE; got INT32.",
+    ),
+    "a sum of bytes": (
+        Call("REDUCE", [of("int8", 2, 3)], [of("int8", 2, 3)], {"function": 10, "axes": (0,)}),
+        "InputTensor.DataType must be a float or have at least 32 bits for SUM; got INT8.",
+        "OutputTensor.Sizes must be [1, 3], those of InputTensor with 1 at Axes; got [2, 3].",
+    ),
+    "one hot": (
+        Call("ONE_HOT", [of("uint32", 2, 2), ONE], [X], {"axis": 1}),
+        "IndicesTensor.Sizes must be [2, 1], those of OutputTensor with 1 at Axis; got [2, 2].",
+        "ValuesTensor.Sizes must give at least 2 elements; got [1, 1].",
+    ),
+    "a diagonal of another type": (
+        Call("DIAGONAL_MATRIX1", [INTS], [X], TYPED | {"diagonal_fill_begin": 0, "diagonal_fill_end": 1}),
+        "OutputTensor.DataType must be INT32, as in InputTensor; got FLOAT32.",
+    ),
+    "states": (
+        Call("RANDOM_GENERATOR", [of("uint32", 1, 5)], [of("uint32", 8), of("uint32", 6)], {"type": 0}),
+        "OutputStateTensor.DimensionCount must be 2, as in InputStateTensor; got 1.",
+        "InputStateTensor.Sizes must be [1, 6], the counter's four words and the key's two; got [1, 5].",
+    ),
+    "coordinates": (
+        Call("NONZERO_COORDINATES", [X], [of("uint32", 2), of("uint32", 2, 6, 1)]),
+        "OutputCountTensor.Sizes must be [1], one number; got [2].",
+        "OutputCoordinatesTensor.Sizes must be 1 in all dimensions but the last 2, of which the first is 6, "
+        "InputTensor's elements; got [2, 6, 1].",
+        "OutputCoordinatesTensor.Sizes[2] must be between 2 and 2, of which InputTensor's first 0 are 1; got 1.",
+    ),
+    "no windows": (
+        Call("UNFOLD", [of("float32", 1, 2, 3)], [of("float32", 1, 4, 2)], PATCHES | {"window_sizes": (), "strides": (),
+            "dilations": (), "start_padding": (), "end_padding": ()}),
+        "DimensionCount must be between 1 and 1, InputTensor.DimensionCount less 2; got 0.",
+    ),
+    "columns": (
+        Call("FOLD", [of("float32", 1, 2, 2)], [of("float32", 1, 2, 3)], PATCHES | {"dilations": (0,)}),
+        "Dilations must not contain a 0; got [0].",
+        "InputTensor.Sizes must be [1, 4, 3], the columns of all windows; got [1, 2, 2].",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_is_broken_is_said(name):
+    call, *lines = BROKEN[name]
+    assert broken(call.desc) == lines
+
+
+def test_a_number_has_the_type_of_the_output():
+    float32, int32 = (dml.BufferTensorDesc(dml.TensorDataType[kind], (2, 3)) for kind in ("FLOAT32", "INT32"))
+    line = "must be FLOAT32, as in OutputTensor; got INT32."
+    assert broken(
+        dml.FillValueConstantOperatorDesc(output_tensor=float32, value_data_type=int32.data_type, value=1)
+    ) == [f"ValueDataType {line}"]
+    clip = dml.ElementWiseClip1OperatorDesc(
+        input_tensor=float32, output_tensor=float32, min_max_data_type=int32.data_type, min=1, max=2
+    )
+    assert broken(clip) == [f"MinMaxDataType {line}"]
