@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from tests.directml.calls import Call, check, onnx, wide
+from tests.directml.calls import Call, check, compare, onnx, wide
 from tests.kit import quick
 
 pytestmark = quick
@@ -175,7 +175,8 @@ def state_of(counter, key):
     return np.array([*words, *key], np.uint32).reshape(1, 1, 1, 6)
 
 
-def test_random_bits_are_those_of_philox():
+def random_bits():
+    """Return calls whose bits are those that the authors publish, and those of the definition."""
     calls = []
     for state, words in KNOWN_ANSWERS:
         assert philox(sum(word << 32 * place for place, word in enumerate(state[:4])), state[4:]) == words
@@ -185,7 +186,7 @@ def test_random_bits_are_those_of_philox():
         words = [word for block in range(blocks) for word in philox((counter + block) % 2**128, (7, 2**32 - 1))]
         states = [state_of(start % 2**128, (7, 2**32 - 1)) for start in (counter, counter + blocks)]
         calls.append(Call("RANDOM_GENERATOR", states[:1], [np.array(words[:n], np.uint32), states[1]], {"type": 0}))
-    check(calls)
+    return calls
 
 
 def coordinates(x, columns):
@@ -196,7 +197,8 @@ def coordinates(x, columns):
     return np.full((1,) * x.ndim, len(found), np.uint32), rows.reshape((1,) * (x.ndim - 2) + rows.shape)
 
 
-def test_coordinates_of_what_is_not_zero():
+def nonzeros():
+    """Return the call of the page, and calls judged by onnxruntime."""
     page = np.float32([[1, 0, 0, 2], [-0.0, 3.5, 0, -5.2]]).reshape(1, 1, 2, 4)
     rows = np.zeros((1, 1, 8, 3), np.uint32)
     rows[0, 0, :4] = [[0, 0, 0], [0, 0, 3], [0, 1, 1], [0, 1, 3]]
@@ -209,35 +211,30 @@ def test_coordinates_of_what_is_not_zero():
         calls.append(Call("NONZERO_COORDINATES", [x], coordinates(x, columns)))
     nan = np.float32([[np.nan, 0]])
     calls.append(Call("NONZERO_COORDINATES", [nan], [np.uint32([1]), np.uint32([[0, 0], [0, 0]])]))
-    check(calls)
+    return calls
 
 
-def test_one_hot():
+def one_hots():
+    """Return the calls of the page, and one judged by onnxruntime."""
+
     def call(indices, values, wanted, axis, dtype=np.uint32):
         return Call("ONE_HOT", [np.array(indices, dtype), np.float32(values)], [np.float32(wanted)], {"axis": axis})
 
     across = [[1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]]
     indices = RNG.integers(-9, 9, (2, 1, 3)).astype(np.int32)
     judged = onnx("OneHot", indices[:, 0], np.int32(5), np.float16([3, 7]).astype(np.float32), axis=1)[0]
-    check(
-        [
-            call([[[[0], [3], [2]]]], [[[[0, 1]]]], [[across]], 3),
-            call([[[[0, 2, 1, 0]]]], [[[[0, 1]]]], [[[[1, 0, 0, 1], [0, 0, 1, 0], [0, 1, 0, 0]]]], 2),
-            call([[[[0], [3], [2]]]], [[[[4], [2], [9]]]], [[[[2, 4, 4, 4], [4, 4, 4, 2], [4, 4, 2, 4]]]], 3),
-            call([[-3], [100], [3]], [[0, 1]], [[0, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1]], 1, np.int32),
-            call([[4], [2**32 - 1]], [[0, 1]], [[0, 0, 0, 0], [0, 0, 0, 0]], 1),
-            Call("ONE_HOT", [indices, np.float16([3, 7]).reshape(1, 1, 2)], [judged.astype(np.float16)], {"axis": 1}),
-        ]
-    )
-    # NumPy's long indices keep their bits, which JAX would cut to an index in range.
-    got = call([[2**32 + 1], [-1]], [[0, 1]], [[0, 0], [0, 1]], 1, np.int64)
-    np.testing.assert_array_equal(got.operator(*got.inputs), got.wanted[0])
+    return [
+        call([[[[0], [3], [2]]]], [[[[0, 1]]]], [[across]], 3),
+        call([[[[0, 2, 1, 0]]]], [[[[0, 1]]]], [[[[1, 0, 0, 1], [0, 0, 1, 0], [0, 1, 0, 0]]]], 2),
+        call([[[[0], [3], [2]]]], [[[[4], [2], [9]]]], [[[[2, 4, 4, 4], [4, 4, 4, 2], [4, 4, 2, 4]]]], 3),
+        call([[-3], [100], [3]], [[0, 1]], [[0, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1]], 1, np.int32),
+        call([[4], [2**32 - 1]], [[0, 1]], [[0, 0, 0, 0], [0, 0, 0, 0]], 1),
+        Call("ONE_HOT", [indices, np.float16([3, 7]).reshape(1, 1, 2)], [judged.astype(np.float16)], {"axis": 1}),
+    ]
 
 
-CUMULATIVE = {"CUMULATIVE_SUMMATION": "CumSum", "CUMULATIVE_PRODUCT": "cumprod"}
-
-
-def test_cumulative_sums_and_products():
+def cumulative():
+    """Return the calls of the page, calls judged by onnxruntime, and a long sum of halves."""
     x = np.float32([2, 1, 3, 5])
     sums = {(0, 0): [2, 3, 6, 11], (0, 1): [0, 2, 3, 6], (1, 0): [11, 9, 8, 5], (1, 1): [9, 8, 5, 0]}
     products = {(0, 0): [2, 2, 6, 30], (0, 1): [1, 2, 2, 6], (1, 0): [30, 15, 15, 5], (1, 1): [15, 15, 5, 1]}
@@ -267,16 +264,7 @@ def test_cumulative_sums_and_products():
     ones = np.ones(4096, np.float16)  # In float16 the sum would stop at 2048.
     fields = {"axis": 0, "axis_direction": 0, "has_exclusive_sum": 0}
     calls.append(Call("CUMULATIVE_SUMMATION", [ones], [np.arange(1, 4097).astype(np.float16)], fields))
-    check(calls)
-    with jax.enable_x64(True):
-        longs = RNG.integers(-(2**63), 2**63 - 1, 9)
-        fields = {"axis": 0, "axis_direction": 0}
-        check(
-            [
-                Call("CUMULATIVE_SUMMATION", [longs], [np.cumsum(longs)], fields | {"has_exclusive_sum": 0}),
-                Call("CUMULATIVE_PRODUCT", [longs], [np.cumprod(longs)], fields | {"has_exclusive_product": 0}),
-            ]
-        )
+    return calls
 
 
 REDUCED = {
@@ -295,7 +283,8 @@ def reduced(function, x, axes):
     return onnx(REDUCED[function], x, np.array(axes, np.int64), keepdims=1, opset=18)[0]
 
 
-def test_reductions():
+def reductions():
+    """Return calls judged by onnxruntime, and what it does not compute."""
     calls = []
     floats = np.abs(RNG.normal(size=(2, 3, 4, 5))).astype(np.float32) + np.float32(0.5)
     ints = RNG.integers(-(2**24), 2**24, (2, 3, 4, 5)).astype(np.int32)
@@ -325,11 +314,11 @@ def test_reductions():
     calls.append(Call("REDUCE", [np.float32([[-3, 4]])], [np.float32([[3, 4]])], {"function": 4, "axes": ()}))
     large = np.full((1, 4096), 300, np.float16)  # Squares beyond float16, whose mean root is not.
     calls.append(Call("REDUCE", [large], [np.float16([[19200]])], {"function": 4, "axes": (1,)}))
-    check(calls)
+    return calls
 
 
-def test_windows_as_columns():
-    """Judge FOLD by Col2Im, and UNFOLD by FOLD of distinct numbers, place by place."""
+def patches():
+    """Return calls of FOLD judged by Col2Im, and of UNFOLD judged place by place."""
     calls = []
     for dtype, strides, dilations, start, end in (
         ("float32", (2, 1), (1, 2), (1, 0), (0, 2)),
@@ -364,4 +353,37 @@ def test_windows_as_columns():
     x = np.float16([[[[1, 2, 3]]]])
     calls.append(Call("UNFOLD", [x], [np.float16([[[[1, 2], [2, 3]]]])], line))
     calls.append(Call("FOLD", [np.float16([[[1, 2], [2, 3]]])], [np.float16([[[1, 4, 3]]])], line))
-    check(calls)
+    return calls
+
+
+FAMILIES = {
+    "random bits": random_bits,
+    "coordinates": nonzeros,
+    "one hot": one_hots,
+    "cumulative": cumulative,
+    "reductions": reductions,
+    "patches": patches,
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_families_agree_with_pages_and_onnxruntime(family):
+    check(FAMILIES[family]())
+
+
+def test_long_sums_and_products():
+    with jax.enable_x64(True):
+        longs = RNG.integers(-(2**63), 2**63 - 1, 9)
+        fields = {"axis": 0, "axis_direction": 0}
+        check(
+            [
+                Call("CUMULATIVE_SUMMATION", [longs], [np.cumsum(longs)], fields | {"has_exclusive_sum": 0}),
+                Call("CUMULATIVE_PRODUCT", [longs], [np.cumprod(longs)], fields | {"has_exclusive_product": 0}),
+            ]
+        )
+
+
+def test_long_indices_of_numpy_keep_their_bits():
+    indices, values = np.array([[2**32 + 1], [-1]]), np.float32([[0, 1]])
+    call = Call("ONE_HOT", [indices, values], [np.float32([[0, 0], [0, 1]])], {"axis": 1})
+    compare(call.operator(indices, values), call.wanted[0])
