@@ -329,6 +329,35 @@ class ActivationThresholdedReluOperatorDesc(OperatorDesc):
     alpha: float
     def __init__(self, *, input_tensor: BufferTensorDesc | None = ..., output_tensor: BufferTensorDesc | None = ..., alpha: float) -> None: ...
 
+class ConvolutionOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    filter_tensor: BufferTensorDesc
+    bias_tensor: BufferTensorDesc | None
+    output_tensor: BufferTensorDesc
+    mode: ConvolutionMode
+    direction: ConvolutionDirection
+    dimension_count: int
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    output_padding: tuple[int, ...]
+    group_count: int
+    fused_activation: OperatorDesc | None
+    def __init__(self, *, input_tensor: BufferTensorDesc, filter_tensor: BufferTensorDesc, bias_tensor: BufferTensorDesc | None = ..., output_tensor: BufferTensorDesc, mode: ConvolutionMode | int, direction: ConvolutionDirection | int, strides: Sequence[int], dilations: Sequence[int], start_padding: Sequence[int], end_padding: Sequence[int], output_padding: Sequence[int], group_count: int, fused_activation: OperatorDesc | None = ...) -> None: ...
+
+class GemmOperatorDesc(OperatorDesc):
+    a_tensor: BufferTensorDesc
+    b_tensor: BufferTensorDesc
+    c_tensor: BufferTensorDesc | None
+    output_tensor: BufferTensorDesc
+    trans_a: MatrixTransform
+    trans_b: MatrixTransform
+    alpha: float
+    beta: float
+    fused_activation: OperatorDesc | None
+    def __init__(self, *, a_tensor: BufferTensorDesc, b_tensor: BufferTensorDesc, c_tensor: BufferTensorDesc | None = ..., output_tensor: BufferTensorDesc, trans_a: MatrixTransform | int, trans_b: MatrixTransform | int, alpha: float, beta: float, fused_activation: OperatorDesc | None = ...) -> None: ...
+
 class ReduceOperatorDesc(OperatorDesc):
     function: ReduceFunction
     input_tensor: BufferTensorDesc
@@ -336,6 +365,38 @@ class ReduceOperatorDesc(OperatorDesc):
     axis_count: int
     axes: tuple[int, ...]
     def __init__(self, *, function: ReduceFunction | int, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, axes: Sequence[int]) -> None: ...
+
+class AveragePoolingOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    dimension_count: int
+    strides: tuple[int, ...]
+    window_size: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    include_padding: bool
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, strides: Sequence[int], window_size: Sequence[int], start_padding: Sequence[int], end_padding: Sequence[int], include_padding: bool) -> None: ...
+
+class LpPoolingOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    dimension_count: int
+    strides: tuple[int, ...]
+    window_size: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    p: int
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, strides: Sequence[int], window_size: Sequence[int], start_padding: Sequence[int], end_padding: Sequence[int], p: int) -> None: ...
+
+class MaxPoolingOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    dimension_count: int
+    strides: tuple[int, ...]
+    window_size: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, strides: Sequence[int], window_size: Sequence[int], start_padding: Sequence[int], end_padding: Sequence[int]) -> None: ...
 
 class SliceOperatorDesc(OperatorDesc):
     input_tensor: BufferTensorDesc
@@ -418,6 +479,47 @@ class TopKOperatorDesc(OperatorDesc):
     k: int
     def __init__(self, *, input_tensor: BufferTensorDesc, output_value_tensor: BufferTensorDesc, output_index_tensor: BufferTensorDesc, axis: int, k: int) -> None: ...
 
+class BatchNormalizationOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    mean_tensor: BufferTensorDesc
+    variance_tensor: BufferTensorDesc
+    scale_tensor: BufferTensorDesc
+    bias_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    spatial: bool
+    epsilon: float
+    fused_activation: OperatorDesc | None
+    def __init__(self, *, input_tensor: BufferTensorDesc, mean_tensor: BufferTensorDesc, variance_tensor: BufferTensorDesc, scale_tensor: BufferTensorDesc, bias_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, spatial: bool, epsilon: float, fused_activation: OperatorDesc | None = ...) -> None: ...
+
+class MeanVarianceNormalizationOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    scale_tensor: BufferTensorDesc | None
+    bias_tensor: BufferTensorDesc | None
+    output_tensor: BufferTensorDesc
+    cross_channel: bool
+    normalize_variance: bool
+    epsilon: float
+    fused_activation: OperatorDesc | None
+    def __init__(self, *, input_tensor: BufferTensorDesc, scale_tensor: BufferTensorDesc | None = ..., bias_tensor: BufferTensorDesc | None = ..., output_tensor: BufferTensorDesc, cross_channel: bool, normalize_variance: bool, epsilon: float, fused_activation: OperatorDesc | None = ...) -> None: ...
+
+class LocalResponseNormalizationOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    cross_channel: bool
+    local_size: int
+    alpha: float
+    beta: float
+    bias: float
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, cross_channel: bool, local_size: int, alpha: float, beta: float, bias: float) -> None: ...
+
+class LpNormalizationOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    axis: int
+    epsilon: float
+    p: int
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, axis: int, epsilon: float, p: int) -> None: ...
+
 class ElementWiseSignOperatorDesc(OperatorDesc):
     input_tensor: BufferTensorDesc
     output_tensor: BufferTensorDesc
@@ -490,6 +592,17 @@ class ActivationShrinkOperatorDesc(OperatorDesc):
     bias: float
     threshold: float
     def __init__(self, *, input_tensor: BufferTensorDesc | None = ..., output_tensor: BufferTensorDesc | None = ..., bias: float, threshold: float) -> None: ...
+
+class MaxPooling1OperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    output_indices_tensor: BufferTensorDesc | None
+    dimension_count: int
+    strides: tuple[int, ...]
+    window_size: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, output_indices_tensor: BufferTensorDesc | None = ..., strides: Sequence[int], window_size: Sequence[int], start_padding: Sequence[int], end_padding: Sequence[int]) -> None: ...
 
 class DiagonalMatrixOperatorDesc(OperatorDesc):
     output_tensor: BufferTensorDesc
@@ -600,6 +713,18 @@ class ScatterNdOperatorDesc(OperatorDesc):
     indices_dimension_count: int
     def __init__(self, *, input_tensor: BufferTensorDesc, indices_tensor: BufferTensorDesc, updates_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, input_dimension_count: int, indices_dimension_count: int) -> None: ...
 
+class MaxPooling2OperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    output_indices_tensor: BufferTensorDesc | None
+    dimension_count: int
+    strides: tuple[int, ...]
+    window_size: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    dilations: tuple[int, ...]
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, output_indices_tensor: BufferTensorDesc | None = ..., strides: Sequence[int], window_size: Sequence[int], start_padding: Sequence[int], end_padding: Sequence[int], dilations: Sequence[int]) -> None: ...
+
 class Slice1OperatorDesc(OperatorDesc):
     input_tensor: BufferTensorDesc
     output_tensor: BufferTensorDesc
@@ -631,6 +756,18 @@ class SpaceToDepth1OperatorDesc(OperatorDesc):
     block_size: int
     order: DepthSpaceOrder
     def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, block_size: int, order: DepthSpaceOrder | int) -> None: ...
+
+class MeanVarianceNormalization1OperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    scale_tensor: BufferTensorDesc | None
+    bias_tensor: BufferTensorDesc | None
+    output_tensor: BufferTensorDesc
+    axis_count: int
+    axes: tuple[int, ...]
+    normalize_variance: bool
+    epsilon: float
+    fused_activation: OperatorDesc | None
+    def __init__(self, *, input_tensor: BufferTensorDesc, scale_tensor: BufferTensorDesc | None = ..., bias_tensor: BufferTensorDesc | None = ..., output_tensor: BufferTensorDesc, axes: Sequence[int], normalize_variance: bool, epsilon: float, fused_activation: OperatorDesc | None = ...) -> None: ...
 
 class MatrixMultiplyIntegerOperatorDesc(OperatorDesc):
     a_tensor: BufferTensorDesc
@@ -737,6 +874,29 @@ class ActivationReluGradOperatorDesc(OperatorDesc):
     output_gradient_tensor: BufferTensorDesc
     def __init__(self, *, input_tensor: BufferTensorDesc, input_gradient_tensor: BufferTensorDesc, output_gradient_tensor: BufferTensorDesc) -> None: ...
 
+class AveragePoolingGradOperatorDesc(OperatorDesc):
+    input_gradient_tensor: BufferTensorDesc
+    output_gradient_tensor: BufferTensorDesc
+    dimension_count: int
+    strides: tuple[int, ...]
+    window_size: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    include_padding: bool
+    def __init__(self, *, input_gradient_tensor: BufferTensorDesc, output_gradient_tensor: BufferTensorDesc, strides: Sequence[int], window_size: Sequence[int], start_padding: Sequence[int], end_padding: Sequence[int], include_padding: bool) -> None: ...
+
+class MaxPoolingGradOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    input_gradient_tensor: BufferTensorDesc
+    output_gradient_tensor: BufferTensorDesc
+    dimension_count: int
+    strides: tuple[int, ...]
+    window_size: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    dilations: tuple[int, ...]
+    def __init__(self, *, input_tensor: BufferTensorDesc, input_gradient_tensor: BufferTensorDesc, output_gradient_tensor: BufferTensorDesc, strides: Sequence[int], window_size: Sequence[int], start_padding: Sequence[int], end_padding: Sequence[int], dilations: Sequence[int]) -> None: ...
+
 class RandomGeneratorOperatorDesc(OperatorDesc):
     input_state_tensor: BufferTensorDesc
     output_tensor: BufferTensorDesc
@@ -804,6 +964,17 @@ class ElementWiseDifferenceSquareOperatorDesc(OperatorDesc):
     output_tensor: BufferTensorDesc
     def __init__(self, *, a_tensor: BufferTensorDesc, b_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc) -> None: ...
 
+class LocalResponseNormalizationGradOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    input_gradient_tensor: BufferTensorDesc
+    output_gradient_tensor: BufferTensorDesc
+    cross_channel: bool
+    local_size: int
+    alpha: float
+    beta: float
+    bias: float
+    def __init__(self, *, input_tensor: BufferTensorDesc, input_gradient_tensor: BufferTensorDesc, output_gradient_tensor: BufferTensorDesc, cross_channel: bool, local_size: int, alpha: float, beta: float, bias: float) -> None: ...
+
 class CumulativeProductOperatorDesc(OperatorDesc):
     input_tensor: BufferTensorDesc
     output_tensor: BufferTensorDesc
@@ -811,6 +982,18 @@ class CumulativeProductOperatorDesc(OperatorDesc):
     axis_direction: AxisDirection
     has_exclusive_product: bool
     def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, axis: int, axis_direction: AxisDirection | int, has_exclusive_product: bool) -> None: ...
+
+class BatchNormalizationGradOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    input_gradient_tensor: BufferTensorDesc
+    mean_tensor: BufferTensorDesc
+    variance_tensor: BufferTensorDesc
+    scale_tensor: BufferTensorDesc
+    output_gradient_tensor: BufferTensorDesc
+    output_scale_gradient_tensor: BufferTensorDesc
+    output_bias_gradient_tensor: BufferTensorDesc
+    epsilon: float
+    def __init__(self, *, input_tensor: BufferTensorDesc, input_gradient_tensor: BufferTensorDesc, mean_tensor: BufferTensorDesc, variance_tensor: BufferTensorDesc, scale_tensor: BufferTensorDesc, output_gradient_tensor: BufferTensorDesc, output_scale_gradient_tensor: BufferTensorDesc, output_bias_gradient_tensor: BufferTensorDesc, epsilon: float = ...) -> None: ...
 
 class ElementWiseQuantizedLinearAddOperatorDesc(OperatorDesc):
     a_tensor: BufferTensorDesc
@@ -830,6 +1013,30 @@ class DynamicQuantizeLinearOperatorDesc(OperatorDesc):
     output_scale_tensor: BufferTensorDesc
     output_zero_point_tensor: BufferTensorDesc
     def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, output_scale_tensor: BufferTensorDesc, output_zero_point_tensor: BufferTensorDesc) -> None: ...
+
+class BatchNormalizationTrainingOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    scale_tensor: BufferTensorDesc
+    bias_tensor: BufferTensorDesc
+    fused_add_tensor: BufferTensorDesc | None
+    output_tensor: BufferTensorDesc
+    output_mean_tensor: BufferTensorDesc
+    output_variance_tensor: BufferTensorDesc
+    epsilon: float
+    fused_activation: OperatorDesc | None
+    def __init__(self, *, input_tensor: BufferTensorDesc, scale_tensor: BufferTensorDesc, bias_tensor: BufferTensorDesc, fused_add_tensor: BufferTensorDesc | None = ..., output_tensor: BufferTensorDesc, output_mean_tensor: BufferTensorDesc, output_variance_tensor: BufferTensorDesc, epsilon: float, fused_activation: OperatorDesc | None = ...) -> None: ...
+
+class BatchNormalizationTrainingGradOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    input_gradient_tensor: BufferTensorDesc
+    mean_tensor: BufferTensorDesc
+    variance_tensor: BufferTensorDesc
+    scale_tensor: BufferTensorDesc
+    output_gradient_tensor: BufferTensorDesc
+    output_scale_gradient_tensor: BufferTensorDesc
+    output_bias_gradient_tensor: BufferTensorDesc
+    epsilon: float
+    def __init__(self, *, input_tensor: BufferTensorDesc, input_gradient_tensor: BufferTensorDesc, mean_tensor: BufferTensorDesc, variance_tensor: BufferTensorDesc, scale_tensor: BufferTensorDesc, output_gradient_tensor: BufferTensorDesc, output_scale_gradient_tensor: BufferTensorDesc, output_bias_gradient_tensor: BufferTensorDesc, epsilon: float) -> None: ...
 
 class ElementWiseClip1OperatorDesc(OperatorDesc):
     input_tensor: BufferTensorDesc
@@ -900,6 +1107,30 @@ class DiagonalMatrix1OperatorDesc(OperatorDesc):
     diagonal_fill_end: int
     def __init__(self, *, input_tensor: BufferTensorDesc | None = ..., output_tensor: BufferTensorDesc, value_data_type: TensorDataType | int, value: float, diagonal_fill_begin: int, diagonal_fill_end: int) -> None: ...
 
+class LpPooling1OperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    dimension_count: int
+    strides: tuple[int, ...]
+    window_size: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    dilations: tuple[int, ...]
+    p: int
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, strides: Sequence[int], window_size: Sequence[int], start_padding: Sequence[int], end_padding: Sequence[int], dilations: Sequence[int], p: int) -> None: ...
+
+class AveragePooling1OperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    dimension_count: int
+    strides: tuple[int, ...]
+    window_size: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    dilations: tuple[int, ...]
+    include_padding: bool
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, strides: Sequence[int], window_size: Sequence[int], start_padding: Sequence[int], end_padding: Sequence[int], dilations: Sequence[int], include_padding: bool) -> None: ...
+
 class ActivationSwishOperatorDesc(OperatorDesc):
     input_tensor: BufferTensorDesc
     output_tensor: BufferTensorDesc
@@ -939,6 +1170,19 @@ class MatrixMultiplyIntegerToFloatOperatorDesc(OperatorDesc):
     bias_tensor: BufferTensorDesc | None
     output_tensor: BufferTensorDesc
     def __init__(self, *, a_tensor: BufferTensorDesc, a_scale_tensor: BufferTensorDesc, a_zero_point_tensor: BufferTensorDesc | None = ..., b_tensor: BufferTensorDesc, b_scale_tensor: BufferTensorDesc, b_zero_point_tensor: BufferTensorDesc | None = ..., bias_tensor: BufferTensorDesc | None = ..., output_tensor: BufferTensorDesc) -> None: ...
+
+class MeanVarianceNormalization2OperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    scale_tensor: BufferTensorDesc | None
+    bias_tensor: BufferTensorDesc | None
+    output_tensor: BufferTensorDesc
+    axis_count: int
+    axes: tuple[int, ...]
+    use_mean: bool
+    use_variance: bool
+    epsilon: float
+    fused_activation: OperatorDesc | None
+    def __init__(self, *, input_tensor: BufferTensorDesc, scale_tensor: BufferTensorDesc | None = ..., bias_tensor: BufferTensorDesc | None = ..., output_tensor: BufferTensorDesc, axes: Sequence[int], use_mean: bool, use_variance: bool, epsilon: float, fused_activation: OperatorDesc | None = ...) -> None: ...
 
 class QuantizeOperatorDesc(OperatorDesc):
     input_tensor: BufferTensorDesc

@@ -157,6 +157,146 @@ BROKEN = {
     ),
 }  # fmt: skip
 
+CONVOLVED = {"mode": 1, "direction": 0, "group_count": 1, "strides": (1, 1), "dilations": (1, 1)}
+CONVOLVED |= {"start_padding": (0, 0), "end_padding": (0, 0), "output_padding": (0, 0)}
+POOLED = {"strides": (1, 1), "window_size": (1, 1), "dilations": (1, 1), "start_padding": (0, 0), "end_padding": (0, 0)}
+
+
+def plain(fields):
+    return {name: value for name, value in fields.items() if name != "dilations"}
+
+
+BROKEN |= {
+    "channels of filters": (
+        Call("CONVOLUTION", [IMAGE, of("float32", 3, 2, 1, 1), of("float32", 1, 2, 1, 1)], [IMAGE], CONVOLVED),
+        "InputTensor.Sizes[1] must be 2, FilterTensor.Sizes[1] * GroupCount; got 4.",
+        "BiasTensor.Sizes must be [1, 3, 1, 1], one element for each channel of the output; got [1, 2, 1, 1].",
+        "OutputTensor.Sizes must begin with [1, 3], images and channels; got [1, 4, 2, 2].",
+    ),
+    "channels of a transposed convolution": (
+        Call(
+            "CONVOLUTION",
+            [IMAGE, of("float32", 3, 2, 1, 1), None],
+            [IMAGE],
+            CONVOLVED | {"direction": 1, "group_count": 2},
+        ),
+        "GroupCount must divide 3, the first size of FilterTensor; got 2.",
+        "InputTensor.Sizes[1] must be 3, the first of FilterTensor.Sizes, for "
+        "DML_CONVOLUTION_DIRECTION_BACKWARD; got 4.",
+    ),
+    "sizes of a convolution": (
+        Call("CONVOLUTION", [IMAGE, of("float32", 4, 4, 2, 1), None], [IMAGE], CONVOLVED),
+        "OutputTensor.Sizes[2] must be 1, as input, filter, strides and padding say; got 2.",
+    ),
+    "sizes of a transposed convolution": (
+        Call(
+            "CONVOLUTION",
+            [IMAGE, of("float32", 4, 4, 1, 1), None],
+            [IMAGE],
+            CONVOLVED | {"direction": 1, "strides": (2, 1)},
+        ),
+        "OutputTensor.Sizes[2] must be 3 to 4, as input, filter, strides and padding say; got 2.",
+    ),
+    "no strides and groups": (
+        Call(
+            "CONVOLUTION",
+            [IMAGE, of("float32", 4, 4, 1, 1), None],
+            [IMAGE],
+            CONVOLVED | {"strides": (0, 1), "group_count": 0},
+        ),
+        "Strides must not contain a 0; got [0, 1].",
+        "GroupCount must be greater than 0; got 0.",
+    ),
+    "no stride": (
+        Call("CONVOLUTION", [IMAGE, of("float32", 4, 4, 1, 1), None], [IMAGE], CONVOLVED | {"strides": (0, 1)}),
+        "Strides must not contain a 0; got [0, 1].",
+    ),
+    "spatial dimensions of a convolution": (
+        Call(
+            "CONVOLUTION",
+            [IMAGE, of("float32", 4, 4, 1, 1), None],
+            [IMAGE],
+            {name: each[:1] if isinstance(each, tuple) else each for name, each in CONVOLVED.items()},
+        ),
+        "DimensionCount must be 2, the spatial dimensions of InputTensor; got 1.",
+    ),
+    "sizes of a product": (
+        Call("GEMM", [X, X, Y], [X], {"trans_a": 1, "trans_b": 1, "alpha": 1, "beta": 1}),
+        "BTensor.Sizes must be [2, 2], a matrix for each of ATensor, whose columns are its rows; got [2, 3].",
+        "CTensor.Sizes must be [3, 2], the rows of ATensor and the columns of BTensor; got [2, 4].",
+        "OutputTensor.Sizes must be [3, 2], the rows of ATensor and the columns of BTensor; got [2, 3].",
+    ),
+    "ranks of a product": (
+        Call("GEMM", [X, X[None], None], [X], {"trans_a": 0, "trans_b": 0, "alpha": 1, "beta": 1}),
+        "BTensor.DimensionCount must be 2, as in ATensor; got 3.",
+    ),
+    "windows that are too large": (
+        Call("MAX_POOLING2", [IMAGE], [IMAGE, of("uint32", 1, 4, 2, 1)], POOLED | {"window_size": (3, 1)}),
+        "OutputIndicesTensor.Sizes must be [1, 4, 2, 2], those of OutputTensor; got [1, 4, 2, 1].",
+        "WindowSize must span at most 2 elements along dimension 2 of the padded InputTensor; got 3.",
+    ),
+    "too many windows": (
+        Call("AVERAGE_POOLING", [IMAGE], [of("float32", 1, 3, 3, 2)], plain(POOLED) | {"include_padding": 0}),
+        "OutputTensor.Sizes must begin with [1, 4], as InputTensor; got [1, 3, 3, 2].",
+        "OutputTensor.Sizes[2] must be 2, the windows that fit, or up to 2, those that begin in the padded tensor; "
+        "got 3.",
+    ),
+    "windows of other dimensions": (
+        Call("MAX_POOLING", [of("float32", 1, 4, 2, 2, 2)], [of("float32", 1, 4, 2, 2, 2)], plain(POOLED)),
+        "DimensionCount must be 3, the spatial dimensions of InputTensor; got 2.",
+    ),
+    "windows of nothing": (
+        Call("LP_POOLING1", [IMAGE], [IMAGE], POOLED | {"p": 2, "window_size": (0, 1)}),
+        "WindowSize must not contain a 0; got [0, 1].",
+    ),
+    "a gradient of windows": (
+        Call("MAX_POOLING_GRAD", [IMAGE, IMAGE], [of("float32", 1, 4, 2, 1)], POOLED),
+        "OutputGradientTensor.Sizes must be [1, 4, 2, 2], those of InputTensor; got [1, 4, 2, 1].",
+    ),
+    "statistics": (
+        Call(
+            "BATCH_NORMALIZATION",
+            [IMAGE, *[of("float32", 1, 4, 1, 1)] * 3, of("float32", 1, 3, 1, 1)],
+            [IMAGE],
+            {"spatial": 1, "epsilon": 0.0},
+        ),
+        "BiasTensor.Sizes must be 1 or those of InputTensor, [1, 4, 2, 2]; got [1, 3, 1, 1].",
+    ),
+    "statistics of training": (
+        Call(
+            "BATCH_NORMALIZATION_TRAINING",
+            [IMAGE, of("float32", 1, 4, 1, 1), of("float32", 1, 1, 1, 1), None],
+            [IMAGE, *[of("float32", 1, 4, 1, 1)] * 2],
+            {"epsilon": 0.0},
+        ),
+        "BiasTensor.Sizes must be [1, 4, 1, 1], those of ScaleTensor; got [1, 1, 1, 1].",
+    ),
+    "axes of a normalization": (
+        Call(
+            "MEAN_VARIANCE_NORMALIZATION1",
+            [X, None, None],
+            [Y],
+            {"axes": (2,), "normalize_variance": 1, "epsilon": 0.0},
+        ),
+        "OutputTensor.Sizes must be [2, 3], those of InputTensor; got [2, 4].",
+        "Axes[0] must be less than 2, InputTensor.DimensionCount; got 2.",
+    ),
+    "nothing around": (
+        Call(
+            "LOCAL_RESPONSE_NORMALIZATION",
+            [IMAGE],
+            [IMAGE],
+            {"cross_channel": 1, "local_size": 0, "alpha": 1, "beta": 1, "bias": 1},
+        ),
+        "LocalSize must be greater than 0; got 0.",
+    ),
+    "another norm": (
+        Call("LP_NORMALIZATION", [X], [X], {"axis": 2, "epsilon": 0.0, "p": 3}),
+        "Axis must be less than 2, InputTensor.DimensionCount; got 2.",
+        "P must be 1 or 2; got 3.",
+    ),
+}
+
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_what_is_broken_is_said(name):

@@ -1,13 +1,13 @@
 """Normalizations. Statistics are float32 where the input is narrower."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
+from jaxdml._networks.normalization import Average, local_response, moments, plain
 from jaxdml.onnx._errors import unsupported
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes._sizes import axes_of, axis_of
@@ -17,21 +17,6 @@ from jaxdml.onnx.values.stored import ChannelsLast, on_device, widened
 
 def _parameter(value: Value) -> jax.Array:
     return widened(on_device(channels_first(value)))
-
-
-Average = Callable[[jax.Array, Sequence[int]], jax.Array]
-"""``average(x, axes)`` returns the mean along axes, which stay."""
-
-
-def plain(x: jax.Array, axes: Sequence[int]) -> jax.Array:
-    """Return the mean along axes."""
-    return x.mean(axes, keepdims=True)
-
-
-def _moments(x: jax.Array, axes: Sequence[int], average: Average = plain) -> tuple[jax.Array, jax.Array]:
-    """Return the mean and the variance, from the differences to the mean."""
-    mean = average(x, axes)
-    return mean, average(jnp.square(x - mean), axes)
 
 
 def _batch_normalization(
@@ -66,7 +51,7 @@ def _batch_normalization_14(
     if not training_mode:
         return _normalized_batch(X, scale, B, _parameter(mean), _parameter(var), epsilon)
     x = channels_last(X)
-    averages = [statistic.reshape(-1) for statistic in _moments(widened(x), range(x.ndim - 1))]
+    averages = [statistic.reshape(-1) for statistic in moments(widened(x), range(x.ndim - 1))]
     running = [
         (_parameter(old) * momentum + new * (1 - momentum)).astype(old.dtype)
         for old, new in zip((mean, var), averages, strict=True)
@@ -97,7 +82,7 @@ def by_instance(X: Value, average: Average, scale: Value, bias: Value, *, epsilo
     """Normalize each channel of each image; ``average`` gets these with channels last, as for the following."""
     x = channels_last(X)
     wide = widened(x)
-    mean, variance = _moments(wide, range(1, x.ndim - 1), average)
+    mean, variance = moments(wide, range(1, x.ndim - 1), average)
     factor = _parameter(scale) * lax.rsqrt(variance + epsilon)
     return ChannelsLast(((wide - mean) * factor + _parameter(bias)).astype(x.dtype))
 
@@ -106,7 +91,7 @@ def _in_groups(X: Value, num_groups: int, epsilon: float, average: Average) -> j
     """Normalize each group of channels, and return ``[N, *spatial, groups, channels of a group]``."""
     x = widened(channels_last(X))
     grouped = x.reshape(*x.shape[:-1], num_groups, x.shape[-1] // num_groups)
-    mean, variance = _moments(grouped, (*range(1, x.ndim - 1), x.ndim), average)
+    mean, variance = moments(grouped, (*range(1, x.ndim - 1), x.ndim), average)
     return (grouped - mean) * lax.rsqrt(variance + epsilon)
 
 
@@ -150,7 +135,7 @@ def by_deviation(
 ) -> tuple[Any, ...]:
     """Do what ``layer_normalization`` does."""
     wide = widened(X)
-    mean, variance = _moments(wide, range(axis_of(axis, X.ndim), X.ndim), average)
+    mean, variance = moments(wide, range(axis_of(axis, X.ndim), X.ndim), average)
     inverse = lax.rsqrt(variance + epsilon)
     # The statistics are float32, and what follows has the type of the input.
     result = ((wide - mean) * inverse).astype(X.dtype) * scale
@@ -188,7 +173,7 @@ def _mean_variance_9(call: NodeCall, X: Any, *, axes: Sequence[int] = (0, 2, 3))
 def mean_variance(X: Any, average: Average, axes: Sequence[int]) -> Any:
     """Normalize along axes."""
     wide = widened(X)
-    mean, variance = _moments(wide, axes_of(axes, X.ndim), average)
+    mean, variance = moments(wide, axes_of(axes, X.ndim), average)
     return ((wide - mean) / (jnp.sqrt(variance) + 1e-9)).astype(X.dtype)
 
 
@@ -202,18 +187,8 @@ def _lp_normalization(call: NodeCall, input: Any, *, axis: int = -1, p: int = 2)
 
 def _lrn(call: NodeCall, X: Value, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Value:
     x = channels_last(X)
-    wide = widened(x)
-    before = (size - 1) // 2
-    whole = (1,) * (x.ndim - 1)
-    total = lax.reduce_window(
-        jnp.square(wide),
-        np.zeros((), wide.dtype),
-        lax.add,
-        (*whole, size),
-        (*whole, 1),
-        (*((0, 0),) * (x.ndim - 1), (before, size - 1 - before)),
-    )
-    return ChannelsLast((wide / (bias + alpha / size * total) ** beta).astype(x.dtype))
+    result = local_response(widened(x), (x.ndim - 1,), size=size, alpha=alpha, beta=beta, bias=bias)
+    return ChannelsLast(result.astype(x.dtype))
 
 
 TABLE: Table = {

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jaxdml._networks.normalization import Average, plain
 from jaxdml.onnx.nodes import normalization
 from jaxdml.onnx.nodes._sizes import axis_of
 from jaxdml.onnx.nodes.bounded._fitting import must_not_have_lengths, stretched
@@ -17,14 +18,14 @@ from jaxdml.onnx.values.lengths import LengthError, product, true
 from jaxdml.onnx.values.promises import broadcast
 
 
-def average_of(sizes: Sequence[Any]) -> normalization.Average:
+def average_of(sizes: Sequence[Any]) -> Average:
     """Return what computes the mean of what counts in arrays of such sizes, or of more dimensions."""
 
     def average(x: jax.Array, axes: Sequence[int]) -> jax.Array:
         of = (*sizes, *x.shape[len(sizes) :])
         valid = counts(of, axes)
         if valid is True:
-            return normalization.plain(x, axes)
+            return plain(x, axes)
         total = jnp.where(valid, x, 0).sum(axes, keepdims=True)
         return total / jnp.asarray(true(product(of[d] for d in axes)), x.dtype)
 
