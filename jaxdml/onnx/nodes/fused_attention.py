@@ -11,7 +11,7 @@ from jax import lax
 import jaxdml
 from jaxdml._networks.along_axes import softmax
 from jaxdml.onnx._graph import Node
-from jaxdml.onnx.nodes._attending import merge_heads, products, rotated, split_heads, weighted
+from jaxdml.onnx.nodes._attending import merge_heads, products, rotated, split_heads, weighted, without_unseen
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes.normalization import layer_normalization
 
@@ -20,7 +20,14 @@ Parts = tuple[Any, Any, Any]
 
 
 def attend(
-    parts: Parts, mask: Any, bias: Any, *, mask_filter_value: float, scale: float, unidirectional: int
+    parts: Parts,
+    mask: Any,
+    bias: Any,
+    *,
+    mask_filter_value: float,
+    scale: float,
+    unidirectional: int,
+    counts: tuple[Any, Any] | None = None,
 ) -> tuple[Any, Any]:
     """Return softmax(Q K^T) V with its heads side by side, and the scores.
 
@@ -33,17 +40,20 @@ def attend(
       mask_filter_value: what a mask adds.
       scale: of the scores; 0 for that of the size of a head.
       unidirectional: whether a query does not see the keys after it.
+      counts: how many queries and keys count, where there may be more; None where all do.
     """
     q, k, v = parts
     x = products(q, k) * np.float32(scale or q.shape[-1] ** -0.5)
     added = jnp.zeros((), x.dtype) if mask is None else jnp.where(mask, 0, mask_filter_value).astype(x.dtype)
-    queries, keys = x.shape[-2:]
-    if unidirectional and queries > 1:
-        rows = jnp.arange(queries)[:, None]
+    queries, keys = counts or x.shape[-2:]
+    rows, places = jnp.arange(x.shape[-2])[:, None], jnp.arange(x.shape[-1])
+    if unidirectional and x.shape[-2] > 1:
         # onnxruntime lets the last query see all keys, also where there are more keys than queries.
-        later = (jnp.arange(keys) > rows + keys - queries) & (rows < queries - 1)
+        later = (places > rows + keys - queries) & (rows < queries - 1)
         added = jnp.where(later, jnp.finfo(x.dtype).min, added)
     x = x + added if bias is None else x + added + bias.astype(x.dtype)
+    if counts is not None:
+        x, v = jnp.where(places < keys, x, -jnp.inf), without_unseen(v, (places < keys)[None])
     return merge_heads(weighted(softmax(x, (-1,)), v.astype(x.dtype)).astype(q.dtype)), x
 
 
@@ -71,6 +81,16 @@ def with_past(past: Any, k: Any, v: Any) -> tuple[Any, Any]:
     return (k, v) if past is None else (jnp.concatenate((past[0], k), axis=2), jnp.concatenate((past[1], v), axis=2))
 
 
+def projected(input: Any, weights: Any, bias: Any, heads: int, sizes: Sequence[int]) -> Parts:
+    """Return queries, keys and values as one product; ``sizes`` are their widths, or none if these are equal."""
+    product = jnp.matmul(input, weights, precision=lax.Precision.HIGHEST)
+    product = product if bias is None else product + bias
+    third = product.shape[-1] // 3
+    first, second, _ = sizes or (third, third, third)
+    q, k, v = (split_heads(part, heads) for part in jnp.split(product, (first, first + second), axis=-1))
+    return q, k, v
+
+
 def attention_layer(
     call: NodeCall,
     input: Any,
@@ -91,16 +111,25 @@ def attention_layer(
     unidirectional: int = 0,
 ) -> tuple[jax.Array, Any]:
     """Project to queries, keys and values by one product, and attend."""
-    projected = jnp.matmul(input, weights, precision=lax.Precision.HIGHEST)
-    projected = projected if bias is None else projected + bias
-    third = projected.shape[-1] // 3
-    first, second, _ = qkv_hidden_sizes or (third, third, third)
-    q, k, v = (split_heads(part, num_heads) for part in jnp.split(projected, (first, first + second), axis=-1))
+    q, k, v = projected(input, weights, bias, num_heads, qkv_hidden_sizes)
     k, v = with_past(past, k, v)
     mask = None if mask_index is None else seen(mask_index, q.shape[0], k.shape[2])
     options: dict[str, Any] = {"mask_filter_value": mask_filter_value, "scale": scale, "unidirectional": unidirectional}
     result, _ = attend((q, k, v), mask, attention_bias, **options)
     return result, jnp.stack((k, v)) if k.shape == v.shape else None
+
+
+def heads_of(query: Any, key: Any, value: Any, bias: Any, heads: int) -> Parts:
+    """Return queries, keys and values with a bias, and with their heads apart."""
+    query, key, value = _side_by_side(query, key, value)
+    if bias is not None:
+        width = query.shape[-1]
+        of_query, of_key, of_value = jnp.split(bias, (width, 2 * width))
+        query = query + of_query
+        # Keys that have their heads apart are ready.
+        key, value = (key + of_key, value + of_value) if key.ndim == 3 else (key, value)
+    q, k, v = (x if x.ndim == 4 else split_heads(x, heads) for x in (query, key, value))
+    return q, k, v
 
 
 def multi_head_attention(
@@ -122,14 +151,7 @@ def multi_head_attention(
     unidirectional: int = 0,
 ) -> tuple[Any, ...]:
     """Attend; the scores are returned with what is added to them, before they are normalized."""
-    query, key, value = _side_by_side(query, key, value)
-    if bias is not None:
-        width = query.shape[-1]
-        of_query, of_key, of_value = jnp.split(bias, (width, 2 * width))
-        query = query + of_query
-        # Keys that have their heads apart are ready.
-        key, value = (key + of_key, value + of_value) if key.ndim == 3 else (key, value)
-    q, k, v = (x if x.ndim == 4 else split_heads(x, num_heads) for x in (query, key, value))
+    q, k, v = heads_of(query, key, value, bias, num_heads)
     k, v = with_past(None if past_key is None else (past_key, past_value), k, v)
     mask = None if key_padding_mask is None else seen(key_padding_mask, q.shape[0], k.shape[2])
     options: dict[str, Any] = {"mask_filter_value": mask_filter_value, "scale": scale, "unidirectional": unidirectional}

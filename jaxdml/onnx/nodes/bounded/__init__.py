@@ -11,6 +11,7 @@ from jaxdml.onnx._graph import Node
 from jaxdml.onnx.nodes import groups
 from jaxdml.onnx.nodes._handler import NodeCall
 from jaxdml.onnx.nodes.bounded import (
+    attending,
     branches,
     elementwise,
     images,
@@ -39,6 +40,7 @@ SELECTING = selecting.RULES
 
 RULES: Mapping[str, Rules] = {
     "": {
+        **attending.RULES,
         **branches.RULES,
         **elementwise.RULES,
         **images.RULES,
@@ -51,12 +53,14 @@ RULES: Mapping[str, Rules] = {
         **products.RULES,
         **recurrent.RULES,
         **reductions.RULES,
+        **rows.RULES,
         **slicing.RULES,
         **SELECTING,
         **windows.RULES,
     },
     "ai.onnx.ml": {**rows.CLASSICAL},
     "com.microsoft": {
+        **attending.MICROSOFT,
         **joining.MICROSOFT,
         **pools.MICROSOFT,
         **products.MICROSOFT,

@@ -24,13 +24,13 @@ def concat(task: Task, *operands: Value) -> tuple[Value, ...]:
     if not is_bounded_in(ends[:-1], range(len(ends) - 1)):
         return tuple(bounded(y, sizes) for y in task.compute(*parts))
     if not (task.call.exact and all(map(rounded_once.is_simple, parts))):
-        return (bounded(_joined(parts, axis, ends), sizes),)
+        return (bounded(joined(parts, axis, ends), sizes),)
 
     def quantized(out: Quantization, dtype: Any) -> Any:
         integers = [rounded_once.mapped(x, out, dtype) for x in parts]
-        return None if any(x is None for x in integers) else _joined(integers, axis, ends)
+        return None if any(x is None for x in integers) else joined(integers, axis, ends)
 
-    floats = partial(_joined, parts, axis, ends)
+    floats = partial(joined, parts, axis, ends)
     return (bounded(pending(task.call, parts[0], bounds(sizes), "tables, joined", quantized, floats), sizes),)
 
 
@@ -42,7 +42,7 @@ def quantized_concat(task: Task, scale: Value, zero_point: Value, *operands: Val
     if not is_bounded_in(ends[:-1], range(len(ends) - 1)):
         return tuple(bounded(y, sizes) for y in task.compute(scale, zero_point, *whole))
     each = [task.compute(scale, zero_point, *whole[first : first + 3])[0] for first in range(0, len(whole), 3)]
-    return (bounded(_joined(each, axis, ends), sizes),)
+    return (bounded(joined(each, axis, ends), sizes),)
 
 
 def _beside(task: Task, operands: Sequence[Value], axis: int) -> tuple[list[Value], list[Any], list[Any]]:
@@ -56,7 +56,7 @@ def _beside(task: Task, operands: Sequence[Value], axis: int) -> tuple[list[Valu
     return parts, [*around[:axis], total, *around[axis:]], ends
 
 
-def _joined(arrays: Sequence[Any], axis: int, ends: Sequence[Any]) -> Any:
+def joined(arrays: Sequence[Any], axis: int, ends: Sequence[Any]) -> Any:
     """Write arrays one after another: what is written next covers what does not count."""
     first, total = array(arrays[0]), sum(limits(end).bound for end in ends)
     whole = jnp.zeros([total if d == axis else n for d, n in enumerate(first.shape)], first.dtype)

@@ -1,14 +1,14 @@
 """Products of matrices: where a dimension that is summed over has a length, what does not count is 0."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
 from jaxdml.onnx.nodes.bounded._fitting import must_not_have_lengths, stretched
-from jaxdml.onnx.nodes.bounded._task import Rule, Rules, Task, array
-from jaxdml.onnx.values.bounded import Bounded, bounded, filled, inner, sizes_of
+from jaxdml.onnx.nodes.bounded._masking import masked
+from jaxdml.onnx.nodes.bounded._task import Rule, Rules, Task
+from jaxdml.onnx.values.bounded import bounded, inner, sizes_of
 from jaxdml.onnx.values.kinds import Dequantized, Value, channels_first
 from jaxdml.onnx.values.lengths import Length, LengthError
 from jaxdml.onnx.values.promises import broadcast, equal
@@ -30,26 +30,6 @@ class _Factors(NamedTuple):
     added: int | None = None
 
 
-def zeroed(value: Value, zero: Any = None) -> Value:
-    """Return a value without lengths, with 0 where no element counts: of integers that stand for reals, what means 0.
-
-    Args:
-      value: any value.
-      zero: the zero point of a value that is stored as integers; None for 0.
-    """
-    if not isinstance(value, Bounded):
-        return value
-    x = value.value
-    if not isinstance(x, Dequantized):
-        return filled(array(value), value.sizes, 0 if zero is None else zero)
-    point, axis = x.quantization.zero_point, x.quantization.axis
-    if point is not None and axis is not None:
-        if x.quantization.block_size:
-            return filled(array(value), value.sizes, 0)
-        point = channels_first(point).reshape([-1 if d == axis else 1 for d in range(x.ndim)])
-    return replace(x, integers=zeroed(Bounded(x.integers, value.sizes), point))
-
-
 def _product(places: _Factors) -> Rule:
     """Return the rule of a product of two matrices."""
 
@@ -65,9 +45,9 @@ def _product(places: _Factors) -> Rule:
         given[places.left] = stretched(given[places.left], _swapped((*batch, *rows, inside), turns[0]))
         given[places.right] = stretched(given[places.right], _swapped((*batch, inside, *columns), turns[1]))
         if isinstance(inside, Length):
-            given[places.left] = zeroed(given[places.left], _by_row(given, places.zero))
+            given[places.left] = _zeroed(given[places.left], _zero_point(given, places.zero))
             if not _is_finite(given[places.right]):
-                given[places.right] = zeroed(given[places.right])
+                given[places.right] = _zeroed(given[places.right])
         if places.added is not None and given[places.added :] and given[places.added] is not None:
             given[places.added] = stretched(given[places.added], sizes)
         return tuple(bounded(y, sizes) for y in task.compute(*map(inner, given)))
@@ -75,16 +55,21 @@ def _product(places: _Factors) -> Rule:
     return run
 
 
+def _zeroed(value: Value, zero: Any = 0) -> Value:
+    """Return a value without lengths, with 0 where no element counts, or what stands for it."""
+    return masked(value, sizes_of(value), zero)
+
+
 def _is_finite(value: Value) -> bool:
     """Whether a value counts for nothing beside what is 0."""
     return isinstance(inner(value), Dequantized) or not jnp.issubdtype(value.dtype, jnp.inexact)
 
 
-def _by_row(operands: Sequence[Value], place: int | None) -> Any:
-    """Return a zero point, which may be one for each row, as it broadcasts to a matrix."""
+def _zero_point(operands: Sequence[Value], place: int | None) -> Any:
+    """Return a zero point, which may be one for each row, as it broadcasts to a matrix; 0 if there is none."""
     zero = None if place is None or len(operands) <= place else channels_first(operands[place])
     if zero is None or zero.ndim != 1:
-        return zero
+        return 0 if zero is None else zero
     return zero.reshape((-1, 1) if zero.size > 1 else ())
 
 
@@ -102,7 +87,7 @@ def _swapped(sizes: tuple[Any, ...], turned: bool) -> tuple[Any, ...]:
 
 def dynamic(task: Task, a: Value, *others: Value) -> tuple[Value, ...]:
     """Quantize by the range of what counts, which contains 0, and multiply."""
-    return _product(_Factors())(task, bounded(zeroed(a), sizes_of(a)), *others)
+    return _product(_Factors())(task, bounded(_zeroed(a), sizes_of(a)), *others)
 
 
 def by_row(task: Task, a: Value, *others: Value) -> tuple[Value, ...]:
@@ -136,7 +121,7 @@ def einsum(task: Task, *operands: Value) -> tuple[Value, ...]:
     fitting = [stretched(x, [found[letter] for letter in letters]) for letters, x in zip(names, operands, strict=True)]
     summed = [letter for letter in found if letter not in kept]
     if any(isinstance(found[letter], Length) for letter in summed):
-        fitting = [zeroed(x) for x in fitting]
+        fitting = [_zeroed(x) for x in fitting]
     return tuple(bounded(y, [found[letter] for letter in kept]) for y in task.compute(*map(inner, fitting)))
 
 
