@@ -81,8 +81,8 @@ def _is_neutral(scale_bias: Any) -> bool:
     return scale_bias is None or scale_bias == (1, 0)
 
 
-def number_of(value: float, dtype: Any) -> Any:
-    """Return a FLOAT as a number of another type: without its fraction and saturated if that has integers, NaN as 0."""
+def number_of(value: Any, dtype: Any) -> Any:
+    """Return a number as one of another type: without its fraction and saturated if that has integers, NaN as 0."""
     if np.issubdtype(dtype, np.integer):
         limits = np.iinfo(dtype)
         return np.asarray(0 if math.isnan(value) else int(max(limits.min, min(limits.max, value))), dtype)

@@ -33,19 +33,17 @@ def _binary(number: int, doc: str, function: _Function, types: str, **facts: Any
     return pointwise(number, f"Compute {doc}.", _of(function), (_BOTH, types), **facts)
 
 
-def _test(number: int, doc: str, compute: _Function, types: str, results: str) -> Operator:
-    def run(desc: Any, x: Any) -> Any:
-        return compute(desc, x).astype(desc.output_tensor.data_type.dtype)
-
-    return pointwise(number, f"Tell whether {doc}: 1 or 0.", run, ("input_tensor", types), (_RESULT, results))
+def _told(compute: _Function) -> _Function:
+    """Make results numbers of the output's type."""
+    return lambda desc, *arrays: compute(desc, *arrays).astype(desc.output_tensor.data_type.dtype)
 
 
-def _comparison(number: int, doc: str, function: _Function, types: str, results: str) -> Operator:
-    def run(desc: Any, a: Any, b: Any) -> Any:
-        return function(a, b).astype(desc.output_tensor.data_type.dtype)
+def _test(number: int, doc: str, compute: _Function, fields: str, types: str, results: str) -> Operator:
+    return pointwise(number, f"Tell whether {doc}: 1 or 0.", _told(compute), (fields, types), (_RESULT, results))
 
-    groups = ("a_tensor b_tensor", types), (_RESULT, results)
-    return pointwise(number, f"Tell whether {doc}: 1 or 0.", run, *groups)
+
+def _comparison(number: int, doc: str, function: _Function, types: str) -> Operator:
+    return _test(number, doc, _of(function), "a_tensor b_tensor", types, _TRUTH)
 
 
 def _logical(number: int, doc: str, function: _Function) -> Operator:
@@ -87,20 +85,9 @@ def _clip(desc: Any, x: Any) -> Any:
     return jnp.maximum(number_of(desc.min, x.dtype), jnp.minimum(x, number_of(desc.max, x.dtype)))
 
 
-def _clip_1(desc: Any, x: Any) -> Any:
-    return jnp.maximum(desc.min, jnp.minimum(x, desc.max))
-
-
-def _inside(x: Any, low: Any, high: Any, gradient: Any) -> Any:
-    return jnp.where((x <= low) | (x >= high), jnp.zeros_like(gradient), gradient)
-
-
 def _clip_grad(desc: Any, x: Any, gradient: Any) -> Any:
-    return _inside(x, number_of(desc.min, x.dtype), number_of(desc.max, x.dtype), gradient)
-
-
-def _clip_grad_1(desc: Any, x: Any, gradient: Any) -> Any:
-    return _inside(x, desc.min, desc.max, gradient)
+    outside = (x <= number_of(desc.min, x.dtype)) | (x >= number_of(desc.max, x.dtype))
+    return jnp.where(outside, jnp.zeros_like(gradient), gradient)
 
 
 def _power(desc: Any, x: Any, exponent: Any) -> Any:
@@ -121,12 +108,15 @@ def _if(desc: Any, condition: Any, a: Any, b: Any) -> Any:
 
 
 _ARITHMETIC = "1_0 F, 2_1 F+INT32+UINT32, 4_1 F+INT32+UINT32+L, 5_1 F+I+L"
+_DIVIDED = "1_0 F, 2_1 F+INT32+UINT32, 5_1 F+I, 6_0 F+I+L"
 _ORDERED = "1_0 F, 2_1 F+I, 5_0 F+I+L"
 _MODULUS = "2_1 F+I, 6_0 F+I+L"
 _COMPARED = "1_0 F, 2_1 F+I, 4_1 F+I+L"
 _COMPARED_FROM_3_0 = "3_0 F+I, 4_1 F+I+L"
 _BITS = "3_0 U, 4_1 A"
 _SHIFTED = "2_1 U, 4_1 U+UINT64"
+_POWER = "1_0 F, 3_0 F+I"
+_CLIPPED = "Return 0 where x <= Min or x >= Max, else the gradient."
 _GRADIENT = "input_tensor input_gradient_tensor output_gradient_tensor"
 _FLOAT_FUNCTIONS: Mapping[str, tuple[int, str, _Function]] = {
     "ACOS": (3, "the arc cosine, in radians", jnp.arccos),
@@ -169,19 +159,21 @@ _UNARY: Mapping[str, Operator] = {
         fused_from=FeatureLevel.LEVEL_6_0,
         fused_into=("CONVOLUTION", "GEMM"),
     ),
-    "CLIP1": _unary(153, "max(Min, min(x, Max))", _clip_1, "5_0 F+I+L", constraints=typed("min_max_data_type")),
+    "CLIP1": _unary(153, "max(Min, min(x, Max))", _clip, "5_0 F+I+L", constraints=typed("min_max_data_type")),
     "THRESHOLD": _unary(
         32, "max(x, Min)", lambda desc, x: jnp.maximum(x, number_of(desc.min, x.dtype)), "1_0 F, 2_1 F+I"
     ),
-    "CONSTANT_POW": _unary(26, "x**Exponent", _constant_power, "1_0 F, 3_0 F+I"),
+    "CONSTANT_POW": _unary(26, "x**Exponent", _constant_power, _POWER),
     "LOGICAL_NOT": _unary(18, "x == 0: 1 or 0", _of(lambda x: (x == 0).astype(x.dtype)), _TRUTH),
     "BIT_NOT": _unary(124, "the inverted bits", _of(_on_bits(lax.bitwise_not)), _BITS),
-    "IS_NAN": _test(80, "x is NaN", _of(jnp.isnan), "2_0 F", "2_0 UINT32+UINT8"),
-    "IS_INFINITY": _test(100, "x is infinite, with the sign of InfinityMode", _is_infinity, "2_1 F", "2_1 UINT8"),
+    "IS_NAN": _test(80, "x is NaN", _of(jnp.isnan), "input_tensor", "2_0 F", "2_0 UINT32+UINT8"),
+    "IS_INFINITY": _test(
+        100, "x is infinite, as InfinityMode says", _is_infinity, "input_tensor", "2_1 F", "2_1 UINT8"
+    ),
     "BIT_COUNT": pointwise(
         125,
         "Count the bits that are set.",
-        lambda desc, x: lax.population_count(_bits(x)).astype(desc.output_tensor.data_type.dtype),
+        _told(_of(lambda x: lax.population_count(_bits(x)))),
         ("input_tensor", _BITS),
         (_RESULT, "3_0 UINT32+UINT8"),
     ),
@@ -198,12 +190,7 @@ _OF_SEVERAL: Mapping[str, Operator] = {
     ),
     "MULTIPLY": _binary(24, "a * b", lax.mul, _ARITHMETIC, counts=_FOUR_OR_FIVE),
     "SUBTRACT": _binary(30, "a - b", lax.sub, _ARITHMETIC),
-    "DIVIDE": _binary(
-        10,
-        "a / b; of integers without the fraction",
-        lax.div,
-        "1_0 F, 2_1 F+INT32+UINT32, 5_1 F+I, 6_0 F+I+L",
-    ),
+    "DIVIDE": _binary(10, "a / b; of integers without the fraction", lax.div, _DIVIDED),
     "MEAN": _binary(22, "(a + b) / 2", _mean, "1_0 F, 2_1 F+INT32+UINT32"),
     "MAX": _binary(21, "the greater of a and b", jnp.maximum, _ORDERED),
     "MIN": _binary(23, "the lesser of a and b", jnp.minimum, _ORDERED),
@@ -214,23 +201,17 @@ _OF_SEVERAL: Mapping[str, Operator] = {
     "LOGICAL_AND": _logical(14, "a and b", lax.bitwise_and),
     "LOGICAL_OR": _logical(19, "a or b", lax.bitwise_or),
     "LOGICAL_XOR": _logical(20, "a or b but not both", lax.bitwise_xor),
-    "LOGICAL_EQUALS": _comparison(15, "a == b", lax.eq, _COMPARED, _TRUTH),
-    "LOGICAL_GREATER_THAN": _comparison(16, "a > b", lax.gt, _COMPARED, _TRUTH),
-    "LOGICAL_LESS_THAN": _comparison(17, "a < b", lax.lt, _COMPARED, _TRUTH),
-    "LOGICAL_GREATER_THAN_OR_EQUAL": _comparison(126, "a >= b", lax.ge, _COMPARED_FROM_3_0, _TRUTH),
-    "LOGICAL_LESS_THAN_OR_EQUAL": _comparison(127, "a <= b", lax.le, _COMPARED_FROM_3_0, _TRUTH),
+    "LOGICAL_EQUALS": _comparison(15, "a == b", lax.eq, _COMPARED),
+    "LOGICAL_GREATER_THAN": _comparison(16, "a > b", lax.gt, _COMPARED),
+    "LOGICAL_LESS_THAN": _comparison(17, "a < b", lax.lt, _COMPARED),
+    "LOGICAL_GREATER_THAN_OR_EQUAL": _comparison(126, "a >= b", lax.ge, _COMPARED_FROM_3_0),
+    "LOGICAL_LESS_THAN_OR_EQUAL": _comparison(127, "a <= b", lax.le, _COMPARED_FROM_3_0),
     "BIT_AND": _binary(121, "the bits that are set in a and b", _on_bits(lax.bitwise_and), _BITS),
     "BIT_OR": _binary(122, "the bits that are set in a or b", _on_bits(lax.bitwise_or), _BITS),
     "BIT_XOR": _binary(123, "the bits that differ in a and b", _on_bits(lax.bitwise_xor), _BITS),
     "BIT_SHIFT_LEFT": _binary(97, "the bits of a, shifted left by b", lax.shift_left, _SHIFTED),
     "BIT_SHIFT_RIGHT": _binary(98, "the bits of a, shifted right by b", lax.shift_right_logical, _SHIFTED),
-    "POW": pointwise(
-        25,
-        "Compute x**Exponent.",
-        _power,
-        (_SAME, "1_0 F, 3_0 F+I"),
-        ("exponent_tensor", "1_0 F, 3_0 F+I"),
-    ),
+    "POW": pointwise(25, "Compute x**Exponent.", _power, (_SAME, _POWER), ("exponent_tensor", _POWER)),
     "IF": pointwise(
         88,
         "Choose a where the condition is not 0, else b.",
@@ -238,18 +219,9 @@ _OF_SEVERAL: Mapping[str, Operator] = {
         (_BOTH, "2_0 F, 2_1 F+I, 5_0 A"),
         ("condition_tensor", "2_0 UINT8"),
     ),
-    "CLIP_GRAD": pointwise(
-        142,
-        "Return the gradient where Min < x < Max, else 0.",
-        _clip_grad,
-        (_GRADIENT, "3_1 F+I, 5_0 F+I+L"),
-    ),
+    "CLIP_GRAD": pointwise(142, _CLIPPED, _clip_grad, (_GRADIENT, "3_1 F+I, 5_0 F+I+L")),
     "CLIP_GRAD1": pointwise(
-        154,
-        "Return the gradient where Min < x < Max, else 0.",
-        _clip_grad_1,
-        (_GRADIENT, "5_0 F+I+L"),
-        constraints=typed("min_max_data_type"),
+        154, _CLIPPED, _clip_grad, (_GRADIENT, "5_0 F+I+L"), constraints=typed("min_max_data_type")
     ),
 }
 

@@ -148,9 +148,7 @@ def _padding(desc: Any, x: Any) -> Any:
     widths = list(zip(desc.start_padding, desc.end_padding, strict=True))
     if desc.padding_mode != PaddingMode.CONSTANT:
         return jnp.pad(x, widths, _MODES[desc.padding_mode])
-    value = desc.padding_value
-    value = number_of(value, x.dtype) if isinstance(value, float) else value
-    return jnp.pad(x, widths, constant_values=value)
+    return jnp.pad(x, widths, constant_values=number_of(desc.padding_value, x.dtype))
 
 
 def _padding_constraints(desc: Any) -> Violations:
