@@ -75,13 +75,14 @@ def test_buffers_with_strides_hold_the_same_numbers():
         compare(got[0], laid_out(wanted, strides_of(wanted.shape, reverse=False)), call.tolerance)
 
 
-def test_operators_are_mapped_and_exported():
+def test_operators_are_mapped_and_exported_for_every_platform():
     calls = [call for call in CALLS if jax.tree.leaves(call.inputs)]
     operators = [call.operator for call in calls]
     inputs = [list(call.inputs) for call in calls]
     mapped = jax.jit(jax.vmap(lambda inputs: results(operators, inputs)))
     twice = jax.tree.map(lambda x: np.stack([np.flip(x), x]), inputs)
-    found = export.deserialize(export.export(mapped)(twice).serialize()).call(twice)
+    program = export.export(mapped, platforms=("cpu", "cuda", "tpu"))(twice)
+    found = export.deserialize(program.serialize()).call(twice)
     for call, got in zip(calls, found, strict=True):
         compare(jax.tree.map(lambda x: x[1], got), tuple(call.wanted), call.tolerance)
 
