@@ -542,6 +542,12 @@ def test_a_report_of_something_else_is_left_alone(a_run, tmp_path, capsys):
     before = (tmp_path / report.FILE).read_bytes()
     assert run.main([*QUICKLY, str(tmp_path)], cases=TINY) == 2
     assert "device another, not" in capsys.readouterr().out
+    versions = other["environment"]["versions"] | {"numpy": "1.0"}
+    report.write(other | {"environment": other["environment"] | {"versions": versions}}, tmp_path)
+    before = (tmp_path / report.FILE).read_bytes()
+    assert run.main([*QUICKLY, str(tmp_path)], cases=TINY) == 2
+    # Only what differs is said.
+    assert f"versions {{'numpy': '1.0'}}, not {{'numpy': '{np.__version__}'}}, so" in capsys.readouterr().out
     assert (tmp_path / report.FILE).read_bytes() == before
 
 
@@ -958,6 +964,11 @@ def test_a_library_that_broke_is_left_out_of_its_case(a_run, monkeypatch, tmp_pa
     assert "The rest goes on" in capsys.readouterr().out
     report.write(found, tmp_path / "copy")
     assert report.read(tmp_path / "copy")["broken"] == found["broken"]
+    # What a process says itself is not said again.
+    monkeypatch.setattr(run.watching, "watch", lambda *_: f"its process ended with status {run._TOLD}")
+    assert run.main([*QUICKLY, str(tmp_path / "told")]) == 2
+    assert "status" not in capsys.readouterr().out
+    monkeypatch.setattr(run.watching, "watch", watch)
     # Before any case has begun, there is nothing to leave out.
     assert run.main([*QUICKLY, str(tmp_path / "other"), "--visits", "2"]) == 2
     assert "what was measured is in" in capsys.readouterr().out

@@ -63,6 +63,8 @@ def main(arguments: Sequence[str] | None = None, cases: Sequence[Case] | None = 
     except (journal.UnreadableError, environment.TooFewError, _OtherError, OSError) as error:
         display.console.print(f"python -m benchmarks: {error}", markup=False, soft_wrap=True)
         return _TOLD
+    except _ToldError:
+        return _TOLD
     except KeyboardInterrupt:
         if not options.visit:
             display.console.print(f"What was measured is in {options.out}; the same command goes on.")
@@ -93,7 +95,9 @@ def _watched(options: argparse.Namespace, chosen: Sequence[Case], command: list[
     """Run a visit, again and again where a library breaks it."""
     while wrong := watching.watch(command, board, options.limit):
         at = board.read()
-        if at.case < 0 or wrong.endswith(f" {_TOLD}"):
+        if wrong.endswith(f" {_TOLD}"):
+            raise _ToldError
+        if at.case < 0:
             raise _OtherError(f"{wrong}; what was measured is in {options.out}.")
         case, peer = chosen[at.case], None if at.peer < 0 else options.peers[at.peer]
         report.add(options.out, "broken", [case.group, case.name, peer, wrong])
@@ -204,6 +208,10 @@ def _all(devices: int) -> Sequence[Case]:
     return CASES if devices == 1 else sharded.cases(devices)
 
 
+class _ToldError(Exception):
+    """The process that measures has said why it cannot."""
+
+
 class _OtherError(ValueError):
     """The report that is there is of something else."""
 
@@ -226,9 +234,9 @@ def _begun(options: argparse.Namespace, plan: Mapping[str, Any]) -> dict[str, An
     if file.exists() and file.stat().st_size:
         now = report.rounded({key: found[key] for key in _SAME})
         then = {"devices": 1} | report.read(options.out)["environment"]
-        if other := [key for key in _SAME if then.get(key) != now[key]]:
-            what = ", ".join(f"{key} {then.get(key)}, not {now[key]}" for key in other)
-            raise _OtherError(f"the report in {options.out} has {what}. Choose another --out, or remove it.")
+        if other := [f"{key} {first}, not {second}" for key, first, second in compare.differences(then, now, _SAME)]:
+            what = f"the report in {options.out} has {', '.join(other)}, so it cannot go on"
+            raise _OtherError(f"{what}. Choose another --out, or remove it.")
     else:
         journal.begin(file, report.rounded(found))
     return report.read(options.out)

@@ -4,7 +4,7 @@ import argparse
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -146,13 +146,22 @@ def show(then: Mapping[str, Any], now: Mapping[str, Any], slower: float, folder:
 
 def _settings(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
     """Say which settings, versions and parts of the machine differ, as far as both reports say them."""
-    for name in _SETTINGS:
-        if name in then and name in now and then[name] != now[name]:
-            first, second = then[name], now[name]
-            if isinstance(first, Mapping):
+    there = [name for name in _SETTINGS if name in then and name in now]
+    for name, first, second in differences(then, now, there):
+        yield f"Then and now differ in {name.replace('_', ' ')}: {first}, now {second}."
+
+
+def differences(
+    then: Mapping[str, Any], now: Mapping[str, Any], names: Iterable[str]
+) -> Iterator[tuple[str, Any, Any]]:
+    """Yield what of these differs, of parts with names only those that do, as it was and as it is."""
+    for name in names:
+        first, second = then.get(name), now.get(name)
+        if first != second:
+            if isinstance(first, Mapping) and isinstance(second, Mapping):
                 keys = [key for key in {**first, **second} if first.get(key) != second.get(key)]
                 first, second = ({key: each.get(key) for key in keys} for each in (first, second))
-            yield f"Then and now differ in {name.replace('_', ' ')}: {first}, now {second}."
+            yield name, first, second
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -106,7 +106,7 @@ def _said(entry: Mapping[str, Any]) -> str:
         return str(ours.get("absent") or ("jaxdml was not asked for" if not ours else "jaxdml is WRONG"))
     spread = Timing(**ours["timing"]).spread
     against = f"; {in_words(found)} {best_other(entry)}" if (found := ratio(entry)) else ""
-    return f"{microseconds(ours['timing']['median_us'])} us, within {spread:.0%}{against}"
+    return f"{microseconds(ours['timing']['median_us'])} us, known within {spread:.0%}{against}"
 
 
 def in_words(ratio: float) -> str:
