@@ -795,6 +795,26 @@ def test_settings_of_jax_belong_to_a_report(monkeypatch):
     assert {"flags", "asynchronous_dispatch"} <= set(run._SAME)
 
 
+def test_times_that_are_not_known_well_are_marked(a_run, tmp_path):
+    shutil.copytree(a_run[0], tmp_path / "here")
+    assert "Marked ?" not in document.pages(tmp_path)["benchmarks/here.md"]
+    file = tmp_path / "here" / report.FILE
+    lines = file.read_text().splitlines(keepends=True)
+    name = TINY[3].name
+    place = next(number for number, line in enumerate(lines) if f'"name":"{name}"' in line)
+    lines[place] = lines[place].replace('"busy_elsewhere":0.0', '"busy_elsewhere":1.0')
+    file.write_text("".join(lines))
+    page = document.pages(tmp_path)["benchmarks/here.md"]
+    assert "Marked ?: 3 times that are known no better than within 5%, or were disturbed." in page
+    (row,) = (line for line in page.splitlines() if line.startswith(f"| `{name}`"))
+    assert row.count("?") == 3
+    timing = dataclasses.asdict(Timing(10.0, 9.0, 11.0, 5, 1, 9.4, 10.6))
+    case = {"busy_elsewhere": 0.0, "contenders": {"lax": {"timing": timing}}}
+    assert report.unsure(case, "lax")
+    timing |= {"low_us": 9.6, "high_us": 10.4}
+    assert not report.unsure(case, "lax")
+
+
 def test_the_prepacked_are_compared_with_the_prepacked():
     us = {"jaxdml": 10.0, "jaxdml prepacked": 8.0, "lax": 30.0, "onnxruntime": 20.0, "onnxruntime prepacked": 4.0}
 

@@ -12,6 +12,7 @@ from benchmarks.reporting.journal import RESULTS
 from benchmarks.reporting.report import (
     FILE,
     GRIDS,
+    UNSURE,
     best_other,
     digest,
     fraction,
@@ -29,6 +30,7 @@ from benchmarks.reporting.report import (
     row,
     stock_is_wrong,
     title,
+    unsure,
 )
 from benchmarks.reporting.tables import filled, in_code, markdown, microseconds
 from benchmarks.timing.by_calls import Timing
@@ -132,6 +134,8 @@ With `--out benchmarks/results/NAME`, `python -m benchmarks page` writes the pag
 
 _WALL = " on the device; in brackets the wall time of a call from Python, with ten in flight"
 
+_MARK = "?"
+
 _NOTHING = "There are no results yet."
 
 
@@ -215,6 +219,10 @@ def _trust(cases: Sequence[Case]) -> Iterator[str]:
     if spreads:
         middle, most = spreads[len(spreads) // 2], spreads[int(0.95 * (len(spreads) - 1))]
         yield f"Medians of jaxdml are known within {middle:.1%} in half the cases, and {most:.1%} in 95 of 100."
+    marked = [peer for case in cases for peer in medians(case) if unsure(case, peer)]
+    if marked:
+        known_worse = f"known no better than within {UNSURE:.0%}"
+        yield f"Marked {_MARK}: {len(marked)} times that are {known_worse}, or were disturbed."
     if disturbed := sum(not quiet(case) for case in cases):
         yield f"Other processes worked during {disturbed} of {len(cases)} cases, also when they were repeated."
     count, found = digest(cases)
@@ -258,14 +266,8 @@ def _by_peer(cases: Sequence[Case]) -> str:
     peers = [peer for peer in cases[0]["contenders"] if any(peer in medians(case) for case in cases)]
     rows = []
     for case in cases:
-        taken, reached = medians(case), fraction(case)
-        wall = {peer: us for peer in taken if (us := case["contenders"][peer]["wall_us"])}
-        times = (
-            microseconds(taken[peer] / divisor) + (f" ({microseconds(wall[peer] / divisor)})" if peer in wall else "")
-            if peer in taken
-            else "-"
-            for peer in peers
-        )
+        reached = fraction(case)
+        times = (_time(case, peer, divisor) for peer in peers)
         against = ("-" if found is None else f"{found:.2f}" for found in (ratio(case), ratio_prepacked(case)))
         last = *against, "-" if reached is None else f"{reached:.0%}"
         rows.append((f"`{case['name']}`: {case['origin']}", *times, *last))
@@ -275,13 +277,23 @@ def _by_peer(cases: Sequence[Case]) -> str:
     return f"{said}\n\n{markdown(*filled(header, rows))}"
 
 
+def _time(case: Case, peer: str, divisor: float = 1) -> str:
+    """Tell a time, with a mark if it is not known well, and that by the wall if it was measured."""
+    contender = case["contenders"][peer]
+    if not contender["timing"]:
+        return "-"
+    time = microseconds(contender["timing"]["median_us"] / divisor) + _MARK * unsure(case, peer)
+    wall = contender["wall_us"]
+    return f"{time} ({microseconds(wall / divisor)})" if wall else time
+
+
 def _grid(cases: Sequence[Case]) -> str:
     rows = []
     for case in cases:
-        taken, against, reached = medians(case), ratio(case), fraction(case)
+        against, reached = ratio(case), fraction(case)
         if (best := best_other(case)) and against is not None and reached is not None:
-            other = f"{microseconds(taken[best])} ({best})"
-            rows.append((f"`{case['name']}`", microseconds(taken[OURS]), other, f"{against:.2f}", f"{reached:.0%}"))
+            other = f"{_time(case, best)} ({best})"
+            rows.append((f"`{case['name']}`", _time(case, OURS), other, f"{against:.2f}", f"{reached:.0%}"))
     return markdown(("case", "ours (µs)", "best other (µs)", "best other / ours", "of the roofline"), rows)
 
 

@@ -52,6 +52,9 @@ FILE = "report.jsonl"
 QUIET = 0.1
 """The cores that other processes may keep busy."""
 
+UNSURE = 0.05
+"""Pages mark a median that is known no better than within this fraction of it."""
+
 WRONG = "wrong:"
 GRIDS = "grid", "accelerators"
 """Groups that cross sizes with dtypes."""
@@ -119,6 +122,11 @@ def medians(case: Mapping[str, Any]) -> dict[str, float]:
     """Return the median of every contender that was timed, in microseconds."""
     timed = ((peer, contender["timing"]) for peer, contender in case["contenders"].items())
     return {peer: timing["median_us"] for peer, timing in timed if timing}
+
+
+def unsure(case: Mapping[str, Any], peer: str) -> bool:
+    """Whether the time of a peer is known no better than within ``UNSURE``, or other processes worked."""
+    return not quiet(case) or Timing(**case["contenders"][peer]["timing"]).spread > UNSURE
 
 
 def best_other(case: Mapping[str, Any], prepacked: bool = False) -> str | None:
