@@ -761,7 +761,7 @@ def test_a_report_that_has_no_roofline_yet_is_read(a_run, tmp_path):
     assert {case["floor_us"] for case in found["cases"]} == {None}
     assert "Copies:" not in document.pages(tmp_path)["benchmarks/here.md"]
     plots.draw(found, tmp_path)
-    run.display.show(found["cases"], HERE)
+    run.display.show(found["cases"])
 
 
 def test_the_machine_is_described(monkeypatch):

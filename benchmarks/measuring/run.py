@@ -188,7 +188,7 @@ def _conclude(options: argparse.Namespace, chosen: Sequence[Case], against: Mapp
     result = report.read(options.out)
     named = {(case.group, case.name) for case in chosen}
     entries = [entry for entry in result["cases"] if (entry["group"], entry["name"]) in named]
-    display.show(entries, options.peers)
+    display.show(entries)
     if still := [entry["name"] for entry in entries if not report.quiet(entry)]:
         display.console.print(f"Other processes worked during {len(still)} cases: measure again when it is quiet.")
     if result["left_out"]:

@@ -11,6 +11,9 @@ from rich.console import Console
 
 from benchmarks.peers import NO_WAY, OURS
 from benchmarks.reporting.report import (
+    MARK,
+    STOCK,
+    UNSURE,
     best_other,
     fraction,
     geometric_mean,
@@ -19,6 +22,7 @@ from benchmarks.reporting.report import (
     missing,
     ratio,
     ratio_prepacked,
+    unsure,
 )
 from benchmarks.reporting.tables import filled, microseconds, on_console
 from benchmarks.timing.by_calls import Timing
@@ -114,16 +118,17 @@ def in_words(ratio: float) -> str:
     return f"{ratio:.2f} times as fast as" if ratio >= 1 else f"{1 / ratio:.2f} times as long as"
 
 
-def show(cases: Sequence[Mapping[str, Any]], peers: Sequence[str]) -> None:
+def show(cases: Sequence[Mapping[str, Any]]) -> None:
     """Show the table of the cases, and why a peer has no time."""
-    present = [peer for peer in peers if any(not case["contenders"][peer]["absent"] for case in cases)]
-    of_ours = "best other / ours", "prepacked", "quartiles of ours", "of the roofline", "ours compiles in s"
-    rows = [(case["name"], *(_cell(case, peer) for peer in present), *_of_ours(case)) for case in cases]
-    console.print(on_console(*filled(("case; medians in us", *present, *of_ours), rows)))
+    header = "case; medians in us", OURS, STOCK, "fastest other", "fastest other / ours", "prepacked", "of the roofline"
+    rows = [(case["name"], _cell(case, OURS), _cell(case, STOCK), _fastest(case), *_of_ours(case)) for case in cases]
+    console.print(on_console(*filled(header, rows)))
+    if any(unsure(case, peer) for case in cases for peer in medians(case)):
+        console.print(f"{MARK}: known no better than within {UNSURE:.0%}, or disturbed by other processes.")
     for value, condition in ((ratio, ""), (ratio_prepacked, ", both prepacked")):
         if found := known(value, cases):
             said = f"geometric mean {geometric_mean(found):.2f}, worst {min(found):.2f}"
-            console.print(f"Best other / ours{condition}: {said}.")
+            console.print(f"Fastest other / ours{condition}: {said}.")
     for (peer, reason), count in missing(cases).items():
         if reason != NO_WAY:
             console.print(
@@ -132,18 +137,22 @@ def show(cases: Sequence[Mapping[str, Any]], peers: Sequence[str]) -> None:
 
 
 def _cell(case: Mapping[str, Any], peer: str) -> str:
-    taken = medians(case)
-    if peer in taken:
-        wall = case["contenders"][peer]["wall_us"]
-        return microseconds(taken[peer]) + (f" ({microseconds(wall)} by the wall)" if wall else "")
-    return "-" if case["contenders"][peer]["absent"] else "WRONG"
+    contender = case["contenders"].get(peer, {"absent": NO_WAY})
+    if contender["absent"]:
+        return "-"
+    if not contender["timing"]:
+        return "WRONG"
+    wall = contender["wall_us"]
+    time = microseconds(contender["timing"]["median_us"]) + MARK * unsure(case, peer)
+    return f"{time} ({microseconds(wall)} by the wall)" if wall else time
+
+
+def _fastest(case: Mapping[str, Any]) -> str:
+    best = best_other(case)
+    return f"{_cell(case, best)} {best}" if best else "-"
 
 
 def _of_ours(case: Mapping[str, Any]) -> Iterable[str]:
-    ours = case["contenders"].get(OURS, {"timing": None})
-    if not ours["timing"]:
-        return [""] * 5
     against = ("" if found is None else f"{found:.2f}" for found in (ratio(case), ratio_prepacked(case)))
-    quartiles = "-".join(microseconds(ours["timing"][f"{name}_quartile_us"]) for name in ("lower", "upper"))
     reached = fraction(case)
-    return *against, quartiles, "" if reached is None else f"{reached:.0%}", f"{ours['compile_s']:.2f}"
+    return *against, "" if reached is None else f"{reached:.0%}"

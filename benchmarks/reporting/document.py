@@ -12,6 +12,7 @@ from benchmarks.reporting.journal import RESULTS
 from benchmarks.reporting.report import (
     FILE,
     GRIDS,
+    MARK,
     UNSURE,
     best_other,
     digest,
@@ -134,8 +135,6 @@ With `--out benchmarks/results/NAME`, `python -m benchmarks page` writes the pag
 
 _WALL = " on the device; in brackets the wall time of a call from Python, with ten in flight"
 
-_MARK = "?"
-
 _NOTHING = "There are no results yet."
 
 
@@ -222,7 +221,7 @@ def _trust(cases: Sequence[Case]) -> Iterator[str]:
     marked = [peer for case in cases for peer in medians(case) if unsure(case, peer)]
     if marked:
         known_worse = f"known no better than within {UNSURE:.0%}"
-        yield f"Marked {_MARK}: {len(marked)} times that are {known_worse}, or were disturbed."
+        yield f"Marked {MARK}: {len(marked)} times that are {known_worse}, or were disturbed."
     if disturbed := sum(not quiet(case) for case in cases):
         yield f"Other processes worked during {disturbed} of {len(cases)} cases, also when they were repeated."
     count, found = digest(cases)
@@ -282,7 +281,7 @@ def _time(case: Case, peer: str, divisor: float = 1) -> str:
     contender = case["contenders"][peer]
     if not contender["timing"]:
         return "-"
-    time = microseconds(contender["timing"]["median_us"] / divisor) + _MARK * unsure(case, peer)
+    time = microseconds(contender["timing"]["median_us"] / divisor) + MARK * unsure(case, peer)
     wall = contender["wall_us"]
     return f"{time} ({microseconds(wall / divisor)})" if wall else time
 

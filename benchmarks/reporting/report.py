@@ -52,8 +52,8 @@ FILE = "report.jsonl"
 QUIET = 0.1
 """The cores that other processes may keep busy."""
 
-UNSURE = 0.05
-"""Pages mark a median that is known no better than within this fraction of it."""
+UNSURE, MARK = 0.05, "?"
+"""Tables mark a median that is known no better than within this fraction of it."""
 
 WRONG = "wrong:"
 GRIDS = "grid", "accelerators"
