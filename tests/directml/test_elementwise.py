@@ -60,6 +60,7 @@ def node(
         if dtype.name not in (ints if dtype.kind in "iu" else floats).split():
             return None
         given = [x.astype(np.float32) if x.dtype == np.float16 else x for x in inputs]
+        given = [x != 0 for x in given] if kind in ("And", "Not", "Or", "Xor") else given
         given += [np.asarray(operand, given[0].dtype) for operand in operands]
         judged = np.ones(inputs[0].shape, bool) if without is None else ~without(*inputs)
         return onnx(kind, *given, **attributes)[0], judged
@@ -117,8 +118,13 @@ def shrunk(x):
     return np.clip(moved.astype(np.float32).astype(np.float64), np.iinfo(x.dtype).min, np.iinfo(x.dtype).max)
 
 
+def half_of_twice(x):
+    answer = node("Softplus")(2 * x)
+    return answer and (answer[0] / 2, answer[1])
+
+
 BOUNDS = {"min": 1.0, "max": 5.0}
-INTS, WIDE_INTS = "int32 int64", "int8 int16 int32 int64 uint8 uint16 uint32 uint64"
+TRUTH, INTS, WIDE_INTS = "uint8 uint32", "int32 int64", "int8 int16 int32 int64 uint8 uint16 uint32 uint64"
 ALPHA, BETA = {"alpha": 0.7}, {"alpha": 0.3, "beta": 0.6}
 
 ELEMENT_WISE = {
@@ -161,7 +167,7 @@ ELEMENT_WISE = {
     "POW": Row(lambda x, y: x**y, node("Pow")),
     "IS_NAN": Row(np.isnan, node("IsNaN")),
     "IS_INFINITY": Row(np.isposinf, node("IsInf", detect_negative=0), {"infinity_mode": 1}),
-    "LOGICAL_NOT": Row(lambda x: x == 0, as_is=True),
+    "LOGICAL_NOT": Row(lambda x: x == 0, node("Not", ints=TRUTH), as_is=True),
     "BIT_NOT": Row(on_bits(np.invert), node("BitwiseNot", ints=WIDE_INTS, floats="", opset=18), as_is=True, exact=True),
     "BIT_COUNT": Row(lambda x: np.bitwise_count(x.view(f"uint{8 * x.itemsize}")), as_is=True),
     "ADD": Row(np.add, node("Add", ints=INTS)),
@@ -176,9 +182,9 @@ ELEMENT_WISE = {
     "MODULUS_FLOOR": Row(np.remainder, node("Mod", ints=WIDE_INTS, floats="")),
     "DIFFERENCE_SQUARE": Row(lambda a, b: (a - b) * (a - b)),
     "ATAN_YX": Row(np.arctan2),
-    "LOGICAL_AND": Row(lambda a, b: (a != 0) & (b != 0)),
-    "LOGICAL_OR": Row(lambda a, b: (a != 0) | (b != 0)),
-    "LOGICAL_XOR": Row(lambda a, b: (a != 0) ^ (b != 0)),
+    "LOGICAL_AND": Row(lambda a, b: (a != 0) & (b != 0), node("And", ints=TRUTH)),
+    "LOGICAL_OR": Row(lambda a, b: (a != 0) | (b != 0), node("Or", ints=TRUTH)),
+    "LOGICAL_XOR": Row(lambda a, b: (a != 0) ^ (b != 0), node("Xor", ints=TRUTH)),
     "LOGICAL_EQUALS": Row(np.equal, node("Equal", ints=INTS)),
     "LOGICAL_GREATER_THAN": Row(np.greater, node("Greater", ints=INTS)),
     "LOGICAL_LESS_THAN": Row(np.less, node("Less", ints=INTS)),
@@ -202,21 +208,21 @@ ACTIVATIONS = {
     "ELU": Row(elu, node("Elu", alpha=0.7), ALPHA),
     "GELU": Row(lambda x: x / 2 * (1 + scipy.special.erf(x / np.sqrt(2))), node("Gelu", opset=20)),
     "HARD_SIGMOID": Row(hard_sigmoid, node("HardSigmoid", **BETA), BETA),
-    "HARD_SWISH": Row(lambda x: x * hard_sigmoid(x), None, BETA),
+    "HARD_SWISH": Row(lambda x: x * np.clip(x / 6 + 0.5, 0, 1), node("HardSwish"), {"alpha": 1 / 6, "beta": 0.5}),
     "IDENTITY": Row(lambda x: x, node("Identity"), exact=True, as_is=True),
     "LEAKY_RELU": Row(lambda x: np.where(x >= 0, x, np.float32(0.7) * x), node("LeakyRelu", **ALPHA), ALPHA),
-    "LINEAR": Row(lambda x: np.float32(0.3) * x + np.float32(0.6), None, BETA),
+    "LINEAR": Row(lambda x: np.float32(0.3) * x + np.float32(0.6), node("Affine", opset=6, **BETA), BETA),
     "PARAMETERIZED_RELU": Row(lambda x, slope: np.where(x >= 0, x, slope * x), node("PRelu", ints=INTS)),
-    "PARAMETRIC_SOFTPLUS": Row(lambda x: 0.3 * softplus(0.6 * x), None, BETA),
+    "PARAMETRIC_SOFTPLUS": Row(lambda x: 0.3 * softplus(0.6 * x), node("ParametricSoftplus", opset=6, **BETA), BETA),
     "RELU": Row(lambda x: np.maximum(x, 0), node("Relu", ints="int8 int32 int64"), exact=True),
     "RELU_GRAD": Row(where_above_0, exact=True),
     "SCALED_ELU": Row(lambda x: 1.5 * elu(x), node("Selu", alpha=0.7, gamma=1.5), {"alpha": 0.7, "gamma": 1.5}),
-    "SCALED_TANH": Row(lambda x: 0.3 * np.tanh(np.float32(0.6) * x), None, BETA),
+    "SCALED_TANH": Row(lambda x: 0.3 * np.tanh(np.float32(0.6) * x), node("ScaledTanh", opset=6, **BETA), BETA),
     "SHRINK": Row(shrunk, node("Shrink", bias=10.0, lambd=2.0), {"bias": 10.0, "threshold": 2.0}),
     "SIGMOID": Row(sigmoid, node("Sigmoid")),
-    "SOFTPLUS": Row(lambda x: softplus(2 * x) / 2, None, {"steepness": 2.0}),
+    "SOFTPLUS": Row(lambda x: softplus(2 * x) / 2, half_of_twice, {"steepness": 2.0}),
     "SOFTSIGN": Row(lambda x: x / (1 + np.abs(x)), node("Softsign")),
-    "SWISH": Row(lambda x: x * sigmoid(x * 1.5), None, {"sigmoid_input_scale": 1.5}),
+    "SWISH": Row(lambda x: x * sigmoid(x * 1.5), node("Swish", alpha=1.5, opset=24), {"sigmoid_input_scale": 1.5}),
     "TANH": Row(np.tanh, node("Tanh")),
     "THRESHOLDED_RELU": Row(
         lambda x: np.where(x > 2, x, 0), node("ThresholdedRelu", alpha=2.0), {"alpha": 2.0}, exact=True
@@ -305,6 +311,8 @@ def unary(name, x, wanted, dtype=None, **fields):
     return Call(name, [x], [np.asarray(wanted, dtype or x.dtype)], fields)
 
 
+PICTURE = np.float32(range(12)).reshape(1, 3, 2, 2)
+
 PUBLISHED = [
     *(unary("ELEMENT_WISE_ROUND", X, [wanted], rounding_mode=mode) for mode, wanted in ROUNDED.items()),
     *(
@@ -321,8 +329,14 @@ PUBLISHED = [
         [np.uint8([[1, 0], [1, 1]]), np.float16([[1, 2], [3, 4]]), np.float16([[9, 8], [7, 6]])],
         [np.float16([[1, 8], [3, 4]])],
     ),
+    Call(
+        "VALUE_SCALE_2D",
+        [PICTURE],
+        onnx("ImageScaler", PICTURE, scale=2.0, bias=[1.0, 0.5, -3.0], opset=6),
+        {"scale": 2.0, "bias": (1.0, 0.5, -3.0)},
+    ),
 ]
-"""What DirectML's pages print, and what its own tests expect."""
+"""What DirectML's pages print, what its own tests expect, and what onnxruntime computes."""
 
 DECIDED = [
     unary("ELEMENT_WISE_CLIP", X, np.full_like(X, 3), min=3.0, max=-3.0),
@@ -363,12 +377,6 @@ DECIDED = [
     Call("CAST", [np.int32([257, -1, -129])], [np.uint8([1, 255, 127])]),
     Call("CAST", [np.int32([2049, -1])], [np.float16([2048, -1])]),
     Call("CAST", [np.float32([1e9, 2049])], [np.float16([np.inf, 2048])]),
-    Call(
-        "VALUE_SCALE_2D",
-        [np.float32(range(6)).reshape(1, 3, 2, 1)],
-        [np.float32([10, 12, 24, 26, 38, 40]).reshape(1, 3, 2, 1)],
-        {"scale": 2.0, "bias": (10.0, 20.0, 30.0)},
-    ),
 ]
 """What docs/departures.md says of what the pages leave open, and conversions that C and NumPy leave open."""
 

@@ -356,7 +356,45 @@ def patches():
     return calls
 
 
+def counterparts():
+    """Return calls of what ONNX moves and makes too, judged by onnxruntime."""
+    x, few = drawn("int32", 2, 4, 7), np.float32(RNG.normal(size=(4, 3)))
+    starts, ends, axes = np.array([1, 5, 0]), np.array([2, -9, 4]), np.array([0, 2, 1])
+    part = onnx("Slice", x, starts, ends, axes, np.array([1, -2, 3]))[0]
+    window = {"input_window_offsets": (1, 0, 0), "input_window_sizes": (1, 4, 6), "input_window_strides": (1, 3, -2)}
+    parts = tuple(onnx("Split", x, np.array([1, 4, 2]), axis=2, outputs=3))
+    numbers = np.float32([-3.7, -0.2, 0.9, 2.5, 1e6])
+    lengths = np.uint32([[3], [1], [4]])
+    number = {"value_data_type": ..., "value": 1}
+    sequence = {"value_data_type": ..., "value_start": np.float32(7), "value_delta": np.float32(-2)}
+    band = {"diagonal_fill_begin": -(2**31), "diagonal_fill_end": 1}
+    upper = onnx("Trilu", few, np.array(1), upper=1)[0]
+    calls = [
+        Call("SLICE1", [x], [part], window),
+        Call("SLICE", [part], [onnx("Slice", part, *map(np.array, ([1], [2], [1])))[0]],
+            {"offsets": (0, 1, 0), "sizes": (1, 1, 3), "strides": (1, 1, 1)}),
+        Call("SPLIT", [x], [parts], {"axis": 2}),
+        Call("JOIN", [parts], [onnx("Concat", *parts, axis=2)[0]], {"axis": 2}),
+        Call("TILE", [x], [onnx("Tile", x, np.array([2, 1, 3]))[0]], {"repeats": (2, 1, 3)}),
+        Call("REVERSE_SUBSEQUENCES", [few.T, lengths],
+            onnx("ReverseSequence", few.T, lengths[:, 0].astype(np.int64), batch_axis=0, time_axis=1), {"axis": 1}),
+        Call("FILL_VALUE_CONSTANT", [], [onnx("ConstantOfShape", np.array([2, 3]))[0] + np.float32(1)], number),
+        Call("FILL_VALUE_SEQUENCE", [], [onnx("Range", *map(np.float32, (7, -9, -2)))[0]], sequence),
+        Call("DIAGONAL_MATRIX", [], [onnx("EyeLike", few, k=-1)[0]], {"offset": -1, "value": 1.0}),
+        Call("DIAGONAL_MATRIX1", [few], [upper], number | band | {"value": 0}),
+        Call("ELEMENT_WISE_IF", [np.uint8(few > 0), few, -few], [onnx("Where", few > 0, few, -few)[0]]),
+        *(Call("CAST", [numbers], [onnx("Cast", numbers, to=to)[0]]) for to in (6, 10)),
+    ]  # fmt: skip
+    pads = np.array([0, 2, 1, 0])
+    for mode, name in ((0, "constant"), (1, "edge"), (2, "reflect"), (4, "wrap")):
+        padded = onnx("Pad", few, pads, mode=name, opset=19)[0]
+        fields = {"padding_mode": mode, "padding_value": 0.0, "start_padding": (0, 2), "end_padding": (1, 0)}
+        calls.append(Call("PADDING", [few], [padded], fields))
+    return calls
+
+
 FAMILIES = {
+    "counterparts": counterparts,
     "random bits": random_bits,
     "coordinates": nonzeros,
     "one hot": one_hots,
