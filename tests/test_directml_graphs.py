@@ -17,7 +17,7 @@ from jaxdml.directml._operator import Operator
 from jaxdml.directml._rereading import constant, reread
 from jaxdml.directml._support import UP_TO_64_BITS, row
 from tests.directml_descs import FLOAT16, FLOAT32, INT8, INT64, UINT8, UINT32, CopyOperatorDesc, tensor
-from tests.kit import assert_same_bits
+from tests.kit import assert_same_bits, quick
 from tests.kit.meshes import mesh_of, put
 
 INT32 = dml.TensorDataType.INT32
@@ -110,6 +110,7 @@ SUMS = A.astype(np.int32) @ B.astype(np.int32)
 WANTED = np.clip(np.rint(SUMS * np.float32(0.25) / np.float32(0.25)) + 7, 0, 255).astype(np.uint8)
 
 
+@quick
 def test_a_quantized_graph_has_the_integers_of_its_operators():
     compiled = dml.compile_graph(GRAPH)
     assert compiled.inputs == (PRODUCT.a_tensor, PRODUCT.b_tensor, None)
@@ -123,6 +124,7 @@ def test_a_quantized_graph_has_the_integers_of_its_operators():
     assert type(bound.bound["Nodes[2].BTensor"]).__name__ == "PackedMatrix"
 
 
+@quick
 def test_a_bound_graph_is_a_pytree():
     bound = dml.compile_graph(GRAPH).initialize({1: jnp.asarray(B)})
     rounded, _ = jax.jit(lambda graph, a: graph(a, None))(bound, A)
@@ -170,6 +172,7 @@ def test_what_no_output_needs_is_not_computed():
     assert_same_bits(got, np.arange(4, dtype=np.float32) ** 4)
 
 
+@quick
 def test_graphs_pass_through_transformations():
     run = dml.compile_graph(chain(squared(8), squared(8)))
     x = np.linspace(-2, 2, 8, dtype=np.float32)
@@ -466,6 +469,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
+@quick
 def test_every_broken_rule_is_named(name):
     graph, *said = BROKEN[name]
     with pytest.raises(dml.InvalidDescError) as caught:

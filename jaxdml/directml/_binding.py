@@ -111,13 +111,21 @@ def _as_described(desc: OperatorDesc, described: InputField, value: Any) -> Any:
     for place, (tensor, owned, array) in enumerate(zip(described.tensors, described.owned, arrays, strict=True)):
         label = f"{name}[{place}]" if role.several else name
         if owned:
-            require_bound(_call(desc, {c_field(label): array}), c_field(label), role, tensor)
+            require_bound(_call(desc, {}), array, c_field(label), role, tensor)
     return value
 
 
-def require_bound(call: ErrorContext, field: str, role: Role, tensor: BufferTensorDesc) -> None:
-    """Raise TypeError if what is bound, an operand of a call, is not as described."""
-    array = call.operands[field]
+def require_bound(call: ErrorContext, array: Any, field: str, role: Role, tensor: BufferTensorDesc) -> None:
+    """Raise TypeError if what is bound is not as described.
+
+    Args:
+      call: the call.
+      array: what is bound.
+      field: what it is called in the error.
+      role: what its field holds.
+      tensor: its description.
+    """
+    call.operands = {field: array}
     if not (role.indices and isinstance(array, np.ndarray)):
         require_x64(call, field, role, tensor)
     dtype, sizes = tensor.data_type.dtype, tensor.sizes

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
@@ -20,7 +21,7 @@ from jaxdml.directml._errors import InvalidDescError, require_level
 from jaxdml.directml._graph import Graph, Slot
 from jaxdml.directml._graph_checks import graph_violations
 from jaxdml.directml._graph_plan import FromConstant, FromInput, FromNode, Plan, Read, Step, plan
-from jaxdml.directml._rereading import constant, reread
+from jaxdml.directml._rereading import constant, reread, same_view
 from jaxdml.directml._tensors import BufferTensorDesc
 
 _OWNED = c_name(TensorFlags.OWNED_BY_DML)
@@ -118,7 +119,7 @@ class CompiledGraph:
             read.name: step.desc.operator.prepared(
                 step.desc, read.slot.field, reread(arrays[index], self._plan.inputs[index].tensor, read.slot.tensor)
             )
-            for step, read, index in self._plan.bound()
+            for step, read, index in self._plan.bound
         }
         return InitializedGraph(self, bound)
 
@@ -157,13 +158,11 @@ class InitializedGraph:
             rule = f"the inputs must be {len(taken)}; got {len(inputs)}."
             call.fail(TypeError, rule, "Pass one for each input of the graph that is not bound by initialize.")
         arrays = {index: _given(call, index, slot) for index in taken if (slot := of.inputs[index])}
-        for _, read, _ in of.bound():
-            require_bound(_call(self.bound), read.name, read.slot.role, read.slot.tensor)
         for name, slot in of.wide.items():
             require_x64(call, name, slot.role, slot.tensor)
         # jax.jit would cut 64-bit indices, which NumPy arrays may hold.
-        leaves = jax.tree.leaves((arrays, self.bound))
-        wide = not x64_enabled() and any(isinstance(x, np.ndarray) and x.itemsize > 4 for x in leaves)
+        held = (*arrays.values(), *self.bound.values())
+        wide = not x64_enabled() and any(isinstance(x, np.ndarray) and x.itemsize > 4 for x in held)
         return (self.graph._compute if wide else self.graph._jitted)(arrays, self.bound)
 
 
@@ -224,29 +223,76 @@ def _computed(of: Plan, arrays: Mapping[int, Any], bound: Mapping[str, Any]) -> 
       arrays: the inputs that are not bound, by their indices, in the described sizes.
       bound: what nodes read of the others.
     """
-    held: dict[FromNode, tuple[Any, BufferTensorDesc]] = {}
+    held: dict[FromNode, _Held] = {}
 
-    def read(one: Read) -> Any:
+    def read(one: Read, last: bool) -> Any:
+        """Return what a node reads, with channels last or in the described order."""
+        wanted = one.slot.tensor
         if one.name in bound:
-            return bound[one.name]
+            require_bound(_call({}), bound[one.name], one.name, one.slot.role, wanted)
+            return _ordered(bound[one.name], False, last)
         match one.source:
             case FromInput(index):
-                return reread(arrays[index], of.inputs[index].tensor, one.slot.tensor)
+                found = _Held(arrays[index], of.inputs[index].tensor, False)
             case FromConstant(data):
-                return constant(data, one.slot.tensor)
+                found = _Held(constant(data, wanted), wanted, False)
             case FromNode():
-                return reread(*held[one.source], one.slot.tensor)
-        return None
+                found = held[one.source]
+            case _:
+                return None
+        if same_view(found.tensor, wanted):
+            return _ordered(found.values, found.last, last)
+        return _ordered(reread(_ordered(found.values, found.last, False), found.tensor, wanted), False, last)
 
     for step in of.steps:
-        values = _outputs(step, [read(one) for one in step.reads])
+        operator, images = step.desc.operator, _images(step, held)
+        compute = operator.channels_last if images else operator.compute
+        values = _outputs(step, compute, [read(one, one.slot.field in images) for one in step.reads])
         for place, (slot, value) in enumerate(zip(step.outputs, values, strict=True)):
-            held[FromNode(step.node, place)] = value, slot.tensor
-    return tuple(as_described(slot.label, slot.tensor, held[end][0]) for end, slot in of.outputs)
+            held[FromNode(step.node, place)] = _Held(value, slot.tensor, bool(images))
+    return tuple(
+        as_described(slot.label, slot.tensor, _ordered(held[end].values, held[end].last, False))
+        for end, slot in of.outputs
+    )
 
 
-def _outputs(step: Step, values: Sequence[Any]) -> list[Any]:
-    """Compute a node, and return its outputs, one for each slot."""
+class _Held(NamedTuple):
+    """What a node has computed.
+
+    Attributes:
+      values: an array of the described sizes.
+      tensor: the description.
+      last: whether dimension 1 is stored last.
+    """
+
+    values: Any
+    tensor: BufferTensorDesc
+    last: bool
+
+
+def _ordered(values: Any, last: bool, wanted: bool) -> Any:
+    """Return an array with its channels last, if wanted so, or in the described order."""
+    if last == wanted:
+        return values
+    of = np if isinstance(values, np.ndarray) else jnp
+    return of.moveaxis(values, 1, -1) if wanted else of.moveaxis(values, -1, 1)
+
+
+def _images(step: Step, held: Mapping[FromNode, _Held]) -> tuple[str, ...]:
+    """Return the fields that a node reads with their channels last; none if it does not compute so."""
+    operator = step.desc.operator
+    read = [one for one in step.reads if one.slot.field in operator.images]
+    alike = {one.slot.tensor.dimension_count for one in read if one.slot.tensor} == {_RANK}
+    stored = any(isinstance(one.source, FromNode) and held[one.source].last for one in read)
+    return operator.images if alike and (stored or operator.channels_last is not operator.compute) else ()
+
+
+_RANK = 4
+"""The dimensions of images, ``{N, C, H, W}``."""
+
+
+def _outputs(step: Step, compute: Any, values: Sequence[Any]) -> list[Any]:
+    """Compute a node from its inputs, one for each slot, and return its outputs likewise."""
     desc, arrays, waiting = step.desc, list[Any](), list(values)
     for name, role in desc.roles().items():
         if not role.output:
@@ -254,7 +300,7 @@ def _outputs(step: Step, values: Sequence[Any]) -> list[Any]:
             taken, waiting = waiting[:count], waiting[count:]
             arrays.append(tuple(taken) if role.several else taken[0])
     options = {name: choices[0] for name, choices in desc.operator.options.items()}
-    computed = desc.operator.compute(desc, *arrays, **options)
+    computed = compute(desc, *arrays, **options)
     several = [role.several for role in desc.roles().values() if role.output]
     each = computed if len(several) > 1 else (computed,)
     return [one for part, of in zip(each, several, strict=True) for one in (part if of else (part,))]

@@ -67,6 +67,7 @@ class Plan(NamedTuple):
       owned: the inputs that are OWNED_BY_DML, by their indices.
       steps: the computations, in an order in which they can follow one another.
       outputs: where each output of the graph comes from, and its slot.
+      bound: what nodes read of the inputs that are OWNED_BY_DML: the node, what it reads, the input.
       wide: the tensors of 64 bits, by their names in errors, but indices that NumPy arrays may hold.
     """
 
@@ -74,14 +75,8 @@ class Plan(NamedTuple):
     owned: tuple[int, ...]
     steps: tuple[Step, ...]
     outputs: tuple[tuple[FromNode, Slot], ...]
+    bound: tuple[tuple[Step, Read, int], ...]
     wide: Mapping[str, Slot]
-
-    def bound(self) -> Iterator[tuple[Step, Read, int]]:
-        """Go through what nodes read of the inputs that are OWNED_BY_DML: the node, what it reads, the input."""
-        for step in self.steps:
-            for read in step.reads:
-                if isinstance(read.source, FromInput) and read.source.input in self.owned:
-                    yield step, read, read.source.input
 
 
 def plan(graph: Graph) -> Plan:
@@ -102,12 +97,19 @@ def plan(graph: Graph) -> Plan:
         for index in TopologicalSorter(before).static_order()
         if index in needed and isinstance(graph.nodes[index], OperatorNode)
     ]
+    owned = tuple(index for index, slot in sorted(first.items()) if is_owned(slot.tensor))
     return Plan(
-        tuple(map(first.get, range(graph.input_count))),
-        tuple(index for index, slot in sorted(first.items()) if is_owned(slot.tensor)),
-        tuple(steps),
-        tuple((ends[index], _begin(graph, ends[index])) for index in range(graph.output_count)),
-        dict(_wide(steps)),
+        inputs=tuple(map(first.get, range(graph.input_count))),
+        owned=owned,
+        steps=tuple(steps),
+        outputs=tuple((ends[index], _begin(graph, ends[index])) for index in range(graph.output_count)),
+        bound=tuple(
+            (step, read, read.source.input)
+            for step in steps
+            for read in step.reads
+            if isinstance(read.source, FromInput) and read.source.input in owned
+        ),
+        wide=dict(_wide(steps)),
     )
 
 

@@ -35,6 +35,10 @@ class Operator:
       outputs: the NamedTuple in which several outputs are returned. None means one with the names of the fields.
       prepared: takes a description, the name of an input field and its array; returns the form in which ``compute``
         takes it fastest, an array or a pytree of arrays that has the ``shape`` and ``dtype`` of the array.
+      channels_last: like ``compute``, but the channels, dimension 1, of the output and of the inputs in ``images`` are
+        stored last. Graphs call it where that is faster: always if it is another function than ``compute``, else if an
+        input is stored so already. None if there is no such function.
+      images: the input fields that it takes so.
       fused_from: the first level at which it may be a fused activation; None means never.
       fused_into: the operators into which it may be fused; none named means all that fuse activations.
     """
@@ -50,6 +54,8 @@ class Operator:
     optional_from: Mapping[str, FeatureLevel] = field(default_factory=dict)
     outputs: Callable[..., tuple[Any, ...]] | None = None
     prepared: Callable[[Any, str, Any], Any] = as_it_is
+    channels_last: Callable[..., Any] | None = None
+    images: tuple[str, ...] = ()
     fused_from: FeatureLevel | None = None
     fused_into: tuple[str, ...] = ()
 

@@ -11,6 +11,11 @@ from jaxdml.directml._buffers import buffer_of, elements_of, resized
 from jaxdml.directml._tensors import BufferTensorDesc, buffer_length
 
 
+def same_view(held: BufferTensorDesc, wanted: BufferTensorDesc) -> bool:
+    """Tell whether two descriptions see the same tensor in the same bytes."""
+    return (held.data_type, held.sizes, held.strides) == (wanted.data_type, wanted.sizes, wanted.strides)
+
+
 def reread(values: Any, held: BufferTensorDesc, wanted: BufferTensorDesc) -> Any:
     """Return the tensor that a description sees in the buffer of another.
 
@@ -22,9 +27,9 @@ def reread(values: Any, held: BufferTensorDesc, wanted: BufferTensorDesc) -> Any
     Returns:
       An array of the sizes of ``wanted``. Gaps between strides, and what rounds a size up, are zeros.
     """
-    same_type = held.data_type == wanted.data_type
-    if same_type and (held.sizes, held.strides) == (wanted.sizes, wanted.strides):
+    if same_view(held, wanted):
         return values
+    same_type = held.data_type == wanted.data_type
     packed = held.strides is None and wanted.strides is None
     if same_type and packed and math.prod(held.sizes) == math.prod(wanted.sizes):
         return values.reshape(wanted.sizes)

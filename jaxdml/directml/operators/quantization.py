@@ -179,6 +179,8 @@ def _element_wise(number: int, levels: Levels, compute: Callable[..., Any], cons
         doc=f"{what} All tensors have the same sizes. One value for several elements is described with strides of 0.",
         fields={"scale_tensor": "no value may be 0.", "zero_point_tensor": "None means 0."},
         optional_from={"zero_point_tensor": FeatureLevel.LEVEL_6_2},
+        channels_last=compute,
+        images=("input_tensor", "scale_tensor", "zero_point_tensor"),
     )
 
 
@@ -279,5 +281,7 @@ OPERATORS: Mapping[str, Operator] = {
             "b_zero_point_tensor": "the data type of ``b_tensor``; None means 0.",
             "output_zero_point_tensor": "the data type of ``output_tensor``; None means 0.",
         },
+        channels_last=_add,
+        images=("a_tensor", "b_tensor"),
     ),
 }

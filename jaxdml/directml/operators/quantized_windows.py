@@ -3,7 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jaxdml import convolution_integer, quantized_linear_average_pooling, quantized_linear_convolution
+from jaxdml import (
+    convolution_integer,
+    prepack_filters,
+    quantized_linear_average_pooling,
+    quantized_linear_convolution,
+)
 from jaxdml.directml._checks import alike, sized, varying, without_zeros
 from jaxdml.directml._enums import FeatureLevel
 from jaxdml.directml._errors import Violation, Violations
@@ -81,6 +86,9 @@ def _by_channel(desc: Any, name: str, *, one: bool = True) -> Violations:
         yield from sized(desc, name, "one element for each output channel", each)
 
 
+_ARRAYS = "strides", "dilations", "start_padding", "end_padding", "group_count"
+
+
 def _of_rank_four(sizes: tuple[int, ...]) -> tuple[int, ...]:
     return (1,) * (_RANK - len(sizes)) + sizes
 
@@ -96,8 +104,7 @@ def _convolve(function: Callable[..., Any], desc: Any, inputs: tuple[Any, ...], 
     """
     names = [name for name, role in desc.roles().items() if not role.output]
     given = (_with_rank_four(name, part) for name, part in zip(names, inputs, strict=True))
-    arrays = "strides", "dilations", "start_padding", "end_padding", "group_count"
-    options |= {name: getattr(desc, name) for name in arrays}
+    options |= {name: getattr(desc, name) for name in _ARRAYS}
     result = function(*given, **options)
     return result if desc.output_tensor.dimension_count == _RANK else result[0]
 
@@ -106,6 +113,19 @@ def _with_rank_four(name: str, part: Any) -> Any:
     if part is None or part.ndim == _RANK:
         return part
     return part[None] if name in ("input_tensor", "filter_tensor") else part.reshape(1, -1, 1, 1)
+
+
+def _convolve_last(function: Callable[..., Any], desc: Any, inputs: tuple[Any, ...], **options: Any) -> Any:
+    """Call a public function with the channels of images last; scales and zero points have one dimension then."""
+    x, *others = inputs
+    flat = (part if part is None or part.shape == desc.filter_tensor.sizes else part.reshape(-1) for part in others)
+    options |= {name: getattr(desc, name) for name in _ARRAYS}
+    return function(x, *flat, dimension_numbers=("NHWC", "OIHW", "NHWC"), **options)
+
+
+def _packed_filters(desc: Any, name: str, tensor: Any) -> Any:
+    """Pack filters, but one that lacks a dimension, which a call adds."""
+    return prepack_filters(tensor) if name == "filter_tensor" and tensor.ndim == _RANK else tensor
 
 
 def _integer_row(counts: range, counts_of_zero_points: range) -> Row:
@@ -129,6 +149,10 @@ def _of_integers(desc: Any) -> Violations:
 
 def _to_integers(desc: Any, *inputs: Any) -> Any:
     return _convolve(convolution_integer, desc, inputs)
+
+
+def _to_integers_last(desc: Any, *inputs: Any) -> Any:
+    return _convolve_last(convolution_integer, desc, inputs)
 
 
 def _quantized_row(counts: range, counts_of_filter_scale: range, counts_of_parameters: range) -> Row:
@@ -155,6 +179,11 @@ def _of_quantized(desc: Any) -> Violations:
 def _to_quantized(desc: Any, *inputs: Any) -> Any:
     dtype = desc.output_tensor.data_type.dtype
     return _convolve(quantized_linear_convolution, desc, inputs, output_dtype=dtype)
+
+
+def _to_quantized_last(desc: Any, *inputs: Any) -> Any:
+    dtype = desc.output_tensor.data_type.dtype
+    return _convolve_last(quantized_linear_convolution, desc, inputs, output_dtype=dtype)
 
 
 def _of_pooling(desc: Any) -> Violations:
@@ -196,9 +225,18 @@ def _of_windows(desc: Any, sizes: tuple[int, ...]) -> Violations:
 
 def _pool(desc: Any, x: Any, *parameters: Any) -> Any:
     """Average, with scales and zero points of the rank of the input or of one dimension."""
+    ranked = (part if part is None or part.ndim == x.ndim else part.reshape(-1) for part in parameters)
+    return _averages(desc, x, *ranked)
+
+
+def _pool_last(desc: Any, x: Any, *parameters: Any) -> Any:
+    flat = (part if part is None else part.reshape(-1) for part in parameters)
+    return _averages(desc, x, *flat, dimension_numbers="NHWC")
+
+
+def _averages(desc: Any, *operands: Any, **options: Any) -> Any:
     return quantized_linear_average_pooling(
-        x,
-        *(part if part is None or part.ndim == x.ndim else part.reshape(-1) for part in parameters),
+        *operands,
         window=desc.window_size,
         strides=desc.strides,
         dilations=desc.dilations,
@@ -206,6 +244,7 @@ def _pool(desc: Any, x: Any, *parameters: Any) -> Any:
         end_padding=desc.end_padding,
         include_padding=desc.include_padding,
         output_dtype=desc.output_tensor.data_type.dtype,
+        **options,
     )
 
 
@@ -244,6 +283,9 @@ OPERATORS: Mapping[str, Operator] = {
         doc=f"Convolve 8-bit integers, and return the sums as they are. {_LACKING} The two zero points have one "
         "dimension count, which may be another.",
         fields=_FIELDS,
+        prepared=_packed_filters,
+        channels_last=_to_integers_last,
+        images=("input_tensor",),
     ),
     "QUANTIZED_LINEAR_CONVOLUTION": Operator(
         120,
@@ -257,6 +299,9 @@ OPERATORS: Mapping[str, Operator] = {
         doc=f"Convolve quantized tensors and quantize the result. {_LACKING} Scales and zero points may each have "
         "another dimension count.",
         fields=_FIELDS,
+        prepared=_packed_filters,
+        channels_last=_to_quantized_last,
+        images=("input_tensor",),
     ),
     "QUANTIZED_LINEAR_AVERAGE_POOLING": Operator(
         169,
@@ -278,5 +323,7 @@ OPERATORS: Mapping[str, Operator] = {
             "output_zero_point_tensor": "the data type of ``output_tensor``; None means 0.",
             "output_tensor": "as many windows as there are along each spatial dimension.",
         },
+        channels_last=_pool_last,
+        images=("input_tensor",),
     ),
 }

@@ -1,0 +1,74 @@
+"""A quantized network as a graph of DirectML has the integers that the ONNX door and onnxruntime have."""
+
+import jax
+import numpy as np
+import onnxruntime
+import pytest
+from numpy.lib.stride_tricks import sliding_window_view
+
+import jaxdml.onnx
+from benchmarks.models.net import Net
+from benchmarks.models.networks import Block, Image, as_int8, mobilenet_v2
+from jaxdml import directml as dml
+from tests.directml_descs import FLOAT32, INT8, UINT8, CopyOperatorDesc, tensor
+from tests.directml_networks import graph_of
+from tests.kit import assert_same_bits, quick
+
+INT32 = dml.TensorDataType.INT32
+LITTLE = Image((Block(1, 8), Block(6, 12, 2)), 8, 32, 16, 10)
+"""Blocks of all kinds that MobileNetV2 has."""
+
+
+@pytest.fixture(scope="module")
+def network():
+    return as_int8(mobilenet_v2(Net("little"), LITTLE))
+
+
+@quick
+def test_a_quantized_network_keeps_its_integers(network):
+    graph, owned = graph_of(network, batch=2)
+    assert sum(isinstance(node, dml.OperatorNode) for node in graph.nodes) == 16
+    run = dml.compile_graph(graph).initialize(owned)
+    packed = [type(one).__name__ for one in run.bound.values()]
+    assert set(packed) == {"PackedFilters"}
+    x = np.random.default_rng(1).standard_normal((2, 3, 16, 16), np.float32)
+    (got,) = jax.jit(run)(x)
+    session = onnxruntime.InferenceSession(network.SerializeToString())
+    (judged,) = session.run(None, {session.get_inputs()[0].name: x})
+    assert_same_bits(np.asarray(got).reshape(judged.shape), judged)
+    (door,) = jaxdml.onnx.load(network)(x)
+    assert_same_bits(door, judged)
+
+
+@quick
+def test_channels_that_are_stored_last_are_seen_where_they_are_described():
+    x, w, y = tensor(UINT8, 2, 3, 5, 5), tensor(INT8, 4, 3, 3, 3), tensor(INT32, 2, 4, 3, 3)
+    convolve = dml.ConvolutionIntegerOperatorDesc(
+        input_tensor=x, filter_tensor=w, output_tensor=y, strides=[1, 1], dilations=[1, 1], start_padding=[0, 0],
+        end_padding=[0, 0], group_count=1,
+    )  # fmt: skip
+    scale = dml.ElementWiseDequantizeLinearOperatorDesc(
+        input_tensor=y,
+        scale_tensor=tensor(FLOAT32, 2, 4, 3, 3, strides=(0, 1, 0, 0)),
+        output_tensor=tensor(FLOAT32, 2, 4, 3, 3),
+    )
+    flat = tensor(INT32, 8, 9)
+    scales = np.float32([0.5, 1, 2, 4])
+    graph = dml.Graph(
+        input_count=2, output_count=3,
+        nodes=[dml.OperatorNode(convolve), dml.OperatorNode(scale), dml.ConstantNode(scales),
+               dml.OperatorNode(CopyOperatorDesc(input_tensor=flat, output_tensor=flat))],
+        input_edges=[dml.InputEdge(0, 0, 0), dml.InputEdge(1, 0, 2)],
+        output_edges=[dml.OutputEdge(0, 0, 0), dml.OutputEdge(1, 0, 1), dml.OutputEdge(3, 0, 2)],
+        intermediate_edges=[dml.IntermediateEdge(0, 0, 1, 0), dml.IntermediateEdge(2, 0, 1, 1),
+                            dml.IntermediateEdge(0, 0, 3, 0)],
+    )  # fmt: skip
+    rng = np.random.default_rng(2)
+    image, filters = rng.integers(0, 256, x.sizes, np.uint8), rng.integers(-128, 128, w.sizes, np.int8)
+    sums, scaled, copied = dml.compile_graph(graph)(image, filters)
+    want = np.einsum(
+        "nchwij,mcij->nmhw", sliding_window_view(image.astype(np.int32), (3, 3), (2, 3)), filters.astype(np.int32)
+    )
+    assert_same_bits(sums, want.astype(np.int32))
+    assert_same_bits(copied, want.astype(np.int32).reshape(8, 9))
+    assert_same_bits(scaled, want.astype(np.float32) * scales[:, None, None])
