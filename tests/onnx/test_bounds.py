@@ -225,17 +225,6 @@ REFUSED = {
     "ranks": ("y = Squeeze(at)", "Squeeze 'y' needs to know how length of 'at' compares with 1"),
     "no rule": ("y = EyeLike(some)", "EyeLike 'y' has an operand whose length depends"),
     "one row": ("y = Squeeze(some, i0)", "whether sizes .* are 1"),
-    "a larger batch": (
-        "a = Unsqueeze(some, i01) t = Transpose<perm=[2, 0, 1, 3]>(a) k = Concat<axis=0>(two1, ones3)"
-        ' y = Resize<mode="nearest">(t, , k)',
-        "Resize 'y' needs to know size 8 of the result",
-    ),
-    "sizes of another batch": (
-        "a = Unsqueeze(some, i01) t = Transpose<perm=[2, 0, 1, 3]>(a) n = Shape<end=1>(t)"
-        " d = Add(n, n) k = Slice(sizes, i1, i7) s = Concat<axis=0>(d, k)"
-        ' y = Resize<mode="nearest">(t, , , s)',
-        "Resize 'y' needs to know sizes",
-    ),
     "scales of rows": (
         "means = ReduceMean<axes=[1], keepdims=0>(some) a = Abs(means) y = QuantizeLinear<axis=0>(some, a)",
         "QuantizeLinear 'y' needs to know the result for an operand of sizes",

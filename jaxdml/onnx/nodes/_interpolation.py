@@ -116,7 +116,7 @@ def taps(
     if mode == "nearest":
         way = ("ceil" if sampling.factor < 1 else "floor") if nearest_mode == "simple" else nearest_mode
         return _clipped(places.rounded(way)[None], sampling.length), None
-    support, weigh = {"linear": (1, _triangle), "cubic": (2, keys)}[mode]
+    support, weigh = KERNELS[mode]
     shrink = min(sampling.factor, Fraction(1)) if antialias and sampling.outputs else Fraction(1)
     reach = math.ceil(support / shrink)
     steps = np.arange(1 - reach, 1 + reach)[:, None]
@@ -133,8 +133,8 @@ def _clipped(indices: np.ndarray, length: int) -> np.ndarray:
     return np.clip(indices, 0, length - 1).astype(np.int64)
 
 
-def _triangle(x: np.ndarray, _: float) -> np.ndarray:
-    return np.maximum(1 - np.abs(x), 0)
+def _triangle(x: Any, _: float) -> Any:
+    return (1 - abs(x)).clip(0)
 
 
 def keys(x: Any, a: float) -> Any:
@@ -143,3 +143,7 @@ def keys(x: Any, a: float) -> Any:
     near = ((a + 2) * x - (a + 3)) * x * x + 1
     far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
     return near * (x <= 1) + far * ((x > 1) & (x < 2))
+
+
+KERNELS: Mapping[str, tuple[int, Callable[[Any, float], Any]]] = {"linear": (1, _triangle), "cubic": (2, keys)}
+"""How far each way of interpolation reaches, and how it weighs distances, in NumPy or JAX."""

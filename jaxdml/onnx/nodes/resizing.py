@@ -50,7 +50,7 @@ def _resize(
         regions = zip(*(map(meant, ends) for ends in roi.reshape(2, -1)), strict=True)
     lengths = [X.shape[axis] for axis in axes]
     if scales is not None and scales.size:
-        targets = [_by_factor(n, factor) for n, factor in zip(lengths, scales, strict=True)]
+        targets = [by_factor(n, factor) for n, factor in zip(lengths, scales, strict=True)]
     elif sizes is None:
         raise ValueError(f"{call.node} has neither scales nor sizes")
     else:
@@ -64,7 +64,7 @@ def _resize(
     return _resized(X, samplings, rule, extrapolation_value)
 
 
-def _by_factor(length: Any, factor: Any) -> tuple[Any, Fraction]:
+def by_factor(length: Any, factor: Any) -> tuple[Any, Fraction]:
     """Return the length of the output, as ONNX infers it in float32, and the factor."""
     if not 0 < factor < np.inf:
         raise refusal(f"a scale must be above 0 and finite; got {factor}.")
@@ -97,35 +97,40 @@ def _resized(X: Value, samplings: Sequence[tuple[int, Sampling]], rule: Any, ext
     result = x if rule[0] == "nearest" else widened(x)
     for axis, sampling in samplings:
         at = stored_axis(value, axis)
-        result = _along(xp, result, at, *taps(sampling, *rule))
+        result = along(xp, result, at, *taps(sampling, *rule))
     for axis, sampling in samplings:
         at = stored_axis(value, axis)
         crops = sampling.mode == "tf_crop_and_resize"
         if crops and (outside := originals(sampling).outside(sampling.length)).any():
             mask = outside.reshape(-1, *(1,) * (x.ndim - 1 - at))
             result = xp.where(mask, xp.asarray(extrapolation_value, result.dtype), result)
-    if jnp.issubdtype(x.dtype, jnp.integer) and result.dtype != x.dtype:
+    return wrap(as_was(result, x.dtype))
+
+
+def as_was(result: Any, dtype: Any) -> Any:
+    """Return what was interpolated in the type of the images."""
+    if jnp.issubdtype(dtype, jnp.integer) and result.dtype != dtype:
         # The cast cuts the fraction off, so that what is an integer but for rounding must become one first.
-        limits, nearest = jnp.iinfo(x.dtype), jnp.round(result)
+        limits, nearest = jnp.iinfo(dtype), jnp.round(result)
         result = jnp.where(jnp.abs(result - nearest) < _ROUNDING, nearest, result)
         result = jnp.clip(result, limits.min, limits.max)
-    return wrap(result.astype(x.dtype))
+    return result.astype(dtype)
 
 
-def _along(xp: ModuleType, x: Any, axis: int, indices: np.ndarray, weights: np.ndarray | None) -> Any:
+def along(xp: ModuleType, x: Any, axis: int, indices: Any, weights: Any) -> Any:
     """Replace a dimension by weighted sums of its elements.
 
     Args:
       xp: numpy or jax.numpy.
       x: an array.
       axis: the dimension.
-      indices: ``[taps, outputs]``, which elements to add.
+      indices: ``[taps, outputs]``, which elements to add; traced where they depend on a length, as the weights.
       weights: how to weigh them; None for nearest, of one tap.
     """
     if weights is None:
         return _taken(xp, x, axis, indices[0])
     rest = (-1, *(1,) * (x.ndim - 1 - axis))
-    if len(indices) <= _FEW_TAPS:
+    if len(indices) <= _FEW_TAPS or not isinstance(indices, np.ndarray):
         parts = [
             _taken(xp, x, axis, index) * xp.asarray(weight.reshape(rest), x.dtype)
             for index, weight in zip(indices, weights, strict=True)
@@ -137,11 +142,12 @@ def _along(xp: ModuleType, x: Any, axis: int, indices: np.ndarray, weights: np.n
     return xp.moveaxis(product(xp.moveaxis(x, axis, -1), xp.asarray(matrix.T, x.dtype)), -1, axis)
 
 
-def _taken(xp: ModuleType, x: Any, axis: int, index: np.ndarray) -> Any:
-    """Return the elements at known places; an integer multiple repeats elements, which needs no gather."""
+def _taken(xp: ModuleType, x: Any, axis: int, index: Any) -> Any:
+    """Return the elements at places; an integer multiple that is known repeats elements, which needs no gather."""
     length = x.shape[axis]
-    if length and len(index) % length == 0 and (index == np.arange(len(index)) // (len(index) // length)).all():
-        return xp.repeat(x, len(index) // length, axis) if len(index) != length else x
+    times = len(index) // length if length and len(index) % length == 0 and isinstance(index, np.ndarray) else 0
+    if times and (index == np.arange(len(index)) // times).all():
+        return xp.repeat(x, times, axis) if times > 1 else x
     return xp.take(x, index, axis, mode="clip")
 
 
@@ -149,7 +155,7 @@ def _resize_10(call: NodeCall, X: Value, scales: np.ndarray, *, mode: str = "nea
     mode = {"bilinear": "linear"}.get(mode, mode)
     # Where a dimension shrinks, onnxruntime and the models made for it round up.
     samplings = [
-        (axis, Sampling(n, *_by_factor(n, factor), "asymmetric", _WHOLE))
+        (axis, Sampling(n, *by_factor(n, factor), "asymmetric", _WHOLE))
         for axis, (n, factor) in enumerate(zip(X.shape, scales, strict=True))
         if factor != 1
     ]

@@ -4,7 +4,7 @@ from jaxdml.onnx.nodes._sizes import resized
 from jaxdml.onnx.nodes.bounded._fitting import fitted, must_not_have_lengths, stretched
 from jaxdml.onnx.nodes.bounded._masking import masked
 from jaxdml.onnx.nodes.bounded._task import Rule, Rules, Task, array
-from jaxdml.onnx.nodes.bounded.elementwise import each_of_batch, elementwise, like_first
+from jaxdml.onnx.nodes.bounded.elementwise import elementwise, like_first
 from jaxdml.onnx.values.bounded import bounded, inner, sizes_of
 from jaxdml.onnx.values.kinds import Value
 from jaxdml.onnx.values.lengths import Length, LengthError, limits
@@ -15,7 +15,12 @@ def each_sample(task: Task, x: Value, *others: Value) -> tuple[Value, ...]:
     """Compute each row of features for itself; what has one dimension is one row."""
     if x.ndim != 2:
         raise LengthError(f"the result for an operand of {x.ndim} dimensions")
-    return each_of_batch(task, x, *others)
+    first, features = sizes_of(x)
+    must_not_have_lengths(others)
+    if not isinstance(first, Length) or isinstance(features, Length):
+        raise LengthError(f"the result for sizes {list(sizes_of(x))}")
+    results = task.compute(inner(x), *others)
+    return tuple(bounded(result, (first, *result.shape[1:])) for result in results)
 
 
 def each_row(task: Task, x: Value, scale: Value) -> tuple[Value, ...]:
