@@ -74,7 +74,8 @@ def convolution(call: Call, axis_name: Any, dimension_numbers: Any, options: Map
 def parameters(call: Call, given: InputAndFilters, **dtypes: Any) -> dict[str, jax.Array | None]:
     """Return parameters of these dtypes by name, as ``[1]`` or ``[O]``; None stays None, but not for a scale."""
     values = {name: quantized.optional(call, name, np.dtype(dtype)) for name, dtype in dtypes.items()}
-    return {name: value if value is None else _as_vector(call, name, value, given) for name, value in values.items()}
+    aligned = {name: value if value is None else _as_vector(call, name, value, given) for name, value in values.items()}
+    return quantized.without_zeros(call, aligned)
 
 
 _BY_CHANNEL = "w_scale", "w_zero_point", "bias"

@@ -52,7 +52,8 @@ def matrices(call: Call, axis_name: Any) -> Matrices:
 def parameters(call: Call, given: Matrices, **dtypes: Any) -> dict[str, jax.Array | None]:
     """Return parameters of these dtypes by name, with the rank of the result; None stays None, but not for a scale."""
     values = {name: quantized.optional(call, name, np.dtype(dtype)) for name, dtype in dtypes.items()}
-    return {name: value if value is None else _aligned(call, name, value, given) for name, value in values.items()}
+    aligned = {name: value if value is None else _aligned(call, name, value, given) for name, value in values.items()}
+    return quantized.without_zeros(call, aligned)
 
 
 _BY_COLUMN = "b_scale", "b_zero_point", "bias"

@@ -1,7 +1,7 @@
 """Check the arguments that quantized operators share: 8-bit tensors, their scales and their zero points."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -119,6 +119,16 @@ def of_dtype(call: Call, name: str, dtype: np.dtype[Any]) -> jax.Array:
 def optional(call: Call, name: str, dtype: np.dtype[Any]) -> jax.Array | None:
     """Return what ``of_dtype`` does; None stays None, but not for a float: scales are required."""
     return None if call.operands.get(name) is None and dtype.kind != "f" else of_dtype(call, name, dtype)
+
+
+def without_zeros(call: Call, values: Mapping[str, jax.Array | None]) -> dict[str, jax.Array | None]:
+    """Return checked parameters, with None for a zero point that is known to be 0: nothing is corrected for it."""
+
+    def is_zero(name: str, value: jax.Array | None) -> bool:
+        known = call.known(name, value.dtype) if value is not None and name.endswith("zero_point") else None
+        return known is not None and not known.any()
+
+    return {name: None if is_zero(name, value) else value for name, value in values.items()}
 
 
 def _takes_any_dtype(value: Any) -> bool:

@@ -10,8 +10,9 @@ from jax.typing import ArrayLike
 
 from jaxdml._arguments import dimensions, quantized
 from jaxdml._arguments.call import Call
-from jaxdml._kernels.integer_convolution import PackedFilters, pack
+from jaxdml._kernels.integer_convolution import PackedFilters, in_rows, pack
 from jaxdml._placement.from_host import from_host
+from jaxdml._placement.processor import is_on_gpu
 
 
 def prepack_filters(w: ArrayLike, *, dimension_numbers: str | None = None) -> PackedFilters:
@@ -62,9 +63,11 @@ def prepack_filters(w: ArrayLike, *, dimension_numbers: str | None = None) -> Pa
     if order is None:
         rule = f"dimension_numbers must say where the {filters.ndim} dimensions of w are; got {dimension_numbers!r}."
         call.fail(ValueError, rule, "Pass a string such as 'HWIO', or None for output channels first.", "w")
+    dimensions_of_w = tuple(order.rhs_spec)
     if isinstance(filters, np.ndarray):
-        return from_host(pack(filters, tuple(order.rhs_spec)))
-    return _pack(filters, tuple(order.rhs_spec))
+        on_gpu = is_on_gpu(jax.device_put(np.zeros(1, np.int8)))
+        return from_host(pack(filters, dimensions_of_w, in_rows(shape, dimensions_of_w, on_gpu)))
+    return _pack(filters, dimensions_of_w, in_rows(shape, dimensions_of_w, is_on_gpu(filters)))
 
 
-_pack = jax.jit(pack, static_argnums=1, inline=True)
+_pack = jax.jit(pack, static_argnums=(1, 2), inline=True)

@@ -8,7 +8,16 @@ import jax
 
 def is_on_cpu(x: jax.Array) -> bool:
     """Tell whether an array is on CPUs; False for a traced one, which is on no device yet."""
-    return not isinstance(x, jax.core.Tracer) and all(device.platform == "cpu" for device in x.devices())
+    return _is_on(x, "cpu")
+
+
+def is_on_gpu(x: jax.Array) -> bool:
+    """Tell whether an array is on GPUs; False for a traced one."""
+    return _is_on(x, "gpu")
+
+
+def _is_on(x: jax.Array, platform: str) -> bool:
+    return not isinstance(x, jax.core.Tracer) and all(device.platform == platform for device in x.devices())
 
 
 @cache

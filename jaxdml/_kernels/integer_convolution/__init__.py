@@ -1,7 +1,7 @@
 """Sum the windows of 8-bit arrays times filters exactly."""
 
 from jaxdml._kernels.integer_convolution.kernel import METHODS, why_not
-from jaxdml._kernels.integer_convolution.packed_filters import Filters, PackedFilters, in_canonical_order, pack
+from jaxdml._kernels.integer_convolution.packed_filters import Filters, PackedFilters, in_canonical_order, in_rows, pack
 from jaxdml._kernels.integer_convolution.shards import convolve
 
-__all__ = ["METHODS", "Filters", "PackedFilters", "convolve", "in_canonical_order", "pack", "why_not"]
+__all__ = ["METHODS", "Filters", "PackedFilters", "convolve", "in_canonical_order", "in_rows", "pack", "why_not"]

@@ -11,12 +11,13 @@ from jax import lax
 from jaxdml._arithmetic.signedness import Zero, as_int8, as_uint8
 from jaxdml._arithmetic.windows import Windows, padded
 from jaxdml._kernels import integer_product
-from jaxdml._kernels.integer_convolution.channel_convolution import channel_weights, convolve_channels
+from jaxdml._kernels.integer_convolution.channel_convolution import ChannelWeights, channel_weights, convolve_channels
 from jaxdml._kernels.integer_convolution.native_convolution import native_sums, with_neighbours
 from jaxdml._kernels.integer_convolution.packed_filters import (
     Filters,
     PackedFilters,
     as_int8_filters,
+    rows_of,
     stored_zero_point,
     sums_of,
 )
@@ -72,15 +73,12 @@ def _pays_natively(depth: int, features: int) -> bool:
 def convolve(windows: Windows, method: str, x: jax.Array, zx: Zero, w: Filters, zw: Zero) -> PerPart:
     """Convolve by a method."""
     if isinstance(w, PackedFilters) and w.by_rows and method != "native_convolution" and is_product(windows):
-        matrix = PackedMatrix(
-            matrix=w.filters.reshape(w.shape[0], -1), sums=sums_of(w), dtype=w.dtype, k=math.prod(w.shape[1:])
-        )
-        compute = _with(partial(_part_by_rows, windows, method), matrix, zx, zw)
+        compute = _with(partial(_part_by_rows, windows, method), rows_of(w), zx, zw)
     else:
         # The left operand is uint8 in a mixed product: the patches if the channels are last, else the filters.
         x, zx = (as_uint8 if method == "mixed_dot" and windows.channels_last else as_int8)(x, zx)
         if method == "shifted_slices":
-            compute = _with(partial(channels_of_part, windows), channel_weights(*as_int8_filters(w, zw), windows), zx)
+            compute = _with(partial(channels_of_part, windows), channel_weights(w, zw, windows).stored(), zx)
         else:
             filters, zw = _filters(windows, method, w, zw)
             sums = None if zx is None else _sums(windows, w, filters)
@@ -159,7 +157,7 @@ def _by_neighbours(windows: Windows, x: jax.Array, w: jax.Array) -> jax.Array:
     return native_sums(x, w, of_rows, jnp.int32, otherwise) if _pays_natively(*w.shape[-2:]) else otherwise(x, w)
 
 
-def channels_of_part(windows: Windows, weights: jax.Array, zx: Zero, x: jax.Array) -> RawProduct:
+def channels_of_part(windows: Windows, weights: ChannelWeights, zx: Zero, x: jax.Array) -> RawProduct:
     """Convolve each channel of int8 images by itself."""
     # Without the barrier XLA would pad anew for each slice.
     read = lax.optimization_barrier(padded(x, zx, windows))  # type: ignore[no-untyped-call]

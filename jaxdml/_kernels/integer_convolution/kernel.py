@@ -12,7 +12,13 @@ from jaxdml._kernels import integer_product
 from jaxdml._kernels.integer_convolution import cpu, tpu
 from jaxdml._kernels.integer_convolution.channel_convolution import channel_weights
 from jaxdml._kernels.integer_convolution.native_convolution import native_sums, with_neighbours
-from jaxdml._kernels.integer_convolution.packed_filters import Filters, as_int8_filters, filter_sums
+from jaxdml._kernels.integer_convolution.packed_filters import (
+    Filters,
+    PackedFilters,
+    as_int8_filters,
+    filter_sums,
+    rows_of,
+)
 from jaxdml._kernels.integer_convolution.patch_product import (
     by_group,
     corrected,
@@ -21,7 +27,7 @@ from jaxdml._kernels.integer_convolution.patch_product import (
     patch_product,
     patch_rows,
 )
-from jaxdml._kernels.integer_product import LONGEST_FLOAT_SUM, Product
+from jaxdml._kernels.integer_product import LONGEST_FLOAT_SUM, Product, Right
 from jaxdml._kernels.integer_sums import Accumulator, DeepAccumulator, RawProduct
 from jaxdml._placement.lowering import Forced, Form, Target
 
@@ -51,12 +57,13 @@ def convolve(
     if depth > integer_product.longest(x, w):
         return _deep(x, w, windows, counts, implementation)
     method = implementation.method if implementation else cpu.fastest(x[0], w[0], windows)
-    choose = partial(form, method=method, depth=depth, windows=windows, forced=implementation)
+    by_rows = isinstance(w[0], PackedFilters) and w[0].by_rows
+    choose = partial(form, method=method, depth=depth, windows=windows, by_rows=by_rows, forced=implementation)
     shape = windows.with_channels(x[0].shape[0], counts, w[0].shape[0])
     return Accumulator(choose, (*x, *w), shape, depth * integer_product.greatest_product(x, w))
 
 
-def form(target: Target, method: str, depth: int, windows: Windows, forced: Forced | None) -> Form:
+def form(target: Target, method: str, depth: int, windows: Windows, by_rows: bool, forced: Forced | None) -> Form:
     """Say who convolves where a program is lowered for ``target``.
 
     Args:
@@ -64,6 +71,7 @@ def form(target: Target, method: str, depth: int, windows: Windows, forced: Forc
       method: the method of CPUs: the one that is forced, or the fastest.
       depth: the number of products in a sum.
       windows: where the windows lie.
+      by_rows: whether the filters are packed, and stored as rows.
       forced: the method that is forced, or None.
     """
     if forced:
@@ -74,10 +82,10 @@ def form(target: Target, method: str, depth: int, windows: Windows, forced: Forc
     if target.alone and target.platform == "tpu" and not forced and moves:
         return partial(tpu.convolve, windows)
     if method == "shifted_slices":
-        return partial(_by_slices, windows)
+        return partial(_by_slices, target.is_gpu, windows)
     if target.alone and target.platform == "cuda" and not forced and _is_native_on_cuda(depth, windows):
         return partial(_natively_on_cuda, windows)
-    return partial(_by_patches, integer_product.form_of_patches(target, forced), windows)
+    return partial(_by_patches, integer_product.form_of_patches(target, by_rows, forced), windows)
 
 
 def why_not(method: str, depth: int, windows: Windows, longest: int) -> str | None:
@@ -105,13 +113,19 @@ def _is_native_on_cuda(depth: int, windows: Windows) -> bool:
 
 
 def _by_patches(product: Product, windows: Windows, x: jax.Array, zx: Zero, w: Filters, zw: Zero) -> RawProduct:
-    w, zw = (w, zw) if isinstance(w, jax.Array) else as_int8_filters(w, zw)
-    return patch_product(product, padded(x, zx, windows), zx, w, zw, windows)
+    if isinstance(w, PackedFilters) and w.by_rows:
+        columns: Right = rows_of(w, 1, windows.groups)
+    else:
+        array, zw = (w, zw) if isinstance(w, jax.Array) else as_int8_filters(w, zw)
+        columns = filter_columns(array, windows.groups)[None]
+    return patch_product(product, padded(x, zx, windows), zx, columns, zw, windows)
 
 
-def _by_slices(windows: Windows, x: jax.Array, zx: Zero, w: Filters, zw: Zero) -> RawProduct:
+def _by_slices(on_gpu: bool, windows: Windows, x: jax.Array, zx: Zero, w: Filters, zw: Zero) -> RawProduct:
+    """Convolve channels by themselves. A GPU widens the filters where it reads them, in the kernel that rounds."""
     x, zx = as_int8(x, zx)
-    return cpu.channels_of_part(windows, channel_weights(*as_int8_filters(w, zw), windows), zx, x)
+    weights = channel_weights(w, zw, windows, jnp.int32 if on_gpu else jnp.int16)
+    return cpu.channels_of_part(windows, weights if on_gpu else weights.stored(), zx, x)
 
 
 def _natively_on_cuda(windows: Windows, x: jax.Array, zx: Zero, w: Filters, zw: Zero) -> RawProduct:
@@ -123,9 +137,8 @@ def _natively_on_cuda(windows: Windows, x: jax.Array, zx: Zero, w: Filters, zw: 
     last = windows.with_channels_last()
 
     def by_patches(x: jax.Array, w: jax.Array) -> jax.Array:
-        return patch_product(
-            integer_product.product_on_gpu, x, None, jnp.transpose(w, (3, 2, 0, 1)), None, last
-        ).product
+        columns = filter_columns(jnp.transpose(w, (3, 2, 0, 1)), 1)[None]
+        return patch_product(integer_product.product_on_gpu, x, None, columns, None, last).product
 
     x = padded(x, zx, windows)
     read, right = x if windows.channels_last else jnp.moveaxis(x, 1, -1), jnp.transpose(filters, (2, 3, 1, 0))

@@ -14,6 +14,7 @@ from jax import export, lax
 from jaxdml._arithmetic.bits import with_flipped_sign
 from jaxdml._arithmetic.signedness import as_int8
 from jaxdml._base.static_fields import settle
+from jaxdml._kernels.integer_product import PackedMatrix
 
 LARGE = 2**18
 """From so many channels times output channels on, a CPU multiplies patches by filters that are stored as rows in less
@@ -97,20 +98,26 @@ def _stored_order(dimensions: tuple[int, ...], by_rows: bool) -> tuple[int, ...]
     return (features, *spatial, depth) if by_rows else (*spatial, depth, features)
 
 
-def pack(w: Any, dimensions: tuple[int, ...], by_rows: bool | None = None) -> PackedFilters:
+def in_rows(shape: Sequence[int], dimensions: tuple[int, ...], on_gpu: bool) -> bool:
+    """Say whether filters are stored by rows: on GPUs, which read products and convolutions so, and if large.
+
+    Those of one channel each never are.
+    """
+    features, depth, *sizes = (shape[d] for d in dimensions)
+    return depth > 1 and (on_gpu or max(sizes, default=1) == 1 or features * depth >= LARGE)
+
+
+def pack(w: Any, dimensions: tuple[int, ...], by_rows: bool) -> PackedFilters:
     """Pack int8 or uint8 filters.
 
     Args:
       w: the filters, an array of JAX or of NumPy; so is what is packed.
       dimensions: where O, I and the spatial dimensions are.
-      by_rows: how to store them; None chooses.
+      by_rows: how to store them, ``in_rows``.
     """
-    features, depth, *sizes = (w.shape[d] for d in dimensions)
-    if by_rows is None:
-        by_rows = depth > 1 and (max(sizes, default=1) == 1 or features * depth >= LARGE)
     stored = w.transpose(_stored_order(dimensions, by_rows))
     integers = stored if w.dtype == jnp.int8 else with_flipped_sign(stored, jnp.int8)
-    k = depth * math.prod(sizes)
+    k = math.prod(w.shape[d] for d in dimensions[1:])
     return PackedFilters(
         filters=integers, sums=_sums(integers, by_rows), dtype=w.dtype, dimensions=dimensions, by_rows=by_rows, k=k
     )
@@ -125,6 +132,13 @@ def sums_of(w: PackedFilters) -> jax.Array:
     """Return the sums of the stored filters; of a block of some channels those of the block."""
     features = w.filters.shape[0 if w.by_rows else -1]
     return w.sums if w.k * features == w.filters.size else _sums(w.filters, w.by_rows)
+
+
+def rows_of(w: PackedFilters, *leading: int) -> PackedMatrix:
+    """Return filters that are stored by rows as the columns of a matrix, in ``leading`` groups of them."""
+    k = math.prod(w.shape[1:])
+    rows = w.filters.reshape(w.shape[0], k).reshape(*leading, -1, k)
+    return PackedMatrix(matrix=rows, sums=sums_of(w).reshape(*leading, -1), dtype=w.dtype, k=k)
 
 
 def filter_sums(w: Filters, integers: jax.Array) -> jax.Array:

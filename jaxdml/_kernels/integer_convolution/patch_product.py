@@ -12,7 +12,7 @@ from jax import lax
 
 from jaxdml._arithmetic.signedness import Zero
 from jaxdml._arithmetic.windows import Windows, shifted_slices, sums_of_groups
-from jaxdml._kernels.integer_product import MIN_SIZE, Product, dot, product_shape, with_min_size
+from jaxdml._kernels.integer_product import MIN_SIZE, Product, Right, dot, product_shape, with_min_size
 from jaxdml._kernels.integer_sums import RawProduct, accumulator
 
 
@@ -36,12 +36,13 @@ def filter_rows(w: jax.Array, groups: int) -> jax.Array:
     return rows.reshape(groups, features // groups, rows.shape[1])
 
 
-def patch_product(product: Product, x: jax.Array, zx: Zero, w: jax.Array, zw: Zero, windows: Windows) -> RawProduct:
+def patch_product(product: Product, x: jax.Array, zx: Zero, columns: Right, zw: Zero, windows: Windows) -> RawProduct:
     """Convolve padded ``x`` with ``product``, which gets the patches as rows and the filters as columns.
 
-    The zero points are ``[1]``, or ``[O]`` that of ``w``, or None for 0.
+    The filters are ``[1, groups, taps * I, O / groups]``. The zero points are ``[1]``, or ``[O]`` that of the filters,
+    or None for 0.
     """
-    rows, columns = patch_rows(x, windows), filter_columns(w, windows.groups)[None]
+    rows = patch_rows(x, windows)
     zx = None if zx is None else zx.reshape(1, 1, 1, 1)
     raw = product(rows, zx, columns, None if zw is None else by_group(zw, windows.groups))
     return RawProduct(in_order(accumulator(raw, product_shape(rows, columns)), _counts(x, windows), windows))

@@ -28,10 +28,11 @@ they are convolved one by one, with their rows in the place of images. ``python 
 
 def convolve(windows: Windows, x: jax.Array, zx: Zero, w: Filters, zw: Zero) -> Raw:
     """Convolve int8 by int8."""
-    (x, zx), (filters, zw) = as_int8(x, zx), as_int8_filters(w, zw)
+    (x, zx), (filters, zw), zero_w = as_int8(x, zx), as_int8_filters(w, zw), zw
     if windows.groups > 1 and w.shape[1] == 1 and max(windows.strides) == 1:
         # Without a barrier behind the padding, which would store it.
-        return convolve_channels(channel_weights(filters, zw, windows), zx, padded(x, zx, windows), windows)
+        weights = channel_weights(w, zero_w, windows).stored()
+        return convolve_channels(weights, zx, padded(x, zx, windows), windows)
     sums = None if zx is None else filter_sums(w, filters)
     if not 0 < x.shape[0] < FEW_IMAGES or windows.groups > 1 or len(windows.sizes) < 2:
         return _convolved(windows, filters, sums, zx, zw, x)

@@ -68,16 +68,16 @@ def form(target: Target, packed: bool, forced: Forced | None) -> Product:
     return partial(_shifted, product=_general(packed))
 
 
-def form_of_patches(target: Target, forced: Forced | None) -> Product:
+def form_of_patches(target: Target, packed: bool, forced: Forced | None) -> Product:
     """Say who multiplies patches by filters where a program is lowered for ``target``; a CPU convolves by itself.
 
-    The convolution has required the method that is ``forced``.
+    The filters may be a packed matrix. The convolution has required the method that is ``forced``.
     """
     if not target.alone:
         return _partitioned(target, forced)
     if target.is_gpu:
         return product_on_gpu
-    return partial(_shifted, product=merged_dot if target.platform == "tpu" else dot_with_ones)
+    return partial(_shifted, product=merged_dot if target.platform == "tpu" else _general(packed))
 
 
 def _partitioned(target: Target, forced: Forced | None) -> Product:
