@@ -15,6 +15,7 @@ import jaxdml
 from jaxdml import reference
 from jaxdml._kernels.integer_product import cpu as lowering
 from jaxdml._kernels.integer_product import integer_dot, packed_columns, tensor_core_dot
+from jaxdml._kernels.integer_product.kernel import greatest_sum
 from jaxdml._kernels.integer_product.packed_matrix import pack
 from jaxdml._kernels.integer_sums import raw as raw_product
 from tests.kit import OneOf, as_shipped, assert_same_bits, compiled, grid, quick, seeds
@@ -119,6 +120,32 @@ def test_a_cpu_that_only_mixes_signs_stores_uint8(monkeypatch, features):
             assert_same_bits(got, reference.quantized_linear_matrix_multiply(*given))
 
 
+@pytest.mark.parametrize(("beside", "bound", "loops"), [(0, 2**23, False), (1, 2**24, True)])
+@pytest.mark.parametrize("zero", [None, np.int8(0)])
+def test_magnitudes_prove_that_int32_holds_a_sum(beside, bound, loops, zero):
+    k = 2**17 + beside
+    b = np.full((k, 1), 64, np.int8)
+    b[2**17 :] = 1
+    packed, a = jaxdml.prepack(b), np.full((1, k), 255, np.uint8)
+    assert packed.bound == bound
+    assert (
+        "while" in lowered(lambda a, b: multiply(a, 1.0, None, b, 1.0, zero, 1.0), a, packed, platform="cuda")
+    ) == loops
+    got = jaxdml.matrix_multiply_integer_to_float(a, 1.0, None, packed, 1.0, None)
+    assert got == np.float32(255 * 64 * 2**17 + 255 * beside)
+
+
+def test_a_bound_limits_the_sums_of_a_proof():
+    packed = replace(jaxdml.prepack(np.ones((16, 1), np.int8)), bound=16)
+    x = np.zeros((1, 16), np.uint8)
+    known = np.zeros((), np.uint8)
+    assert greatest_sum(16, (x, known), (packed, np.int8(0))) == 255 * 16
+    assert greatest_sum(16, (x, known), (packed, np.int8(-1))) == 255 * 32
+    assert greatest_sum(16, (x, None), (packed, np.int8(0))) == 255 * 16
+    assert greatest_sum(16, (x, known), (packed, None)) == 255 * 255 * 16
+    assert greatest_sum(16, (x, known), (replace(packed, bound=0), np.int8(0))) == 255 * 128 * 16
+
+
 PRODUCTS = [
     (packed_columns.columns_on_the_right, np.int8),
     (packed_columns.columns_on_the_left, np.int8),
@@ -184,7 +211,7 @@ def test_a_packed_matrix_is_a_pytree_with_leading_dimensions():
     assert layers.ndim == 3
     first = jax.tree.map(lambda x: x[0], layers)
     of_middle = jax.tree.map(lambda x: jnp.stack([x, x], 1), layers)
-    middle = jaxdml.PackedMatrix(matrix=1, sums=1, dtype="int8", k=16)
+    middle = replace(layers, matrix=1, sums=1)
 
     def programs(a, layers, of_middle):
         return {
@@ -221,7 +248,8 @@ def test_prepack_is_traced_and_mapped():
     for got in compiled(programs)(A, B):
         assert_same_bits(got, wanted(A, B))
     shapes = jax.eval_shape(jaxdml.prepack, B)
-    assert jax.tree.structure(shapes) == jax.tree.structure(jaxdml.prepack(B))
+    # Numbers that are traced have no bound.
+    assert jax.tree.structure(shapes) == jax.tree.structure(replace(jaxdml.prepack(B), bound=0))
     assert [x.shape for x in jax.tree.leaves(shapes)] == [(3, 5, 16), (3, 5)]
     with jax.checking_leaks(), jax.enable_x64(True):
         assert_same_bits(compiled(product)(A, jax.jit(jaxdml.prepack)(B)), wanted(A, B))
@@ -243,7 +271,7 @@ def test_a_packed_matrix_is_donated():
 def test_a_packed_matrix_is_saved_and_restored(tmp_path):
     packed = jaxdml.prepack(B)
     file = tmp_path / "packed.npz"
-    np.savez(file, matrix=packed.matrix, sums=packed.sums, dtype=str(packed.dtype), k=packed.k)
+    np.savez(file, matrix=packed.matrix, sums=packed.sums, dtype=str(packed.dtype), k=packed.k, bound=packed.bound)
     with np.load(file) as loaded:
         restored = jaxdml.PackedMatrix(**loaded)
     assert isinstance(restored.matrix, np.ndarray)

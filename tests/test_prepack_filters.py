@@ -13,8 +13,9 @@ from jax.sharding import PartitionSpec as P
 
 import jaxdml
 from jaxdml import reference
+from jaxdml._arithmetic.windows import Windows
 from jaxdml._cases._convolving import CHANNELS_LAST
-from jaxdml._kernels.integer_convolution import METHODS, packed_filters
+from jaxdml._kernels.integer_convolution import METHODS, native_convolution, packed_filters
 from tests.kit import OneOf, assert_same_bits, compiled, grid, quick
 from tests.kit.meshes import COUNT, mesh_of, needs_devices, put
 
@@ -84,7 +85,7 @@ def test_every_method_takes_filters_in_every_layout(method, by_rows):
         if method == "native_convolution" and not last:
             continue
         x, w, options = layer("one channel each" if method == "shifted_slices" else "few channels", last=last)
-        packed = packed_filters.pack(jnp.asarray(w), packed_of(w, options).dimensions, by_rows)
+        packed = packed_filters.pack(jnp.asarray(w), packed_of(w, options).dimensions, by_rows)[0]
         convolve = partial(jaxdml.convolution_integer, implementation=method, **options)
         got = compiled(lambda x, w, convolve=convolve: convolve(x, np.uint8(3), w, None))(x, packed)
         assert_same_bits(got, reference.convolution_integer(x, np.uint8(3), w, None, **options))
@@ -119,7 +120,9 @@ def wanted(x, w):
 
 
 def test_packed_filters_are_a_pytree_with_leading_dimensions():
-    layers = [packed_of(w, OPTIONS) for w in (W, CHANGED)]
+    # What is stacked has one bound.
+    layers = [replace(packed_of(w, OPTIONS), bound=packed_of(W, OPTIONS).bound) for w in (W, CHANGED)]
+    assert packed_of(CHANGED, OPTIONS).bound <= layers[0].bound
     stacked = jax.tree.map(lambda *arrays: jnp.stack(arrays), *layers)
     images = np.stack([X, X[:, ::-1]])
 
@@ -142,7 +145,7 @@ def test_packed_filters_are_a_pytree_with_leading_dimensions():
 
 def test_packed_filters_are_saved_exported_and_restored(tmp_path):
     packed = packed_of(W, OPTIONS)
-    names = "filters", "sums", "dimensions", "by_rows", "k"
+    names = "filters", "sums", "dimensions", "by_rows", "k", "bound"
     np.savez(tmp_path / "w.npz", dtype=str(packed.dtype), **{name: getattr(packed, name) for name in names})
     with np.load(tmp_path / "w.npz") as loaded:
         restored = jaxdml.PackedFilters(**loaded)
@@ -242,3 +245,54 @@ def test_filters_on_the_host_are_packed_there(caplog, dtype, shape):
     assert jax.tree.structure(packed) == jax.tree.structure(of_jax)
     for ours, theirs in zip(jax.tree.leaves(packed), jax.tree.leaves(of_jax), strict=True):
         assert_same_bits(ours, theirs)
+
+
+def deep_filters(magnitudes):
+    """Return two filters of 9 x 128 numbers; the magnitudes of the second add up to what is given."""
+    w = np.zeros((2, 128 * 9), np.int8)
+    w[1] = magnitudes // w[1].size
+    w[1, : magnitudes % w[1].size] += 1
+    w[1, ::2] *= -1
+    return w.reshape(2, 128, 3, 3)
+
+
+@pytest.mark.parametrize(("magnitudes", "native"), [(2**17, True), (2**17 + 1, False)])
+@pytest.mark.parametrize("positions", [2**10, 2**10 - 32])
+def test_deep_filters_are_convolved_in_float32_where_it_holds_their_sums(magnitudes, native, positions):
+    packed = jaxdml.prepack_filters(deep_filters(magnitudes))
+    assert packed.bound == 2**17 * (1 if native else 2)
+    shape = jax.ShapeDtypeStruct((1, 128, positions // 32 + 2, 34), np.int8)
+
+    def text(w):
+        convolve = jax.jit(lambda x, w: jaxdml.convolution_integer(x, None, w, None))
+        return convolve.trace(shape, w).lower(lowering_platforms=("cuda",)).as_text()
+
+    assert ("stablehlo.convolution" in text(packed)) == (native and positions == 2**10)
+    assert "stablehlo.convolution" not in text(packed.unpacked())
+    assert "stablehlo.convolution" not in text(replace(packed, bound=0))
+
+
+def test_float32_holds_the_greatest_sum_of_deep_filters():
+    w = deep_filters(2**17)
+    x = np.where(w[1] > 0, -128, 127).astype(np.int8)[None]
+    x[w[1:] < 0] = -128
+    sums = native_convolution.native_sums(
+        jnp.asarray(x.transpose(0, 2, 3, 1)),
+        jnp.asarray(np.abs(w.astype(np.int16)).astype(np.int8).transpose(2, 3, 1, 0)),
+        Windows((1, 2), (3, 3), (1, 1), (1, 1), (0, 0), (0, 0), 1),
+        jnp.float32,
+        lambda x, w: x,
+    )
+    assert sums[0, 0, 0, 1] == -(2**24)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_the_bound_is_a_power_of_two(dtype):
+    for numbers, bound in (([[-128, 127, 1]], 256), ([[-128, 127, 2]], 512), ([[0, 0, 0]], 0), ([[1, 0, 0]], 1)):
+        signed = np.asarray(numbers, np.int8)[:, :, None]
+        w = signed if dtype == "int8" else (signed.view(np.uint8) ^ 128)
+        assert jaxdml.prepack_filters(w).bound == bound
+        assert jaxdml.prepack_filters(jnp.asarray(w)).bound == bound
+        assert jaxdml.prepack(w[0]).bound == jaxdml.prepack(jnp.asarray(w[0])).bound == bound
+        assert jax.eval_shape(jaxdml.prepack_filters, w).bound == 0
+        assert jax.eval_shape(jaxdml.prepack, w[0]).bound == 0

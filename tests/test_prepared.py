@@ -17,7 +17,8 @@ EXCEPTIONS = {
     "cpu": {"pad_bitcast_fusion", "wrapped_pad"},
     # XLA joins products of the same rows to one, and their matrices with it.
     "cuda": {"loop_pad_fusion", "wrapped_concatenate"},
-    "tpu": set(),
+    # XLA stores filters in the order that the TPU reads.
+    "tpu": {"copy_bitcast_fusion"},
 }
 """What is computed from weights in each call nevertheless, by the names that XLA gives it.
 

@@ -41,5 +41,5 @@ def greatest_sum(call: Call, terms: int, **operands: Any) -> int:
     zeros = {name: call.known(f"{name}_zero_point", x.dtype) for name, x in operands.items()}
     bias = call.known("bias", np.int32)
     of_bias = 2**31 if bias is None else int(np.abs(bias.astype(np.int64)).max(initial=0))
-    factors = [(x.dtype, zeros[name]) for name, x in operands.items()]
+    factors = [(x, zeros[name]) for name, x in operands.items()]
     return integer_product.greatest_sum(terms, *factors) + of_bias

@@ -8,8 +8,9 @@ import numpy as np
 _MAKE: Mapping[type, Callable[[Any], Any]] = {
     np.dtype: lambda given: np.dtype(str(given)),
     tuple: lambda given: tuple(map(int, given)),
+    int: lambda given: given.item() if isinstance(given, np.ndarray | np.generic) else given,
 }
-"""How to make a value of a type, if not by calling the type."""
+"""How to make a value of a type, if not by calling the type. A symbolic size stays what it is."""
 
 
 def settle(record: Any, **kinds: type) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -11,6 +12,7 @@ from jax.typing import ArrayLike
 
 from jaxdml._arguments import quantized
 from jaxdml._arguments.call import Call
+from jaxdml._arithmetic.magnitudes import bound_of, greatest_magnitude
 from jaxdml._kernels.integer_product import PackedMatrix, pack, storage
 from jaxdml._placement.from_host import from_host
 from jaxdml._placement.processor import is_on_cpu
@@ -53,12 +55,16 @@ def prepack(b: ArrayLike, *, transposed: bool = False) -> PackedMatrix:
     transposed = call.flag("transposed", transposed)
     if isinstance(given, np.ndarray):
         on_cpu = is_on_cpu(jax.device_put(np.zeros(1, np.int8)))
-        return from_host(_packed(given, transposed, jnp.dtype(storage(on_cpu))))
-    return _pack(given, transposed, jnp.dtype(storage(is_on_cpu(given))))
+        packed, greatest = _packed(given, transposed, jnp.dtype(storage(on_cpu)))
+        return from_host(replace(packed, bound=bound_of(greatest)))
+    packed, greatest = _pack(given, transposed, jnp.dtype(storage(is_on_cpu(given))))
+    return replace(packed, bound=bound_of(greatest))
 
 
-def _packed(b: Any, transposed: bool, stored: np.dtype[Any]) -> PackedMatrix:
-    return pack(b if transposed else b.swapaxes(-1, -2), b.dtype, stored)
+def _packed(b: Any, transposed: bool, stored: np.dtype[Any]) -> tuple[PackedMatrix, Any]:
+    """Return a packed matrix, and the greatest sum of the magnitudes of a column."""
+    columns = b if transposed else b.swapaxes(-1, -2)
+    return pack(columns, b.dtype, stored), greatest_magnitude(columns, (columns.ndim - 1,))
 
 
 _pack = jax.jit(_packed, static_argnums=(1, 2), inline=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -10,6 +11,7 @@ from jax.typing import ArrayLike
 
 from jaxdml._arguments import dimensions, quantized
 from jaxdml._arguments.call import Call
+from jaxdml._arithmetic.magnitudes import bound_of
 from jaxdml._kernels.integer_convolution import PackedFilters, in_rows, pack
 from jaxdml._placement.from_host import from_host
 from jaxdml._placement.processor import is_on_gpu
@@ -66,8 +68,10 @@ def prepack_filters(w: ArrayLike, *, dimension_numbers: str | None = None) -> Pa
     dimensions_of_w = tuple(order.rhs_spec)
     if isinstance(filters, np.ndarray):
         on_gpu = is_on_gpu(jax.device_put(np.zeros(1, np.int8)))
-        return from_host(pack(filters, dimensions_of_w, in_rows(shape, dimensions_of_w, on_gpu)))
-    return _pack(filters, dimensions_of_w, in_rows(shape, dimensions_of_w, is_on_gpu(filters)))
+        packed, greatest = pack(filters, dimensions_of_w, in_rows(shape, dimensions_of_w, on_gpu))
+        return from_host(replace(packed, bound=bound_of(greatest)))
+    packed, greatest = _pack(filters, dimensions_of_w, in_rows(shape, dimensions_of_w, is_on_gpu(filters)))
+    return replace(packed, bound=bound_of(greatest))
 
 
 _pack = jax.jit(pack, static_argnums=(1, 2), inline=True)

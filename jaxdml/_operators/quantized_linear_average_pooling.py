@@ -117,7 +117,7 @@ def quantized_linear_average_pooling(
     zero_points = (
         pooling.by_channel(call, f"{name}_zero_point", of, channels) for name, of in (("x", x.dtype), ("output", dtype))
     )
-    greatest = integer_product.greatest_sum(windows.taps, (x.dtype, call.known("x_zero_point", x.dtype)))
+    greatest = integer_product.greatest_sum(windows.taps, (x, call.known("x_zero_point", x.dtype)))
     count = average_pooling.counts(windows, x.shape, bool(include_padding))
     factors = {"x_scale": scales[0], "1": None, "output_scale": scales[1]}
     multiplier = rounding.multiplier(call, factors, greatest, count)

@@ -1,5 +1,6 @@
 """Sum the windows of 8-bit arrays times filters exactly; choose the algorithm by platform and shape."""
 
+import math
 from functools import partial
 from typing import Any
 
@@ -8,6 +9,7 @@ import jax.numpy as jnp
 
 from jaxdml._arithmetic.signedness import Quantized, Zero, as_int8
 from jaxdml._arithmetic.windows import Windows, padded
+from jaxdml._base.shapes import is_static
 from jaxdml._kernels import integer_product
 from jaxdml._kernels.integer_convolution import cpu, tpu
 from jaxdml._kernels.integer_convolution.channel_convolution import channel_weights
@@ -41,6 +43,10 @@ each the platform if only one can be forced to take it."""
 FEW_CHANNELS_ON_CUDA, CHANNELS_ON_CUDA = 8, 16
 """For so few channels cuDNN has no fast GPU kernel. It has one for multiples of the second number."""
 
+GREATEST_MAGNITUDE, MIN_POSITIONS_IF_DEEP = 2**24 // 128, 2**10
+"""float32 holds the sums of int8 times filters whose magnitudes add up to the first number. With fewer windows than the
+second, a product of patches is faster than a convolution with filters that deep."""
+
 
 def convolve(
     x: Quantized, w: QuantizedFilters, windows: Windows, implementation: Forced | None
@@ -54,23 +60,24 @@ def convolve(
       implementation: one of ``METHODS`` that ``why_not`` allows, or None to choose.
     """
     counts, depth = windows.counts(x[0].shape), windows.taps * w[0].shape[1]
-    if depth > integer_product.longest(x, w):
+    if not integer_product.fits(x, w, depth):
         return _deep(x, w, windows, counts, implementation)
     method = implementation.method if implementation else cpu.fastest(x[0], w[0], windows)
     by_rows = isinstance(w[0], PackedFilters) and w[0].by_rows
-    choose = partial(form, method=method, depth=depth, windows=windows, by_rows=by_rows, forced=implementation)
+    on_cuda = _is_native_on_cuda(depth, windows, x[0].shape[0] * math.prod(counts), getattr(w[0], "bound", 0))
+    choose = partial(form, method=method, windows=windows, on_cuda=on_cuda, by_rows=by_rows, forced=implementation)
     shape = windows.with_channels(x[0].shape[0], counts, w[0].shape[0])
-    return Accumulator(choose, (*x, *w), shape, depth * integer_product.greatest_product(x, w))
+    return Accumulator(choose, (*x, *w), shape, integer_product.greatest_total(x, w, depth))
 
 
-def form(target: Target, method: str, depth: int, windows: Windows, by_rows: bool, forced: Forced | None) -> Form:
+def form(target: Target, method: str, windows: Windows, on_cuda: bool, by_rows: bool, forced: Forced | None) -> Form:
     """Say who convolves where a program is lowered for ``target``.
 
     Args:
       target: the target.
       method: the method of CPUs: the one that is forced, or the fastest.
-      depth: the number of products in a sum.
       windows: where the windows lie.
+      on_cuda: whether XLA's own convolution serves there.
       by_rows: whether the filters are packed, and stored as rows.
       forced: the method that is forced, or None.
     """
@@ -83,7 +90,7 @@ def form(target: Target, method: str, depth: int, windows: Windows, by_rows: boo
         return partial(tpu.convolve, windows)
     if method == "shifted_slices":
         return partial(_by_slices, target.is_gpu, windows)
-    if target.alone and target.platform == "cuda" and not forced and _is_native_on_cuda(depth, windows):
+    if target.alone and target.platform == "cuda" and not forced and on_cuda:
         return partial(_natively_on_cuda, windows)
     return partial(_by_patches, integer_product.form_of_patches(target, by_rows, forced), windows)
 
@@ -106,10 +113,20 @@ def why_not(method: str, depth: int, windows: Windows, longest: int) -> str | No
     return None
 
 
-def _is_native_on_cuda(depth: int, windows: Windows) -> bool:
-    """Tell whether to convolve natively on CUDA; without patches and transposition a product is as fast."""
-    is_small = len(windows.sizes) == 2 and windows.groups == 1 and depth <= LONGEST_FLOAT_SUM
-    return is_small and (windows.taps > 1 or windows.strides != (1, 1) or not windows.channels_last)
+def _is_native_on_cuda(depth: int, windows: Windows, positions: Any, bound: int) -> bool:
+    """Tell whether to convolve natively on CUDA; without patches and transposition a product is as fast.
+
+    Args:
+      depth: the number of products in a sum.
+      windows: where the windows lie.
+      positions: how many there are in all images.
+      bound: on the magnitudes of a filter, or 0 if none is known.
+    """
+    if len(windows.sizes) != 2 or windows.groups > 1 or not is_static(depth, positions):
+        return False
+    if depth > LONGEST_FLOAT_SUM and not (0 < bound <= GREATEST_MAGNITUDE and positions >= MIN_POSITIONS_IF_DEEP):
+        return False
+    return windows.taps > 1 or windows.strides != (1, 1) or not windows.channels_last
 
 
 def _by_patches(product: Product, windows: Windows, x: jax.Array, zx: Zero, w: Filters, zw: Zero) -> RawProduct:

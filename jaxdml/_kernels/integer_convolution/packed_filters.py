@@ -12,6 +12,7 @@ import numpy as np
 from jax import export, lax
 
 from jaxdml._arithmetic.bits import with_flipped_sign
+from jaxdml._arithmetic.magnitudes import greatest_magnitude
 from jaxdml._arithmetic.signedness import as_int8
 from jaxdml._base.static_fields import settle
 from jaxdml._kernels.integer_product import PackedMatrix
@@ -24,7 +25,7 @@ time than XLA's own convolution takes."""
 @partial(
     jax.tree_util.register_dataclass,
     data_fields=["filters", "sums"],
-    meta_fields=["dtype", "dimensions", "by_rows", "k"],
+    meta_fields=["dtype", "dimensions", "by_rows", "k", "bound"],
 )
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PackedFilters:
@@ -40,6 +41,8 @@ class PackedFilters:
       dimensions: where O, I and the spatial dimensions are in ``w``. Static.
       by_rows: whether the numbers of each filter follow one another. Static.
       k: how many numbers each of ``sums`` adds up. Static.
+      bound: no filter has a greater sum of magnitudes; a power of two, or 0 if that is not known. Static. It proves of
+        many filters that shorter sums are exact, so other numbers need another bound.
     """
 
     filters: jax.Array
@@ -48,10 +51,11 @@ class PackedFilters:
     dimensions: tuple[int, ...]
     by_rows: bool
     k: int
+    bound: int = 0
 
     def __post_init__(self) -> None:
         """Accept the name of a dtype, and for static fields the arrays that ``numpy.load`` returns."""
-        settle(self, dtype=np.dtype, dimensions=tuple, by_rows=bool, k=int)
+        settle(self, dtype=np.dtype, dimensions=tuple, by_rows=bool, k=int, bound=int)
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -78,14 +82,16 @@ export.register_pytree_node_serialization(
     PackedFilters,
     serialized_name="jaxdml.PackedFilters",
     serialize_auxdata=lambda static: (
-        f"{static[0]} {','.join(map(str, static[1]))} {int(static[2])} {static[3]}".encode()
+        f"{static[0]} {','.join(map(str, static[1]))} {int(static[2])} {static[3]} {static[4]}".encode()
     ),
     deserialize_auxdata=lambda text: _static(*text.decode().split()),
 )
 
 
-def _static(dtype: str, dimensions: str, by_rows: str, k: str) -> tuple[np.dtype[Any], tuple[int, ...], bool, int]:
-    return np.dtype(dtype), tuple(map(int, dimensions.split(","))), by_rows == "1", int(k)
+def _static(
+    dtype: str, dimensions: str, by_rows: str, k: str, bound: str = "0"
+) -> tuple[np.dtype[Any], tuple[int, ...], bool, int, int]:
+    return np.dtype(dtype), tuple(map(int, dimensions.split(","))), by_rows == "1", int(k), int(bound)
 
 
 Filters = jax.Array | PackedFilters
@@ -107,8 +113,8 @@ def in_rows(shape: Sequence[int], dimensions: tuple[int, ...], on_gpu: bool) -> 
     return depth > 1 and (on_gpu or max(sizes, default=1) == 1 or features * depth >= LARGE)
 
 
-def pack(w: Any, dimensions: tuple[int, ...], by_rows: bool) -> PackedFilters:
-    """Pack int8 or uint8 filters.
+def pack(w: Any, dimensions: tuple[int, ...], by_rows: bool) -> tuple[PackedFilters, Any]:
+    """Pack int8 or uint8 filters; return also the greatest sum of the magnitudes of a filter.
 
     Args:
       w: the filters, an array of JAX or of NumPy; so is what is packed.
@@ -118,14 +124,18 @@ def pack(w: Any, dimensions: tuple[int, ...], by_rows: bool) -> PackedFilters:
     stored = w.transpose(_stored_order(dimensions, by_rows))
     integers = stored if w.dtype == jnp.int8 else with_flipped_sign(stored, jnp.int8)
     k = math.prod(w.shape[d] for d in dimensions[1:])
-    return PackedFilters(
+    packed = PackedFilters(
         filters=integers, sums=_sums(integers, by_rows), dtype=w.dtype, dimensions=dimensions, by_rows=by_rows, k=k
     )
+    return packed, greatest_magnitude(integers, _summed(integers, by_rows))
 
 
 def _sums(filters: Any, by_rows: bool) -> Any:
-    axes = range(1, filters.ndim) if by_rows else range(filters.ndim - 1)
-    return filters.sum(axis=tuple(axes), dtype=np.int32)
+    return filters.sum(axis=_summed(filters, by_rows), dtype=np.int32)
+
+
+def _summed(filters: Any, by_rows: bool) -> tuple[int, ...]:
+    return tuple(range(1, filters.ndim) if by_rows else range(filters.ndim - 1))
 
 
 def sums_of(w: PackedFilters) -> jax.Array:
@@ -138,7 +148,7 @@ def rows_of(w: PackedFilters, *leading: int) -> PackedMatrix:
     """Return filters that are stored by rows as the columns of a matrix, in ``leading`` groups of them."""
     k = math.prod(w.shape[1:])
     rows = w.filters.reshape(w.shape[0], k).reshape(*leading, -1, k)
-    return PackedMatrix(matrix=rows, sums=sums_of(w).reshape(*leading, -1), dtype=w.dtype, k=k)
+    return PackedMatrix(matrix=rows, sums=sums_of(w).reshape(*leading, -1), dtype=w.dtype, k=k, bound=w.bound)
 
 
 def filter_sums(w: Filters, integers: jax.Array) -> jax.Array:

@@ -26,4 +26,4 @@ def convolve(
     if not over:
         return sums
     depth = windows.taps * w[0].shape[1] * axis_size(over)
-    return ShardedSums(sums, depth <= integer_product.longest(x, w), over)
+    return ShardedSums(sums, integer_product.fits(x, w, depth), over)

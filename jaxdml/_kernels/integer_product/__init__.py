@@ -4,9 +4,10 @@ from jaxdml._kernels.integer_product.cpu import methods_on_cpu, packed_on_cpu, s
 from jaxdml._kernels.integer_product.integer_dot import MIN_SIZE, dot, with_min_size
 from jaxdml._kernels.integer_product.kernel import (
     METHODS,
+    fits,
     form_of_patches,
-    greatest_product,
     greatest_sum,
+    greatest_total,
     longest,
     product_on_gpu,
 )
@@ -23,9 +24,10 @@ __all__ = [
     "Product",
     "Right",
     "dot",
+    "fits",
     "form_of_patches",
-    "greatest_product",
     "greatest_sum",
+    "greatest_total",
     "longest",
     "methods_on_cpu",
     "multiply",

@@ -43,11 +43,11 @@ def multiply(a: Quantized, b: QuantizedRight, implementation: Forced | None) -> 
       implementation: one of ``METHODS``. None chooses ``mixed_dot`` on CPUs that have an instruction for it, unless K
         is so large that it is cut into slices.
     """
-    k, greatest = a[0].shape[-1], greatest_product(a, b)
-    if k > _INT32_MAX // greatest:
-        return _in_slices((*a, *b), _INT32_MAX // greatest, implementation)
+    k = a[0].shape[-1]
+    if not fits(a, b, k):
+        return _in_slices((*a, *b), longest(a, b), implementation)
     product = partial(form, packed=isinstance(b[0], PackedMatrix), forced=implementation)
-    return Accumulator(product, (*a, *b), product_shape(a[0], b[0]), k * greatest)
+    return Accumulator(product, (*a, *b), product_shape(a[0], b[0]), greatest_total(a, b, k))
 
 
 def form(target: Target, packed: bool, forced: Forced | None) -> Product:
@@ -107,9 +107,28 @@ def longest(a: Factor, b: Factor) -> int:
     return _INT32_MAX // greatest_product(a, b)
 
 
+def fits(a: Factor, b: Factor, terms: Any) -> bool:
+    """Tell whether int32 holds every sum of so many products."""
+    return bool(terms <= longest(a, b) or greatest_total(a, b, terms) <= _INT32_MAX)
+
+
+def greatest_total(a: Factor, b: Factor, terms: Any) -> Any:
+    """Bound the sum of so many products from what is known while tracing, and from the numbers of packed weights."""
+    worst = terms * greatest_product(a, b)
+    weights, zero_point = b
+    bound = getattr(weights, "bound", 0)
+    if not bound or zero_point is not None or weights.dtype != jnp.int8 or not is_static(terms):
+        return worst
+    return min(worst, _greatest_factor(*a) * bound)
+
+
 def greatest_product(a: Factor, b: Factor) -> int:
     """Bound ``|(a - za) * (b - zb)|`` from what is known while tracing."""
-    return math.prod(128 if x.dtype == jnp.int8 and zero_point is None else 255 for x, zero_point in (a, b))
+    return _greatest_factor(*a) * _greatest_factor(*b)
+
+
+def _greatest_factor(x: Any, zero_point: jax.Array | None) -> int:
+    return 128 if x.dtype == jnp.int8 and zero_point is None else 255
 
 
 def _in_slices(operands: Operands, longest: int, implementation: Forced | None) -> DeepAccumulator:
@@ -170,16 +189,27 @@ def _is_cheaper_as_uint8(a: jax.Array, b: jax.Array, zb: jax.Array | None) -> bo
 
 
 def greatest_sum(terms: Any, *operands: tuple[Any, np.ndarray | None]) -> int:
-    """Bound the sum of so many products, given each operand's dtype and its zero point if that is known.
+    """Bound the sum of so many products, given the operands and the zero point of each if that is known.
 
     A symbolic number of terms counts as the most that int32 holds the sum of.
     """
-    reaches = []
-    for dtype, zero_point in operands:
-        limits = np.iinfo(dtype)
-        zero = np.asarray([limits.min, limits.max] if zero_point is None else zero_point, np.int64)
-        reaches.append(int(max(limits.max - zero.min(initial=limits.max), zero.max(initial=limits.min) - limits.min)))
-    return terms * math.prod(reaches) if is_static(terms) else _INT32_MAX
+    if not is_static(terms):
+        return _INT32_MAX
+    reaches = [_reach(x.dtype, zero_point) for x, zero_point in operands]
+    greatest = terms * math.prod(reaches)
+    for (x, zero_point), reach in zip(operands, reaches, strict=True):
+        if getattr(x, "bound", 0) and zero_point is not None:
+            middle = 0 if x.dtype == jnp.int8 else 128
+            beside = int(np.abs(zero_point.astype(np.int64) - middle).max(initial=0)) * terms
+            greatest = min(greatest, math.prod(reaches) // reach * (x.bound + beside))
+    return greatest
+
+
+def _reach(dtype: Any, zero_point: np.ndarray | None) -> int:
+    """Bound integers less their zero point."""
+    limits = np.iinfo(dtype)
+    zero = np.asarray([limits.min, limits.max] if zero_point is None else zero_point, np.int64)
+    return int(max(limits.max - zero.min(initial=limits.max), zero.max(initial=limits.min) - limits.min))
 
 
 def _as_int8(b: Right, zb: jax.Array | None) -> QuantizedRight:

@@ -1,6 +1,6 @@
 """Hold a right matrix stored by columns, and the sums of its columns, so that products neither transpose nor sum it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ from jaxdml._arithmetic.bits import with_flipped_sign
 from jaxdml._base.static_fields import settle
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["matrix", "sums"], meta_fields=["dtype", "k"])
+@partial(jax.tree_util.register_dataclass, data_fields=["matrix", "sums"], meta_fields=["dtype", "k", "bound"])
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PackedMatrix:
     """Hold the right matrix of products in the layout that they read fastest; ``jaxdml.prepack`` makes it.
@@ -28,16 +28,19 @@ class PackedMatrix:
       dtype: the dtype of ``b``, int8 or uint8. Static.
       k: how many numbers each of ``sums`` adds up. It is K, and stays the whole K where ``jax.shard_map`` gives devices
         blocks of ``matrix``. Static.
+      bound: no column has a greater sum of magnitudes, as int8; a power of two, or 0 if that is not known. Static. It
+        proves of many matrices that shorter sums are exact, so other numbers need another bound.
     """
 
     matrix: jax.Array
     sums: jax.Array
     dtype: np.dtype[Any]
     k: int
+    bound: int = 0
 
     def __post_init__(self) -> None:
-        """Accept the name of a dtype, and for both static fields the 0-d arrays that ``numpy.load`` returns."""
-        settle(self, dtype=np.dtype, k=int)
+        """Accept the name of a dtype, and for static fields the 0-d arrays that ``numpy.load`` returns."""
+        settle(self, dtype=np.dtype, k=int, bound=int)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -59,25 +62,32 @@ class PackedMatrix:
 export.register_pytree_node_serialization(
     PackedMatrix,
     serialized_name="jaxdml.PackedMatrix",
-    serialize_auxdata=lambda static: f"{static[0]} {static[1]}".encode(),
-    deserialize_auxdata=lambda text: (np.dtype(text.split()[0].decode()), int(text.split()[1])),
+    serialize_auxdata=lambda static: " ".join(map(str, static)).encode(),
+    deserialize_auxdata=lambda text: _static(*text.decode().split()),
 )
+
+
+def _static(dtype: str, k: str, bound: str = "0") -> tuple[np.dtype[Any], int, int]:
+    return np.dtype(dtype), int(k), int(bound)
+
 
 Right = jax.Array | PackedMatrix
 """The right matrix of a product: an array ``[..., K, N]``, or packed."""
 
 
-def pack(matrix: Any, dtype: np.dtype[Any], stored: Any = None) -> PackedMatrix:
+def pack(matrix: Any, dtype: np.dtype[Any], stored: Any = None, bound: int = 0) -> PackedMatrix:
     """Pack int8 or uint8 ``[..., N, K]``, the columns as rows; what is packed is of NumPy if the matrix is.
 
     Args:
       matrix: the columns.
       dtype: that of the matrix to multiply by.
       stored: the dtype to store it in, int8 or uint8; None for its own.
+      bound: on the magnitudes, or 0 if none is known.
     """
     if stored is not None and matrix.dtype != stored:
         matrix = with_flipped_sign(matrix, stored)
-    return PackedMatrix(matrix=matrix, sums=matrix.sum(axis=-1, dtype=np.int32), dtype=dtype, k=matrix.shape[-1])
+    sums = matrix.sum(axis=-1, dtype=np.int32)
+    return PackedMatrix(matrix=matrix, sums=sums, dtype=dtype, k=matrix.shape[-1], bound=bound)
 
 
 def stored_as(stored: Any, b: PackedMatrix, zero_point: jax.Array | None) -> tuple[PackedMatrix, jax.Array | None]:
@@ -89,7 +99,7 @@ def stored_as(stored: Any, b: PackedMatrix, zero_point: jax.Array | None) -> tup
     if b.matrix.dtype == stored:
         return b, wide
     sums = b.sums + b.k * jnp.int32(_offset(stored) - _offset(b.matrix.dtype))
-    return PackedMatrix(matrix=with_flipped_sign(b.matrix, stored), sums=sums, dtype=b.dtype, k=b.k), wide
+    return replace(b, matrix=with_flipped_sign(b.matrix, stored), sums=sums), wide
 
 
 def matrix_of(b: Right) -> jax.Array:
@@ -107,7 +117,7 @@ def column_sums(b: Right) -> jax.Array:
 def slice_along_k(b: Right, start: Any, size: int) -> Right:
     """Return the part of a right matrix for one slice of K: ``size`` numbers of each column, from ``start`` on."""
     if isinstance(b, PackedMatrix):
-        return pack(lax.dynamic_slice_in_dim(b.matrix, start, size, axis=-1), b.dtype)
+        return pack(lax.dynamic_slice_in_dim(b.matrix, start, size, axis=-1), b.dtype, bound=b.bound)
     return lax.dynamic_slice_in_dim(b, start, size, axis=-2)
 
 
@@ -116,7 +126,7 @@ def split_along_k(b: Right, segments: int) -> Right:
     if isinstance(b, PackedMatrix):
         *batch, n, k = b.matrix.shape
         parts = b.matrix.reshape(*batch, n, segments, k // segments)
-        return pack(jnp.moveaxis(parts, -2, -3), b.dtype)
+        return pack(jnp.moveaxis(parts, -2, -3), b.dtype, bound=b.bound)
     *batch, k, n = b.shape
     return b.reshape(*batch, segments, k // segments, n)
 

@@ -26,7 +26,7 @@ def multiply(
     """
     if not over:
         return integer_product.multiply(a, b, implementation)
-    one_sum = a[0].shape[-1] * axis_size(over) <= integer_product.longest(a, b)
+    one_sum = integer_product.fits(a, b, a[0].shape[-1] * axis_size(over))
     if isinstance(b[0], PackedMatrix):
         b = _with_sums_of_block(b[0], over, one_sum), b[1]
     return ShardedSums(integer_product.multiply(a, b, implementation), one_sum, over)
@@ -42,6 +42,6 @@ def _with_sums_of_block(b: PackedMatrix, over: Names, one_sum: bool) -> PackedMa
     if b.k == block:
         return b
     if not one_sum:
-        return pack(b.matrix, b.dtype)
+        return pack(b.matrix, b.dtype, bound=b.bound)
     summed = next(over[i:] for i in range(len(over)) if block * axis_size(over[i:]) == b.k)
     return replace(b, sums=jnp.where(axis_index(summed) == 0, b.sums, 0), k=block)
