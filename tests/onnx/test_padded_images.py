@@ -83,6 +83,9 @@ PADDED = {
     "edge": 'y = Pad<mode="edge">(x, p1) z = Pad<mode="edge">(x, p2, , spatial) v = Pad(x, p1)',
     "reflect": 'y = Pad<mode="reflect">(x, p1) z = Pad<mode="reflect">(x, p2, , spatial) v = Pad(x, p1)',
     "wrap": 'y = Pad<mode="wrap">(x, p1) z = Pad<mode="wrap">(x, p2, , spatial) v = Pad(x, p1)',
+    "from a length on": "n = Shape<start=2, end=3>(x) m = Shape<start=3>(x) e = Sub(n, i4) f = Sub(i3, m)"
+    " p = Concat<axis=0>(e, f, e, i2) y = Pad(x, p, seven, spatial) q = Concat<axis=0>(f, e) z = Pad(x, q, , i3)"
+    " v = Relu(x)",
     "to a multiple": "n = Shape<start=2, end=3>(x) r = Mod(n, eight) d = Sub(eight, r) e = Mod(d, eight)"
     ' p = Concat<axis=0>(zero, e) y = Pad(x, p, , i2) z = Pad<mode="reflect">(x, p, , i2)'
     ' v = Pad<mode="edge">(x, p, , i2)',
@@ -144,7 +147,7 @@ REFUSED = {
         "the result for sizes",
     ),
     "before": (
-        "n = Shape<start=2, end=3>(x) p = Concat<axis=0>(n, zero) y = Pad(x, p, , i2)",
+        'n = Shape<start=2, end=3>(x) p = Concat<axis=0>(n, zero) y = Pad<mode="edge">(x, p, , i2)',
         18,
         "before the first element",
     ),

@@ -9,11 +9,11 @@ from jax import lax
 
 from jaxdml.onnx.nodes._sizes import different_axes, not_empty, numbers
 from jaxdml.onnx.nodes.bounded._fitting import fitted, must_not_have_lengths
-from jaxdml.onnx.nodes.bounded._masking import extended, masked
+from jaxdml.onnx.nodes.bounded._masking import changed, extended, masked
 from jaxdml.onnx.nodes.bounded._task import Rules, Task, array
 from jaxdml.onnx.values.bounded import bounded, inner, sizes_of
 from jaxdml.onnx.values.kinds import Value
-from jaxdml.onnx.values.lengths import LengthError, is_number, limits, true
+from jaxdml.onnx.values.lengths import Length, LengthError, is_number, limits, true
 from jaxdml.onnx.values.promises import at_most, equal
 
 
@@ -25,11 +25,12 @@ def pad(
     chosen = different_axes(range(len(sizes)) if axes is None else numbers(axes), len(sizes))
     amounts = task.attribute("pads") if pads is None else numbers(pads)
     edges = dict(zip(chosen, zip(amounts[: len(chosen)], amounts[len(chosen) :], strict=True), strict=True))
-    if not all(is_number(before) for before, _ in edges.values()):
+    moved = [d for d, (before, _) in edges.items() if not is_number(before)]
+    mode = task.attribute("mode")
+    if moved and mode != "constant":
         raise LengthError(f"how much is padded before the first element: {list(amounts)}")
     new = [n + before + after for n, (before, after) in ((n, edges.get(d, (0, 0))) for d, n in enumerate(sizes))]
-    behind = [d for d, (_, after) in edges.items() if limits(after).bound > 0]
-    mode = task.attribute("mode")
+    behind = [d for d, (_, after) in edges.items() if limits(after).bound > 0 or d in moved]
     if mode in _FOLDED:
         result = array(x)
         for d, edge in edges.items():
@@ -43,12 +44,28 @@ def pad(
     else:
         filling = task.attribute("value") if task.takes("value") else 0.0 if value is None else value.reshape(())
         image = masked(x, sizes, filling, behind)
-    given = [before for before, _ in edges.values()]
-    given += [limits(new[d]).bound - limits(sizes[d]).bound - before for d, (before, _) in edges.items()]
+        for d in moved:
+            image = _moved(image, filling, d, edges[d][0], limits(new[d]).bound)
+    given = [0 if d in moved else before for d, (before, _) in edges.items()]
+    more = zip(chosen, given, strict=True)
+    given += [0 if d in moved else limits(new[d]).bound - limits(sizes[d]).bound - before for d, before in more]
     if pads is None:
         return tuple(bounded(y, new) for y in task.compute(image, pads=given))
     others = [np.asarray(given, np.int64), value, *([] if axes is None else [axes])]
     return tuple(bounded(y, new) for y in task.compute(image, *others))
+
+
+def _moved(image: Value, filling: Any, d: int, before: Length, size: int) -> Value:
+    """Return so many elements along a dimension, the first of which are as many as a length says, or are left out."""
+    room = max(before.bound, 0)
+
+    def move(x: Any, number: Any, axis_of: Callable[[int], int]) -> Any:
+        axis = axis_of(d)
+        behind = max(size - x.shape[axis] - before.low, 0)
+        edges = [(room, behind, 0) if i == axis else (0, 0, 0) for i in range(x.ndim)]
+        return lax.dynamic_slice_in_dim(lax.pad(x, number, edges), room - before.true, size, axis)
+
+    return changed(image, filling, move)
 
 
 def _reflected(at: Any, size: Any) -> Any:
