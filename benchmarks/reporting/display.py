@@ -2,6 +2,7 @@
 
 import contextlib
 import statistics
+import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
@@ -119,10 +120,10 @@ def in_words(ratio: float) -> str:
 
 def show(cases: Sequence[Mapping[str, Any]]) -> None:
     """Show the table of the cases, and why a peer has no time."""
-    header = "case; medians in us", OURS, STOCK, "fastest other", "other / ours", "prepacked"
-    rows = [(case["name"], _cell(case, OURS), _cell(case, STOCK), _fastest(case), *_of_ours(case)) for case in cases]
+    header = "case; medians in us", OURS, STOCK, "fastest\nother", "ratio", "pre-\npacked"
+    rows = [(_name(case), _cell(case, OURS), _cell(case, STOCK), _fastest(case), *_of_ours(case)) for case in cases]
     console.print(on_console(*filled(header, rows)))
-    console.print("The report has every library, and the fraction of the roofline.")
+    console.print("Ratio: fastest other / ours. The report has every library, and the fraction of the roofline.")
     if any(unsure(case, peer) for case in cases for peer in medians(case)):
         console.print(f"{MARK}: known no better than within {UNSURE:.0%}, or disturbed by other processes.")
     for value, condition in ((ratio, ""), (ratio_prepacked, ", both prepacked")):
@@ -149,7 +150,12 @@ def _cell(case: Mapping[str, Any], peer: str) -> str:
 
 def _fastest(case: Mapping[str, Any]) -> str:
     best = best_other(case)
-    return f"{_cell(case, best)} {best}" if best else "-"
+    return f"{_cell(case, best)}\n{best}" if best else "-"
+
+
+def _name(case: Mapping[str, Any]) -> str:
+    """Break a name between its words, so that the table fits 80 columns."""
+    return "\n".join(textwrap.wrap(case["name"], len("quantized_linear_average_pooling"), break_on_hyphens=False))
 
 
 def _of_ours(case: Mapping[str, Any]) -> Iterable[str]:

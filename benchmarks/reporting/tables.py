@@ -23,16 +23,14 @@ def filled(header: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[Sequen
 
 
 def on_console(header: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1, title: str | None = None) -> Any:
-    """Return the same for a console: words of the first columns stay whole, others fold where there is no room."""
+    """Return the same for a console, which folds words that are too long for it."""
     from rich import box
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), title=title, title_justify="left")
-    filling = list(rows)
     for place, name in enumerate(header):
-        longest = max((len(word) for row in filling for word in row[place].split()), default=0) if place < words else 0
-        table.add_column(name, justify="left" if place < words else "right", overflow="fold", min_width=longest)
-    for row in filling:
+        table.add_column(name, justify="left" if place < words else "right", overflow="fold")
+    for row in rows:
         table.add_row(*row)
     return table
 
