@@ -406,6 +406,10 @@ def test_json_of_every_kind_is_refused_with_every_reason():
         "PooledSize.Height is required; got nothing.",
         "FusedActivation must be an object; got 3.",
     ]
+    with pytest.raises(dml.InvalidDescError, match="Value must have a data type of 8 to 64 bits; got UNKNOWN"):
+        struct_from_json(MadeUpOperatorDesc, written | {"ValueDataType": "UNKNOWN", "Value": {"Float32": 1}})
+    with pytest.raises(dml.InvalidDescError, match="Value must be between"):
+        struct_from_json(MadeUpOperatorDesc, written | {"ValueDataType": "FLOAT32", "Value": {"Float32": 1e39}})
     for value, said in (
         ({"Float32": 1}, "Value must be a number, or an object with UInt16; got {'Float32': 1}."),
         ({"UInt16": 65536}, "Value.UInt16 must be an integer from 0 to 65535; got 65536."),

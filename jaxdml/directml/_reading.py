@@ -16,6 +16,7 @@ from jaxdml.directml._enums import TensorDataType, TensorFlags
 from jaxdml.directml._errors import InvalidDescError, Violation
 from jaxdml.directml._fields import Counts, Role, Scalar, counts_of, kind_of
 from jaxdml.directml._structs import struct_of
+from jaxdml.directml._support import UP_TO_64_BITS
 from jaxdml.directml._tables import OperatorType
 from jaxdml.directml._tensors import BufferTensorDesc
 
@@ -147,14 +148,16 @@ def _float(field: str, value: Any) -> float:
 
 def _scalar(field: str, value: Any, data_type: TensorDataType) -> Any:
     """Read a number, or the member of the union that has its data type."""
+    if data_type not in UP_TO_64_BITS:
+        return value  # The struct refuses the data type.
     dtype = data_type.dtype
-    if isinstance(value, Mapping):
-        member, held = scalar_member(dtype)
-        if list(value) != [member]:
-            _refuse(field, f"must be a number, or an object with {member}", repr(value))
-        number = _number(held)(f"{field}.{member}", value[member])
-        return held.type(number).view(dtype)
-    return _number(dtype)(field, value)
+    if not isinstance(value, Mapping):
+        return _number(dtype)(field, value)
+    member, held = scalar_member(dtype)
+    if list(value) != [member]:
+        _refuse(field, f"must be a number, or an object with {member}", repr(value))
+    number = _number(held)(f"{field}.{member}", value[member])
+    return number if held == dtype else held.type(number).view(dtype)
 
 
 def _number(dtype: np.dtype[Any]) -> Reader:
