@@ -42,6 +42,7 @@ CONSTANTS = {
     "scale": np.float32(0.05),
     "zero_point": np.uint8(128),
     "on_off": np.float32([0, 1]),
+    "on_off4": np.float32([0, 1, 0, 1]),
     "two1": np.float32([2]),
     "ones3": np.float32([1, 1, 1]),
     "scales": np.float32([1, 1, 2, 1]),
@@ -140,6 +141,8 @@ MASKED = {
     "Slice x from n - 3": "n = Shape<end=1>(some) k = Sub(n, i3) y = Slice(x, k, i100)",
     "Loop": "c = Constant<value_int=1>() g = Cast<to=9>(c) y = Loop(, g, some) <body = b (int64 i, bool on,"
     " float[n, 4] a) => (bool off, float[n, 4] r) { r = Neg(a) s = ReduceSum<keepdims=0>(r) off = Greater(s, two) }>",
+    "Range by twos": "n = Shape<end=1>(some) c = Squeeze(n, i0) y = Range(s0, c, s2)",
+    "the last of equal": "a = Concat<axis=0>(some, x) b = Mul(a, on_off4) y = ArgMax<select_last_index=1>(b)",
     "OneHot": "y = OneHot(row, i7, on_off)",
     "OneHot before": "y = OneHot<axis=0>(row, i7, on_off)",
     "ReduceSum": "y = ReduceSum(some, i0)",
@@ -223,15 +226,13 @@ def has_bound(model, name):
 
 REFUSED = {
     "ranks": ("y = Squeeze(at)", "Squeeze 'y' needs to know how length of 'at' compares with 1"),
-    "no rule": ("y = EyeLike(some)", "EyeLike 'y' has an operand whose length depends"),
+    "no rule": ("a = Unsqueeze(some, i0) y = Det(a)", "Det 'y' has an operand whose length depends"),
     "one row": ("y = Squeeze(some, i0)", "whether sizes .* are 1"),
     "scales of rows": (
         "means = ReduceMean<axes=[1], keepdims=0>(some) a = Abs(means) y = QuantizeLinear<axis=0>(some, a)",
         "QuantizeLinear 'y' needs to know the result for an operand of sizes",
     ),
     "channels": ("b = Unsqueeze(some, i0) a = Unsqueeze(b, i2) y = GlobalMaxPool(a)", "GlobalMaxPool 'y' needs"),
-    "steps of a range": ("n = Shape<end=1>(some) c = Squeeze(n, i0) y = Range(s0, c, s2)", "in steps of 2"),
-    "the last of equal": ("y = ArgMax<select_last_index=1>(some)", "the last of equal elements"),
     "a sum by another": (
         "n = Shape(row) s = Expand(n, i2) t = Concat<axis=0>(e1, n) a = Concat<axis=0>(some, x) y = Reshape(a, t)",
         "/ length of 'at'",

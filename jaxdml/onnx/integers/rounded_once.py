@@ -7,6 +7,7 @@ store the result.
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import jax
@@ -143,11 +144,20 @@ def transposed(b: Any, swapped: bool) -> Any:
     return b.matrix if isinstance(b, Transposed) else jnp.swapaxes(on_device(channels_first(b)), -1, -2)
 
 
-def softmax(x: Dequantized, axes: Sequence[int], out: Quantization, dtype: Any) -> Any:
+def softmax(
+    x: Dequantized, axes: Sequence[int], out: Quantization, dtype: Any, counts: tuple[Any, Any] | None = None
+) -> Any:
     """Normalize exponentials over some axes, in integers; None where a scale is not known while tracing.
 
-    An exponential is an integer of ``bits`` bits from a table, so its error is half of the last bit. The quotient of
-    integers is rounded once. So the bits are the same on every device.
+    An exponential is an integer of so many bits from a table that sums fit, so its error is half of the last bit. The
+    quotient of integers is rounded once. So the bits are the same on every device.
+
+    Args:
+      x: what to normalize.
+      axes: over which.
+      out: how to store the result.
+      dtype: of the result.
+      counts: which elements count, and of how many that are added up: the bits depend on it. None where all do.
     """
     if not (tables.known(x.quantization) and tables.known(out)):
         return None
@@ -157,14 +167,20 @@ def softmax(x: Dequantized, axes: Sequence[int], out: Quantization, dtype: Any) 
     if not is_static(*sizes):
         return None
     terms = math.prod(sizes)
-    # Both sides of the comparison below fit 62 bits: a sum of terms times one, and a term times the other.
-    sides = (terms * out_scale.numerator, out_scale.denominator)
-    bits = min(30, *(61 - side.bit_length() for side in sides))
+    bits = _bits_of_exponentials(terms, out_scale)
     if bits < _FEWEST_BITS or terms >= 2**31:
         return None
-    exponentials = [round(math.exp(-float(scale * distance)) * 2**bits) for distance in range(256)]
+    exponentials = _exponentials(scale, bits)
+    if counts is not None:
+        # Of fewer terms there may be more bits.
+        most = _bits_of_exponentials(1, out_scale)
+        limits_of = [(2 ** (61 - more) - 1) // out_scale.numerator for more in range(bits + 1, most + 1)]
+        more = jnp.sum(jnp.asarray(counts[1]) <= np.asarray([min(limit, terms) for limit in limits_of], np.int32))
+        exponentials = jnp.stack([_exponentials(scale, each) for each in range(bits, most + 1)])[more]
+        integers = jnp.where(counts[0], integers, -128)
     below = jnp.max(integers, axes, keepdims=True, initial=-128) - integers
-    term = tables.entries_at(jnp.asarray(exponentials, jnp.int32), below).astype(jnp.uint32)
+    term = tables.entries_at(exponentials, below).astype(jnp.uint32)
+    term = term if counts is None else jnp.where(counts[0], term, 0)
     divisor = limbs.times(limbs.total(term, axes, terms), out_scale.numerator)
     # The estimate is less than 1/2 from the quotient. So the result is its floor or one more. Integers decide.
     # ``half`` fits 63 bits, because it is at most one divisor more than twice the dividend, and the estimate's error.
@@ -175,3 +191,14 @@ def softmax(x: Dequantized, axes: Sequence[int], out: Quantization, dtype: Any) 
     rounded = (lower + up.astype(jnp.uint32)).astype(jnp.int32) + tables.integer(out.zero_point)
     limits = np.iinfo(dtype)
     return jnp.clip(rounded, int(limits.min), int(limits.max)).astype(dtype)
+
+
+def _bits_of_exponentials(terms: int, scale: Fraction) -> int:
+    # Both sides of the comparison fit 62 bits: a sum of terms times one, and a term times the other.
+    sides = (terms * scale.numerator, scale.denominator)
+    return min(30, *(61 - side.bit_length() for side in sides))
+
+
+def _exponentials(scale: Fraction, bits: int) -> jax.Array:
+    table = [round(math.exp(-float(scale * distance)) * 2**bits) for distance in range(256)]
+    return jnp.asarray(table, jnp.int32)

@@ -237,8 +237,8 @@ def concatenate(call: NodeCall, *operands: Any, floats: Floats, axis: int) -> An
     return pending(call, operands[0], shape, "tables, joined", joined, floats)
 
 
-def softmax(call: NodeCall, x: Any, *, floats: Floats, axis: int | None = None) -> Any:
-    """Normalize exponentials of a dequantized array."""
+def softmax(call: NodeCall, x: Any, *, floats: Floats, axis: int | None = None, counts: Any = None) -> Any:
+    """Normalize exponentials of a dequantized array; ``counts`` is for ``rounded_once.softmax``."""
     if not rounded_once.is_simple(x):
         return None
     old = call.node.opset < 13
@@ -246,7 +246,7 @@ def softmax(call: NodeCall, x: Any, *, floats: Floats, axis: int | None = None) 
     axes = tuple(range(axis_of(axis, x.ndim), x.ndim)) if old else (axis,)
 
     def normalized(out: Quantization, dtype: Any) -> Any:
-        result = rounded_once.softmax(x, axes, out, dtype)
+        result = rounded_once.softmax(x, axes, out, dtype, counts)
         return "its scales or sizes are not known while tracing, or out of range" if result is None else result
 
     return pending(call, x, x.shape, "exponentials from a table", normalized, floats)

@@ -27,6 +27,7 @@ from jaxdml.onnx.nodes.bounded import (
     resizing,
     rows,
     selecting,
+    sequences,
     slicing,
     windows,
 )
@@ -56,6 +57,7 @@ RULES: Mapping[str, Rules] = {
         **reductions.RULES,
         **resizing.RULES,
         **rows.RULES,
+        **sequences.RULES,
         **slicing.RULES,
         **SELECTING,
         **windows.RULES,
@@ -111,7 +113,7 @@ def computed(
         operands = [
             _as_length(task, place, operand) if place in waiting else operand for place, operand in enumerate(operands)
         ]
-    if not makes and not any(isinstance(operand, Bounded) or has_lengths(operand) for operand in operands):
+    if not makes and not any(_is_bounded(operand) or has_lengths(operand) for operand in operands):
         return task.compute(*operands)
     static = call.handler.at.static
     of_shape = any(has_lengths(operand) and place in static for place, operand in enumerate(operands))
@@ -125,7 +127,7 @@ def computed(
             as_traced(operand) if has_lengths(operand) and place not in static else operand
             for place, operand in enumerate(operands)
         ]
-        if not of_shape and not any(isinstance(operand, Bounded) for operand in operands):
+        if not of_shape and not any(map(_is_bounded, operands)):
             return task.compute(*operands)
     if rule is None:
         raise refused(f"{call.node} has an operand whose length depends on values, and no rule masks it.")
@@ -156,6 +158,10 @@ def _makes_lengths(task: Task, rule: Rule | None, operands: list[Value]) -> bool
         most = operands[0] if operands and _is_known(operands[0]) else None
         return 0 in task.call.handler.at.static and (most is None or most.item() > loops.MANY)
     return rule in SELECTING.values() and bool(task.call.handler.waiting(operands))
+
+
+def _is_bounded(operand: Value) -> bool:
+    return isinstance(operand, Bounded) or sequences.has_bounded(operand)
 
 
 def _is_known(operand: Value) -> bool:

@@ -33,7 +33,7 @@ def dynamic_quantize(task: Task, x: Value) -> tuple[Value, ...]:
 
 
 RULES: Rules = {
-    **dict.fromkeys(("DequantizeLinear", "Dropout", "Identity", "QuantizeLinear"), like_first),
+    **dict.fromkeys(("DequantizeLinear", "Dropout", "EyeLike", "Identity", "QuantizeLinear", "Trilu"), like_first),
     "CastLike": like_first_of_type,
     "DynamicQuantizeLinear": dynamic_quantize,
     "PRelu": elementwise,

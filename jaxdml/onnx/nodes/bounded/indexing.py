@@ -148,11 +148,15 @@ def last(dtype: Any, takes_greatest: bool) -> Any:
 def one_hot(task: Task, indices: Value, depth: np.ndarray, values: Value) -> tuple[Value, ...]:
     """Set one of the elements along a new axis."""
     sizes = list(sizes_of(indices))
-    sizes.insert(axis_of(task.attribute("axis"), len(sizes) + 1), None)
-    results = task.compute(inner(indices), depth, values)
-    return tuple(
-        bounded(y, [n if size is None else size for n, size in zip(y.shape, sizes, strict=True)]) for y in results
-    )
+    (size,) = depth.reshape(-1).tolist()
+    places = inner(indices)
+    if isinstance(size, Length):
+        at = array(indices)
+        places, depth = jnp.where(at < 0, at + jnp.asarray(true(size), at.dtype), at), np.asarray(limits(size).bound)
+        places = jnp.where(places < 0, depth, places)  # What is out of range is not one.
+    (y,) = task.compute(places, depth, values)
+    axis = axis_of(task.attribute("axis"), y.ndim)
+    return (bounded(y, [*sizes[:axis], size if isinstance(size, Length) else y.shape[axis], *sizes[axis:]]),)
 
 
 def reverse_sequence(task: Task, x: Value, lengths: Value) -> tuple[Value, ...]:

@@ -20,7 +20,7 @@ from jaxdml.onnx.values.promises import equal_shapes
 def concat(task: Task, *operands: Value) -> tuple[Value, ...]:
     """Put arrays one after another: each begins where what counts of the one before it ends."""
     axis = task.axis(operands[0].ndim)
-    parts, sizes, ends = _beside(task, operands, axis)
+    parts, sizes, ends = beside(task, operands, axis)
     if not is_bounded_in(ends[:-1], range(len(ends) - 1)):
         return tuple(bounded(y, sizes) for y in task.compute(*parts))
     if not (task.call.exact and all(map(rounded_once.is_simple, parts))):
@@ -37,7 +37,7 @@ def concat(task: Task, *operands: Value) -> tuple[Value, ...]:
 def quantized_concat(task: Task, scale: Value, zero_point: Value, *operands: Value) -> tuple[Value, ...]:
     """Do the same with integers, each array with a scale and a zero point."""
     axis = task.axis(operands[0].ndim)
-    parts, sizes, ends = _beside(task, operands[::3], axis)
+    parts, sizes, ends = beside(task, operands[::3], axis)
     whole = [x for each in zip(parts, operands[1::3], operands[2::3], strict=True) for x in each]
     if not is_bounded_in(ends[:-1], range(len(ends) - 1)):
         return tuple(bounded(y, sizes) for y in task.compute(scale, zero_point, *whole))
@@ -45,7 +45,7 @@ def quantized_concat(task: Task, scale: Value, zero_point: Value, *operands: Val
     return (bounded(joined(each, axis, ends), sizes),)
 
 
-def _beside(task: Task, operands: Sequence[Value], axis: int) -> tuple[list[Value], list[Any], list[Any]]:
+def beside(task: Task, operands: Sequence[Value], axis: int) -> tuple[list[Value], list[Any], list[Any]]:
     """Return arrays that fit one another off an axis, the sizes of all together, and how long each is along it."""
     every = [list(sizes_of(operand)) for operand in operands]
     ends = [each[axis] for each in every]

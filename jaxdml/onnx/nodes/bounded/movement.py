@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -13,6 +14,7 @@ from jaxdml.onnx.nodes.bounded._task import Rules, Task, array
 from jaxdml.onnx.values.bounded import bounded, inner, is_bounded_in, sizes_of
 from jaxdml.onnx.values.kinds import Value, known
 from jaxdml.onnx.values.lengths import (
+    Length,
     LengthError,
     bounds,
     greatest,
@@ -109,14 +111,14 @@ def constant_of_shape(task: Task, shape: np.ndarray) -> tuple[Value, ...]:
 
 
 def numbered(task: Task, start: np.ndarray, limit: np.ndarray, delta: np.ndarray) -> tuple[Value, ...]:
-    """Return numbers from 0, or another number that is known, to a length."""
+    """Return numbers from one size to another."""
     (first,), (end,), (step,) = map(numbers, (start, limit, delta))
-    if not is_number(first) or not is_number(step) or step != 1:
+    if not is_number(step) or step == 0 or not all(is_number(n) or isinstance(n, Length) for n in (first, end)):
         raise LengthError(f"the numbers from {first} to {end} in steps of {step}")
-    count = greatest(end - first, 0)
-    return tuple(
-        bounded(y, (count,)) for y in task.compute(start, np.asarray(first + limits(count).bound, np.int64), delta)
-    )
+    distance = end - first if step > 0 else first - end
+    count = greatest((distance + (abs(step) - 1)) // abs(step), 0)
+    places = jnp.arange(limits(count).bound, dtype=jax.dtypes.canonicalize_dtype(np.int64))
+    return (bounded(jnp.asarray(true(first), places.dtype) + places * step, (count,)),)
 
 
 def transpose(task: Task, x: Value) -> tuple[Value, ...]:

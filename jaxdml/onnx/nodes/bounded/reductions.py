@@ -7,12 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdml._networks.integers import is_integer, truncating_divide
+from jaxdml.onnx.integers import rounded_once
+from jaxdml.onnx.nodes import groups
 from jaxdml.onnx.nodes._sizes import axis_of
+from jaxdml.onnx.nodes.bounded._masking import masked
 from jaxdml.onnx.nodes.bounded._task import Rule, Rules, Task, array
 from jaxdml.onnx.nodes.bounded.indexing import last
-from jaxdml.onnx.values.bounded import bounded, filled, inner, is_bounded_in, sizes_of
+from jaxdml.onnx.values.bounded import bounded, counts, filled, inner, is_bounded_in, sizes_of
 from jaxdml.onnx.values.kinds import Value
-from jaxdml.onnx.values.lengths import Length, LengthError, product, true
+from jaxdml.onnx.values.lengths import Length, product, true
 
 _NEUTRAL: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("L1", "L2", "LogSum", "Mean", "Sum", "SumSquare"), lambda dtype: 0),
@@ -33,10 +36,12 @@ def _reduction(kind: str) -> Rule:
         operands = [] if axes is None else [axes]
         if not is_bounded_in(sizes, tuple(places)):
             return tuple(bounded(y, kept) for y in task.compute(inner(x), *operands))
-        masked = filled(array(x), sizes, _NEUTRAL[kind](x.dtype), tuple(places))
-        (result,) = task.compute(masked, *operands)
+        kept_alone = filled(array(x), sizes, _NEUTRAL[kind](x.dtype), tuple(places))
+        (result,) = task.compute(kept_alone, *operands)
         if kind == "Mean":
-            result = _mean(masked, tuple(places), bool(task.attribute("keepdims")), product(sizes[d] for d in places))
+            result = _mean(
+                kept_alone, tuple(places), bool(task.attribute("keepdims")), product(sizes[d] for d in places)
+            )
         return (bounded(result, kept),)
 
     return run
@@ -54,14 +59,13 @@ def extreme(greatest: bool) -> Rule:
     def run(task: Task, x: Value) -> tuple[Value, ...]:
         sizes = list(sizes_of(x))
         axis = task.axis(len(sizes))
-        value = inner(x)
-        if isinstance(sizes[axis], Length):
-            if task.takes("select_last_index") and task.attribute("select_last_index"):
-                raise LengthError("the last of equal elements")
-            floats = jnp.issubdtype(x.dtype, jnp.floating)
-            value = filled(array(x), sizes, np.inf if floats and not greatest else last(x.dtype, greatest), (axis,))
+        size = sizes[axis]
+        floats = jnp.issubdtype(x.dtype, jnp.floating)
+        (y,) = task.compute(masked(x, sizes, np.inf if floats and not greatest else last(x.dtype, greatest), (axis,)))
+        if isinstance(size, Length):  # Where all elements are like the filling, the last one may be part of it.
+            y = jnp.minimum(y, jnp.asarray(true(size) - 1, y.dtype))
         sizes[axis : axis + 1] = [1] if task.attribute("keepdims") else []
-        return tuple(bounded(y, sizes) for y in task.compute(value))
+        return (bounded(y, sizes),)
 
     return run
 
@@ -70,9 +74,17 @@ def softmax(task: Task, x: Value) -> tuple[Value, ...]:
     """Normalize along an axis, or from it on before version 13; what does not count weighs nothing."""
     sizes = sizes_of(x)
     axis = task.axis(len(sizes))
-    places = range(axis, len(sizes)) if task.call.handler.defaults["axis"] == 1 else (axis,)
-    value = filled(array(x), sizes, -np.inf, places) if is_bounded_in(sizes, places) else inner(x)
-    return tuple(bounded(y, sizes) for y in task.compute(value))
+    places = tuple(range(axis, len(sizes)) if task.call.handler.defaults["axis"] == 1 else (axis,))
+
+    def floats() -> Value:
+        return task.compute(masked(x, sizes, -np.inf, places))[0]
+
+    integers = task.call.exact and task.call.node.op_type == "Softmax" and is_bounded_in(sizes, places)
+    if integers and rounded_once.is_simple(inner(x)):
+        counted = counts(sizes, places), true(product(sizes[d] for d in places))
+        result = groups.softmax(task.call, inner(x), floats=floats, axis=task.attribute("axis"), counts=counted)
+        return (bounded(result, sizes),)
+    return (bounded(floats(), sizes),)
 
 
 def cumulative(neutral: int) -> Rule:
@@ -80,7 +92,9 @@ def cumulative(neutral: int) -> Rule:
 
     def run(task: Task, x: Value, axis: np.ndarray) -> tuple[Value, ...]:
         sizes = sizes_of(x)
-        return tuple(bounded(y, sizes) for y in task.compute(filled(array(x), sizes, neutral), axis))
+        # What comes later counts only where it is added up from the end.
+        kept = filled(array(x), sizes, neutral, (axis.item(),)) if task.attribute("reverse") else inner(x)
+        return tuple(bounded(y, sizes) for y in task.compute(kept, axis))
 
     return run
 
