@@ -66,7 +66,7 @@ def output_arrays(desc: OperatorDesc, computed: Any) -> Any:
     outputs = [
         as_described(c_field(name), getattr(desc, name), values) for name, values in zip(names, each, strict=True)
     ]
-    return desc.result()(*outputs) if len(outputs) > 1 else outputs[0]
+    return desc.result(*outputs) if len(outputs) > 1 else outputs[0]
 
 
 def as_described(field: str, tensor: Any, values: Any) -> Any:

@@ -2,7 +2,6 @@
 
 import enum
 import functools
-from collections import namedtuple
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, fields
 from types import MappingProxyType
@@ -25,6 +24,7 @@ class OperatorDesc:
     operator: ClassVar[Operator]
     operator_name: ClassVar[str]
     operator_type: ClassVar[enum.IntEnum]
+    result: ClassVar[type[tuple[Any, ...]]]
 
     def __post_init__(self) -> None:
         """Convert every field to its type."""
@@ -45,13 +45,6 @@ class OperatorDesc:
         """Return the fields that hold tensors, in the struct's order, and the role of each."""
         roles = ((one.name, kind_of(one)) for one in fields(cls))
         return MappingProxyType({name: role for name, role in roles if isinstance(role, Role)})
-
-    @classmethod
-    @functools.cache
-    def result(cls) -> Callable[..., tuple[Any, ...]]:
-        """Return the NamedTuple of several outputs: the operator's own, or one with the names of their fields."""
-        names = [name for name, role in cls.roles().items() if role.output]
-        return cls.operator.outputs or namedtuple(cls.__name__.removesuffix("OperatorDesc") + "Outputs", names)
 
     @property
     def tensors(self) -> dict[str, BufferTensorDesc]:

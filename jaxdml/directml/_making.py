@@ -1,13 +1,16 @@
 """Make the class of a struct from its fields in the schema and the facts of its operator."""
 
+import functools
 import json
 import textwrap
+from collections import namedtuple
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, make_dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jax import export
 
 from jaxdml.directml._c import c_field
 from jaxdml.directml._descs import OperatorDesc
@@ -59,6 +62,19 @@ def struct_name(operator: str) -> str:
     return "".join(part.capitalize() for part in operator.split("_")) + "OperatorDesc"
 
 
+def result_of(name: str, words: Mapping[str, str]) -> type[tuple[Any, ...]]:
+    """Return the NamedTuple of an operator's outputs; of a single one that is never asked for, and no NamedTuple."""
+    fields = [python_field(of) for of, word in words.items() if word.startswith("output")]
+    return _result(name, *fields) if len(fields) > 1 else tuple
+
+
+@functools.cache
+def _result(name: str, *fields: str) -> type[tuple[Any, ...]]:
+    result = namedtuple(f"{struct_name(name).removesuffix('OperatorDesc')}Outputs", fields)  # type: ignore[misc]
+    export.register_namedtuple_serialization(result, serialized_name=f"jaxdml.directml.{result.__name__}")
+    return result
+
+
 def make_struct(name: str, words: Mapping[str, str], operator: Operator) -> type[OperatorDesc]:
     """Return the class of an operator's descriptions.
 
@@ -74,6 +90,7 @@ def make_struct(name: str, words: Mapping[str, str], operator: Operator) -> type
         "__module__": "jaxdml.directml",
         "operator": operator,
         "operator_name": name,
+        "result": operator.outputs or result_of(name, words),
     }
     # The types of these attributes are in _structs.pyi.
     return make_dataclass(

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Mapping
 
 from jaxdml.directml._descs import OperatorDesc
-from jaxdml.directml._making import SCHEMA, make_struct, struct_name
+from jaxdml.directml._making import SCHEMA, make_struct, result_of, struct_name
 from jaxdml.directml._tables import OperatorType
 from jaxdml.directml.operators import OPERATORS
 
@@ -18,6 +18,13 @@ _TYPES: Mapping[str, OperatorType] = {
 }
 
 __all__ = sorted(_TYPES)  # noqa: PLE0605  # It is a list.
+
+
+for _name, _operator in OPERATORS.items():
+    if not _operator.outputs:
+        result_of(
+            _name, SCHEMA[_name]
+        )  # An exported program that returns it may be read before the class is asked for.
 
 
 @functools.cache
