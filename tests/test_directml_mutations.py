@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from jaxdml import directml as dml
+from jaxdml.directml._reading import desc_from_json, ignoring_unknown_keys
 from tests.directml.test_transformed import CALLS
 from tests.directml_descs import FLOAT32, CopyOperatorDesc, tensor
 from tests.structs import VALID
@@ -107,6 +108,18 @@ def test_a_valid_description_survives():
     for desc in DESCS.values():
         assert dml.from_json(json.loads(json.dumps(dml.to_json(desc)))) == desc
         assert dataclasses.replace(desc) == desc
+
+
+def test_unknown_keys_are_ignored_where_that_is_asked_for():
+    written = dml.to_json(DESCS["ACTIVATION_SHRINK"])
+    written["Desc"]["InputTensor"]["Size"] = [1]
+    written |= {"Comment": "shrinks", "Desc": written["Desc"] | {"Steepness": 1}}
+    with ignoring_unknown_keys() as ignored:
+        assert desc_from_json("dispatchables.one", written) == DESCS["ACTIVATION_SHRINK"]
+    places = "Comment", "Desc.Steepness", "Desc.InputTensor.Size"
+    assert ignored == [f"dispatchables.one.{place.removeprefix('Desc.')}" for place in places]
+    with pytest.raises(dml.InvalidDescError, match=r"dispatchables.one.Comment must not stand beside Desc"):
+        desc_from_json("dispatchables.one", written)
 
 
 def test_a_fused_activation_is_read_in_every_spelling():

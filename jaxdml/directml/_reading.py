@@ -3,6 +3,7 @@
 import operator
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import MISSING, Field, fields
 from functools import reduce
 from typing import Any, NoReturn
@@ -50,8 +51,8 @@ def struct_from_json(struct: type[OperatorDesc], found: Any, path: str = "") -> 
     return struct(**given)
 
 
-def _beneath(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
+def _beneath(path: str, name: Any) -> str:
+    return f"{path}.{name}" if path else str(name)
 
 
 def within(field: str, value: Mapping[str, Any], names: tuple[str, ...], beside: Collection[str]) -> Any:
@@ -60,11 +61,32 @@ def within(field: str, value: Mapping[str, Any], names: tuple[str, ...], beside:
     name = next((name for name in names if name in others), None)
     if name is None:
         return others
-    if more := others.keys() - {name}:
-        prefix = f"{field}." if field else ""
-        broken = [Violation(f"{prefix}{key}", f"must not stand beside {name}", repr(others[key])) for key in more]
-        raise InvalidDescError(_UNREADABLE, sorted(broken))
+    more = {_beneath(field, key): repr(others[key]) for key in sorted(others.keys() - {name}, key=str)}
+    _raise(list(_unwanted(more, f"must not stand beside {name}")))
     return others[name]
+
+
+_ignored: ContextVar[list[str] | None] = ContextVar("_ignored", default=None)
+
+
+@contextmanager
+def ignoring_unknown_keys() -> Iterator[list[str]]:
+    """Ignore what is no field, as DxDispatch does, and list where it stands; else it is an error."""
+    found: list[str] = []
+    token = _ignored.set(found)
+    try:
+        yield found
+    finally:
+        _ignored.reset(token)
+
+
+def _unwanted(keys: Mapping[str, str], rule: str) -> Iterator[Violation]:
+    ignored = _ignored.get()
+    for path, got in keys.items():
+        if ignored is None:
+            yield Violation(path, rule, got)
+        else:
+            ignored.append(path)
 
 
 _UNREADABLE = "JSON that cannot be read as a description."
@@ -117,8 +139,8 @@ def _fields(within: str, found: Any, readers: Mapping[str, tuple[Reader, bool]])
     prefix = f"{within}." if within else ""
     known = {c_field(name): reader for name, reader in readers.items()}
     given: dict[str, Any] = {}
-    unknown = [key for key in found if key not in known]
-    broken = [Violation(f"{prefix}{key}", f"is none of {', '.join(known)}", repr(found[key])) for key in unknown]
+    unknown = {f"{prefix}{key}": repr(found[key]) for key in found if key not in known}
+    broken = list(_unwanted(unknown, f"is none of {', '.join(known)}"))
     for name, (key, (read, required)) in zip(readers, known.items(), strict=True):
         with _collected(broken):
             if key in found:
