@@ -42,7 +42,7 @@ def load(
     model: str | os.PathLike[str] | bytes | onnx.ModelProto,
     *,
     numerics: Literal["exact", "literal"] = "exact",
-    lengths: Lengths = "exact",
+    lengths: Lengths = "rounded",
 ) -> Model:
     """Read an ONNX model.
 

@@ -226,7 +226,7 @@ def has_bound(model, name):
 
 REFUSED = {
     "ranks": ("y = Squeeze(at)", "Squeeze 'y' needs to know how length of 'at' compares with 1"),
-    "no rule": ("a = Unsqueeze(some, i0) y = Det(a)", "Det 'y' has an operand whose length depends"),
+    "no rule": ("a = Unsqueeze(some, i0) y = Det(a)", "Det 'y' has an operand with a length that is not known"),
     "one row": ("y = Squeeze(some, i0)", "whether sizes .* are 1"),
     "scales of rows": (
         "means = ReduceMean<axes=[1], keepdims=0>(some) a = Abs(means) y = QuantizeLinear<axis=0>(some, a)",

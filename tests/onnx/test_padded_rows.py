@@ -1,6 +1,7 @@
 """Layers of other domains that compute each row for itself, on inputs that are longer than what counts."""
 
 import numpy as np
+import onnx
 import pytest
 
 from tests.kit import quick
@@ -50,3 +51,14 @@ def test_a_sample_of_one_dimension_has_no_padded_features():
         {"N": 4},
         refuses="Normalizer 'y' needs to know the result for an operand of 1",
     )
+
+
+def test_rows_of_trees():
+    tree = {"nodes_treeids": [0, 0, 0], "nodes_nodeids": [0, 1, 2], "nodes_featureids": [1, 0, 0]}
+    tree |= {"nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"], "nodes_values": [0.5, 0.0, 0.0]}
+    tree |= {"nodes_truenodeids": [1, 0, 0], "nodes_falsenodeids": [2, 0, 0], "target_treeids": [0, 0]}
+    tree |= {"target_nodeids": [1, 2], "target_ids": [0, 0], "target_weights": [0.25, 0.75], "n_targets": 1}
+    node = onnx.helper.make_node("TreeEnsembleRegressor", ["x"], ["y"], domain="ai.onnx.ml", **tree)
+    proto = parsed("g (float[N, 3] x) => (float[N, 1] y) { y = Neg(x) }", {}, ai_onnx_ml=3)
+    proto.graph.node[0].CopyFrom(node)
+    check(proto, ROWS, {"N": 7})

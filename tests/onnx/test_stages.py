@@ -70,8 +70,8 @@ def test_programs_have_room_for_more_than_the_first_call_finds():
     counts = {model(image)[0].shape[0] for image in IMAGES}
     assert len(counts) == 4
     (_, first), _, (_, last) = model._calls.parts
-    assert len(first.programs) == 1
-    assert len(last.programs) == 1
+    assert len(first) == 1
+    assert len(last) == 1
     assert not last.in_the_way
 
 
@@ -96,15 +96,15 @@ def test_lengths_of_one_stage_are_those_of_an_earlier_call_if_these_are_enough_a
         np.testing.assert_array_equal(p, -x[:positive])
         np.testing.assert_array_equal(q, -x[:large])
         *_, (_, last) = model._calls.parts
-        return len(last.programs)
+        return len(last)
 
     assert found(100, 60) == 1
     assert found(110, 20) == 1
     assert found(30, 20) == 1
     assert found(500, 10) == 2
     assert found(16, 10) == 3
-    assert [found(30, 20) for _ in range(7)] == [3] * 7
-    assert found(30, 20) == found(31, 18) == found(100, 60) == 4  # What is called often gets one of its own.
+    assert [found(40, 20) for _ in range(8)] == [3] * 8
+    assert found(40, 20) == found(41, 18) == found(100, 60) == 4  # What is called often gets one of its own.
 
 
 PASTED = """pasted (float[4, 3, 3] masks, int64[4, 2] sizes) => (float[k, 9, 9] y) {
@@ -152,9 +152,9 @@ def test_programs_that_cannot_mask_are_compiled_once_for_each_shape():
     model = load(graph(CHOSEN.replace("Relu(d)", "LpNormalization(d)"), **CONSTANTS))
     counts = {model(image)[0].shape[0] for image in [*IMAGES, *IMAGES]}
     (_, first), _, (_, last) = model._calls.parts
-    assert len(first.programs) == 1
+    assert len(first) == 1
     assert all("LpNormalization" in reason for reason in last.in_the_way.values())
-    assert len(last.programs) == len(counts) == 4
+    assert len(last) == len(counts) == 4
 
 
 @pytest.mark.parametrize("count", [0, 1, 15, 16, 17, 64])

@@ -19,11 +19,12 @@ from jaxdml._base import errors
 from jaxdml.onnx._errors import UnsupportedModelError, unsupported
 from jaxdml.onnx._graph import Graph, TensorType
 from jaxdml.onnx.running import artifact
-from jaxdml.onnx.running.calls import Calls, Place
+from jaxdml.onnx.running.calls import Calls
 from jaxdml.onnx.running.inputs import declared, dimensions
 from jaxdml.onnx.running.model import Model
 from jaxdml.onnx.running.open_dimensions import Lengths, must_be_lengths, names
 from jaxdml.onnx.running.program import NUMERICS
+from jaxdml.onnx.running.programs import Place, Programs
 from jaxdml.onnx.values.capacities import LEAST, Free, Held
 from jaxdml.onnx.values.obstacles import InTheWayError
 from jaxdml.onnx.values.stored import from_host
@@ -65,16 +66,16 @@ class Artifact(Model):
 
     @cached_property
     def _calls(self) -> Calls:
-        return _Ahead(self)
+        # A dimension of one length has no other.
+        how = {name: sizes if len(sizes) > 1 else "exact" for name, sizes in self.lengths.items()}
+        return Calls(replace(self, lengths=how), _Ahead(self))  # type: ignore[arg-type]
 
 
-class _Ahead(Calls):
-    """Calls of programs that are there."""
+class _Ahead(Programs):
+    """Programs that are there."""
 
     def __init__(self, model: Artifact) -> None:
-        # A dimension of one length has no other.
-        how = {name: sizes if len(sizes) > 1 else "exact" for name, sizes in model.lengths.items()}
-        super().__init__(replace(model, lengths=how))  # type: ignore[arg-type]
+        super().__init__(model)
         some = ", ".join(f"{name} {list(sizes)}" for name, sizes in model.lengths.items())
         self._some = f"It has some for {some}; 0, 1 and what stands alone serve no other."
         pairs = zip(_operands(model.inputs, model.lengths), map(_called, model.programs), strict=True)
@@ -147,11 +148,11 @@ def write(model: Model, lengths: Table, path: Path, platforms: Sequence[str] | N
     _must_be_all(model.inputs, lengths)
     leaves, structure = tree_flatten_with_path(dict(model.params))
     weights = {keystr(place): leaf for place, leaf in leaves}
-    calls = Calls(model)
+    of_model = Programs(model)
 
     def program(params: Mapping[str, Any], given: Mapping[str, Any], bits: Any) -> Any:
         own = jax.tree.unflatten(structure, [params[name] for name in weights])
-        return calls.traced((), own, given, jax.random.wrap_key_data(bits))
+        return of_model.traced((), own, given, jax.random.wrap_key_data(bits))
 
     exporting = export.export(jax.jit(program), platforms=platforms)
     params = {name: _struct(leaf.shape, leaf.dtype) for name, leaf in weights.items()}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -20,73 +20,19 @@ from jaxdml.onnx.running.interpreter import Report
 from jaxdml.onnx.running.open_dimensions import OpenDimensions
 from jaxdml.onnx.running.parameters import constant_inputs
 from jaxdml.onnx.running.program import Program, as_output
-from jaxdml.onnx.running.programs import Programs
+from jaxdml.onnx.running.programs import Called, Known, KnownArray, Programs, arrays_of
 from jaxdml.onnx.running.stages import Stage, stages
-from jaxdml.onnx.values.bounded import NONE, Bounds, Padded, checking, must_be_bounds
-from jaxdml.onnx.values.capacities import (
-    Capacities,
-    Held,
-    Places,
-    Sizes,
-    cut,
-    cut_at,
-    held,
-    keyed,
-    keys_of,
-    longer,
-    opened,
-    padded,
-    places,
-    without_keys,
-)
-from jaxdml.onnx.values.obstacles import InTheWayError, watched
-from jaxdml.onnx.values.promises import collected, must_be_kept
-
-
-class _Known:
-    """An array as a static argument of jax.jit: compared by its bytes."""
-
-    def __init__(self, array: np.ndarray):
-        self.array = array
-        self._key = (array.shape, array.dtype.str, array.tobytes())
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Known) and self._key == other._key
-
-
-Known = tuple[tuple[str, _Known], ...]
-"""Names and arrays of inputs that are constants of a program."""
-
-Place = tuple[Known, Hashable]
-"""What a program is for: its constants, and all else on which its trace depends."""
-
-
-class Called(NamedTuple):
-    """What a call has returned.
-
-    Attributes:
-      results: arrays, lists of them, or None.
-      again: computes the same of arrays of the same shapes by name, if that is one program; it does not check them.
-    """
-
-    results: tuple[Any, ...]
-    again: Callable[[Mapping[str, Any]], tuple[Any, ...]] | None
+from jaxdml.onnx.values.bounded import NONE, Padded, checking, must_be_bounds
+from jaxdml.onnx.values.capacities import Sizes, cut, cut_at, keyed, places
 
 
 class Calls:
-    """What calls of a model, or of a stage of it, have compiled: a program for each combination of shapes."""
+    """What calls of a model have compiled, and what they have shown of its open dimensions."""
 
-    def __init__(self, program: Program, number: int | None = None) -> None:
+    def __init__(self, program: Program, programs: Programs | None = None) -> None:
         self._program = program
-        self._number = number
-        self._masking = number is not None
-        self._open = OpenDimensions(program.lengths)
-        self.capacities = Capacities()
-        self.in_the_way: dict[Hashable, str] = {}
-        self.programs = Programs()
+        self.open = OpenDimensions((*program.inputs, *program.optional_inputs), program.lengths)
+        self.programs = Programs(program) if programs is None else programs
         self._later: Calls | None = None
 
     def call(self, given: Mapping[str, Any], key: Any, bounds: Mapping[str, int] | None) -> Called:
@@ -105,15 +51,14 @@ class Calls:
         return self._later.call(given, key, bounds)
 
     def _call(self, given: Mapping[str, Any], key: Any, bounds: Mapping[str, int] | None) -> Called:
-        known = tuple((name, _Known(np.asarray(given[name]))) for name in given if name in self.constants)
+        known = tuple((name, KnownArray(np.asarray(given[name]))) for name in given if name in self.constants)
         traced = {name: value for name, value in given.items() if name not in self.constants}
         must_not_be_cut(traced)
         if bounds is not None:
             return Called(self._within_bounds(known, traced, key, bounds), None)
-        inputs = self._open.keyed((*self._program.inputs, *self._program.optional_inputs), traced)
-        named = self._open.named(inputs)
+        inputs, named = self.open.keyed(traced)
         if self.parts is None:
-            outputs, again = self._computed(known, dict(self._program.params), inputs, key, named)
+            outputs, again = self.programs.computed(known, dict(self._program.params), inputs, key, named)
         else:
             outputs, again = self._in_stages(self.parts, known, inputs, key, named), None
         return Called(tuple(map(cut_at, outputs, map(places, outputs))), None if known or key is not None else again)
@@ -125,18 +70,18 @@ class Calls:
         return constant_inputs(self._program.graph) - {value.name for value in inputs if value.within}
 
     @cached_property
-    def parts(self) -> tuple[tuple[Stage, Calls], ...] | None:
+    def parts(self) -> tuple[tuple[Stage, Programs], ...] | None:
         """The stages of a call, each with the programs of its own; None where all is one program."""
         traced = {value.name for value in self._program.inputs} - constant_inputs(self._program.graph)
         found = stages(self._program.graph, traced | set(self._program.params))
         if len(found) == 1 and not found[0].on_host:
             return None
         return tuple(
-            (stage, Calls(replace(self._program, graph=stage.graph), number)) for number, stage in enumerate(found)
+            (stage, Programs(replace(self._program, graph=stage.graph), number)) for number, stage in enumerate(found)
         )
 
     def _in_stages(
-        self, parts: tuple[tuple[Stage, Calls], ...], known: Known, given: dict[str, Any], key: Any, named: Sizes
+        self, parts: tuple[tuple[Stage, Programs], ...], known: Known, given: dict[str, Any], key: Any, named: Sizes
     ) -> tuple[Any, ...]:
         """Compute the stages one after another: programs, and what must know their results."""
         values = self._program.as_read(self._program.params) | given
@@ -147,9 +92,9 @@ class Calls:
             read = {name: values[name] for name in {*stage.given, *overridden}}
             names = [output.name for output in stage.graph.outputs]
             if stage.on_host:
-                results = part._on_host(stage.graph, names, known, read, own)
+                results = self._on_host(stage.graph, names, known, read, own)
             else:
-                results, _ = part._computed(known, {}, read, own, named)
+                results, _ = part.computed(known, {}, read, own, named)
             values = values | dict(zip(names, results, strict=True))
         return tuple(values[output.name] for output in self._program.outputs)
 
@@ -159,64 +104,9 @@ class Calls:
         """Compute what must know its operands, on their true shapes."""
         arrays = {name: jax.tree.map(np.asarray, cut(value)) for name, value in given.items()}
         with on_host():
-            results = self._program.computed(_on_host, arrays | _arrays(known), key, Report(), NONE)
+            stage = replace(self._program, graph=graph)
+            results = stage.computed(_on_host, arrays | arrays_of(known), key, Report(), NONE)
         return tuple(keyed(graph, name, result) for name, result in zip(names, results, strict=True))
-
-    def _computed(
-        self, known: Known, params: Mapping[str, Any], given: Mapping[str, Any], key: Any, named: Sizes
-    ) -> Called:
-        """Compute a program on arrays that are longer than what counts; what a node cannot mask has its true length."""
-        while True:
-            fitting = {name: without_keys(value, self.in_the_way) for name, value in given.items()}
-            sizes, settled = self.capacities.chosen(fitting.values(), named)
-            arrays = {name: longer(value, sizes) for name, value in fitting.items()}
-            place = self._place(known, arrays, key)
-            try:
-                results = self._results(place, params, arrays, key)
-            except InTheWayError as error:
-                self.programs.drop(place)
-                self.in_the_way |= error.why
-                self._masking &= bool(error.why)
-            else:
-                held = {name: value for name, value in arrays.items() if isinstance(value, Held)}
-                again = partial(self._again, place, _without_arrays(held), tuple(map(places, results)))
-                return Called(results, again if settled else None)
-
-    def _again(
-        self, place: Place, held: Mapping[str, Held], cuts: tuple[Places, ...], arrays: Mapping[str, Any]
-    ) -> tuple[Any, ...]:
-        """Compute the outputs of arrays of an earlier call's shapes, on which alone lengths and promises depend."""
-        more = {
-            name: Held(padded(arrays[name], value.array.shape), value.lengths, value.keys)
-            for name, value in held.items()
-        }
-        results, _ = self.compiled(place)(dict(self._program.params), {**arrays, **more}, None)
-        return tuple(map(cut_at, results, cuts))
-
-    def _place(self, known: Known, given: Mapping[str, Any], key: Any) -> Place:
-        """Return the key of the program that serves arrays of these shapes."""
-        leaves, structure = jax.tree.flatten(given)
-        shapes = tuple((np.shape(leaf), jax.dtypes.result_type(leaf)) for leaf in leaves)
-        return known, (key is None, structure, shapes, jax.dtypes.canonicalize_dtype(np.int64))
-
-    def _results(self, place: Place, params: Any, given: Mapping[str, Any], key: Any) -> tuple[Any, ...]:
-        """Compute a program, which is compiled if it was not called for long."""
-        results, promises = self.compiled(place)(params, given, key)
-        must_be_kept(promises)
-        return results
-
-    def compiled(self, place: Place) -> Any:
-        """Return a program as a function of parameters, arrays and a key."""
-        return self.programs.of(place, lambda: jax.jit(partial(self.traced, place[0])))
-
-    def traced(self, known: Known, params: Any, given: Any, key: Any) -> Any:
-        """Return the results of a program, and the promises on which it relies."""
-        keys = keys_of(given.values())
-        values = self._program.as_read(params) | {name: opened(value) for name, value in given.items()}
-        bounds = Bounds({}, self._program.graph.symbols, active=bool(keys) or self._masking)
-        with collected() as promises, watched(keys, bounds.active):
-            results = self._program.computed(lambda x: x, values | _arrays(known), key, Report(), bounds)
-            return tuple(held(result, self._number, place) for place, result in enumerate(results)), promises
 
     def _within_bounds(
         self, known: Known, traced: dict[str, Any], key: Any, bounds: Mapping[str, int]
@@ -227,7 +117,7 @@ class Calls:
         if error.get():
             rule = error.get().split("\n")[0].removesuffix(" (`check` failed)")
             raise ValueError(errors.compose("onnx.Model", f"{rule}."))
-        return tuple(map(_cut, results))
+        return tuple(map(unpadded, results))
 
     @cached_property
     def bounded(self) -> Any:
@@ -235,7 +125,7 @@ class Calls:
 
         def checked(known: Known, bounds: Any, params: Any, traced: Any, key: Any) -> Any:
             with checking(True):
-                return self._program.compute(params, traced | _arrays(known), key, bounds=dict(bounds))
+                return self._program.compute(params, traced | arrays_of(known), key, bounds=dict(bounds))
 
         @partial(jax.jit, static_argnums=(0, 1))
         def compiled(known: Known, bounds: Any, *operands: Any) -> Any:
@@ -244,25 +134,13 @@ class Calls:
         return compiled
 
 
-def _without_arrays(held: Mapping[str, Held]) -> dict[str, Held]:
-    """Return arrays as their shapes, with their lengths on the device."""
-    return {
-        name: replace(value, array=jax.typeof(value.array), lengths=jax.device_put(value.lengths))
-        for name, value in held.items()
-    }
-
-
-def _arrays(known: Known) -> dict[str, np.ndarray]:
-    return {name: each.array for name, each in known}
-
-
 def _on_host(result: Any) -> Any:
     """Return what the host has computed, as it is if it has."""
     return result if isinstance(result, np.ndarray) else as_output(result)
 
 
-def _cut(result: Any) -> Any:
-    """Return an output in its true shape."""
+def unpadded(result: Any) -> Any:
+    """Return an array that is padded in its true shape, and any other value as it is."""
     if not isinstance(result, Padded):
         return result
     sizes = tuple(map(int, np.asarray(result.lengths)))

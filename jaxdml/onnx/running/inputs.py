@@ -8,6 +8,7 @@ import numpy as np
 
 from jaxdml._base import errors
 from jaxdml.onnx._graph import TensorType
+from jaxdml.onnx.values.bounded import Padded
 
 
 def in_order(
@@ -47,6 +48,8 @@ def _checked(value: TensorType, given: Any) -> Any:
 
     As in onnxruntime, dimensions of one name may have several sizes, and no dimensions are no declaration.
     """
+    if isinstance(given, Padded):
+        return Padded(_checked(value, given.array), given.lengths)
     if value.within[:1] == ("optional",):
         return None if given is None else _checked(value.element(), given)
     if value.within:
@@ -84,7 +87,7 @@ def _as_array(value: TensorType, given: Any) -> Any:
 def must_not_be_cut(inputs: Mapping[str, Any]) -> None:
     """Refuse 64-bit integers that JAX would cut to 32 bits; what is traced, or on a device, is JAX's already."""
     for name, given in inputs.items():
-        for array in given if isinstance(given, list) else (given,):
+        for array in given if isinstance(given, list) else (given.array if isinstance(given, Padded) else given,):
             if isinstance(array, np.ndarray) and narrowed(array.dtype):
                 dtype = jax.dtypes.canonicalize_dtype(array.dtype)
                 _must_fit(name, array, dtype, "Set jax_enable_x64, with which JAX has 64 bits.")

@@ -13,16 +13,17 @@ from jax.typing import ArrayLike
 
 from jaxdml._base.display import lined_up
 from jaxdml.onnx._errors import NotKnownError
-from jaxdml.onnx.running.calls import Calls
+from jaxdml.onnx.running.calls import Calls, unpadded
 from jaxdml.onnx.running.inputs import checked, in_order, must_not_be_cut
 from jaxdml.onnx.running.needs import must_be_known
+from jaxdml.onnx.running.open_dimensions import padded_inputs
 from jaxdml.onnx.running.program import Program
 from jaxdml.onnx.running.randomness import must_be_key
 from jaxdml.onnx.running.report import fitted, text, traced
 from jaxdml.onnx.running.signatures import keep_their_dtypes, signature
 from jaxdml.onnx.values.bounded import checking
 
-_MANY = 1024
+MANY = 1024
 """So many signatures of calls are kept."""
 
 
@@ -70,7 +71,9 @@ class Model(Program):
         Args:
           params: ``self.params``, or a pytree like it.
           inputs: one array for each of ``self.inputs``; for a sequence a list of arrays, for an optional without an
-            element None. Those of ``self.static_inputs`` must be NumPy arrays.
+            element None. Those of ``self.static_inputs`` must be NumPy arrays. ``Padded(array, lengths)`` is an array
+            of which only the beginning counts along dimensions that the model leaves open: what an output has that
+            depends on values, or an input that is padded so that one program serves several lengths.
           key: of ``jax.random``, for operators that are random, such as Dropout in training. It is folded with the
             place of each node, and with the number of each turn of a loop, so all draw other numbers. The nodes'
             attribute ``seed`` is ignored.
@@ -101,7 +104,7 @@ class Model(Program):
         must_not_be_cut({name: array for name, array in named.items() if name not in self.static_inputs})
         with checking(checks):
             try:
-                return self.compute(params, named, key, bounds=bounds)
+                return self.compute(params, padded_inputs(wanted, named), key, bounds=bounds)
             except NotKnownError as error:
                 raise self._advised(error, {**params, **named}) from None
 
@@ -154,10 +157,10 @@ class Model(Program):
         must_be_key(key)
         wanted = (*self.inputs, *(value for value in self.optional_inputs if value.name in named))
         arrays = checked(wanted, in_order(self.inputs, wanted, inputs, named))
-        given = dict(zip((value.name for value in wanted), arrays, strict=True))
+        given = dict(zip((value.name for value in wanted), map(unpadded, arrays), strict=True))
         called = self._calls.call(given, key, bounds)
         if like is not None and called.again is not None and keep_their_dtypes(arrays):
-            if len(self._passed) == _MANY:
+            if len(self._passed) == MANY:
                 self._passed.clear()
             self._passed[like] = (*(value.name for value in self.inputs[: len(inputs)]), *by_name), called.again
         return called.results

@@ -1,17 +1,24 @@
 """Dimensions of inputs that a model leaves open: how they are called, and which lengths a caller names for them."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Container, Hashable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
 from jaxdml._base import errors
 from jaxdml.onnx._graph import TensorType
 from jaxdml.onnx.running.signatures import is_in_one_place
-from jaxdml.onnx.values.capacities import LEAST, Free, Keyed, Sizes
+from jaxdml.onnx.values.bounded import Bounded, Padded, report
+from jaxdml.onnx.values.capacities import LEAST, Free, Held, Keyed, Sizes
+from jaxdml.onnx.values.lengths import atom, is_number
 
 Lengths = Literal["rounded", "exact"] | Mapping[str, Any]
 """For all dimensions, or by name; for each of them a list of lengths, which may end with ``...``, or one of the two."""
+
+SOME = 16
+"""A report asks about lengths up to this, or up to the size that fits if it is larger."""
 
 
 def names(value: TensorType, rank: int) -> Iterator[str | None]:
@@ -43,74 +50,115 @@ def must_be_lengths(inputs: Sequence[TensorType], lengths: Any) -> None:
             raise ValueError(errors.compose("onnx.load", rule, "Give positive numbers in increasing order."))
 
 
-class OpenDimensions:
-    """What calls of a model have shown of its open dimensions.
+def padded_inputs(inputs: Sequence[TensorType], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return inputs, those that are padded with lengths along their open dimensions."""
+    return {
+        value.name: _bounded(value, given[value.name]) if isinstance(given[value.name], Padded) else given[value.name]
+        for value in inputs
+    }
 
-    A dimension that had one length only is a number; from the second length on it is rounded up.
+
+def _bounded(value: TensorType, given: Padded) -> Any:
+    shape = given.array.shape
+    if len(given.lengths) != len(shape):
+        rule = f"input '{value.name}' is padded and has {len(shape)} dimensions, with {len(given.lengths)} lengths."
+        raise ValueError(errors.compose("onnx.Model", rule, "Give the size of each dimension."))
+    sizes: list[Any] = list(shape)
+    for axis, (name, size) in enumerate(zip(names(value, len(shape)), shape, strict=True)):
+        if name is not None and not (is_number(given.lengths[axis]) and given.lengths[axis] == size):
+            length = jnp.asarray(given.lengths[axis], jnp.int32)
+            report(length <= size, f"'{name}' has length {{length}}, and its array has {size}", length=length)
+            sizes[axis] = atom(Free(name), f"'{name}'", jnp.clip(length, 0, size), size)
+    return Bounded(given.array, tuple(sizes))
+
+
+class _Open(NamedTuple):
+    """A dimension that the model leaves open, and what the caller says of its lengths."""
+
+    key: Free
+    lengths: Any
+
+
+class OpenDimensions:
+    """The open dimensions of a model's inputs, and what calls have shown of them.
+
+    A dimension that has had one length only is a number; from the second length on it is rounded up.
     """
 
-    def __init__(self, lengths: Lengths) -> None:
+    def __init__(self, inputs: Sequence[TensorType], lengths: Lengths) -> None:
+        self._inputs = inputs
         self._lengths = lengths
-        self._first: dict[str, int] = {}
-        self._varying: set[str] = set()
+        self._first: dict[Free, int] = {}
+        self._varying: set[Free] = set()
 
-    def keyed(self, values: Sequence[TensorType], given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return inputs, those with keys that have dimensions of varying lengths."""
+    def keyed(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], Sizes]:
+        """Return inputs, those with keys that have dimensions of varying lengths, and what the caller says of these."""
+        keyed, named = dict(given), dict[Hashable, int]()
         if self._lengths == "exact" or not all(map(is_in_one_place, jax.tree.leaves(list(given.values())))):
-            return dict(given)
-        named = {
-            value.name: tuple(names(value, given[value.name].ndim))
-            for value in values
-            if value.name in given and not value.within
-        }
-        sizes: dict[str, set[int]] = {}
-        for input_name, own in named.items():
-            for name, size in zip(own, given[input_name].shape, strict=True):
-                if name is not None:
-                    sizes.setdefault(name, set()).add(size)
-        keyed = dict(given)
-        for input_name, own in named.items():
-            shape = given[input_name].shape
+            return keyed, named
+        for name, dimensions in self._of(given).items():
+            pairs = list(zip(dimensions, given[name].shape, strict=True))
+            keys = tuple(each.key if each and self._varies(each, size) else None for each, size in pairs)
+            if any(keys):
+                keyed[name] = Keyed(given[name], keys)
+            named |= {
+                each.key: length
+                for each, size in pairs
+                if each and each.key in keys and (length := _least(each, size)) is not None
+            }
+        return keyed, named
+
+    def every(self, given: Mapping[str, Any], numbers: Container[Hashable]) -> dict[str, Any]:
+        """Return shapes of inputs, with a length along each open dimension, but those that have to be numbers."""
+        held = dict(given)
+        for name, dimensions in self._of(given).items():
             keys = tuple(
-                self._key(f"{input_name}[{axis}]" if len(sizes.get(name or "", ())) > 1 else name, size)
-                for axis, (name, size) in enumerate(zip(own, shape, strict=True))
+                each.key if each and each.lengths != "exact" and each.key not in numbers else None
+                for each in dimensions
             )
-            if any(key is not None for key in keys):
-                keyed[input_name] = Keyed(given[input_name], keys)
-        return keyed
+            if any(keys):
+                shape = [max(n, SOME) if key else n for n, key in zip(given[name].shape, keys, strict=True)]
+                number = jax.ShapeDtypeStruct((), np.int32)  # type: ignore[no-untyped-call]
+                array = jax.ShapeDtypeStruct(shape, given[name].dtype)  # type: ignore[no-untyped-call]
+                held[name] = Held(array, (number,) * sum(key is not None for key in keys), keys)
+        return held
 
-    def _key(self, name: str | None, size: int) -> Free | None:
-        """Return the key of a dimension, or None if it is a number."""
-        if name is None:
-            return None
-        how = self._of(name)
-        if how == "exact":
-            return None
-        if how == "rounded" and self._first.setdefault(name, size) != size:
-            self._varying.add(name)
-        return Free(name) if size >= LEAST and (how != "rounded" or name in self._varying) else None
+    def _of(self, given: Mapping[str, Any]) -> dict[str, tuple[_Open | None, ...]]:
+        """Return the dimensions of arrays by name: what has one name and several sizes is called by input and axis."""
+        arrays = [value for value in self._inputs if value.name in given and not value.within]
+        called = {value.name: tuple(names(value, given[value.name].ndim)) for value in arrays}
+        sizes: dict[str | None, set[int]] = {}
+        for name, own in called.items():
+            for each, size in zip(own, given[name].shape, strict=True):
+                sizes.setdefault(each, set()).add(size)
+        return {
+            name: tuple(
+                None if each is None else self._open(each, f"{name}[{axis}]" if len(sizes[each]) > 1 else each)
+                for axis, each in enumerate(own)
+            )
+            for name, own in called.items()
+        }
 
-    def _of(self, name: str) -> Any:
-        return self._lengths.get(name, "rounded") if isinstance(self._lengths, Mapping) else self._lengths
+    def _open(self, declared: str, name: str) -> _Open:
+        if not isinstance(self._lengths, Mapping):
+            return _Open(Free(name), self._lengths)
+        return _Open(Free(name), self._lengths.get(name, self._lengths.get(declared, "rounded")))
 
-    def named(self, values: Mapping[str, Any]) -> Sizes:
-        """Return the lengths that the caller has named, by key, for inputs."""
-        found: dict[Any, int] = {}
-        for value in values.values():
-            for size, key in zip(value.array.shape, value.keys, strict=True) if isinstance(value, Keyed) else ():
-                if isinstance(key, Free) and not isinstance(how := self._of(key.name), str):
-                    length = next((n for n in how if n is not ... and n >= size), None)
-                    if length is not None:
-                        found[key] = length
-                    elif how[-1] is not ...:
-                        raise _too_long(key.name, size, how)
-        return found
+    def _varies(self, dimension: _Open, size: int) -> bool:
+        if dimension.lengths == "rounded" and self._first.setdefault(dimension.key, size) != size:
+            self._varying.add(dimension.key)
+        named = not isinstance(dimension.lengths, str)
+        return size >= LEAST and (named or dimension.key in self._varying)
 
 
-def _too_long(name: str, size: int, lengths: Sequence[int]) -> ValueError:
-    rule = f"'{name}' has length {size}, and the greatest that lengths names is {lengths[-1]}."
-    details = (
-        f"lengths: {list(lengths)}",
-        "Name a greater one, or end them with ... so that what is longer is rounded up.",
-    )
-    return ValueError(errors.compose("onnx.Model", rule, *details))
+def _least(dimension: _Open, size: int) -> int | None:
+    """Return the least length that a caller has named and that is enough, or None if it is rounded up."""
+    if isinstance(dimension.lengths, str):
+        return None
+    found = next((length for length in dimension.lengths if length is ... or length >= size), None)
+    if found is None:
+        greatest = dimension.lengths[-1]
+        rule = f"'{dimension.key.name}' has length {size}, and the greatest that lengths names is {greatest}."
+        advice = "Name a greater one, or end them with ... so that what is longer is rounded up."
+        raise ValueError(errors.compose("onnx.Model", rule, f"lengths: {list(dimension.lengths)}", advice))
+    return None if found is ... else found

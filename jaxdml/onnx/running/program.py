@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -34,7 +34,7 @@ class Program:
     graph: Graph
     params: Mapping[str, Parameter]
     numerics: str
-    lengths: Lengths = "exact"
+    lengths: Lengths = "rounded"
 
     @property
     def inputs(self) -> tuple[TensorType, ...]:
@@ -61,7 +61,10 @@ class Program:
     ) -> tuple[Any, ...]:
         """Compute the outputs from parameters and inputs by name, without checks."""
         values = {**self.as_read(params), **given}
-        return self.computed(as_output, values, key, report or Report(), must_be_bounds(self.graph, bounds))
+        limits = must_be_bounds(self.graph, bounds)
+        if any(isinstance(value, Bounded) for value in given.values()):
+            limits = replace(limits, active=True)
+        return self.computed(as_output, values, key, report or Report(), limits)
 
     def as_read(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return parameters as values of the graph: those that are stored as filters say so."""

@@ -1,22 +1,85 @@
-"""Compiled programs, of which those that were not called for long are let go."""
+"""Compiled programs of a stage of a model, each for many lengths, of which those are kept that were called of late."""
 
-from collections.abc import Callable, Hashable
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
+from functools import partial
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from jaxdml._base import errors
+from jaxdml.onnx._errors import UnsupportedModelError
+from jaxdml.onnx.running.interpreter import Report
+from jaxdml.onnx.running.program import Program
+from jaxdml.onnx.values.bounded import Bounds
+from jaxdml.onnx.values.capacities import (
+    Capacities,
+    Free,
+    Held,
+    Places,
+    Sizes,
+    cut_at,
+    held,
+    keys_of,
+    longer,
+    opened,
+    padded,
+    places,
+    without_keys,
+)
+from jaxdml.onnx.values.obstacles import InTheWayError, watched
+from jaxdml.onnx.values.promises import collected, must_be_kept
 
 MOST = 64
 """So many programs are kept for each stage of a model."""
 
 
-class Programs:
-    """Functions that ``jax.jit`` returns, each for one combination of shapes."""
+class KnownArray:
+    """An array as a static argument of jax.jit: compared by its bytes."""
+
+    def __init__(self, array: np.ndarray):
+        self.array = array
+        self._key = (array.shape, array.dtype.str, array.tobytes())
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, KnownArray) and self._key == other._key
+
+
+Known = tuple[tuple[str, KnownArray], ...]
+"""Names and arrays of inputs that are constants of a program."""
+
+Place = tuple[Known, Hashable]
+"""What a program is for: its constants, and all else on which its trace depends."""
+
+
+class Called(NamedTuple):
+    """What a call has returned.
+
+    Attributes:
+      results: arrays, lists of them, or None.
+      again: computes the same of arrays of the same shapes by name, if that is one program; it does not check them.
+    """
+
+    results: tuple[Any, ...]
+    again: Callable[[Mapping[str, Any]], tuple[Any, ...]] | None
+
+
+class Newest:
+    """What was asked for of late, by key."""
 
     def __init__(self) -> None:
         self._kept: dict[Hashable, Any] = {}
         self._lock = Lock()
 
     def of(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Return the program for a key; it is the newest then."""
+        """Return the function that ``jax.jit`` returned for a key, as the newest."""
         with self._lock:
             found = self._kept.pop(key, None)
             if found is None:
@@ -27,9 +90,114 @@ class Programs:
             return found
 
     def drop(self, key: Hashable) -> None:
-        """Let a program go that could not be compiled."""
+        """Let go of what could not be compiled."""
         with self._lock:
             self._kept.pop(key, None)
 
     def __len__(self) -> int:
         return len(self._kept)
+
+
+class Programs:
+    """The programs of a model, or of a stage of it, and why some dimensions have their true lengths in them."""
+
+    def __init__(self, program: Program, number: int | None = None) -> None:
+        self._program = program
+        self._number = number
+        self._masking = number is not None
+        self._capacities = Capacities()
+        self._newest = Newest()
+        self.in_the_way: dict[Hashable, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._newest)
+
+    def computed(
+        self, known: Known, params: Mapping[str, Any], given: Mapping[str, Any], key: Any, named: Sizes
+    ) -> Called:
+        """Compute a program on arrays that are longer than what counts; what a node cannot mask has its true length."""
+        while True:
+            _must_not_be_named(self.in_the_way, named)
+            fitting = {name: without_keys(value, self.in_the_way) for name, value in given.items()}
+            sizes, settled = self._capacities.chosen(fitting.values(), named)
+            arrays = {name: longer(value, sizes) for name, value in fitting.items()}
+            place = self._place(known, arrays, key)
+            try:
+                results = self._results(place, params, arrays, key)
+            except InTheWayError as error:
+                self._newest.drop(place)
+                self.in_the_way |= error.why
+                self._masking &= bool(error.why)
+            else:
+                held = {name: value for name, value in arrays.items() if isinstance(value, Held)}
+                again = partial(self._again, place, _without_arrays(held), tuple(map(places, results)))
+                return Called(results, again if settled else None)
+
+    def _again(
+        self, place: Place, held: Mapping[str, Held], cuts: tuple[Places, ...], arrays: Mapping[str, Any]
+    ) -> tuple[Any, ...]:
+        """Compute the outputs of arrays of an earlier call's shapes, on which alone lengths and promises depend."""
+        more = {
+            name: Held(padded(arrays[name], value.array.shape), value.lengths, value.keys)
+            for name, value in held.items()
+        }
+        results, _ = self.compiled(place)(dict(self._program.params), {**arrays, **more}, None)
+        return tuple(map(cut_at, results, cuts))
+
+    def standing_in_the_way(self, known: Mapping[str, np.ndarray], shapes: Any) -> dict[str, str]:
+        """Return by name of dimensions why they have to have their true lengths; ``shapes`` of what is left."""
+        constants = tuple((name, KnownArray(array)) for name, array in known.items())
+        while True:
+            given = shapes(self.in_the_way)
+            try:
+                jax.eval_shape(partial(self.traced, constants), dict(self._program.params), given, jax.random.key(0))
+            except InTheWayError as error:
+                self.in_the_way |= error.why
+            else:
+                return {key.name: reason for key, reason in self.in_the_way.items() if isinstance(key, Free)}
+
+    def _place(self, known: Known, given: Mapping[str, Any], key: Any) -> Place:
+        """Return the key of the program that serves arrays of these shapes."""
+        leaves, structure = jax.tree.flatten(given)
+        shapes = tuple((np.shape(leaf), jax.dtypes.result_type(leaf)) for leaf in leaves)
+        return known, (key is None, structure, shapes, jax.dtypes.canonicalize_dtype(np.int64))
+
+    def _results(self, place: Place, params: Any, given: Mapping[str, Any], key: Any) -> tuple[Any, ...]:
+        """Compute a program, which is compiled if it was not called for long."""
+        results, promises = self.compiled(place)(params, given, key)
+        must_be_kept(promises)
+        return results
+
+    def compiled(self, place: Place) -> Any:
+        """Return a program as a function of parameters, arrays and a key."""
+        return self._newest.of(place, lambda: jax.jit(partial(self.traced, place[0])))
+
+    def traced(self, known: Known, params: Any, given: Any, key: Any) -> Any:
+        """Return the results of a program, and the promises on which it relies."""
+        keys = keys_of(given.values())
+        values = self._program.as_read(params) | {name: opened(value) for name, value in given.items()}
+        bounds = Bounds({}, self._program.graph.symbols, active=bool(keys) or self._masking)
+        with collected() as promises, watched(keys, bounds.active):
+            results = self._program.computed(lambda x: x, values | arrays_of(known), key, Report(), bounds)
+            return tuple(held(result, self._number, place) for place, result in enumerate(results)), promises
+
+
+def _without_arrays(held: Mapping[str, Held]) -> dict[str, Held]:
+    """Return arrays as their shapes, with their lengths on the device."""
+    return {
+        name: replace(value, array=jax.typeof(value.array), lengths=jax.device_put(value.lengths))
+        for name, value in held.items()
+    }
+
+
+def _must_not_be_named(why: Mapping[Hashable, str], named: Sizes) -> None:
+    """Refuse lengths that a caller has named for dimensions that have to have their true lengths."""
+    for key, reason in why.items():
+        if key in named and isinstance(key, Free):
+            rule = f"lengths are named for '{key.name}', along which nothing can be added: {reason}."
+            raise UnsupportedModelError(errors.compose("onnx.Model", rule, 'Say "exact" for it, or leave it out.'))
+
+
+def arrays_of(known: Known) -> dict[str, np.ndarray]:
+    """Return the constants of a program by name."""
+    return {name: each.array for name, each in known}

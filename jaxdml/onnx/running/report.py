@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -14,6 +15,7 @@ from jaxdml._base import errors
 from jaxdml._base.display import lined_up
 from jaxdml.onnx._errors import NotKnownError, UnsupportedModelError
 from jaxdml.onnx._graph import Graph, TensorType
+from jaxdml.onnx.running.calls import Calls
 from jaxdml.onnx.running.inputs import declared, dimensions, narrowed
 from jaxdml.onnx.running.interpreter import Report
 from jaxdml.onnx.running.needs import must_be_known
@@ -128,7 +130,18 @@ def text(model: Program, found: Traced, chosen: bool) -> str:
     """
     lines = [(node.name, node.kind, found.notes.get(node.name, "as it is written")) for node in found.graph.needed]
     table = lined_up({"node": "left", "operator": "left", "runs as": "left"}, lines)
-    return "\n".join([*table, *model.graph.remarks, *_remarks(model, found, chosen)])
+    return "\n".join([*table, *model.graph.remarks, *_remarks(model, found, chosen), *_of_lengths(model, found)])
+
+
+def _of_lengths(model: Program, found: Traced) -> Iterator[str]:
+    """Yield a sentence for each open dimension of which each length is a program of its own."""
+    calls = Calls(replace(model, graph=found.graph))
+    if model.lengths == "exact" or calls.parts is not None:
+        return
+    given = {value.name: x for value, x in zip(model.inputs, found.inputs, strict=True)}
+    known = {name: _zeros(given.pop(name)) for name in must_be_known(found.graph) & given.keys()}
+    for name, reason in calls.programs.standing_in_the_way(known, partial(calls.open.every, given)).items():
+        yield f"Each length of '{name}' is a program of its own: {reason}."
 
 
 def _is_open(value: TensorType) -> bool:

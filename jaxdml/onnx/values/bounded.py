@@ -19,11 +19,11 @@ from jaxdml.onnx.values.lengths import Length, atom, bounds, true
 
 
 class Padded(NamedTuple):
-    """An output whose shape depends on values, in an array of a fixed size.
+    """An output whose shape depends on values, or an input of any length, in an array of a fixed size.
 
     Attributes:
-      array: the output, followed by zeros along each dimension.
-      lengths: int32, the size of each dimension of the output.
+      array: its elements, followed along each dimension by zeros in an output, and by anything in an input.
+      lengths: the size of each dimension: int32 in an output, numbers in an input.
     """
 
     array: Any

@@ -150,7 +150,8 @@ class Capacities:
             and elements(each) <= most
         ]
         if not enough:
-            room = ROOM ** (1 / len(wanted.keys() - named.keys())) if few else 1
+            free = max(sum(key in wanted and key not in named for _, key in shape) for shape in shapes)
+            room = ROOM ** (1 / free) if few else 1
             with_room = {key: _rounded_up(key, ceil(size * room)) for key, size in sizes.items()}
             enough = [with_room | {key: named[key] for key in sizes.keys() & named.keys()}]
             made.extend(enough)

@@ -130,7 +130,9 @@ def computed(
         if not of_shape and not any(map(_is_bounded, operands)):
             return task.compute(*operands)
     if rule is None:
-        raise refused(f"{call.node} has an operand whose length depends on values, and no rule masks it.")
+        raise refused(
+            f"{call.node} has an operand with a length that is not known while tracing, and no rule masks it."
+        )
     return _on_integers(task, rule, operands) or rule(task, *operands)
 
 

@@ -8,7 +8,7 @@ from jax import lax
 
 from jaxdml.onnx.nodes._sizes import not_empty, resized
 from jaxdml.onnx.nodes.bounded._task import array
-from jaxdml.onnx.values.bounded import bounded, inner, is_bounded_in, sizes_of
+from jaxdml.onnx.values.bounded import Bounded, bounded, inner, is_bounded_in, sizes_of
 from jaxdml.onnx.values.kinds import Value
 from jaxdml.onnx.values.lengths import LengthError, bounds, limits, same, true
 from jaxdml.onnx.values.promises import may_be_one
@@ -34,6 +34,5 @@ def stretched(value: Value, sizes: Sequence[Any]) -> Value:
 def must_not_have_lengths(operands: Iterable[Value], dimensions: Sequence[int] | None = None) -> None:
     """Refuse operands whose sizes, or those of some dimensions, have lengths."""
     for operand in operands:
-        sizes = () if operand is None else sizes_of(operand)
-        if is_bounded_in(sizes, range(len(sizes)) if dimensions is None else dimensions):
-            raise LengthError(f"the result for an operand of sizes {list(sizes)}")
+        if isinstance(operand, Bounded) and is_bounded_in(operand.sizes, dimensions or range(operand.ndim)):
+            raise LengthError(f"the result for an operand of sizes {list(operand.sizes)}")
