@@ -1,6 +1,7 @@
 """Call models on inputs that are longer than what counts, with NaN in the rest."""
 
 import re
+from contextlib import contextmanager
 from unittest import mock
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from onnx import numpy_helper
 
 from jaxdml.onnx import UnsupportedModelError, load
+from jaxdml.onnx.nodes import bounded
 from jaxdml.onnx.values import capacities
 from tests.onnx import floats
 
@@ -41,6 +43,14 @@ def wrong(dtype):
 def with_nan():
     """Pad inputs with what would be seen in any result."""
     return mock.patch.object(capacities, "fill", wrong)
+
+
+@contextmanager
+def without_rule(kind):
+    """Let no rule mask lengths for an operator of ai.onnx."""
+    with mock.patch.dict(bounded.RULES[""]):
+        del bounded.RULES[""][kind]
+        yield
 
 
 def exactly(proto):
