@@ -21,7 +21,7 @@ def one_of_each():
     kinds = [np.dtype(dtype) for dtype in ("float32", "uint8", "int32")]
     rows = test_elementwise.ROWS.items()
     calls = [test_elementwise.call(name, row, kind) for kind in kinds for name, row in rows]
-    calls += test_elementwise.PUBLISHED + test_elementwise.DECIDED
+    calls += test_elementwise.softmaxes("float32") + test_elementwise.PUBLISHED + test_elementwise.DECIDED
     calls += test_moving.moved("float32") + test_moving.filled("float32")
     calls += [call for family in test_moving.FAMILIES.values() for call in family()]
     return list({call.name: call for call in reversed(calls) if call}.values())
@@ -67,7 +67,7 @@ def test_buffers_with_strides_hold_the_same_numbers():
         [None if x is None else laid_out(x, strides_of(x.shape, reverse=True)) for x in call.inputs]
         for call in ONE_OUTPUT
     ]
-    assert len(descs) > 105
+    assert len(descs) > 110
     found = jax.jit(lambda inputs: results([dml.compile_operator(desc) for desc in descs], inputs))(inputs)
     for call, got in zip(ONE_OUTPUT, found, strict=True):
         wanted = call.wanted[0]
