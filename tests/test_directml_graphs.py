@@ -129,6 +129,10 @@ def test_a_bound_graph_is_a_pytree():
     bound = dml.compile_graph(GRAPH).initialize({1: jnp.asarray(B)})
     rounded, _ = jax.jit(lambda graph, a: graph(a, None))(bound, A)
     assert_same_bits(rounded, WANTED)
+    exported = export.export(jax.jit(lambda graph, a: (graph, graph(a, None))))(bound, A)
+    passed, (rounded, _) = export.deserialize(exported.serialize()).call(bound, A)
+    assert_same_bits(rounded, WANTED)
+    assert passed.graph == bound.graph
     again, _ = jax.vmap(lambda a: bound(a, None))(np.stack([A, A]))
     assert_same_bits(again, np.stack([WANTED] * 2))
 

@@ -72,3 +72,21 @@ def test_channels_that_are_stored_last_are_seen_where_they_are_described():
     assert_same_bits(sums, want.astype(np.int32))
     assert_same_bits(copied, want.astype(np.int32).reshape(8, 9))
     assert_same_bits(scaled, want.astype(np.float32) * scales[:, None, None])
+
+
+def test_one_filter_of_one_element_is_no_scale():
+    one, image = tensor(FLOAT32, 1, 1, 1, 1), tensor(UINT8, 1, 1, 2, 2)
+    convolve = dml.QuantizedLinearConvolutionOperatorDesc(
+        input_tensor=image, input_scale_tensor=one, filter_tensor=tensor(INT8, 1, 1, 1, 1), filter_scale_tensor=one,
+        bias_tensor=tensor(INT32, 1, 1, 1, 1), output_scale_tensor=one, output_tensor=image, strides=[1, 1],
+        dilations=[1, 1], start_padding=[0, 0], end_padding=[0, 0], group_count=1,
+    )  # fmt: skip
+    values = {1: np.float32(0.5), 3: np.int8(3), 4: np.float32(1), 6: np.int32(-2), 7: np.float32(0.5)}
+    graph = dml.Graph(
+        input_count=1, output_count=1,
+        nodes=[dml.OperatorNode(convolve), *map(dml.ConstantNode, values.values())],
+        input_edges=[dml.InputEdge(0, 0, 0)], output_edges=[dml.OutputEdge(0, 0, 0)],
+        intermediate_edges=[dml.IntermediateEdge(1 + node, 0, 0, place) for node, place in enumerate(values)],
+    )  # fmt: skip
+    (got,) = dml.compile_graph(graph)(np.uint8([[[[1, 2], [0, 100]]]]))
+    assert_same_bits(got, np.uint8([[[[1, 4], [0, 255]]]]))

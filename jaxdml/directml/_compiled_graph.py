@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import export
 from jax.typing import ArrayLike
 
 from jaxdml._base.errors import ErrorContext, compose
@@ -20,6 +22,7 @@ from jaxdml.directml._enums import FeatureLevel, TensorFlags
 from jaxdml.directml._errors import InvalidDescError, require_level
 from jaxdml.directml._graph import Graph, Slot
 from jaxdml.directml._graph_checks import graph_violations
+from jaxdml.directml._graph_json import graph_from_json, graph_to_json
 from jaxdml.directml._graph_plan import FromConstant, FromInput, FromNode, Plan, Read, Step, plan
 from jaxdml.directml._rereading import constant, reread, same_view
 from jaxdml.directml._tensors import BufferTensorDesc
@@ -200,6 +203,24 @@ def compile_graph(graph: Graph, feature_level: FeatureLevel = FeatureLevel.LEVEL
       (Array([[[[4., 3., 2., 1.]]]], dtype=float32),)
     """
     return CompiledGraph(graph, feature_level)
+
+
+def _to_bytes(static: tuple[CompiledGraph]) -> bytes:
+    (compiled,) = static
+    return json.dumps([graph_to_json(compiled.graph), compiled.feature_level]).encode()
+
+
+def _from_bytes(written: bytes) -> tuple[CompiledGraph]:
+    graph, level = json.loads(written)
+    return (compile_graph(graph_from_json(graph), level),)
+
+
+export.register_pytree_node_serialization(
+    InitializedGraph,
+    serialized_name="jaxdml.directml.InitializedGraph",
+    serialize_auxdata=_to_bytes,
+    deserialize_auxdata=_from_bytes,
+)
 
 
 def _call(operands: Mapping[str, Any]) -> ErrorContext:

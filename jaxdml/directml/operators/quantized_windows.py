@@ -1,6 +1,6 @@
 """Operators on windows of quantized tensors: two convolutions and the average pooling."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from jaxdml import (
@@ -102,25 +102,31 @@ def _convolve(function: Callable[..., Any], desc: Any, inputs: tuple[Any, ...], 
       inputs: what the call of the description is given.
       options: further options.
     """
-    names = [name for name, role in desc.roles().items() if not role.output]
-    given = (_with_rank_four(name, part) for name, part in zip(names, inputs, strict=True))
+    given = (_with_rank_four(name, part) for name, part in _named(desc, inputs))
     options |= {name: getattr(desc, name) for name in _ARRAYS}
     result = function(*given, **options)
     return result if desc.output_tensor.dimension_count == _RANK else result[0]
 
 
+def _named(desc: Any, inputs: tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
+    names = (name for name, role in desc.roles().items() if not role.output)
+    return zip(names, inputs, strict=True)
+
+
+_IMAGES = "input_tensor", "filter_tensor"
+
+
 def _with_rank_four(name: str, part: Any) -> Any:
     if part is None or part.ndim == _RANK:
         return part
-    return part[None] if name in ("input_tensor", "filter_tensor") else part.reshape(1, -1, 1, 1)
+    return part[None] if name in _IMAGES else part.reshape(1, -1, 1, 1)
 
 
 def _convolve_last(function: Callable[..., Any], desc: Any, inputs: tuple[Any, ...], **options: Any) -> Any:
     """Call a public function with the channels of images last; scales and zero points have one dimension then."""
-    x, *others = inputs
-    flat = (part if part is None or part.shape == desc.filter_tensor.sizes else part.reshape(-1) for part in others)
+    flat = (part if part is None or name in _IMAGES else part.reshape(-1) for name, part in _named(desc, inputs))
     options |= {name: getattr(desc, name) for name in _ARRAYS}
-    return function(x, *flat, dimension_numbers=("NHWC", "OIHW", "NHWC"), **options)
+    return function(*flat, dimension_numbers=("NHWC", "OIHW", "NHWC"), **options)
 
 
 def _packed_filters(desc: Any, name: str, tensor: Any) -> Any:
