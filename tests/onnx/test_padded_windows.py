@@ -32,7 +32,10 @@ CONSTANTS = {
     "qb": np.arange(-2, 2, dtype=np.int32) * 99,
     "s": np.float32(0.05),
     "t": np.float32(0.7),
+    "space": np.array([2, 3]),
     "sy": np.float32(0.03),
+    "tiny": np.float32(1e-30),
+    "thousand": np.float32(1000),
     "zx": np.uint8(130),
     "zero": np.int8(0),
     "zy": np.uint8(97),
@@ -124,6 +127,11 @@ def test_one_spatial_dimension_and_a_batch():
     check(proto, calls, {"N": 4, "T": 12}, judge=by_onnxruntime)
 
 
+def test_a_batch_alone():
+    proto = proto_of("y = GlobalAveragePool(x)", outputs="y", shape="N, 3, 5")
+    check(proto, [{"x": normal(n, 3, 5)} for n in (2, 4)], {"N": 4}, judge=by_onnxruntime)
+
+
 REFUSED = {
     "y = ConvTranspose<output_shape=[5, 4]>(x, next)": "how much of the result output_shape leaves",
     'y, i = MaxPool<kernel_shape=[3,3], auto_pad="SAME_UPPER", strides=[2,2]>(x)': "how much is padded before",
@@ -142,12 +150,34 @@ def test_channels_are_no_length():
 
 
 MEANS = {
-    "y": "m = AveragePool<kernel_shape=[3,3], pads=[1,1,1,1]>(a) y = QuantizeLinear(m, sy, zy)",
-    "v": "m = GlobalAveragePool(a) v = QuantizeLinear(m, sy, zy)",
+    "groups": "a = DequantizeLinear(x, s, zx) m = AveragePool<kernel_shape=[3,3], pads=[1,1,1,1]>(a)"
+    " y = QuantizeLinear(m, sy, zy) n = GlobalAveragePool(a) v = QuantizeLinear(n, sy, zy) z = Relu(m) u = Relu(n)",
+    "rounded up": "a = DequantizeLinear(x, s, zx) m = AveragePool<kernel_shape=[3,2], strides=[2,2], ceil_mode=1>(a)"
+    ' y = QuantizeLinear(m, sy, zy) n = AveragePool<kernel_shape=[2,3], auto_pad="SAME_UPPER", strides=[2,2]>(a)'
+    " v = QuantizeLinear(n, sy, zy) z = Relu(m) u = Relu(n)",
+    "reductions": "a = DequantizeLinear(x, s, zx) m = ReduceMean(a, space) y = QuantizeLinear(m, sy, zy)"
+    " n = ReduceMean<keepdims=0>(a, space) v = QuantizeLinear(n, sy, zy) z = Relu(m) u = Relu(n)",
+    "operators": "y = com.microsoft.QLinearAveragePool<kernel_shape=[3,3], pads=[1,1,1,1]>(x, s, zx, sy, zy)"
+    " z = com.microsoft.QLinearAveragePool<kernel_shape=[2,2], strides=[2,2], count_include_pad=1>(x, s, zx, sy, zy)"
+    " v = com.microsoft.QLinearGlobalAveragePool(x, s, zx, sy, zy)"
+    " u = com.microsoft.QLinearGlobalAveragePool(x, s, zx, s, zx)",
 }
 
 
-@pytest.mark.parametrize("output", MEANS)
-def test_means_of_integers_over_a_length_are_refused(output):
-    proto = proto_of(f"a = DequantizeLinear(x, s, zx) {MEANS[output]}", "uint8", output)
-    check(proto, images(integers)[:1], CAPACITY, refuses="by how many elements sums of integers are divided")
+@pytest.mark.parametrize("case", MEANS)
+def test_means_of_integers_are_rounded_once(case):
+    check(proto_of(MEANS[case], "uint8"), images(integers), CAPACITY)
+
+
+def test_means_of_integers_with_channels_last_for_the_node():
+    body = "y = com.microsoft.QLinearAveragePool<channels_last=1, kernel_shape=[3,3], pads=[1,1,1,1]>(x, s, zx, sy, zy)"
+    body += " v = com.microsoft.QLinearGlobalAveragePool<channels_last=1>(x, s, zx, sy, zy)"
+    given = [{"x": integers(2, *sizes, 3)} for sizes in IMAGES]
+    check(proto_of(body, "uint8", "y, v", "2, H, W, 3"), given, CAPACITY)
+
+
+@pytest.mark.parametrize("scale", ["tiny", "own"])
+def test_means_that_are_not_rounded_in_integers_are_refused(scale):
+    body = "a = DequantizeLinear(x, s, zx) m = GlobalAveragePool(a) k = ReduceMax<keepdims=0>(x) f = Cast<to=1>(k)"
+    proto = proto_of(f"{body} own = Div(f, thousand) v = QuantizeLinear(m, {scale}, zy)", "uint8", "v")
+    check(proto, images(integers)[:1], CAPACITY, refuses="by how many elements sums are divided")

@@ -144,6 +144,35 @@ def transposed(b: Any, swapped: bool) -> Any:
     return b.matrix if isinstance(b, Transposed) else jnp.swapaxes(on_device(channels_first(b)), -1, -2)
 
 
+def mean(total: jax.Array, count: jax.Array, most: int, x: Quantization, out: Quantization, dtype: Any) -> Any:
+    """Divide sums of integers by counts that are not known while tracing; None where scales are not, or out of range.
+
+    Args:
+      total: int32, sums of integers minus their zero point.
+      count: int32, from 1 to ``most``; it broadcasts against the sums.
+      most: a bound.
+      x: what the integers mean.
+      out: how to store the result.
+      dtype: of the result.
+    """
+    if not (tables.known(x) and tables.known(out)):
+        return None
+    ratio = tables.fraction(x.scale) / tables.fraction(out.scale)
+    sides = (2 * 255 * most * ratio.numerator, (2 * int(_BEYOND) + 1) * most * ratio.denominator)
+    if 255 * most >= 2**31 or any(side.bit_length() > 62 for side in sides):
+        return None
+    magnitude, number = (jnp.abs(each).astype(jnp.uint32) for each in (total, count))
+    # As in ``softmax``: the quotient is the floor of the estimate or one more.
+    estimate = magnitude.astype(jnp.float32) * (float(ratio) / number.astype(jnp.float32))
+    lower = jnp.minimum(jnp.floor(estimate), _BEYOND).astype(jnp.uint32)
+    half = limbs.product(limbs.times(limbs.of((number, 0)), ratio.denominator), 2 * lower + 1)
+    up = limbs.exceeds(limbs.times(limbs.of((magnitude, 1)), ratio.numerator), half, or_equals=lower & 1 == 1)
+    rounded = (lower + up.astype(jnp.uint32)).astype(jnp.int32)
+    limits = np.iinfo(dtype)
+    result = jnp.where(total < 0, -rounded, rounded) + tables.integer(out.zero_point)
+    return jnp.clip(result, int(limits.min), int(limits.max)).astype(dtype)
+
+
 def softmax(
     x: Dequantized, axes: Sequence[int], out: Quantization, dtype: Any, counts: tuple[Any, Any] | None = None
 ) -> Any:

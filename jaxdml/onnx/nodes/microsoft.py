@@ -24,12 +24,13 @@ from jaxdml.onnx.values.stored import ChannelsLast, on_device
 _FLOAT = np.dtype(np.float32)
 
 
-def _value(integers: Any, scale: Any, zero_point: Any) -> Dequantized:
+def value(integers: Any, scale: Any, zero_point: Any) -> Dequantized:
     """Return integers with one scale and zero point, of one element each."""
-    return Dequantized(integers, _one(scale, zero_point), _FLOAT)
+    return Dequantized(integers, one(scale, zero_point), _FLOAT)
 
 
-def _one(scale: Any, zero_point: Any) -> Quantization:
+def one(scale: Any, zero_point: Any) -> Quantization:
+    """Return what a scale and a zero point of one element each mean."""
     return quantizing.quantization(channels_first(scale), channels_first(zero_point), 0, 0, 0)
 
 
@@ -41,18 +42,18 @@ def _matrix(integers: Any, scale: Any, zero_point: Any, axis: int) -> Dequantize
 
 def add(call: NodeCall, A: Any, sa: Any, za: Any, B: Any, sb: Any, zb: Any, sc: Any, zc: Any = None) -> Any:
     """Add."""
-    return rounded_once.add(_value(A, sa, za), _value(B, sb, zb), _one(sc, zc), A.dtype)
+    return rounded_once.add(value(A, sa, za), value(B, sb, zb), one(sc, zc), A.dtype)
 
 
 def multiply(call: NodeCall, A: Any, sa: Any, za: Any, B: Any, sb: Any, zb: Any, sc: Any, zc: Any = None) -> Any:
     """Multiply."""
-    return rounded_once.multiply(_value(A, sa, za), _value(B, sb, zb), _one(sc, zc), A.dtype)
+    return rounded_once.multiply(value(A, sa, za), value(B, sb, zb), one(sc, zc), A.dtype)
 
 
 def concatenate(call: NodeCall, y_scale: Any, y_zero_point: Any, *operands: Any, axis: int) -> Any:
     """Requantize arrays and join them."""
-    values = [_value(*operands[first : first + 3]) for first in range(0, len(operands), 3)]
-    out = _one(y_scale, y_zero_point)
+    values = [value(*operands[first : first + 3]) for first in range(0, len(operands), 3)]
+    out = one(y_scale, y_zero_point)
     return _known(call, rounded_once.concatenate(values, axis, out, out.zero_point.dtype))
 
 
@@ -80,9 +81,9 @@ def average_pool(
     strides: Sequence[int] = (),
 ) -> Any:
     """Average windows."""
-    value, given = _images(_value(X, sx, zx), channels_last)
+    x, given = images(value(X, sx, zx), channels_last)
     where = windows(
-        value.shape[2:],
+        x.shape[2:],
         kernel_shape,
         strides=strides,
         dilations=dilations,
@@ -93,23 +94,23 @@ def average_pool(
     options = where.options_of_mean(bool(count_include_pad))
     if options is None:
         raise unsupported(f"{call.node} counts padding, and its last windows overhang that.")
-    return given(rounded_once.average_pooling(value, _one(sy, zy), X.dtype, options))
+    return given(rounded_once.average_pooling(x, one(sy, zy), X.dtype, options))
 
 
 def global_average_pool(
     call: NodeCall, X: Any, sx: Any, zx: Any, sy: Any, zy: Any = None, *, channels_last: int = 0
 ) -> Any:
     """Average all spatial dimensions."""
-    value, given = _images(_value(X, sx, zx), channels_last)
-    return given(rounded_once.average_pooling(value, _one(sy, zy), X.dtype, {"window": value.shape[2:]}))
+    x, given = images(value(X, sx, zx), channels_last)
+    return given(rounded_once.average_pooling(x, one(sy, zy), X.dtype, {"window": x.shape[2:]}))
 
 
-def _images(value: Dequantized, last: int) -> tuple[Dequantized, Any]:
+def images(x: Dequantized, last: int) -> tuple[Dequantized, Any]:
     """Return images that the node has with channels last as such, and what turns the result into what it returns."""
     if not last:
-        return value, lambda result: result
-    stored_last = ChannelsLast(on_device(channels_first(value.integers)))
-    return Dequantized(stored_last, value.quantization, value.dtype), lambda result: result.array
+        return x, lambda result: result
+    stored_last = ChannelsLast(on_device(channels_first(x.integers)))
+    return Dequantized(stored_last, x.quantization, x.dtype), lambda result: result.array
 
 
 def convolution(
@@ -133,8 +134,8 @@ def convolution(
     strides: Sequence[int] = (),
 ) -> Any:
     """Convolve quantized images."""
-    value, given = _images(Dequantized(x, Quantization(None, None), _FLOAT), channels_last)
-    operands = (value.integers, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, B)
+    image, given = images(Dequantized(x, Quantization(None, None), _FLOAT), channels_last)
+    operands = (image.integers, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, B)
     where: dict[str, Any] = {"auto_pad": auto_pad, "dilations": dilations, "kernel_shape": kernel_shape, "pads": pads}
     return given(integer_products.quantized_linear_convolution(call, *operands, **where, group=group, strides=strides))
 
@@ -157,7 +158,7 @@ def gemm(
 ) -> Any:
     """Multiply matrices and add an int32 bias; ``alpha`` scales both: its float32 product with ``a_scale`` is meant."""
     left = jnp.swapaxes(on_device(channels_first(A)), 0, 1) if transA else A
-    a = _value(left, np.float32(alpha) * channels_first(a_scale) if alpha != 1 else a_scale, a_zero_point)
+    a = value(left, np.float32(alpha) * channels_first(a_scale) if alpha != 1 else a_scale, a_zero_point)
     b = _matrix(B, b_scale, b_zero_point, 1 - transB)
     bias = None if C is None else channels_first(C)
     if bias is not None and not _groups_of_products.is_row(bias, b.shape[1 - transB]):
@@ -165,7 +166,7 @@ def gemm(
     right = replace(b, integers=rounded_once.transposed(b.integers, bool(transB)))
     bias = bias if bias is None else bias.reshape(-1)
     if y_scale is not None:
-        out = _one(y_scale, y_zero_point)
+        out = one(y_scale, y_zero_point)
         dtype = A.dtype if y_zero_point is None else out.zero_point.dtype
         return rounded_once.matrix_multiply(a, right, out, dtype, bias)
     sums = jaxdml.matrix_multiply_integer(
@@ -182,7 +183,7 @@ def gemm(
 def softmax(call: NodeCall, X: Any, sx: Any, zx: Any, sy: Any, zy: Any, *, opset: int, axis: int = -1) -> Any:
     """Normalize exponentials."""
     axes = tuple(range(axis_of(axis, X.ndim), X.ndim)) if opset < 13 else (axis,)
-    return _known(call, rounded_once.softmax(_value(X, sx, zx), axes, _one(sy, zy), X.dtype))
+    return _known(call, rounded_once.softmax(value(X, sx, zx), axes, one(sy, zy), X.dtype))
 
 
 def _table(kind: str) -> Any:
@@ -190,7 +191,7 @@ def _table(kind: str) -> Any:
 
     def unary(call: NodeCall, X: Any, sx: Any, zx: Any, sy: Any, zy: Any = None, **attributes: Any) -> Any:
         real = _real_functions.REAL[kind](**attributes)
-        return _known(call, rounded_once.mapped(_value(X, sx, zx), _one(sy, zy), X.dtype, real))
+        return _known(call, rounded_once.mapped(value(X, sx, zx), one(sy, zy), X.dtype, real))
 
     return unary
 
@@ -209,8 +210,8 @@ def where(
     call: NodeCall, condition: Any, X: Any, sx: Any, zx: Any, Y: Any, sy: Any, zy: Any, z_scale: Any, z_zero_point: Any
 ) -> Any:
     """Choose between two arrays, each requantized."""
-    out = _one(z_scale, z_zero_point)
-    parts = [_known(call, rounded_once.mapped(_value(*x), out, x[0].dtype)) for x in ((X, sx, zx), (Y, sy, zy))]
+    out = one(z_scale, z_zero_point)
+    parts = [_known(call, rounded_once.mapped(value(*x), out, x[0].dtype)) for x in ((X, sx, zx), (Y, sy, zy))]
     (chosen, first, second), wrap = alike(condition, *parts)
     return wrap(jnp.where(chosen, first, second))
 
@@ -221,7 +222,7 @@ def dynamic_quantize_matrix_multiply(
     """Quantize A with a range that covers it, and multiply to float32."""
     a = jaxdml.dynamic_quantize_linear(on_device(channels_first(A)))
     b = _matrix(B, b_scale, b_zero_point, B.ndim - 1)
-    return rounded_once.matrix_multiply_to_float(_value(*a), b, channels_first(bias))
+    return rounded_once.matrix_multiply_to_float(value(*a), b, channels_first(bias))
 
 
 def matrix_multiply_integer_to_float(

@@ -135,7 +135,7 @@ def _average_pool(
         ceil_mode=ceil_mode,
     )
     count: Any = np.prod(where.sizes)
-    return averaged(X, where, where.populations(bool(count_include_pad))[..., None] if where.padded else count)
+    return averaged(X, where, where.populations(bool(count_include_pad))[None, ..., None] if where.padded else count)
 
 
 def averaged(X: Value, where: NodeWindows, count: Any) -> ChannelsLast:

@@ -1,6 +1,7 @@
 """What combines elements along dimensions: where one has a length, the others are neutral."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -10,6 +11,7 @@ from jaxdml._networks.integers import is_integer, truncating_divide
 from jaxdml.onnx.integers import rounded_once
 from jaxdml.onnx.nodes import groups
 from jaxdml.onnx.nodes._sizes import axis_of
+from jaxdml.onnx.nodes.bounded import pools
 from jaxdml.onnx.nodes.bounded._masking import masked
 from jaxdml.onnx.nodes.bounded._task import Rule, Rules, Task, array
 from jaxdml.onnx.nodes.bounded.indexing import last
@@ -36,6 +38,8 @@ def _reduction(kind: str) -> Rule:
         operands = [] if axes is None else [axes]
         if not is_bounded_in(sizes, tuple(places)):
             return tuple(bounded(y, kept) for y in task.compute(inner(x), *operands))
+        if kind == "Mean" and task.call.exact and rounded_once.is_simple(inner(x)) and places == set(range(2, x.ndim)):
+            return _of_images(task, x)
         kept_alone = filled(array(x), sizes, _NEUTRAL[kind](x.dtype), tuple(places))
         (result,) = task.compute(kept_alone, *operands)
         if kind == "Mean":
@@ -45,6 +49,20 @@ def _reduction(kind: str) -> Rule:
         return (bounded(result, kept),)
 
     return run
+
+
+def _of_images(task: Task, x: Value) -> tuple[Value, ...]:
+    """Average quantized images as a global average pooling does."""
+    (mean,) = pools.global_average(task, x)
+    if task.attribute("keepdims"):
+        return (mean,)
+
+    def flat(value: Value) -> Any:
+        return array(value).reshape(value.shape[:2])
+
+    y = inner(mean)
+    meant = replace(y, shape=y.shape[:2], quantized=lambda *out: flat(y.quantized(*out)), to_floats=lambda: flat(y))
+    return (bounded(meant, sizes_of(mean)[:2]),)
 
 
 def _mean(x: Any, axes: tuple[int, ...], keepdims: bool, count: Any) -> Any:
