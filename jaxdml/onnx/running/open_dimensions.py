@@ -82,7 +82,8 @@ class _Open(NamedTuple):
 class OpenDimensions:
     """The open dimensions of a model's inputs, and what calls have shown of them.
 
-    A dimension that has had one length only is a number; from the second length on it is rounded up.
+    A dimension that has had one length only is a number; from the second length on it is rounded up. So the first
+    shape keeps its program.
     """
 
     def __init__(self, inputs: Sequence[TensorType], lengths: Lengths) -> None:
@@ -96,9 +97,14 @@ class OpenDimensions:
         keyed, named = dict(given), dict[Hashable, int]()
         if self._lengths == "exact" or not all(map(is_in_one_place, jax.tree.leaves(list(given.values())))):
             return keyed, named
-        for name, dimensions in self._of(given).items():
-            pairs = list(zip(dimensions, given[name].shape, strict=True))
-            keys = tuple(each.key if each and self._varies(each, size) else None for each, size in pairs)
+        pairs_of = {
+            name: list(zip(dimensions, given[name].shape, strict=True)) for name, dimensions in self._of(given).items()
+        }
+        lengths = [(each, size) for pairs in pairs_of.values() for each, size in pairs if each]
+        varying = self._varying_of({each.key: size for each, size in lengths if each.lengths == "rounded"})
+        varying |= {each.key for each, _ in lengths if not isinstance(each.lengths, str)}
+        for name, pairs in pairs_of.items():
+            keys = tuple(each.key if each and each.key in varying and size >= LEAST else None for each, size in pairs)
             if any(keys):
                 keyed[name] = Keyed(given[name], keys)
             named |= {
@@ -144,11 +150,11 @@ class OpenDimensions:
             return _Open(Free(name), self._lengths)
         return _Open(Free(name), self._lengths.get(name, self._lengths.get(declared, "rounded")))
 
-    def _varies(self, dimension: _Open, size: int) -> bool:
-        if dimension.lengths == "rounded" and self._first.setdefault(dimension.key, size) != size:
-            self._varying.add(dimension.key)
-        named = not isinstance(dimension.lengths, str)
-        return size >= LEAST and (named or dimension.key in self._varying)
+    def _varying_of(self, sizes: Mapping[Free, int]) -> set[Free]:
+        """Return which dimensions are rounded up: none, where all have the lengths of the first call."""
+        differing = {key for key, size in sizes.items() if self._first.setdefault(key, size) != size}
+        self._varying |= differing
+        return self._varying & sizes.keys() if differing else set()
 
 
 def _least(dimension: _Open, size: int) -> int | None:
