@@ -1,0 +1,1 @@
+"""Run the models of DxDispatch, DirectML's own runner: ``python -m jaxdml.directml MODEL.json``."""
