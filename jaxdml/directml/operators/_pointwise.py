@@ -1,7 +1,7 @@
 """What operators have in common that compute each element from the elements at its place."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -45,21 +45,22 @@ def pointwise(
         return compute(desc, _scaled(getattr(desc, "scale_bias", None), x), *others)
 
     def every(desc: Any) -> Violations:
-        yield from equal_sizes(desc)
-        for names, _ in groups:
-            yield from alike(desc, "data_type", *names.split())
+        yield from alike_in_groups(desc, groups)
+        (first, tensor), *others = desc.tensors.items()
+        for name, _ in others:
+            yield from sized(desc, name, f"those of {c_field(first)}", tensor.sizes)
         yield from _narrow_if_scaled(desc)
         yield from constraints(desc) if constraints else ()
 
     return Operator(number, growing(counts, *groups), of_scaled, every, doc=doc, **facts)
 
 
-def equal_sizes(desc: Any) -> Violations:
-    """Require the sizes of all tensors to be those of the first."""
-    (first, tensor), *others = desc.tensors.items()
-    yield from alike(desc, "dimension_count", first, *(name for name, _ in others))
-    for name, _ in others:
-        yield from sized(desc, name, f"those of {c_field(first)}", tensor.sizes)
+def alike_in_groups(desc: Any, groups: Sequence[tuple[str, ...]]) -> Violations:
+    """Require all tensors to have one dimension count, and those of each group of fields one data type."""
+    yield from alike(desc, "dimension_count", *desc.tensors)
+    for fields, *_ in groups:
+        names = [name for name in desc.tensors if name.partition("[")[0] in fields.split()]
+        yield from alike(desc, "data_type", *names)
 
 
 def _scaled(scale_bias: Any, x: Any) -> Any:

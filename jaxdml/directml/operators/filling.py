@@ -13,7 +13,7 @@ from jaxdml.directml._checks import alike, sized
 from jaxdml.directml._errors import Violation, Violations
 from jaxdml.directml._operator import Operator
 from jaxdml.directml._support import growing
-from jaxdml.directml.operators._pointwise import equal_sizes, number_of, typed
+from jaxdml.directml.operators._pointwise import alike_in_groups, number_of, typed
 
 _valued = typed("value_data_type")
 
@@ -56,9 +56,9 @@ def _diagonal_1(desc: Any, x: Any) -> Any:
 
 
 def _diagonal_1_constraints(desc: Any) -> Violations:
-    yield from equal_sizes(desc)
-    if desc.input_tensor is not None:
-        yield from alike(desc, "data_type", "input_tensor", "output_tensor")
+    yield from alike_in_groups(desc, [("input_tensor output_tensor",)])
+    for name in desc.tensors:
+        yield from sized(desc, name, "those of OutputTensor", desc.output_tensor.sizes)
     yield from _valued(desc)
 
 

@@ -1,6 +1,6 @@
 """Operators that move elements by their places: slices, parts, tiles, padding, blocks, reversed sequences."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,23 +11,16 @@ from jax import lax
 from jaxdml._networks.along_axes import reverse_sequence
 from jaxdml._networks.blocks import depth_to_space, space_to_depth
 from jaxdml.directml._c import c_field
-from jaxdml.directml._checks import alike, in_range, sized, sized_except_along, without_zeros
+from jaxdml.directml._checks import in_range, sized, sized_except_along, without_zeros
 from jaxdml.directml._enums import DepthSpaceOrder, PaddingMode
 from jaxdml.directml._errors import Violation, Violations
 from jaxdml.directml._operator import Operator
 from jaxdml.directml._support import growing
-from jaxdml.directml.operators._pointwise import number_of, typed
+from jaxdml.directml.operators._pointwise import alike_in_groups, number_of, typed
 
 _SAME = "input_tensor output_tensor"
-_GRADIENTS = "input_gradient_tensor output_gradient_tensor"
 _ALL = "1_0 F, 2_1 F+I, 5_0 A"
-_FROM_16_BITS = "1_0 F+INT32+INT16+UINT32+UINT16, 2_1 F+I, 4_1 A"
-_FOUR_OR_FIVE = "1_0 4-5, 3_0 1-8"
-
-
-def _alike(desc: Any, first: str, *others: str) -> Violations:
-    yield from alike(desc, "dimension_count", first, *others)
-    yield from alike(desc, "data_type", first, *others)
+_MOVED = "1_0 F+INT32+INT16+UINT32+UINT16, 2_1 F+I, 4_1 A"
 
 
 def _for_each_dimension(desc: Any, count: str, tensor: str) -> Iterator[Violation]:
@@ -54,7 +47,6 @@ def _slice(desc: Any, x: Any) -> Any:
 
 
 def _slice_constraints(desc: Any) -> Violations:
-    yield from _alike(desc, "input_tensor", "output_tensor")
     yield from _for_each_dimension(desc, "dimension_count", "input_tensor")
     yield from without_zeros(desc, "strides")
     for d, (offset, size, stride, of) in enumerate(
@@ -75,17 +67,12 @@ def _window(desc: Any, sizes: Sequence[int]) -> Mapping[str, Sequence[int]]:
     }
 
 
-def _slice_1(desc: Any, x: Any) -> Any:
-    return _sliced(x, **_window(desc, desc.output_tensor.sizes))
-
-
 def _slice_grad(desc: Any, gradient: Any) -> Any:
     whole = jax.ShapeDtypeStruct(desc.output_gradient_tensor.sizes, gradient.dtype)  # type: ignore[no-untyped-call]
     return jax.linear_transpose(partial(_sliced, **_window(desc, gradient.shape)), whole)(gradient)[0]
 
 
 def _window_constraints(whole: str, part: str, desc: Any) -> Violations:
-    yield from _alike(desc, whole, part)
     yield from _for_each_dimension(desc, "dimension_count", whole)
     yield from without_zeros(desc, "input_window_sizes", "input_window_strides")
     for d, (offset, size, stride, of, taken) in enumerate(
@@ -99,20 +86,10 @@ def _window_constraints(whole: str, part: str, desc: Any) -> Violations:
             yield Violation(f"{c_field(part)}.Sizes[{d}]", rule, taken)
 
 
-def _split(desc: Any, x: Any) -> Any:
-    parts = [tensor.sizes[desc.axis] for tensor in desc.output_tensors]
-    return tuple(lax.split(x, parts, desc.axis))
-
-
-def _join(desc: Any, arrays: Any) -> Any:
-    return lax.concatenate(arrays, desc.axis)
-
-
 def _parts_constraints(whole: str, parts: str, desc: Any) -> Violations:
     names = [name for name in desc.tensors if name != whole]
     if not names:
         yield Violation(c_field(parts), "must contain a tensor", ())
-    yield from _alike(desc, whole, *names)
     yield from in_range(desc, "axis", whole)
     for name in names:
         yield from sized_except_along(desc, "axis", whole, name)
@@ -123,61 +100,40 @@ def _parts_constraints(whole: str, parts: str, desc: Any) -> Violations:
             yield Violation(f"{c_field(whole)}.Sizes[{desc.axis}]", rule, size)
 
 
-def _tile(desc: Any, x: Any) -> Any:
-    return jnp.tile(x, desc.repeats)
-
-
 def _tile_constraints(desc: Any) -> Violations:
-    yield from _alike(desc, "input_tensor", "output_tensor")
     yield from _for_each_dimension(desc, "repeats_count", "input_tensor")
     yield from without_zeros(desc, "repeats")
     want = tuple(size * times for size, times in zip(desc.input_tensor.sizes, desc.repeats, strict=False))
     yield from sized(desc, "output_tensor", "those of InputTensor, times Repeats", want)
 
 
-_MODES = {
-    PaddingMode.CONSTANT: "constant",
-    PaddingMode.EDGE: "edge",
-    PaddingMode.REFLECTION: "reflect",
-    PaddingMode.SYMMETRIC: "symmetric",
-    PaddingMode.WRAP: "wrap",
-}
-
-
 def _padding(desc: Any, x: Any) -> Any:
     widths = list(zip(desc.start_padding, desc.end_padding, strict=True))
-    if desc.padding_mode != PaddingMode.CONSTANT:
-        return jnp.pad(x, widths, _MODES[desc.padding_mode])
-    return jnp.pad(x, widths, constant_values=number_of(desc.padding_value, x.dtype))
+    if desc.padding_mode == PaddingMode.CONSTANT:
+        return jnp.pad(x, widths, constant_values=number_of(desc.padding_value, x.dtype))
+    return jnp.pad(
+        x, widths, "reflect" if desc.padding_mode == PaddingMode.REFLECTION else desc.padding_mode.name.lower()
+    )
 
 
 def _padding_constraints(desc: Any) -> Violations:
-    yield from _alike(desc, "input_tensor", "output_tensor")
     yield from _for_each_dimension(desc, "dimension_count", "input_tensor")
     want = tuple(map(sum, zip(desc.input_tensor.sizes, desc.start_padding, desc.end_padding, strict=False)))
     yield from sized(desc, "output_tensor", "those of InputTensor, with StartPadding and EndPadding", want)
+    if hasattr(desc, "padding_value_data_type"):
+        yield from typed("padding_value_data_type")(desc)
 
 
-def _padding_1_constraints(desc: Any) -> Violations:
-    yield from _padding_constraints(desc)
-    yield from typed("padding_value_data_type")(desc)
+def _exchanged(function: Callable[..., Any]) -> Callable[..., Any]:
+    def run(desc: Any, x: Any) -> Any:
+        first = getattr(desc, "order", DepthSpaceOrder.DEPTH_COLUMN_ROW) == DepthSpaceOrder.DEPTH_COLUMN_ROW
+        return function(x, desc.block_size, blocks_first=first)
 
-
-def _blocks_first(desc: Any) -> bool:
-    return getattr(desc, "order", 0) == DepthSpaceOrder.DEPTH_COLUMN_ROW
-
-
-def _depth_to_space(desc: Any, x: Any) -> Any:
-    return depth_to_space(x, desc.block_size, blocks_first=_blocks_first(desc))
-
-
-def _space_to_depth(desc: Any, x: Any) -> Any:
-    return space_to_depth(x, desc.block_size, blocks_first=_blocks_first(desc))
+    return run
 
 
 def _blocks_constraints(channels: str, image: str, desc: Any) -> Violations:
     """Require one tensor to have the channels that the other has as blocks."""
-    yield from _alike(desc, "input_tensor", "output_tensor")
     if not desc.block_size:
         yield Violation("BlockSize", "must be greater than 0", 0)
     deep, block = desc.tensors[channels].sizes, desc.block_size
@@ -190,13 +146,7 @@ def _blocks_constraints(channels: str, image: str, desc: Any) -> Violations:
         yield from sized(desc, image, f"those of {c_field(channels)} with blocks for channels", want)
 
 
-def _reverse_subsequences(desc: Any, x: Any, lengths: Any) -> Any:
-    return reverse_sequence(jnp, x, lengths, desc.axis)
-
-
 def _reverse_constraints(desc: Any) -> Violations:
-    yield from _alike(desc, "input_tensor", "output_tensor")
-    yield from alike(desc, "dimension_count", "input_tensor", "sequence_lengths_tensor")
     yield from in_range(desc, "axis", "input_tensor")
     sizes = desc.input_tensor.sizes
     yield from sized(desc, "output_tensor", "those of InputTensor", sizes)
@@ -204,28 +154,29 @@ def _reverse_constraints(desc: Any) -> Violations:
     yield from sized(desc, "sequence_lengths_tensor", "those of InputTensor with 1 at Axis", want)
 
 
-def _moving(
-    number: int, doc: str, compute: Any, constraints: Any, counts: str, types: str, fields: str = _SAME
-) -> Operator:
-    return Operator(number, growing(counts, (fields, types)), compute, constraints, doc=doc)
+def _moving(number: int, doc: str, compute: Any, constraints: Any, counts: str, *groups: tuple[str, str]) -> Operator:
+    """Return the facts of an operator that has these constraints beside types and dimension counts that are alike."""
+
+    def every(desc: Any) -> Violations:
+        yield from alike_in_groups(desc, groups)
+        yield from constraints(desc)
+
+    return Operator(number, growing(counts, *groups), compute, every, doc=doc)
 
 
-def _blocks(number: int, compute: Any, image_to_depth: bool, since: str = "1_0 F, 2_1 F+I, 5_0 A") -> Operator:
-    what = "Make channels of the places in blocks" if image_to_depth else "Make blocks of channels"
-    fields = ("output_tensor", "input_tensor") if image_to_depth else ("input_tensor", "output_tensor")
-    return _moving(
-        number, f"{what} of BlockSize x BlockSize.", compute, partial(_blocks_constraints, *fields), "1_0 4", since
-    )
+def _to_blocks(number: int, types: str) -> Operator:
+    constraints = partial(_blocks_constraints, "input_tensor", "output_tensor")
+    doc = "Make blocks of BlockSize x BlockSize elements of channels."
+    return _moving(number, doc, _exchanged(depth_to_space), constraints, "1_0 4", (_SAME, types))
 
 
-_of_window, _of_grad = (
-    partial(_window_constraints, "input_tensor", "output_tensor"),
-    partial(_window_constraints, "output_gradient_tensor", "input_gradient_tensor"),
-)
-_of_split, _of_join = (
-    partial(_parts_constraints, "input_tensor", "output_tensors"),
-    partial(_parts_constraints, "output_tensor", "input_tensors"),
-)
+def _of_blocks(number: int, types: str) -> Operator:
+    constraints = partial(_blocks_constraints, "output_tensor", "input_tensor")
+    doc = "Make channels of the places in blocks of BlockSize x BlockSize elements."
+    return _moving(number, doc, _exchanged(space_to_depth), constraints, "1_0 4", (_SAME, types))
+
+
+_WINDOW = "Take elements of a window with strides; where one is negative, from the window's end on."
 
 OPERATORS: Mapping[str, Operator] = {
     "SLICE": _moving(
@@ -233,61 +184,62 @@ OPERATORS: Mapping[str, Operator] = {
         "Take Sizes elements from Offsets on, with Strides.",
         _slice,
         _slice_constraints,
-        _FOUR_OR_FIVE,
-        _FROM_16_BITS,
+        "1_0 4-5, 3_0 1-8",
+        (_SAME, _MOVED),
     ),
     "SLICE1": _moving(
         111,
-        "Take elements of a window with strides; where one is negative, from the window's end on.",
-        _slice_1,
-        _of_window,
+        _WINDOW,
+        lambda desc, x: _sliced(x, **_window(desc, desc.output_tensor.sizes)),
+        partial(_window_constraints, "input_tensor", "output_tensor"),
         "2_1 4-5, 3_0 1-8",
-        "2_1 F+I, 4_1 A",
+        (_SAME, "2_1 F+I, 4_1 A"),
     ),
     "SLICE_GRAD": _moving(
         135,
         "Put a gradient where SLICE1 took elements, and 0 elsewhere.",
         _slice_grad,
-        _of_grad,
+        partial(_window_constraints, "output_gradient_tensor", "input_gradient_tensor"),
         "3_0 4-5, 3_1 1-8",
-        "3_0 F+I, 4_1 A",
-        _GRADIENTS,
+        ("input_gradient_tensor output_gradient_tensor", "3_0 F+I, 4_1 A"),
     ),
     "SPLIT": _moving(
-        62, "Split along an axis.", _split, _of_split, "1_0 4, 3_0 1-8", _FROM_16_BITS, "input_tensor output_tensors"
+        62,
+        "Split along an axis.",
+        lambda desc, x: tuple(lax.split(x, [one.sizes[desc.axis] for one in desc.output_tensors], desc.axis)),
+        partial(_parts_constraints, "input_tensor", "output_tensors"),
+        "1_0 4, 3_0 1-8",
+        ("input_tensor output_tensors", _MOVED),
     ),
     "JOIN": _moving(
         63,
         "Concatenate along an axis.",
-        _join,
-        _of_join,
+        lambda desc, arrays: lax.concatenate(arrays, desc.axis),
+        partial(_parts_constraints, "output_tensor", "input_tensors"),
         "1_0 4-5, 3_1 1-8",
-        _FROM_16_BITS,
-        "input_tensors output_tensor",
+        ("input_tensors output_tensor", _MOVED),
     ),
     "TILE": _moving(
         70,
         "Repeat the whole tensor along each axis.",
-        _tile,
+        lambda desc, x: jnp.tile(x, desc.repeats),
         _tile_constraints,
         "1_0 4, 3_1 1-8",
-        "1_0 F, 2_1 F+I, 4_1 F+I+L",
+        (_SAME, "1_0 F, 2_1 F+I, 4_1 F+I+L"),
     ),
-    "PADDING": _moving(64, "Pad by PaddingMode.", _padding, _padding_constraints, "1_0 4-5, 3_1 1-8", _ALL),
-    "PADDING1": _moving(155, "Pad by PaddingMode.", _padding, _padding_1_constraints, "5_0 1-8", "5_0 A"),
-    "SPACE_TO_DEPTH": _blocks(68, _space_to_depth, True),
-    "SPACE_TO_DEPTH1": _blocks(114, _space_to_depth, True, "2_1 F+I, 5_0 A"),
-    "DEPTH_TO_SPACE": _blocks(69, _depth_to_space, False),
-    "DEPTH_TO_SPACE1": _blocks(113, _depth_to_space, False, "2_1 F+I, 5_0 A"),
-    "REVERSE_SUBSEQUENCES": Operator(
+    "PADDING": _moving(64, "Pad by PaddingMode.", _padding, _padding_constraints, "1_0 4-5, 3_1 1-8", (_SAME, _ALL)),
+    "PADDING1": _moving(155, "Pad by PaddingMode.", _padding, _padding_constraints, "5_0 1-8", (_SAME, "5_0 A")),
+    "SPACE_TO_DEPTH": _of_blocks(68, _ALL),
+    "SPACE_TO_DEPTH1": _of_blocks(114, "2_1 F+I, 5_0 A"),
+    "DEPTH_TO_SPACE": _to_blocks(69, _ALL),
+    "DEPTH_TO_SPACE1": _to_blocks(113, "2_1 F+I, 5_0 A"),
+    "REVERSE_SUBSEQUENCES": _moving(
         106,
-        growing(
-            "2_1 4, 3_0 4-5, 4_0 1-8",
-            (_SAME, "2_1 F+I, 5_0 A"),
-            ("sequence_lengths_tensor", "2_1 UINT32, 5_0 UINT64+UINT32"),
-        ),
-        _reverse_subsequences,
+        "Reverse the first elements along an axis, as many as the lengths say, and copy the others.",
+        lambda desc, x, lengths: reverse_sequence(jnp, x, lengths, desc.axis),
         _reverse_constraints,
-        doc="Reverse the first elements along an axis, as many as the lengths say, and copy the others.",
+        "2_1 4, 3_0 4-5, 4_0 1-8",
+        (_SAME, "2_1 F+I, 5_0 A"),
+        ("sequence_lengths_tensor", "2_1 UINT32, 5_0 UINT64+UINT32"),
     ),
 }
