@@ -21,7 +21,7 @@ from jaxdml.directml._making import make_struct
 from jaxdml.directml._operator import Operator, activated
 from jaxdml.directml._reading import struct_from_json
 from jaxdml.directml._structs import struct_of
-from jaxdml.directml._support import FLOATS, INDICES, UP_TO_EIGHT, row
+from jaxdml.directml._support import growing
 from tests.directml_descs import FLOAT32, CopyOperatorDesc, broken, tensor
 from tests.kit import assert_same_bits
 from tests.structs import VALID
@@ -112,12 +112,12 @@ OPTIONAL_KINDS = {word.rstrip("?") for word in OPTIONAL}
 
 def test_each_missing_part_is_named():
     half = Operator(
-        9002, {LEVEL.LEVEL_1_0: row(("input_tensor", UP_TO_EIGHT, FLOATS))}, None, None, doc="do half",
+        9002, growing("1_0 1-8", ("input_tensor", "1_0 F")), None, None, doc="do half",
         options={"pace": ("slow", "fast")},
         optional_from={"input_tensor": LEVEL.LEVEL_2_0}, outputs=jaxdml.TopK,
     )  # fmt: skip
     words = {"InputTensor": "input", "FirstTensor": "output", "SecondTensor": "output", "ThirdTensor": "output"}
-    whole = {LEVEL.LEVEL_1_0: row((" ".join(map(python_field, words)), UP_TO_EIGHT, FLOATS))}
+    whole = growing("1_0 1-8", (" ".join(map(python_field, words)), "1_0 F"))
     struct = make_struct("HALF", words, dataclasses.replace(half, levels=whole))
     struct.operator = half
     assert lacking(struct) == [
@@ -169,10 +169,7 @@ MadeUpOperatorDesc = make_struct(
     },
     Operator(
         9000,
-        {
-            LEVEL.LEVEL_2_0: row((FLOATING, range(1, 3), FLOATS[:1]), ("index_tensor", range(1, 3), INDICES)),
-            LEVEL.LEVEL_3_1: row((FLOATING, range(1, 3), FLOATS), ("index_tensor", range(1, 3), INDICES)),
-        },
+        growing("2_0 1-2", (FLOATING, "2_0 FLOAT32, 3_1 F"), ("index_tensor", "2_0 L+INT32+UINT32")),
         told,
         lambda desc: alike(desc, "data_type", "input_tensor", "output_tensor"),
         doc="Tell, by the options ``ends`` and ``order``.",
@@ -188,7 +185,7 @@ SquashOperatorDesc = make_struct(
     {"InputTensor": "input", "OutputTensor": "output", "Alpha": "float"},
     Operator(
         9003,
-        {LEVEL.LEVEL_1_0: row(("input_tensor output_tensor", UP_TO_EIGHT, FLOATS))},
+        growing("1_0 1-8", ("input_tensor output_tensor", "1_0 F")),
         lambda desc, x: x * x.dtype.type(desc.alpha),
         lambda desc: alike(desc, "data_type", "input_tensor", "output_tensor"),
         doc="Multiply by alpha.",

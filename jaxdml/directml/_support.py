@@ -33,35 +33,6 @@ def row(*groups: tuple[str, range, Types]) -> Row:
     return {field: TensorSupport(counts, types) for fields, counts, types in groups for field in fields.split()}
 
 
-def _types(names: str) -> Types:
-    return tuple(TensorDataType[name] for name in names.split())
-
-
-FLOAT32 = _types("FLOAT32")
-INT32 = _types("INT32")
-UINT8 = _types("UINT8")
-UINT32 = _types("UINT32")
-FLOATS = _types("FLOAT32 FLOAT16")
-FLOAT32_AND_INT32 = _types("FLOAT32 INT32")
-FLOATS_AND_INT32 = _types("FLOAT32 FLOAT16 INT32")
-LONGS = _types("INT64 UINT64")
-SIGNED = _types("INT32 INT16 INT8")
-UNSIGNED = _types("UINT32 UINT16 UINT8")
-INTEGERS = _types("INT32 INT16 INT8 UINT32 UINT16 UINT8")
-BYTES = _types("INT8 UINT8")
-INDICES = _types("INT64 INT32 UINT64 UINT32")
-UNSIGNED_INDICES = _types("UINT64 UINT32")
-UP_TO_32_BITS = _types("FLOAT32 FLOAT16 INT32 INT16 INT8 UINT32 UINT16 UINT8")
-ALL_BUT_FLOAT64 = _types("FLOAT32 FLOAT16 INT64 INT32 INT16 INT8 UINT64 UINT32 UINT16 UINT8")
-UP_TO_64_BITS = _types("FLOAT64 FLOAT32 FLOAT16 INT64 INT32 INT16 INT8 UINT64 UINT32 UINT16 UINT8")
-
-FOUR = range(4, 5)
-FOUR_OR_FIVE = range(4, 6)
-TWO_TO_FOUR = range(2, 5)
-UP_TO_FOUR = range(1, 5)
-UP_TO_EIGHT = range(1, 9)
-
-
 def growing(counts: str, *groups: tuple[str, ...]) -> Levels:
     """Make a table of levels from what changes at each one.
 
@@ -69,28 +40,32 @@ def growing(counts: str, *groups: tuple[str, ...]) -> Levels:
 
     Args:
       counts: the dimension counts of the tensors.
-      groups: fields; their data types, as names and as letters of ``_LETTERS``; their dimension counts if they are not
+      groups: fields; their data types, as ``types`` takes them; their dimension counts if they are not
         those of the others. The first level of the first group's types is the operator's.
     """
     parsed = [
-        (fields, _steps(own[0] if own else counts, _counts), _steps(types, _letters)) for fields, types, *own in groups
+        (fields, _steps(own[0] if own else counts, _counts), _steps(named, types)) for fields, named, *own in groups
     ]
     first = min(parsed[0][2])
     levels = sorted({level for _, *steps in parsed for step in steps for level in step if level >= first})
     return {
-        level: row(*((fields, _at(counted, level), _at(types, level)) for fields, counted, types in parsed))
+        level: row(*((fields, _at(counted, level), _at(named, level)) for fields, counted, named in parsed))
         for level in levels
     }
 
 
-_LETTERS: Mapping[str, Types] = {
-    "F": FLOATS,
-    "S": SIGNED,
-    "U": UNSIGNED,
-    "I": INTEGERS,
-    "L": LONGS,
-    "A": UP_TO_64_BITS,
+_LETTERS: Mapping[str, str] = {
+    "F": "FLOAT32 FLOAT16",
+    "S": "INT32 INT16 INT8",
+    "U": "UINT32 UINT16 UINT8",
+    "I": "INT32 INT16 INT8 UINT32 UINT16 UINT8",
+    "B": "INT8 UINT8",
+    "L": "INT64 UINT64",
+    "A": "FLOAT64 FLOAT32 FLOAT16 INT64 INT32 INT16 INT8 UINT64 UINT32 UINT16 UINT8",
 }
+
+UP_TO_64_BITS: Types = tuple(TensorDataType[name] for name in _LETTERS["A"].split())
+"""All data types that tensors have here, in the order of the pages."""
 
 
 def _steps(text: str, meaning: Callable[[str], Any]) -> dict[FeatureLevel, Any]:
@@ -103,8 +78,10 @@ def _counts(text: str) -> range:
     return range(int(least), int(most or least) + 1)
 
 
-def _letters(text: str) -> Types:
-    return tuple(kind for name in text.split("+") for kind in _LETTERS.get(name) or _types(name))
+def types(text: str) -> Types:
+    """Return the data types of names and letters: ``types("F+INT32")``."""
+    names = {name for word in text.split("+") for name in _LETTERS.get(word, word).split()}
+    return tuple(kind for kind in UP_TO_64_BITS if kind.name in names)
 
 
 def _at(steps: Mapping[FeatureLevel, Any], level: FeatureLevel) -> Any:

@@ -14,7 +14,7 @@ from jaxdml.directml._checks import alike, axes_in_range, in_range, sized
 from jaxdml.directml._enums import ReduceFunction
 from jaxdml.directml._errors import Violation, Violations
 from jaxdml.directml._operator import Operator
-from jaxdml.directml._support import FLOATS, INDICES, growing
+from jaxdml.directml._support import growing, types
 from jaxdml.directml.operators._pointwise import pointwise, widened
 
 
@@ -44,6 +44,7 @@ _REDUCED: Mapping[ReduceFunction, str] = {
     ReduceFunction.SUM: "Sum",
     ReduceFunction.SUM_SQUARE: "SumSquare",
 }
+_INDICES = types("L+INT32+UINT32")
 _OF_FLOATS = ReduceFunction.AVERAGE, ReduceFunction.L2, ReduceFunction.LOG_SUM, ReduceFunction.LOG_SUM_EXP
 _OF_ALL = ReduceFunction.ARGMAX, ReduceFunction.ARGMIN, ReduceFunction.MAX, ReduceFunction.MIN
 _SEARCHES = {ReduceFunction.ARGMAX: argmax, ReduceFunction.ARGMIN: argmin}
@@ -60,15 +61,15 @@ def _reduce_constraints(desc: Any) -> Violations:
     yield from alike(desc, "dimension_count", "input_tensor", "output_tensor")
     yield from axes_in_range(desc, "input_tensor")
     if desc.function in _SEARCHES:
-        if desc.output_tensor.data_type not in INDICES:
+        if desc.output_tensor.data_type not in _INDICES:
             yield Violation(
                 "OutputTensor.DataType",
-                f"must be one of {', '.join(one.name for one in INDICES)} for {desc.function.name}",
+                f"must be one of {', '.join(one.name for one in _INDICES)} for {desc.function.name}",
                 desc.output_tensor.data_type.name,
             )
     else:
         yield from alike(desc, "data_type", "input_tensor", "output_tensor")
-    if kind not in FLOATS and (desc.function in _OF_FLOATS or (kind.bits < 32 and desc.function not in _OF_ALL)):
+    if kind not in types("F") and (desc.function in _OF_FLOATS or (kind.bits < 32 and desc.function not in _OF_ALL)):
         accepted = "FLOAT32 or FLOAT16" if desc.function in _OF_FLOATS else "a float or have at least 32 bits"
         yield Violation("InputTensor.DataType", f"must be {accepted} for {desc.function.name}", kind.name)
     want = tuple(1 if d in desc.axes else size for d, size in enumerate(desc.input_tensor.sizes))

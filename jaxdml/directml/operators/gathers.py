@@ -5,34 +5,12 @@ from typing import Any
 
 from jaxdml import gather, gather_elements, gather_nd
 from jaxdml.directml._checks import alike, in_range, only_ones_before, sized, sized_except_along
-from jaxdml.directml._enums import FeatureLevel
 from jaxdml.directml._errors import Violation, Violations
 from jaxdml.directml._operator import Operator
-from jaxdml.directml._support import (
-    FLOATS,
-    FOUR,
-    INDICES,
-    UINT32,
-    UP_TO_32_BITS,
-    UP_TO_64_BITS,
-    UP_TO_EIGHT,
-    Levels,
-    Row,
-    Types,
-    row,
-)
+from jaxdml.directml._support import Levels, growing
 
-
-def _row(counts: range, types: Types, index_types: Types) -> Row:
-    return row(("input_tensor output_tensor", counts, types), ("indices_tensor", counts, index_types))
-
-
-_LEVELS: Mapping[FeatureLevel, Row] = {
-    FeatureLevel.LEVEL_3_0: _row(UP_TO_EIGHT, UP_TO_32_BITS, INDICES),
-    FeatureLevel.LEVEL_4_1: _row(UP_TO_EIGHT, UP_TO_64_BITS, INDICES),
-}
-
-_LEVELS_FROM_2_1: Mapping[FeatureLevel, Row] = {FeatureLevel.LEVEL_2_1: _row(FOUR, UP_TO_32_BITS, UINT32), **_LEVELS}
+_VALUES, _INDICES = "input_tensor output_tensor", "indices_tensor"
+_FROM_2_1 = growing("2_1 4, 3_0 1-8", (_VALUES, "2_1 F+I, 4_1 A"), (_INDICES, "2_1 UINT32, 3_0 L+INT32+UINT32"))
 
 
 def _gather_constraints(desc: Any) -> Violations:
@@ -158,7 +136,7 @@ _OF_TUPLES = {
 OPERATORS: Mapping[str, Operator] = {
     "GATHER": _gather(
         67,
-        {FeatureLevel.LEVEL_1_0: _row(FOUR, FLOATS, UINT32), **_LEVELS_FROM_2_1},
+        growing("1_0 4, 3_0 1-8", (_VALUES, "1_0 F, 2_1 F+I, 4_1 A"), (_INDICES, "1_0 UINT32, 3_0 L+INT32+UINT32")),
         _slices,
         _of_slices,
         "slices at the indices of one axis",
@@ -169,7 +147,7 @@ OPERATORS: Mapping[str, Operator] = {
     ),
     "GATHER_ELEMENTS": _gather(
         107,
-        _LEVELS_FROM_2_1,
+        _FROM_2_1,
         lambda desc, x, indices: gather_elements(x, indices, axis=desc.axis),
         _of_elements,
         "elements at the indices of one axis",
@@ -178,7 +156,7 @@ OPERATORS: Mapping[str, Operator] = {
     ),
     "GATHER_ND": _gather(
         108,
-        _LEVELS_FROM_2_1,
+        _FROM_2_1,
         lambda desc, x, indices: _tuples(desc, x, indices, 0),
         lambda desc: _of_tuples(desc, 0),
         "slices at index tuples",
@@ -186,7 +164,7 @@ OPERATORS: Mapping[str, Operator] = {
     ),
     "GATHER_ND1": _gather(
         140,
-        _LEVELS,
+        growing("3_0 1-8", (_VALUES, "3_0 F+I, 4_1 A"), (_INDICES, "3_0 L+INT32+UINT32")),
         lambda desc, x, indices: _tuples(desc, x, indices, desc.batch_dimension_count),
         lambda desc: _of_tuples(desc, desc.batch_dimension_count),
         "slices at index tuples, in a batch",

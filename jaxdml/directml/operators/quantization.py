@@ -17,40 +17,7 @@ from jaxdml.directml._checks import alike, sized
 from jaxdml.directml._enums import FeatureLevel, QuantizationType, TensorDataType
 from jaxdml.directml._errors import Violation, Violations
 from jaxdml.directml._operator import Operator
-from jaxdml.directml._support import (
-    BYTES,
-    FLOAT32,
-    FLOAT32_AND_INT32,
-    FLOATS,
-    FLOATS_AND_INT32,
-    FOUR,
-    INTEGERS,
-    UINT8,
-    UP_TO_EIGHT,
-    Levels,
-    Row,
-    Types,
-    row,
-)
-
-
-def _element_wise_row(counts: range, inputs: Types, scales: Types, zero_points: Types, outputs: Types) -> Row:
-    """Make a row of the table of an elementwise operator."""
-    return row(
-        ("input_tensor", counts, inputs),
-        ("scale_tensor", counts, scales),
-        ("zero_point_tensor", counts, zero_points),
-        ("output_tensor", counts, outputs),
-    )
-
-
-def _blocked_row(inputs: Types, outputs: Types) -> Row:
-    """Make a row of the table of an operator with blocks."""
-    return row(
-        ("input_tensor", UP_TO_EIGHT, inputs),
-        ("quantization_tensors", UP_TO_EIGHT, (*inputs, *outputs)),
-        ("output_tensor", UP_TO_EIGHT, outputs),
-    )
+from jaxdml.directml._support import Levels, growing
 
 
 def _element_wise_constraints(desc: Any) -> Violations:
@@ -184,10 +151,17 @@ def _element_wise(number: int, levels: Levels, compute: Callable[..., Any], cons
     )
 
 
-def _blocked(number: int, row_: Row, compute: Callable[..., Any], constraints: Any, what: str) -> Operator:
+def _blocked(
+    number: int, inputs: str, outputs: str, compute: Callable[..., Any], constraints: Any, what: str
+) -> Operator:
     return Operator(
         number,
-        {FeatureLevel.LEVEL_6_3: row_},
+        growing(
+            "6_3 1-8",
+            ("input_tensor", f"6_3 {inputs}"),
+            ("quantization_tensors", f"6_3 {inputs}+{outputs}"),
+            ("output_tensor", f"6_3 {outputs}"),
+        ),
         compute,
         constraints,
         doc=f"{what} In every dimension the size of the scale divides that of the input; their ratio is the length of "
@@ -199,59 +173,52 @@ def _blocked(number: int, row_: Row, compute: Callable[..., Any], constraints: A
     )
 
 
-_QUANTIZED_WITH_FLOAT16 = _element_wise_row(UP_TO_EIGHT, FLOATS_AND_INT32, FLOATS, BYTES, BYTES)
-_DEQUANTIZED_WITH_FLOAT16 = _element_wise_row(UP_TO_EIGHT, INTEGERS, FLOATS, INTEGERS, FLOATS)
-
 OPERATORS: Mapping[str, Operator] = {
     "ELEMENT_WISE_QUANTIZE_LINEAR": _element_wise(
         33,
-        {
-            FeatureLevel.LEVEL_1_0: _element_wise_row(FOUR, FLOAT32, FLOAT32, UINT8, UINT8),
-            FeatureLevel.LEVEL_2_1: _element_wise_row(FOUR, FLOAT32_AND_INT32, FLOAT32, BYTES, BYTES),
-            FeatureLevel.LEVEL_3_0: _element_wise_row(UP_TO_EIGHT, FLOAT32_AND_INT32, FLOAT32, BYTES, BYTES),
-            FeatureLevel.LEVEL_6_0: _QUANTIZED_WITH_FLOAT16,
-            FeatureLevel.LEVEL_6_2: _QUANTIZED_WITH_FLOAT16,
-        },
+        growing(
+            "1_0 4, 3_0 1-8",
+            ("input_tensor", "1_0 FLOAT32, 2_1 FLOAT32+INT32, 6_0 F+INT32"),
+            ("scale_tensor", "1_0 FLOAT32, 6_0 F"),
+            ("zero_point_tensor output_tensor", "1_0 UINT8, 2_1 B, 6_2 B"),
+        ),
         _quantize,
         _of_quantize,
         "Divide by a scale and round to 8 bits.",
     ),
     "ELEMENT_WISE_DEQUANTIZE_LINEAR": _element_wise(
         34,
-        {
-            FeatureLevel.LEVEL_1_0: _element_wise_row(FOUR, UINT8, FLOAT32, UINT8, FLOAT32),
-            FeatureLevel.LEVEL_2_1: _element_wise_row(FOUR, INTEGERS, FLOAT32, INTEGERS, FLOAT32),
-            FeatureLevel.LEVEL_3_0: _element_wise_row(UP_TO_EIGHT, INTEGERS, FLOAT32, INTEGERS, FLOAT32),
-            FeatureLevel.LEVEL_6_0: _DEQUANTIZED_WITH_FLOAT16,
-            FeatureLevel.LEVEL_6_2: _DEQUANTIZED_WITH_FLOAT16,
-        },
+        growing(
+            "1_0 4, 3_0 1-8",
+            ("input_tensor zero_point_tensor", "1_0 UINT8, 2_1 I"),
+            ("scale_tensor output_tensor", "1_0 FLOAT32, 6_0 F, 6_2 F"),
+        ),
         lambda desc, x, scale, zero_point: dequantize_linear(x, scale, zero_point),
         _of_dequantize,
         "Turn quantized values into floats.",
     ),
     "QUANTIZE": _blocked(
         173,
-        _blocked_row(FLOATS, BYTES),
+        *("F", "B"),
         _quantize_blocks,
         lambda desc: _blocked_constraints(desc, "input_tensor", "output_tensor"),
         "Divide by the scales of blocks and round to 8 bits.",
     ),
     "DEQUANTIZE": _blocked(
         174,
-        _blocked_row(BYTES, FLOATS),
+        *("B", "F"),
         _dequantize_blocks,
         lambda desc: _blocked_constraints(desc, "output_tensor", "input_tensor"),
         "Turn values that are quantized by blocks into floats.",
     ),
     "DYNAMIC_QUANTIZE_LINEAR": Operator(
         148,
-        {
-            FeatureLevel.LEVEL_4_0: row(
-                ("input_tensor", UP_TO_EIGHT, FLOATS),
-                ("output_tensor output_zero_point_tensor", UP_TO_EIGHT, BYTES),
-                ("output_scale_tensor", UP_TO_EIGHT, FLOAT32),
-            )
-        },
+        growing(
+            "4_0 1-8",
+            ("input_tensor", "4_0 F"),
+            ("output_tensor output_zero_point_tensor", "4_0 B"),
+            ("output_scale_tensor", "4_0 FLOAT32"),
+        ),
         _quantize_dynamically,
         _of_dynamic,
         doc="Quantize with a scale and a zero point that cover the range of the input.",
@@ -264,13 +231,12 @@ OPERATORS: Mapping[str, Operator] = {
     ),
     "ELEMENT_WISE_QUANTIZED_LINEAR_ADD": Operator(
         147,
-        {
-            FeatureLevel.LEVEL_4_0: row(
-                ("a_tensor b_tensor output_tensor", UP_TO_EIGHT, BYTES),
-                ("a_scale_tensor b_scale_tensor output_scale_tensor", UP_TO_EIGHT, FLOAT32),
-                ("a_zero_point_tensor b_zero_point_tensor output_zero_point_tensor", UP_TO_EIGHT, BYTES),
-            )
-        },
+        growing(
+            "4_0 1-8",
+            ("a_tensor b_tensor output_tensor", "4_0 B"),
+            ("a_scale_tensor b_scale_tensor output_scale_tensor", "4_0 FLOAT32"),
+            ("a_zero_point_tensor b_zero_point_tensor output_zero_point_tensor", "4_0 B"),
+        ),
         _add,
         _of_add,
         doc="Add quantized tensors and quantize the sum. All tensors have one dimension count, and a scale or zero "

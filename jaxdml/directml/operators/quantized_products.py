@@ -11,10 +11,9 @@ from jaxdml import (
 )
 from jaxdml.directml._c import c_field
 from jaxdml.directml._checks import alike, sized, varying
-from jaxdml.directml._enums import FeatureLevel
 from jaxdml.directml._errors import Violations
 from jaxdml.directml._operator import Operator
-from jaxdml.directml._support import BYTES, FLOAT32, FLOATS, FOUR, INT32, TWO_TO_FOUR, UP_TO_FOUR, Row, row
+from jaxdml.directml._support import growing
 
 _AXES = {"a": -2, "b": -1, "output": -2}
 """The dimension of each tensor along which its scale and its zero point may vary."""
@@ -60,15 +59,6 @@ def _of_rank(rank: int, inputs: tuple[Any, ...]) -> list[Any]:
     return [part if part is None or part.ndim <= rank else part.reshape(part.shape[-rank:]) for part in inputs]
 
 
-def _integer_row(counts: range, counts_of_a_zero_point: range, counts_of_b_zero_point: range) -> Row:
-    return row(
-        ("a_tensor b_tensor", counts, BYTES),
-        ("a_zero_point_tensor", counts_of_a_zero_point, BYTES),
-        ("b_zero_point_tensor", counts_of_b_zero_point, BYTES),
-        ("output_tensor", counts, INT32),
-    )
-
-
 def _to_integers(desc: Any, *inputs: Any) -> Any:
     return matrix_multiply_integer(*_of_rank(desc.output_tensor.dimension_count, inputs))
 
@@ -89,14 +79,6 @@ def _of_floats(desc: Any) -> Violations:
 def _to_floats(desc: Any, *inputs: Any) -> Any:
     given = _of_rank(desc.output_tensor.dimension_count, inputs)
     return matrix_multiply_integer_to_float(*given, output_dtype=desc.output_tensor.data_type.dtype)
-
-
-def _quantized_row(counts: range, counts_of_parameters: range) -> Row:
-    return row(
-        ("a_tensor b_tensor output_tensor", counts, BYTES),
-        ("a_scale_tensor b_scale_tensor output_scale_tensor", counts_of_parameters, FLOAT32),
-        ("a_zero_point_tensor b_zero_point_tensor output_zero_point_tensor", counts_of_parameters, BYTES),
-    )
 
 
 def _of_quantized(desc: Any) -> Violations:
@@ -122,11 +104,13 @@ _FIELDS = {
 OPERATORS: Mapping[str, Operator] = {
     "MATRIX_MULTIPLY_INTEGER": Operator(
         117,
-        {
-            FeatureLevel.LEVEL_2_1: _integer_row(FOUR, FOUR, FOUR),
-            FeatureLevel.LEVEL_4_0: _integer_row(TWO_TO_FOUR, UP_TO_FOUR, TWO_TO_FOUR),
-            FeatureLevel.LEVEL_5_2: _integer_row(TWO_TO_FOUR, UP_TO_FOUR, UP_TO_FOUR),
-        },
+        growing(
+            "2_1 4, 4_0 2-4",
+            ("a_tensor b_tensor", "2_1 B"),
+            ("a_zero_point_tensor", "2_1 B", "2_1 4, 4_0 1-4"),
+            ("b_zero_point_tensor", "2_1 B", "2_1 4, 4_0 2-4, 5_2 1-4"),
+            ("output_tensor", "2_1 INT32"),
+        ),
         _to_integers,
         lambda desc: _product_constraints(desc, "a_zero_point_tensor", "b_zero_point_tensor"),
         doc="Multiply matrices of 8-bit integers, and return the sums as they are. A zero point has size 1 in all "
@@ -137,14 +121,13 @@ OPERATORS: Mapping[str, Operator] = {
     ),
     "MATRIX_MULTIPLY_INTEGER_TO_FLOAT": Operator(
         170,
-        {
-            FeatureLevel.LEVEL_6_2: row(
-                ("a_tensor b_tensor", TWO_TO_FOUR, BYTES),
-                ("a_zero_point_tensor b_zero_point_tensor", UP_TO_FOUR, BYTES),
-                ("a_scale_tensor b_scale_tensor", UP_TO_FOUR, FLOATS),
-                ("bias_tensor output_tensor", TWO_TO_FOUR, FLOATS),
-            )
-        },
+        growing(
+            "6_2 2-4",
+            ("a_tensor b_tensor", "6_2 B"),
+            ("a_zero_point_tensor b_zero_point_tensor", "6_2 B", "6_2 1-4"),
+            ("a_scale_tensor b_scale_tensor", "6_2 F", "6_2 1-4"),
+            ("bias_tensor output_tensor", "6_2 F"),
+        ),
         _to_floats,
         _of_floats,
         doc="Multiply quantized matrices, and return the real numbers as floats. A scale or zero point has size 1 in "
@@ -157,10 +140,12 @@ OPERATORS: Mapping[str, Operator] = {
     ),
     "QUANTIZED_LINEAR_MATRIX_MULTIPLY": Operator(
         118,
-        {
-            FeatureLevel.LEVEL_2_1: _quantized_row(FOUR, FOUR),
-            FeatureLevel.LEVEL_4_0: _quantized_row(TWO_TO_FOUR, UP_TO_FOUR),
-        },
+        growing(
+            "2_1 4, 4_0 2-4",
+            ("a_tensor b_tensor output_tensor", "2_1 B"),
+            ("a_scale_tensor b_scale_tensor output_scale_tensor", "2_1 FLOAT32", "2_1 4, 4_0 1-4"),
+            ("a_zero_point_tensor b_zero_point_tensor output_zero_point_tensor", "2_1 B", "2_1 4, 4_0 1-4"),
+        ),
         _to_quantized,
         _of_quantized,
         doc="Multiply quantized matrices and quantize the product. A scale or zero point has size 1 in all dimensions, "

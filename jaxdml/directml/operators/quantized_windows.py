@@ -10,12 +10,11 @@ from jaxdml import (
     quantized_linear_convolution,
 )
 from jaxdml.directml._checks import alike, sized, varying, without_zeros
-from jaxdml.directml._enums import FeatureLevel
 from jaxdml.directml._errors import Violation, Violations
 from jaxdml.directml._operator import Operator
-from jaxdml.directml._support import BYTES, FLOAT32, FOUR, FOUR_OR_FIVE, INT32, UP_TO_FOUR, Row, row
+from jaxdml.directml._support import growing
 
-_THREE_OR_FOUR, _UP_TO_FIVE = range(3, 5), range(1, 6)
+_THREE_OR_FOUR = range(3, 5)
 
 _RANK = 4
 """The dimensions of ``{N, C, H, W}``. A tensor with fewer lacks leading dimensions, which are of size 1."""
@@ -134,14 +133,6 @@ def _packed_filters(desc: Any, name: str, tensor: Any) -> Any:
     return prepack_filters(tensor) if name == "filter_tensor" and tensor.ndim == _RANK else tensor
 
 
-def _integer_row(counts: range, counts_of_zero_points: range) -> Row:
-    return row(
-        ("input_tensor filter_tensor", counts, BYTES),
-        ("input_zero_point_tensor filter_zero_point_tensor", counts_of_zero_points, BYTES),
-        ("output_tensor", counts, INT32),
-    )
-
-
 def _of_integers(desc: Any) -> Violations:
     yield from alike(desc, "dimension_count", "input_tensor", "filter_tensor", "output_tensor")
     if desc.input_zero_point_tensor is not None:
@@ -159,16 +150,6 @@ def _to_integers(desc: Any, *inputs: Any) -> Any:
 
 def _to_integers_last(desc: Any, *inputs: Any) -> Any:
     return _convolve_last(convolution_integer, desc, inputs)
-
-
-def _quantized_row(counts: range, counts_of_filter_scale: range, counts_of_parameters: range) -> Row:
-    return row(
-        ("input_tensor filter_tensor output_tensor", counts, BYTES),
-        ("bias_tensor", counts, INT32),
-        ("filter_scale_tensor", counts_of_filter_scale, FLOAT32),
-        ("input_scale_tensor output_scale_tensor", counts_of_parameters, FLOAT32),
-        ("input_zero_point_tensor filter_zero_point_tensor output_zero_point_tensor", counts_of_parameters, BYTES),
-    )
 
 
 def _of_quantized(desc: Any) -> Violations:
@@ -280,10 +261,12 @@ _FIELDS = {
 OPERATORS: Mapping[str, Operator] = {
     "CONVOLUTION_INTEGER": Operator(
         119,
-        {
-            FeatureLevel.LEVEL_2_1: _integer_row(FOUR, FOUR),
-            FeatureLevel.LEVEL_4_0: _integer_row(_THREE_OR_FOUR, UP_TO_FOUR),
-        },
+        growing(
+            "2_1 4, 4_0 3-4",
+            ("input_tensor filter_tensor", "2_1 B"),
+            ("input_zero_point_tensor filter_zero_point_tensor", "2_1 B", "2_1 4, 4_0 1-4"),
+            ("output_tensor", "2_1 INT32"),
+        ),
         _to_integers,
         _of_integers,
         doc=f"Convolve 8-bit integers, and return the sums as they are. {_LACKING} The two zero points have one "
@@ -295,11 +278,14 @@ OPERATORS: Mapping[str, Operator] = {
     ),
     "QUANTIZED_LINEAR_CONVOLUTION": Operator(
         120,
-        {
-            FeatureLevel.LEVEL_2_1: _quantized_row(FOUR, FOUR, FOUR),
-            FeatureLevel.LEVEL_4_0: _quantized_row(_THREE_OR_FOUR, _THREE_OR_FOUR, UP_TO_FOUR),
-            FeatureLevel.LEVEL_5_2: _quantized_row(_THREE_OR_FOUR, UP_TO_FOUR, UP_TO_FOUR),
-        },
+        growing(
+            "2_1 4, 4_0 3-4",
+            ("input_tensor filter_tensor output_tensor", "2_1 B"),
+            ("bias_tensor", "2_1 INT32"),
+            ("filter_scale_tensor", "2_1 FLOAT32", "2_1 4, 4_0 3-4, 5_2 1-4"),
+            ("input_scale_tensor output_scale_tensor", "2_1 FLOAT32", "2_1 4, 4_0 1-4"),
+            ("input_zero_point_tensor filter_zero_point_tensor output_zero_point_tensor", "2_1 B", "2_1 4, 4_0 1-4"),
+        ),
         _to_quantized,
         _of_quantized,
         doc=f"Convolve quantized tensors and quantize the result. {_LACKING} Scales and zero points may each have "
@@ -311,13 +297,12 @@ OPERATORS: Mapping[str, Operator] = {
     ),
     "QUANTIZED_LINEAR_AVERAGE_POOLING": Operator(
         169,
-        {
-            FeatureLevel.LEVEL_6_2: row(
-                ("input_tensor output_tensor", FOUR_OR_FIVE, BYTES),
-                ("input_scale_tensor output_scale_tensor", _UP_TO_FIVE, FLOAT32),
-                ("input_zero_point_tensor output_zero_point_tensor", _UP_TO_FIVE, BYTES),
-            )
-        },
+        growing(
+            "6_2 4-5",
+            ("input_tensor output_tensor", "6_2 B"),
+            ("input_scale_tensor output_scale_tensor", "6_2 FLOAT32", "6_2 1-5"),
+            ("input_zero_point_tensor output_zero_point_tensor", "6_2 B", "6_2 1-5"),
+        ),
         _pool,
         _of_pooling,
         doc="Average the windows of a quantized tensor and quantize the means. A scale or zero point has size 1 in all "

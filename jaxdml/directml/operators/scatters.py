@@ -6,33 +6,11 @@ from typing import Any
 from jaxdml import scatter_elements, scatter_nd
 from jaxdml._base.duplicates import DUPLICATES
 from jaxdml.directml._checks import alike, in_range, only_ones_before, sized, sized_except_along
-from jaxdml.directml._enums import FeatureLevel
 from jaxdml.directml._errors import Violation, Violations
 from jaxdml.directml._operator import Operator
-from jaxdml.directml._support import (
-    FLOATS,
-    FOUR,
-    INDICES,
-    UINT32,
-    UP_TO_32_BITS,
-    UP_TO_64_BITS,
-    UP_TO_EIGHT,
-    Levels,
-    Row,
-    Types,
-    row,
-)
+from jaxdml.directml._support import Levels, growing
 
-
-def _row(counts: range, types: Types, index_types: Types) -> Row:
-    return row(("input_tensor updates_tensor output_tensor", counts, types), ("indices_tensor", counts, index_types))
-
-
-_LEVELS: Mapping[FeatureLevel, Row] = {
-    FeatureLevel.LEVEL_2_1: _row(FOUR, UP_TO_32_BITS, UINT32),
-    FeatureLevel.LEVEL_3_0: _row(UP_TO_EIGHT, UP_TO_32_BITS, INDICES),
-    FeatureLevel.LEVEL_4_1: _row(UP_TO_EIGHT, UP_TO_64_BITS, INDICES),
-}
+_VALUES, _INDICES = "input_tensor updates_tensor output_tensor", "indices_tensor"
 
 
 def _scatter_constraints(desc: Any) -> Violations:
@@ -118,7 +96,7 @@ def _scatter(
 OPERATORS: Mapping[str, Operator] = {
     "SCATTER": _scatter(
         94,
-        {FeatureLevel.LEVEL_1_0: _row(FOUR, FLOATS, UINT32), **_LEVELS},
+        growing("1_0 4, 3_0 1-8", (_VALUES, "1_0 F, 2_1 F+I, 4_1 A"), (_INDICES, "1_0 UINT32, 3_0 L+INT32+UINT32")),
         _elements,
         _of_elements,
         "elements at indices along an axis",
@@ -129,7 +107,7 @@ OPERATORS: Mapping[str, Operator] = {
     ),
     "SCATTER_ND": _scatter(
         109,
-        _LEVELS,
+        growing("2_1 4, 3_0 1-8", (_VALUES, "2_1 F+I, 4_1 A"), (_INDICES, "2_1 UINT32, 3_0 L+INT32+UINT32")),
         _slices,
         _of_slices,
         "slices at index tuples",

@@ -6,34 +6,11 @@ from typing import Any
 from jaxdml import TopK, argmax, argmin, top_k
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml.directml._checks import alike, axes_in_range, in_range, sized
-from jaxdml.directml._enums import FeatureLevel
 from jaxdml.directml._errors import Violation, Violations
 from jaxdml.directml._operator import Operator
-from jaxdml.directml._support import (
-    ALL_BUT_FLOAT64,
-    FLOATS,
-    FOUR,
-    INDICES,
-    UINT32,
-    UNSIGNED_INDICES,
-    UP_TO_32_BITS,
-    UP_TO_EIGHT,
-    Levels,
-    Row,
-    Types,
-    row,
-)
+from jaxdml.directml._support import Levels, growing
 
-
-def _top_k_row(counts: range, types: Types, index_types: Types) -> Row:
-    return row(("input_tensor output_value_tensor", counts, types), ("output_index_tensor", counts, index_types))
-
-
-_TOP_K1_LEVELS: Mapping[FeatureLevel, Row] = {
-    FeatureLevel.LEVEL_2_1: _top_k_row(FOUR, UP_TO_32_BITS, UINT32),
-    FeatureLevel.LEVEL_3_1: _top_k_row(UP_TO_EIGHT, UP_TO_32_BITS, UINT32),
-    FeatureLevel.LEVEL_5_0: _top_k_row(UP_TO_EIGHT, ALL_BUT_FLOAT64, UNSIGNED_INDICES),
-}
+_VALUES, _PLACES = "input_tensor output_value_tensor", "output_index_tensor"
 
 
 def _top_k_constraints(desc: Any) -> Violations:
@@ -99,10 +76,7 @@ def _extreme(number: int, what: str, function: Callable[..., Any]) -> Operator:
 
     return Operator(
         number,
-        {
-            level: row(("input_tensor", UP_TO_EIGHT, types), ("output_tensor", UP_TO_EIGHT, INDICES))
-            for level, types in ((FeatureLevel.LEVEL_3_0, UP_TO_32_BITS), (FeatureLevel.LEVEL_4_1, ALL_BUT_FLOAT64))
-        },
+        growing("3_0 1-8", ("input_tensor", "3_0 F+I, 4_1 F+I+L"), ("output_tensor", "3_0 L+INT32+UINT32")),
         compute,
         _extreme_constraints,
         doc=f"Find the {what} element along axes.",
@@ -118,13 +92,13 @@ def _extreme(number: int, what: str, function: Callable[..., Any]) -> Operator:
 OPERATORS: Mapping[str, Operator] = {
     "TOP_K": _top_k(
         71,
-        {FeatureLevel.LEVEL_2_0: _top_k_row(FOUR, FLOATS, UINT32), **_TOP_K1_LEVELS},
+        growing("2_0 4, 3_1 1-8", (_VALUES, "2_0 F, 2_1 F+I, 5_0 F+I+L"), (_PLACES, "2_0 UINT32, 5_0 UINT64+UINT32")),
         "Select the k largest elements along an axis.",
         lambda desc, x: _select(desc, x, AxisDirection.DECREASING),
     ),
     "TOP_K1": _top_k(
         112,
-        _TOP_K1_LEVELS,
+        growing("2_1 4, 3_1 1-8", (_VALUES, "2_1 F+I, 5_0 F+I+L"), (_PLACES, "2_1 UINT32, 5_0 UINT64+UINT32")),
         "Select the k largest or smallest elements along an axis.",
         lambda desc, x: _select(desc, x, desc.axis_direction),
     ),
