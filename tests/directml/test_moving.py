@@ -393,7 +393,30 @@ def counterparts():
     return calls
 
 
+def printed():
+    """Return examples of the pages that no other function has."""
+    x = np.arange(1, 17, dtype=np.float32).reshape(1, 1, 4, 4)
+    window = {"input_window_offsets": (0, 0, 0, 1), "input_window_sizes": (1, 1, 4, 3)}
+    forward, backward = (window | {"input_window_strides": (1, 1, stride, 2)} for stride in (2, -2))
+    corners = {"input_window_offsets": (0, 0), "input_window_sizes": (4, 4), "input_window_strides": (2, 2)}
+    spread = [[1, 0, 2, 0], [0, 0, 0, 0], [3, 0, 4, 0], [0, 0, 0, 0]]
+    joined = np.float32([[1, 2, 3, 7, 8, 9, 10], [4, 5, 6, 11, 12, 13, 14]]).reshape(1, 1, 2, 7)
+    table = np.float32([[1, 2, 3], [3, 0, 4], [2, 4, 2]])
+    sums = {(0,): [[6, 6, 9]], (1,): [[6], [7], [8]], (0, 1): [[21]]}
+    return [
+        Call("SLICE1", [x], [np.float32([[[[2, 4], [10, 12]]]])], forward),
+        Call("SLICE1", [x], [np.float32([[[[14, 16], [6, 8]]]])], backward),
+        Call("SLICE_GRAD", [np.float32([[1, 2], [3, 4]])], [np.float32(spread)], corners),
+        Call("JOIN", [(joined[..., :3], joined[..., 3:])], [joined], {"axis": 3}),
+        *(
+            Call("REDUCE", [table], [np.float32(wanted)], {"function": 10, "axes": axes})
+            for axes, wanted in sums.items()
+        ),
+    ]
+
+
 FAMILIES = {
+    "printed": printed,
     "counterparts": counterparts,
     "random bits": random_bits,
     "coordinates": nonzeros,

@@ -216,7 +216,7 @@ OPERATORS: Mapping[str, Operator] = {
         "Concatenate along an axis.",
         lambda desc, arrays: lax.concatenate(arrays, desc.axis),
         partial(_parts_constraints, "output_tensor", "input_tensors"),
-        "1_0 4-5, 3_1 1-8",
+        "1_0 4, 3_0 4-5, 3_1 1-8",
         ("input_tensors output_tensor", _MOVED),
     ),
     "TILE": _moving(
