@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -20,10 +20,22 @@ from jaxdml.onnx.running.interpreter import Report
 from jaxdml.onnx.running.open_dimensions import OpenDimensions
 from jaxdml.onnx.running.parameters import constant_inputs
 from jaxdml.onnx.running.program import Program, as_output
-from jaxdml.onnx.running.programs import Called, Known, KnownArray, Programs, arrays_of
+from jaxdml.onnx.running.programs import Known, KnownArray, Programs, arrays_of
 from jaxdml.onnx.running.stages import Stage, stages
 from jaxdml.onnx.values.bounded import NONE, Padded, checking, must_be_bounds
 from jaxdml.onnx.values.capacities import Sizes, cut, cut_at, keyed, places
+
+
+class Called(NamedTuple):
+    """What a call has returned.
+
+    Attributes:
+      results: arrays, lists of them, or None.
+      again: computes the same of arrays of the same shapes by name, if that is one program; it does not check them.
+    """
+
+    results: tuple[Any, ...]
+    again: Callable[[Mapping[str, Any]], tuple[Any, ...]] | None
 
 
 class Calls:
@@ -57,11 +69,13 @@ class Calls:
         if bounds is not None:
             return Called(self._within_bounds(known, traced, key, bounds), None)
         inputs, named = self.open.keyed(traced)
-        if self.parts is None:
-            outputs, again = self.programs.computed(known, dict(self._program.params), inputs, key, named)
-        else:
-            outputs, again = self._in_stages(self.parts, known, inputs, key, named), None
-        return Called(tuple(map(cut_at, outputs, map(places, outputs))), None if known or key is not None else again)
+        if self.parts is not None:
+            outputs = self._in_stages(self.parts, known, inputs, key, named)
+            return Called(tuple(map(cut_at, outputs, map(places, outputs))), None)
+        call = self.programs.computed(known, dict(self._program.params), inputs, key, named)
+        cuts = tuple(map(places, call.results))
+        again = self.programs.again(call, cuts) if call.settled and not known and key is None else None
+        return Called(tuple(map(cut_at, call.results, cuts)), again)
 
     @cached_property
     def constants(self) -> frozenset[str]:
@@ -94,7 +108,7 @@ class Calls:
             if stage.on_host:
                 results = self._on_host(stage.graph, names, known, read, own)
             else:
-                results, _ = part.computed(known, {}, read, own, named)
+                results = part.computed(known, {}, read, own, named).results
             values = values | dict(zip(names, results, strict=True))
         return tuple(values[output.name] for output in self._program.outputs)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import partial
 from threading import Lock
 from typing import Any, NamedTuple
@@ -28,7 +27,6 @@ from jaxdml.onnx.values.capacities import (
     longer,
     opened,
     padded,
-    places,
     without_keys,
 )
 from jaxdml.onnx.values.obstacles import InTheWayError, watched
@@ -59,16 +57,20 @@ Place = tuple[Known, Hashable]
 """What a program is for: its constants, and all else on which its trace depends."""
 
 
-class Called(NamedTuple):
-    """What a call has returned.
+class Computed(NamedTuple):
+    """What a program has returned.
 
     Attributes:
-      results: arrays, lists of them, or None.
-      again: computes the same of arrays of the same shapes by name, if that is one program; it does not check them.
+      results: arrays, some of them longer than what counts.
+      place: what the program is for.
+      given: what it got.
+      settled: whether further calls with such lengths get the same program.
     """
 
     results: tuple[Any, ...]
-    again: Callable[[Mapping[str, Any]], tuple[Any, ...]] | None
+    place: Place
+    given: Mapping[str, Any]
+    settled: bool
 
 
 class Newest:
@@ -114,7 +116,7 @@ class Programs:
 
     def computed(
         self, known: Known, params: Mapping[str, Any], given: Mapping[str, Any], key: Any, named: Sizes
-    ) -> Called:
+    ) -> Computed:
         """Compute a program on arrays that are longer than what counts; what a node cannot mask has its true length."""
         while True:
             _must_not_be_named(self.in_the_way, named)
@@ -129,20 +131,23 @@ class Programs:
                 self.in_the_way |= error.why
                 self._masking &= bool(error.why)
             else:
-                held = {name: value for name, value in arrays.items() if isinstance(value, Held)}
-                again = partial(self._again, place, _without_arrays(held), tuple(map(places, results)))
-                return Called(results, again if settled else None)
+                return Computed(results, place, arrays, settled)
 
-    def _again(
-        self, place: Place, held: Mapping[str, Held], cuts: tuple[Places, ...], arrays: Mapping[str, Any]
-    ) -> tuple[Any, ...]:
-        """Compute the outputs of arrays of an earlier call's shapes, on which alone lengths and promises depend."""
-        more = {
-            name: Held(padded(arrays[name], value.array.shape), value.lengths, value.keys)
+    def again(self, call: Computed, cuts: tuple[Places, ...]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+        """Return how to compute outputs of arrays of a call's shapes, on which alone lengths and promises depend."""
+        held = {name: value for name, value in call.given.items() if isinstance(value, Held)}
+        lengths = jax.device_put({key: length for value in held.values() for key, length in _lengths(value)})
+        shapes = {
+            name: (value.array.shape, tuple(lengths[key] for key, _ in _lengths(value)), value.keys)
             for name, value in held.items()
         }
-        results, _ = self.compiled(place)(dict(self._program.params), {**arrays, **more}, None)
-        return tuple(map(cut_at, results, cuts))
+
+        def compute(arrays: Mapping[str, Any]) -> tuple[Any, ...]:
+            more = {name: Held(padded(arrays[name], shape), *others) for name, (shape, *others) in shapes.items()}
+            results, _ = self.compiled(call.place)(dict(self._program.params), {**arrays, **more}, None)
+            return tuple(map(cut_at, results, cuts))
+
+        return compute
 
     def standing_in_the_way(self, known: Mapping[str, np.ndarray], shapes: Any) -> dict[str, str]:
         """Return by name of dimensions why they have to have their true lengths; ``shapes`` of what is left."""
@@ -159,7 +164,7 @@ class Programs:
     def _place(self, known: Known, given: Mapping[str, Any], key: Any) -> Place:
         """Return the key of the program that serves arrays of these shapes."""
         leaves, structure = jax.tree.flatten(given)
-        shapes = tuple((np.shape(leaf), jax.dtypes.result_type(leaf)) for leaf in leaves)
+        shapes = tuple((leaf.shape, jax.dtypes.canonicalize_dtype(leaf.dtype)) for leaf in leaves)
         return known, (key is None, structure, shapes, jax.dtypes.canonicalize_dtype(np.int64))
 
     def _results(self, place: Place, params: Any, given: Mapping[str, Any], key: Any) -> tuple[Any, ...]:
@@ -182,12 +187,8 @@ class Programs:
             return tuple(held(result, self._number, place) for place, result in enumerate(results)), promises
 
 
-def _without_arrays(held: Mapping[str, Held]) -> dict[str, Held]:
-    """Return arrays as their shapes, with their lengths on the device."""
-    return {
-        name: replace(value, array=jax.typeof(value.array), lengths=jax.device_put(value.lengths))
-        for name, value in held.items()
-    }
+def _lengths(value: Held) -> Iterator[tuple[Hashable, Any]]:
+    return zip((key for key in value.keys if key is not None), value.lengths, strict=True)
 
 
 def _must_not_be_named(why: Mapping[Hashable, str], named: Sizes) -> None:
