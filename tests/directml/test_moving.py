@@ -393,6 +393,10 @@ def counterparts():
     return calls
 
 
+def _steps(start, delta):
+    return {"value_data_type": ..., "value_start": start, "value_delta": delta}
+
+
 def printed():
     """Return examples of the pages that no other function has."""
     x = np.arange(1, 17, dtype=np.float32).reshape(1, 1, 4, 4)
@@ -407,6 +411,8 @@ def printed():
         Call("SLICE1", [x], [np.float32([[[[2, 4], [10, 12]]]])], forward),
         Call("SLICE1", [x], [np.float32([[[[14, 16], [6, 8]]]])], backward),
         Call("SLICE_GRAD", [np.float32([[1, 2], [3, 4]])], [np.float32(spread)], corners),
+        Call("FILL_VALUE_SEQUENCE", [], [np.float32([3, 5, 7])], _steps(3, 2)),
+        Call("FILL_VALUE_SEQUENCE", [], [np.uint8([[10, 8], [6, 4]])], _steps(10, 254)),
         Call("JOIN", [(joined[..., :3], joined[..., 3:])], [joined], {"axis": 3}),
         *(
             Call("REDUCE", [table], [np.float32(wanted)], {"function": 10, "axes": axes})
