@@ -8,6 +8,7 @@ import pytest
 from onnx import helper
 
 from jaxdml.onnx import load
+from jaxdml.onnx.values import tabled
 from jaxdml.onnx.values.bounded import Bounded, Identical
 from jaxdml.onnx.values.kinds import channels_first
 from jaxdml.onnx.values.lengths import (
@@ -158,13 +159,34 @@ def test_what_may_be_negative_is_no_factor():
 
 def test_a_length_is_no_number():
     n = lengths(4, 2)["n"]
-    for use in (int, float, range, [1].__getitem__, bool):
+    for use in (int, float, range, [1].__getitem__, bool, lambda length: length * 1.5):
         with pytest.raises(LengthError):
             use(n)
     assert n != "n"
     assert {n: 1}[atom("n", "another name", np.int32(4), 5)] == 1
     assert str(n * n * 2) == "2 * n * n"
     assert bool(n + 1)
+
+
+def test_what_follows_from_a_length_is_computed_for_all_that_it_may_be():
+    def of(function, *sizes):
+        return tabled.computed(function, [np.array(size, object) for size in sizes]).item()
+
+    for n in range(2, 10):
+        length = atom("n", "n", np.int32(n), 9, 2)
+        half, rest = length // 2, of(np.mod, length, 4)
+        assert int(true(of(lambda a, b, c: a * b + c, half, length, rest))) == n // 2 * n + n % 4
+        assert limits(rest) == (0, 3)
+        assert same(of(lambda a: 3 * a - 1, length), 3 * length - 1)
+        root = of(lambda a: np.sqrt(a.astype(np.float32)), half)
+        np.testing.assert_allclose(true(root), np.sqrt(np.float32(n // 2)), 1e-6)
+        assert of(np.less, length, 10) is True
+        with pytest.raises(LengthError, match="what follows from"):
+            bool(root)
+    other = atom("m", "m", np.int32(2), 2**21)
+    for sizes, message in (((length, other), "from another length"), ((other,), "may be any of more than")):
+        with pytest.raises(LengthError, match=message):
+            of(lambda *numbers: sum(numbers) % 7, *sizes)
 
 
 def test_sizes_become_numbers_that_are_traced():

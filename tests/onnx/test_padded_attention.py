@@ -89,6 +89,8 @@ MICROSOFT = {
     "with a past": f"y, z = {MS}Attention<num_heads=2, unidirectional=1>(x, w, bias, , past)",
     "with a mask": f"y = {MS}Attention<num_heads=2, mask_filter_value=-500.0>(x, w, bias, kept)",
     "with ends": f"e = Cast<to=6>(ends) y = {MS}Attention<num_heads=2>(x, w, bias, e)",
+    "with the end of one": "a = Gather(x, i0) e = Cast<to=6>(ends) f = Slice(e, i0, i1)"
+    f" y = {MS}Attention<num_heads=2>(a, w, bias, f)",
     "multi-head": "a = Unsqueeze(added, i0) b = Unsqueeze(a, i0)"
     f" y = {MS}MultiHeadAttention<num_heads=2>(x, x, x, bias, , b)",
     "multi-head of others": f"y, k, v, z = {MS}MultiHeadAttention<num_heads=2>(x, u, u)",

@@ -1,8 +1,11 @@
 """Loops over arrays that are longer than what counts: as many turns run as without padding."""
 
+import jax
 import numpy as np
 import pytest
 
+from jaxdml.onnx import load
+from jaxdml.onnx.nodes.bounded import loops
 from tests.kit import quick
 from tests.onnx.padded import check, parsed, together
 
@@ -79,9 +82,28 @@ REFUSED = {
     " (bool off, float[q, 4] w) { w = Concat<axis=0>(c, x) off = Identity(on) }>",
     "Loop 'z_0' needs to know how often": "z, y = Loop(, yes, x) <body = b (int64 i, bool on, float[p, 4] c) =>"
     " (bool off, float[p, 4] w, float o) { w = Mul(c, half) o = ReduceSum<keepdims=0>(w) off = Greater(o, half) }>",
+    "may differ from turn to turn": "y = Loop(s, yes) <body = b (int64 i, bool on) => (bool off, float[p] o)"
+    " { off = Identity(on) c = Greater(i, n1) o = If(c) <then_branch = t0 () => (float[q] d) { d = Gather(t, n0) },"
+    " else_branch = e () => (float[r] f) { f = Gather(x, n0) }> }>",
 }
 
 
 @pytest.mark.parametrize("reason", REFUSED)
 def test_what_cannot_be_known_is_refused(reason):
-    check_of([REFUSED[reason]], X[:1], refuses=reason)
+    check_of([REFUSED[reason]], [(4, 5)], refuses=reason)
+
+
+NEVER_KNOWN = {
+    "values": "a = ReduceMax<keepdims=0>(x) c = Cast<to=7>(a)",
+    "nothing": "c = Identity(many)",
+}
+
+
+@pytest.mark.parametrize("name", NEVER_KNOWN)
+def test_how_often_a_loop_runs_that_stacks_has_to_be_known(name, monkeypatch):
+    monkeypatch.setattr(loops, "MANY", 20)
+    body = "y = Loop(c, yes) <body = b (int64 i, bool on) => (bool off, float[4] o) { o = Gather(x, i) p = Not(on)"
+    text = f"g (float[N, 4] x) => (y) {{ {NEVER_KNOWN[name]} {body} off = Not(p) }}> }}"
+    model = load(parsed(text, CONSTANTS))
+    with pytest.raises(NotImplementedError):
+        jax.eval_shape(lambda x: model.apply(model.params, x, bounds={"y": 4}), np.zeros((3, 4), np.float32))

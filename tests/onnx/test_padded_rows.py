@@ -62,3 +62,8 @@ def test_rows_of_trees():
     proto = parsed("g (float[N, 3] x) => (float[N, 1] y) { y = Neg(x) }", {}, ai_onnx_ml=3)
     proto.graph.node[0].CopyFrom(node)
     check(proto, ROWS, {"N": 7})
+
+
+def test_a_sample_has_no_padded_features():
+    proto = parsed("g (float[2, N] x) => (y) { y = ai.onnx.ml.Normalizer(x) }", {}, ai_onnx_ml=3)
+    check(proto, [{"x": np.float32([[1, 2], [3, 4]])}], {"N": 4}, refuses="Normalizer 'y' needs to know the result for")

@@ -157,8 +157,10 @@ def _makes_lengths(task: Task, rule: Rule | None, operands: list[Value]) -> bool
     if rule is branches.if_:
         return not _is_known(operands[0])
     if rule is loops.loop:  # How often it runs may be the size of an output.
-        most = operands[0] if operands and _is_known(operands[0]) else None
-        return 0 in task.call.handler.at.static and (most is None or most.item() > loops.MANY)
+        most = operands[0] if operands else None
+        waits = any(operand is not None and not is_host(operand) for operand in operands[:2])
+        many = most is None or has_lengths(most) or (is_host(most) and most.item() > loops.MANY)
+        return 0 in task.call.handler.at.static and many and not waits
     return rule in SELECTING.values() and bool(task.call.handler.waiting(operands))
 
 

@@ -97,7 +97,7 @@ def loop(task: Task, M: Value = None, cond: Value = None, *carry: Value) -> tupl
         last = _while(body, most, cond, start)
         return tuple(bounded(*each) for each in zip(last, body.sizes, strict=True))
     known = is_host(cond) and not has_lengths(cond) and body.steady and cond.item()
-    if known and not isinstance(most, jax.Array) and not same(most, ENDLESS):
+    if known and not same(most, ENDLESS):
         count = most
     else:
         try:
@@ -173,8 +173,6 @@ def _counted(task: Task, graph: Graph, most: Any, cond: Value, carry: Sequence[V
             break
         wanted |= more
     values, active, turns = list(carry), cond, np.asarray(0)
-    if isinstance(most, jax.Array):
-        raise LengthError("how often it runs")
     for number in range(MANY):
         active = _both(active, tabled.computed(np.less, [np.asarray(number), np.array(most, object)]))
         if not has_lengths(active) and not active:

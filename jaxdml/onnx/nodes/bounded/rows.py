@@ -49,9 +49,7 @@ def element_by_element(*places: int) -> Rule:
 def sum_of_rows(task: Task, x: Value, skip: Value, *others: Value) -> tuple[Value, ...]:
     """Add, and normalize along the last axis."""
     sizes = broadcast(task.call.node, sizes_of(x), sizes_of(skip))
-    must_not_have_lengths(others)
-    if isinstance(sizes[-1], Length):
-        raise LengthError(f"the result for sizes {list(sizes)}")
+    must_not_have_lengths((*others, bounded(inner(x), sizes[-1:])))
     results = task.compute(inner(stretched(x, sizes)), inner(stretched(skip, sizes)), *others)
     return tuple(None if y is None else bounded(y, (*sizes[:-1], y.shape[-1])) for y in results)
 
