@@ -134,10 +134,9 @@ def test_an_initialized_operator_passes_through_transformations():
     again = dml.compile_operator(PRODUCT).initialize(BTensor=B + np.int8(1))
     run(again, *OTHERS)
     assert run._cache_size() == 1
-    # Shapes alone, and a saved and restored pytree.
+    # Shapes alone, which say nothing of magnitudes, and a saved and restored pytree.
     shapes = jax.eval_shape(lambda b: compiled.initialize(BTensor=b), B)
-    assert jax.tree.structure(shapes) == jax.tree.structure(initialized)
-    restored = jax.tree.unflatten(jax.tree.structure(initialized), map(np.asarray, jax.tree.leaves(initialized)))
+    restored = jax.tree.unflatten(jax.tree.structure(shapes), map(np.asarray, jax.tree.leaves(initialized)))
     assert [leaf.shape for leaf in jax.tree.leaves(shapes)] == [(1, 2, 5, 4), (1, 2, 5)]
     assert_same(restored(*OTHERS), WANT)
 

@@ -18,7 +18,7 @@ from jaxdml.directml._rereading import constant, reread
 from jaxdml.directml._support import UP_TO_64_BITS, row
 from tests.directml_descs import FLOAT16, FLOAT32, INT8, INT64, UINT8, UINT32, CopyOperatorDesc, tensor
 from tests.kit import assert_same_bits, quick
-from tests.kit.meshes import mesh_of, put
+from tests.kit.meshes import COUNT, mesh_of, put
 
 INT32 = dml.TensorDataType.INT32
 OWNED = dml.TensorFlags.OWNED_BY_DML
@@ -184,7 +184,7 @@ def test_graphs_pass_through_transformations():
     np.testing.assert_allclose(jax.vmap(run)(np.stack([x, -x]))[0], np.stack([x, -x]) ** 4, rtol=1e-6)
     exported = export.deserialize(export.export(jax.jit(run))(jax.ShapeDtypeStruct((8,), np.float32)).serialize())
     np.testing.assert_allclose(exported.call(x)[0], x**4, rtol=1e-6)
-    mesh = mesh_of("auto", x=8)
+    mesh = mesh_of("auto", x=COUNT)
     (sharded,) = run(put(mesh, x, "x"))
     assert sharded.sharding.spec == PartitionSpec("x")
     np.testing.assert_allclose(sharded, x**4, rtol=1e-6)

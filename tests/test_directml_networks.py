@@ -4,6 +4,7 @@ import jax
 import numpy as np
 import onnxruntime
 import pytest
+from jax.sharding import NamedSharding, PartitionSpec
 from numpy.lib.stride_tricks import sliding_window_view
 
 import jaxdml.onnx
@@ -13,6 +14,7 @@ from jaxdml import directml as dml
 from tests.directml_descs import FLOAT32, INT8, UINT8, CopyOperatorDesc, tensor
 from tests.directml_networks import graph_of
 from tests.kit import assert_same_bits, quick
+from tests.kit.meshes import COUNT, mesh_of, put
 
 INT32 = dml.TensorDataType.INT32
 LITTLE = Image((Block(1, 8), Block(6, 12, 2)), 8, 32, 16, 10)
@@ -25,14 +27,16 @@ def network():
 
 
 @quick
-def test_a_quantized_network_keeps_its_integers(network):
-    graph, owned = graph_of(network, batch=2)
+def test_a_quantized_network_keeps_its_integers_and_its_batch_sharded(network):
+    graph, owned = graph_of(network, batch=8)
     assert sum(isinstance(node, dml.OperatorNode) for node in graph.nodes) == 16
     run = dml.compile_graph(graph).initialize(owned)
     packed = [type(one).__name__ for one in run.bound.values()]
     assert set(packed) == {"PackedFilters"}
-    x = np.random.default_rng(1).standard_normal((2, 3, 16, 16), np.float32)
-    (got,) = jax.jit(run)(x)
+    x = np.random.default_rng(1).standard_normal((8, 3, 16, 16), np.float32)
+    mesh = mesh_of("auto", x=COUNT)
+    (got,) = jax.jit(run)(put(mesh, x, "x"))
+    assert got.sharding.is_equivalent_to(NamedSharding(mesh, PartitionSpec("x")), got.ndim)
     session = onnxruntime.InferenceSession(network.SerializeToString())
     (judged,) = session.run(None, {session.get_inputs()[0].name: x})
     assert_same_bits(np.asarray(got).reshape(judged.shape), judged)
