@@ -20,12 +20,12 @@ from onnx import TensorProto, helper, numpy_helper
 
 from jaxdml.onnx import UnsupportedModelError, load
 from tests.kit.compiling import quickly
-from tests.onnx import padded, random_lengths
+from tests.onnx import padded, random_lengths, random_pictures
 from tests.onnx.random_lengths import Drawn, Graph, Size, is_row, named, put
 from tests.onnx.sessions import session
 
 OPSET = 18
-TYPES = random_lengths.TYPES | {"g": np.float32, "q": np.uint8}
+TYPES = random_lengths.TYPES | {"g": np.float32, "p": np.float32, "q": np.uint8}
 MICROSOFT = "com.microsoft"
 
 
@@ -320,30 +320,36 @@ INPUTS = {"x": ("N", 4), "y": (4, "N"), "s": ("M", "N"), "t": ("N",), "u": ("M",
 def draw(seed: int, number: int) -> Model:
     """Return a model, and what to call it with."""
     rng = np.random.default_rng([seed, number])
-    g = Graph(rng, [Drawn(name, "f", shape) for name, shape in INPUTS.items()])
+    of_pictures = number % 3 == 2
+    inputs = random_pictures.INPUTS if of_pictures else INPUTS
+    g = Graph(rng, [Drawn(name, "p" if of_pictures else "f", shape) for name, shape in inputs.items()])
     for _ in range(rng.integers(3, 10)):
-        step = g.choice(*g.choice(SHARED, PRODUCTS, INTEGERS, MOVEMENT))
+        families = (random_pictures.PICTURES,) if of_pictures else (SHARED, PRODUCTS, INTEGERS, MOVEMENT)
+        step = g.choice(*g.choice(*families))
         before = len(g.nodes), len(g.values)
         try:
             step(g)
         except LookupError:  # No array fits.
             del g.nodes[before[0] :], g.values[before[1] :]
     read = {name for node in g.nodes for name in node.input}
-    left = [each for each in g.values if each.name not in read and each.name not in INPUTS]
-    types = {kind: helper.np_dtype_to_tensor_dtype(np.dtype(TYPES.get(kind, np.float32))) for kind in "fgdibq"}
+    left = [each for each in g.values if each.name not in read and each.name not in inputs]
+    types = {kind: helper.np_dtype_to_tensor_dtype(np.dtype(TYPES.get(kind, np.float32))) for kind in "fgdibpq"}
     graph = helper.make_graph(
         g.nodes,
         "drawn",
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in INPUTS.items()],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()],
         [helper.make_tensor_value_info(each.name, types[each.kind], [None] * len(each.sizes)) for each in left[-4:]],
         [numpy_helper.from_array(value, name) for name, value in g.constants.items()],
     )
     versions = [helper.make_opsetid("", OPSET), helper.make_opsetid(MICROSOFT, 1)]
-    most = {"N": int(rng.choice([4, 16, 70])), "M": int(rng.choice([3, 9, 40]))}
+    first, second = sorted(
+        {size for shape in inputs.values() for size in shape if named(size)}, reverse=not of_pictures
+    )
+    most = {first: int(rng.choice([4, 16, 70])), second: int(rng.choice([3, 9, 40]))}
     sizes = [{name: int(rng.integers(2, limit + 1)) for name, limit in most.items()} for _ in range(2)]
     calls = [
-        {name: rng.integers(-3, 4, [own.get(n, n) for n in shape]).astype(np.float32) for name, shape in INPUTS.items()}
-        for own in [*sizes, {"N": 1, "M": most["M"]}]
+        {name: rng.integers(-3, 4, [own.get(n, n) for n in shape]).astype(np.float32) for name, shape in inputs.items()}
+        for own in [*sizes, {first: 1, second: most[second]}]
     ]
     lengths = {name: [limit] for name, limit in most.items()}
     return Model(helper.make_model(graph, opset_imports=versions, ir_version=8), lengths, calls)
