@@ -6,6 +6,7 @@ import inspect
 import itertools
 import math
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -46,7 +47,7 @@ from benchmarks.models.net import Net
 from benchmarks.peers import Absent, Contender, prepare, with_jax
 from benchmarks.peers.with_jax import Program
 from benchmarks.reporting import compare, document, journal, plots, report, tables
-from benchmarks.timing import by_calls, by_chains, clocks
+from benchmarks.timing import by_calls, by_chains, by_profiler, clocks
 from benchmarks.timing.by_calls import Timing
 from jaxdml import reference
 from jaxdml._cases import (
@@ -1221,9 +1222,36 @@ def test_sharded_cases_are_measured_and_shown(tmp_path, capsys):
     assert report.title(found["environment"] | {"platform": "gpu", "device": "a GPU"}) == "2 x a GPU"
     assert "## Sharded calls" in page
     assert "## Work that grows with the devices" in page
+    assert "Efficiency: " not in page
     # A report of another number of devices is another report.
     assert run.main([*QUICKLY, str(tmp_path / "here")], cases=TINY) == 2
     assert "devices 2, not 1" in capsys.readouterr().out
+
+
+def test_efficiency_is_the_time_of_one_device_by_that_of_several():
+    def case(devices, us):
+        timing = {"median_us": us, "spread": 0.01, "low_us": us, "high_us": us, "samples": 9}
+        contenders = {"jaxdml": {"timing": timing, "verdict": {"accepted": True}}}
+        name = f"a test over {devices}"
+        return {
+            "group": "growth in devices",
+            "operator": "top_k",
+            "at": devices,
+            "name": name,
+            "contenders": contenders,
+        }
+
+    (said,) = document._efficiency([case(1, 90), case(4, 100)])
+    assert "| `a test over 4` | 4 | 90% |" in re.sub(" +", " ", said)
+    assert not list(document._efficiency([case(4, 100)]))
+
+
+def test_a_collective_counts_without_waiting():
+    span = by_profiler.Span
+    one = [span(0, 10, "fusion"), span(10, 90, "ncclDevKernel_AllReduce")]
+    other = [span(0, 12, "fusion"), span(12, 32, "ncclDevKernel_AllReduce")]
+    first, second = by_profiler._without_waiting([one, other])
+    assert (first, second) == ([one[0], one[1]._replace(end=30)], other)
 
 
 @needs_two

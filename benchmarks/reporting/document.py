@@ -127,8 +127,8 @@ With `--out benchmarks/results/NAME`, `python -m benchmarks page` writes the pag
   default mode.
 - `--devices N` measures calls with one dimension sharded over N devices, named by its letter in `jaxdml/_cases`:
   `jaxdml` on `Explicit` axes, "jaxdml auto axes", "jaxdml one device" on one of them, and stock JAX on `Auto` axes. The
-  roofline is that of a device's share. The profiler's times are those of the first device; its collectives include
-  waiting for the others.
+  roofline is that of a device's share. The profiler's times are those of the first device. A collective counts
+  with its shortest time of some calls: the rest is waiting for other devices. Reports before 2026-11-26 have it all.
 - In other cases "torch.compile" runs in its mode `max-autotune`. On a GPU, PyTorch transposes the right matrix before
   `_int_mm`, as jaxdml does, because that is faster. Where `duplicates` is `last`, PyTorch is told to be deterministic.
 """
@@ -178,6 +178,7 @@ def _device(folder: Path, report: Case) -> Iterator[str]:
         if found := [case for case in cases if case["group"] == group]:
             yield f"## {heading}"
             yield _by_peer(found)
+            yield from _efficiency(found)
     if grid := [case for case in cases if case["group"] in GRIDS]:
         yield "## Sizes crossed with dtypes"
         yield _grid(grid)
@@ -284,6 +285,24 @@ def _time(case: Case, peer: str, divisor: float = 1) -> str:
     time = microseconds(contender["timing"]["median_us"] / divisor) + MARK * unsure(case, peer)
     wall = contender["wall_us"]
     return f"{time} ({microseconds(wall / divisor)})" if wall else time
+
+
+def _efficiency(cases: Sequence[Case]) -> Iterator[str]:
+    """Tell how the time of work that grows with the devices stays: one device's by that of several."""
+    one = {
+        case["operator"]: medians(case).get(OURS)
+        for case in cases
+        if case["group"] == sharded.GROWTH and case["at"] == 1
+    }
+    rows = []
+    for case in cases:
+        alone, several = one.get(case["operator"]), medians(case).get(OURS)
+        if alone and several:
+            rows.append((f"`{case['name']}`", str(case["at"]), f"{alone / several:.0%}"))
+    if rows:
+        yield "Efficiency: the time on one device by that on several, each of which has as much work.\n\n" + markdown(
+            ("case", "devices", "efficiency"), rows
+        )
 
 
 def _grid(cases: Sequence[Case]) -> str:

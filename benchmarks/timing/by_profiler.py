@@ -21,6 +21,10 @@ _CALLS = 3
 """Calls from which the time of each GPU kernel is taken."""
 
 
+_COLLECTIVE = "nccl"
+"""The GPU kernels of collectives have names that begin so."""
+
+
 class Span(NamedTuple):
     """A GPU kernel or copy, with the nanoseconds when it began and ended."""
 
@@ -48,7 +52,8 @@ def interleaved(
     """Time every run in turn, ``rounds`` times over, each after a flush of the cache.
 
     The profiler of JAX sees every GPU kernel and copy of the process, so it times torch by the same clock. A sample is
-    how long the device was busy for one call; dispatch, and the gaps that it leaves, do not count.
+    how long the device was busy for one call; dispatch, the gaps that it leaves, and waiting for other devices do not
+    count.
     """
     flush, flushing = _flusher()
     once = {name: seconds(run) for name, run in runs.items()}
@@ -64,7 +69,7 @@ def interleaved(
                     flush()
                     run()
 
-                samples[name] += map(_covered, _calls(call, calls, flushing))
+                samples[name] += map(_covered, _without_waiting(_calls(call, calls, flushing)))
     return {name: summary(taken, 1) for name, taken in samples.items()}
 
 
@@ -83,7 +88,7 @@ def kernels(run: Callable[[], Any]) -> list[tuple[str, float]]:
         run()
 
     run()
-    alike = zip(*_calls(call, _CALLS, flushing), strict=True)
+    alike = zip(*_without_waiting(_calls(call, _CALLS, flushing)), strict=True)
     return [(same[0].name, statistics.median((span.end - span.begin) / 1e3 for span in same)) for same in alike]
 
 
@@ -136,6 +141,21 @@ def _calls(call: Callable[[], Any], calls: int, flushing: int) -> list[list[Span
         if not rest and share > flushing:
             return [spans[begin + flushing : begin + share] for begin in range(0, len(spans), share)]
     raise RuntimeError(f"the profiler saw {len(spans)} events in {calls} calls, {flushing} of each to flush")
+
+
+def _without_waiting(calls: list[list[Span]]) -> list[list[Span]]:
+    """Return the spans of calls, collectives with their shortest time of these calls.
+
+    A collective begins when one device has come to it, and waits for the last one.
+    """
+    shortest = [min(span.end - span.begin for span in alike) for alike in zip(*calls, strict=True)]
+    return [
+        [
+            span._replace(end=span.begin + least) if span.name.startswith(_COLLECTIVE) else span
+            for span, least in zip(spans, shortest, strict=True)
+        ]
+        for spans in calls
+    ]
 
 
 def _covered(spans: list[Span]) -> float:
