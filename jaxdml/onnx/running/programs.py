@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import partial
+from itertools import count
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -29,6 +30,7 @@ from jaxdml.onnx.values.capacities import (
     padded,
     without_keys,
 )
+from jaxdml.onnx.values.kinds import Value
 from jaxdml.onnx.values.obstacles import InTheWayError, watched
 from jaxdml.onnx.values.promises import collected, must_be_kept
 
@@ -183,8 +185,13 @@ class Programs:
         values = self._program.as_read(params) | {name: opened(value) for name, value in given.items()}
         bounds = Bounds({}, self._program.graph.symbols, active=bool(keys) or self._masking)
         with collected() as promises, watched(keys, bounds.active):
-            results = self._program.computed(lambda x: x, values | arrays_of(known), key, Report(), bounds)
-            return tuple(held(result, self._number, place) for place, result in enumerate(results)), promises
+            numbers = count()
+
+            def returned(result: Value) -> Any:
+                return held(result, self._number, next(numbers))
+
+            results = self._program.computed(returned, values | arrays_of(known), key, Report(), bounds)
+        return results, promises
 
 
 def _lengths(value: Held) -> Iterator[tuple[Hashable, Any]]:
