@@ -438,12 +438,15 @@ def test_constraints_reach_every_kind_of_field():
         "SumTensor.Strides must be nested in an output: each must exceed the span of all smaller ones; got [0]."
     ]
     left_out = "BiasTensor must be described at feature level {}; got nullptr. Feature level 4_0 accepts it."
-    assert broken(made_up(part_tensors=[half]), LEVEL.LEVEL_3_0) == [
+    assert broken(made_up(part_tensors=[half], edge_kind=3), LEVEL.LEVEL_3_0) == [
         "PartTensors[0].DataType must be FLOAT32 at feature level 3_0; got FLOAT16. Feature level 3_1 accepts it.",
         left_out.format("3_0"),
     ]
-    assert broken(made_up(bias_tensor=ROW), LEVEL.LEVEL_3_1) == broken(made_up(), LEVEL.LEVEL_4_0) == []
-    assert broken(made_up(), LEVEL.LEVEL_1_0) == [
+    wrap = "EdgeKind must be a member that there is at feature level {}; got WRAP. Feature level 6_4 accepts it."
+    assert broken(made_up(), LEVEL.LEVEL_6_3) == [wrap.format("6_3")]
+    assert broken(made_up(bias_tensor=ROW, edge_kind=3), LEVEL.LEVEL_3_1) == []
+    assert broken(made_up(edge_kind=3), LEVEL.LEVEL_4_0) == []
+    assert broken(made_up(edge_kind=0), LEVEL.LEVEL_1_0) == [
         "DML_OPERATOR_MADE_UP needs feature level 2_0; got 1_0. Feature level 2_0 accepts it.",
         left_out.format("2_0"),
     ]
@@ -451,7 +454,7 @@ def test_constraints_reach_every_kind_of_field():
 
 def test_a_fused_activation_has_no_tensors_and_is_one_that_can_be_fused():
     assert broken(made_up(fused_activation=SQUASH, activation_descs=[SQUASH])) == []
-    assert broken(made_up(bias_tensor=ROW, fused_activation=SQUASH), LEVEL.LEVEL_3_1) == [
+    assert broken(made_up(bias_tensor=ROW, edge_kind=0, fused_activation=SQUASH), LEVEL.LEVEL_3_1) == [
         "FusedActivation must be an activation that is fused at feature level 3_1; got DML_OPERATOR_SQUASH. "
         "Feature level 4_0 accepts it."
     ]
@@ -514,7 +517,7 @@ def test_a_result_that_is_not_as_described_is_a_fault_of_the_struct():
 
 def test_options_belong_to_the_struct():
     inputs = X, None, INDEX, [X, GAPS]
-    operator = dml.compile_operator(made_up(), order="down")
+    operator = dml.compile_operator(made_up(edge_kind=0), order="down")
     assert operator.options == (("ends", "closed"), ("order", "down"))
     assert operator(*inputs).output_tensor.tolist() == [48, 36, 24, 12]
     assert dml.compile_operator(made_up(), ends="open")(*inputs).output_tensor.tolist() == [1, 2, 3, 4]

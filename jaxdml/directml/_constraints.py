@@ -94,6 +94,11 @@ def _of_level(desc: OperatorDesc, level: FeatureLevel) -> Violations:
             rule = f"must be {listed} at feature level {level.label}"
             later = min((reached for reached in rows if kind in rows[reached][name].data_types), default=None)
             yield Violation(f"{c_field(label)}.DataType", rule, kind.name, later)
+    for name, value in desc.scalars.items():
+        since = getattr(value, "first_level", level)
+        if level < since:
+            rule = f"must be a member that there is at feature level {level.label}"
+            yield Violation(c_field(name), rule, value.name, since)
     for name, optional_from in operator.optional_from.items():
         if level < optional_from and getattr(desc, name) is None:
             rule = f"must be described at feature level {level.label}"

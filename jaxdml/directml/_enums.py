@@ -133,6 +133,12 @@ class PaddingMode(enum.IntEnum):
     SYMMETRIC = 3
     WRAP = 4
 
+    @property
+    def first_level(self) -> FeatureLevel:
+        """The first level that has it."""
+        later = {"SYMMETRIC": FeatureLevel.LEVEL_3_0, "WRAP": FeatureLevel.LEVEL_6_4}
+        return later.get(self.name, FeatureLevel.LEVEL_1_0)
+
 
 class QuantizationType(enum.IntEnum):
     """What the tensors of a quantization are, with the values of ``DML_QUANTIZATION_TYPE``."""
