@@ -15,7 +15,7 @@ from tests.onnx import models
 EXCEPTIONS = {
     # Filters that read few channels are padded to what a routine reads: the first layer of a network, some KiB.
     "cpu": {"pad_bitcast_fusion", "wrapped_pad"},
-    # XLA joins products of the same rows to one, and their matrices with it.
+    # XLA joins products of the same few rows to one, and their matrices with it.
     "cuda": {"loop_pad_fusion", "wrapped_concatenate"},
     # XLA stores filters in the order that the TPU reads.
     "tpu": {"copy_bitcast_fusion"},

@@ -14,7 +14,7 @@ from jaxdml._kernels.integer_product import PackedMatrix
 
 
 def right_matrix(call: Call, name: str, packed: PackedMatrix, shards: int) -> PackedMatrix:
-    """Require the fields of a packed matrix to fit one another, and return it with JAX arrays.
+    """Require the fields of a packed matrix to fit one another, and return it with JAX arrays, without its chain.
 
     Args:
       call: the call that has the operand.
@@ -36,11 +36,11 @@ def right_matrix(call: Call, name: str, packed: PackedMatrix, shards: int) -> Pa
         rule = f"{name}.sums must add up K numbers each, {allowed}; got {name}.k = {packed.k}."
         fail(rule, "Pass axis_name for a block of a matrix whose K is sharded, or prepack the matrix anew.")
     call.operands[name] = replace(packed, matrix=matrix, sums=sums)
-    return call.operands[name]
+    return replace(call.operands[name], chain=())
 
 
 def filters(call: Call, name: str, packed: PackedFilters, shards: int) -> PackedFilters:
-    """Require the fields of packed filters to fit one another, and return them with JAX arrays.
+    """Require the fields of packed filters to fit one another, and return them with JAX arrays, without a chain.
 
     Args:
       call: the call that has the operand.
@@ -62,7 +62,7 @@ def filters(call: Call, name: str, packed: PackedFilters, shards: int) -> Packed
         rule = f"{name}.sums must add up the numbers of a filter, {k}; got {name}.k = {packed.k}."
         fail(rule, "Pass axis_name for a block of filters whose channels are sharded, or prepack the filters anew.")
     call.operands[name] = replace(packed, filters=stored, sums=sums)
-    return call.operands[name]
+    return replace(call.operands[name], chain=())
 
 
 def _arrays(call: Call, name: str, field: str, advice: str) -> tuple[jax.Array, jax.Array, Callable[..., NoReturn]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,13 +13,16 @@ from jax.typing import ArrayLike
 
 from jaxdml._arguments import quantized
 from jaxdml._arguments.call import Call
+from jaxdml._arguments.chains import with_chain
 from jaxdml._arithmetic.magnitudes import bound_of, greatest_magnitude
 from jaxdml._kernels.integer_product import PackedMatrix, pack, storage
 from jaxdml._placement.from_host import from_host
-from jaxdml._placement.processor import is_on_cpu
+from jaxdml._placement.processor import is_on_cpu, is_on_gpu
 
 
-def prepack(b: ArrayLike, *, transposed: bool = False) -> PackedMatrix:
+def prepack(
+    b: ArrayLike, *, transposed: bool = False, parameters: Mapping[str, ArrayLike | None] | None = None
+) -> PackedMatrix:
     """Prepare a right matrix for many products: store it as they read it, and sum its columns.
 
     A product that takes the result returns the same bits as with ``b``. It is faster, because it neither transposes
@@ -29,6 +33,9 @@ def prepack(b: ArrayLike, *, transposed: bool = False) -> PackedMatrix:
       b: int8 or uint8, ``[..., K, N]``, or ``[..., N, K]`` if ``transposed``.
       transposed: whether ``b`` is given with the columns as rows, as ``torch.nn.Linear`` and ONNX's ``Gemm`` with
         ``transB=1`` store weights. Static.
+      parameters: the scales, the zero points and the bias of calls of ``quantized_linear_matrix_multiply`` that will
+        take the result, by their names, as numbers or NumPy arrays; None if they are not known. On a GPU such calls
+        round in the kernel of the product. All others return the same bits as without. Static.
 
     Returns:
       A ``PackedMatrix``: ``b`` as ``[..., N, K]`` and the sums over K as int32 ``[..., N]``. It is a pytree: pass it to
@@ -53,12 +60,12 @@ def prepack(b: ArrayLike, *, transposed: bool = False) -> PackedMatrix:
     call = Call("prepack", b=b)
     given: Any = quantized.matrix(call, "b", call.stored)
     transposed = call.flag("transposed", transposed)
-    if isinstance(given, np.ndarray):
-        on_cpu = is_on_cpu(jax.device_put(np.zeros(1, np.int8)))
-        packed, greatest = _packed(given, transposed, jnp.dtype(storage(on_cpu)))
-        return from_host(replace(packed, bound=bound_of(greatest)))
-    packed, greatest = _pack(given, transposed, jnp.dtype(storage(is_on_cpu(given))))
-    return replace(packed, bound=bound_of(greatest))
+    on_host = isinstance(given, np.ndarray)
+    where = jax.device_put(np.zeros(1, np.int8)) if on_host else given
+    stored = jnp.dtype(storage(is_on_cpu(where)))
+    packed, greatest = (_packed if on_host else _pack)(given, transposed, stored)
+    packed = replace(packed, bound=bound_of(greatest))
+    return from_host(with_chain(call, ("a", "b"), packed, parameters, is_on_gpu(where)))
 
 
 def _packed(b: Any, transposed: bool, stored: np.dtype[Any]) -> tuple[PackedMatrix, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,13 +12,16 @@ from jax.typing import ArrayLike
 
 from jaxdml._arguments import dimensions, quantized
 from jaxdml._arguments.call import Call
+from jaxdml._arguments.chains import with_chain
 from jaxdml._arithmetic.magnitudes import bound_of
 from jaxdml._kernels.integer_convolution import PackedFilters, in_rows, pack
 from jaxdml._placement.from_host import from_host
 from jaxdml._placement.processor import is_on_gpu
 
 
-def prepack_filters(w: ArrayLike, *, dimension_numbers: str | None = None) -> PackedFilters:
+def prepack_filters(
+    w: ArrayLike, *, dimension_numbers: str | None = None, parameters: Mapping[str, ArrayLike | None] | None = None
+) -> PackedFilters:
     """Prepare filters for many convolutions: store them as these read them, and sum them.
 
     A convolution that takes the result returns the same bits as with ``w``. It is faster, because it neither transposes
@@ -28,6 +32,8 @@ def prepack_filters(w: ArrayLike, *, dimension_numbers: str | None = None) -> Pa
       w: int8 or uint8, ``[M, C / group_count, *spatial]``, with at least one spatial dimension.
       dimension_numbers: the order of the dimensions of ``w``, such as ``"HWIO"``, the second of the three strings that
         a convolution takes; None means ``w`` is as above. Static.
+      parameters: the scales, the zero points and the bias of calls of ``quantized_linear_convolution`` that will take
+        the result, as for ``prepack``. Static.
 
     Returns:
       ``PackedFilters``: ``w`` as int8 in the order that is read fastest, and the sums of the filters as int32 ``[M]``.
@@ -66,12 +72,11 @@ def prepack_filters(w: ArrayLike, *, dimension_numbers: str | None = None) -> Pa
         rule = f"dimension_numbers must say where the {filters.ndim} dimensions of w are; got {dimension_numbers!r}."
         call.fail(ValueError, rule, "Pass a string such as 'HWIO', or None for output channels first.", "w")
     dimensions_of_w = tuple(order.rhs_spec)
-    if isinstance(filters, np.ndarray):
-        on_gpu = is_on_gpu(jax.device_put(np.zeros(1, np.int8)))
-        packed, greatest = pack(filters, dimensions_of_w, in_rows(shape, dimensions_of_w, on_gpu))
-        return from_host(replace(packed, bound=bound_of(greatest)))
-    packed, greatest = _pack(filters, dimensions_of_w, in_rows(shape, dimensions_of_w, is_on_gpu(filters)))
-    return replace(packed, bound=bound_of(greatest))
+    on_host = isinstance(filters, np.ndarray)
+    on_gpu = is_on_gpu(jax.device_put(np.zeros(1, np.int8)) if on_host else filters)
+    packed, greatest = (pack if on_host else _pack)(filters, dimensions_of_w, in_rows(shape, dimensions_of_w, on_gpu))
+    packed = replace(packed, bound=bound_of(greatest))
+    return from_host(with_chain(call, ("x", "w"), packed, parameters, on_gpu))
 
 
 _pack = jax.jit(pack, static_argnums=(1, 2), inline=True)

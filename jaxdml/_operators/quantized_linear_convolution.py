@@ -11,6 +11,7 @@ from jax.typing import ArrayLike, DTypeLike
 
 from jaxdml._arguments import convolutions, quantized, rounding
 from jaxdml._arguments.call import Call
+from jaxdml._arguments.chains import chained
 from jaxdml._kernels.integer_convolution import PackedFilters
 from jaxdml._kernels.requantization import requantize
 
@@ -118,5 +119,6 @@ def quantized_linear_convolution(
     scales = convolutions.parameters(call, given, x_scale=np.float32, w_scale=np.float32, output_scale=np.float32)
     added = convolutions.parameters(call, given, bias=np.int32, output_zero_point=dtype)
     multiplier = rounding.multiplier(call, scales, rounding.greatest_sum(call, given.terms, x=given.x, w=given.w))
+    multiplier = chained(multiplier, call, ("x", "w"), given.x, dtype, 0)
     parameters = *zeros.values(), *scales.values(), *added.values(), multiplier
     return convolutions.convolve(call, given, implementation, requantize, *parameters, dtype=dtype)

@@ -8,6 +8,7 @@ from jax.typing import ArrayLike, DTypeLike
 
 from jaxdml._arguments import products, quantized, rounding
 from jaxdml._arguments.call import Call
+from jaxdml._arguments.chains import chained
 from jaxdml._kernels.integer_product import PackedMatrix
 from jaxdml._kernels.requantization import requantize
 
@@ -97,5 +98,6 @@ def quantized_linear_matrix_multiply(
     zeros = {"a_zero_point": given.a.dtype, "b_zero_point": given.b.dtype, "output_zero_point": dtype}
     za, zb, zo, added = products.parameters(call, given, **zeros, bias=np.int32).values()
     multiplier = rounding.multiplier(call, scales, rounding.greatest_sum(call, given.terms, a=given.a, b=given.b))
+    multiplier = chained(multiplier, call, ("a", "b"), given.a, dtype, len(given.batch) + 1)
     parameters = za, zb, *scales.values(), added, zo, multiplier
     return products.multiply(call, given, implementation, requantize, *parameters, dtype=dtype)

@@ -12,7 +12,7 @@ from jaxdml._arithmetic.windows import Windows, padded
 from jaxdml._base.shapes import is_static
 from jaxdml._kernels import integer_product
 from jaxdml._kernels.integer_convolution import cpu, tpu
-from jaxdml._kernels.integer_convolution.channel_convolution import channel_weights
+from jaxdml._kernels.integer_convolution.channel_convolution import channel_weights, convolve_channels
 from jaxdml._kernels.integer_convolution.native_convolution import native_sums, with_neighbours
 from jaxdml._kernels.integer_convolution.packed_filters import (
     Filters,
@@ -142,7 +142,9 @@ def _by_slices(on_gpu: bool, windows: Windows, x: jax.Array, zx: Zero, w: Filter
     """Convolve channels by themselves. A GPU widens the filters where it reads them, in the kernel that rounds."""
     x, zx = as_int8(x, zx)
     weights = channel_weights(w, zw, windows, jnp.int32 if on_gpu else jnp.int16)
-    return cpu.channels_of_part(windows, weights if on_gpu else weights.stored(), zx, x)
+    if on_gpu:
+        return convolve_channels(weights, zx, padded(x, zx, windows), windows)
+    return cpu.channels_of_part(windows, weights.stored(), zx, x)
 
 
 def _natively_on_cuda(windows: Windows, x: jax.Array, zx: Zero, w: Filters, zw: Zero) -> RawProduct:

@@ -24,7 +24,7 @@ time than XLA's own convolution takes."""
 
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["filters", "sums"],
+    data_fields=["filters", "sums", "chain"],
     meta_fields=["dtype", "dimensions", "by_rows", "k", "bound"],
 )
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -43,6 +43,8 @@ class PackedFilters:
       k: how many numbers each of ``sums`` adds up. Static.
       bound: no filter has a greater sum of magnitudes; a power of two, or 0 if that is not known. Static. It proves of
         many filters that shorter sums are exact, so other numbers need another bound.
+      chain: the vectors with which a GPU rounds sums in the kernel of the product, for the parameters that were known
+        when it was packed; ``()`` if none were.
     """
 
     filters: jax.Array
@@ -52,10 +54,13 @@ class PackedFilters:
     by_rows: bool
     k: int
     bound: int = 0
+    chain: Any = ()
 
     def __post_init__(self) -> None:
         """Accept the name of a dtype, and for static fields the arrays that ``numpy.load`` returns."""
         settle(self, dtype=np.dtype, dimensions=tuple, by_rows=bool, k=int, bound=int)
+        if isinstance(self.chain, np.ndarray):  # What ``numpy.savez`` makes of nothing.
+            object.__setattr__(self, "chain", ())
 
     @property
     def order(self) -> tuple[int, ...]:

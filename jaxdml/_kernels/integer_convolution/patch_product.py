@@ -12,8 +12,8 @@ from jax import lax
 
 from jaxdml._arithmetic.signedness import Zero
 from jaxdml._arithmetic.windows import Windows, shifted_slices, sums_of_groups
-from jaxdml._kernels.integer_product import MIN_SIZE, Product, Right, dot, product_shape, with_min_size
-from jaxdml._kernels.integer_sums import RawProduct, accumulator
+from jaxdml._kernels.integer_product import MIN_SIZE, PackedMatrix, Product, Right, dot, product_shape, with_min_size
+from jaxdml._kernels.integer_sums import RawProduct, accumulator, as_stored
 
 
 def filter_columns(w: jax.Array, groups: int) -> jax.Array:
@@ -45,7 +45,12 @@ def patch_product(product: Product, x: jax.Array, zx: Zero, columns: Right, zw: 
     rows = patch_rows(x, windows)
     zx = None if zx is None else zx.reshape(1, 1, 1, 1)
     raw = product(rows, zx, columns, None if zw is None else by_group(zw, windows.groups))
-    return RawProduct(in_order(accumulator(raw, product_shape(rows, columns)), _counts(x, windows), windows))
+    counts = _counts(x, windows)
+    if isinstance(columns, PackedMatrix) and raw.zb is None:
+        total = in_order(as_stored(raw, product_shape(rows, columns)), counts, windows)
+        of_columns = None if raw.columns is None else windows.along_channels(raw.columns.reshape(-1))
+        return RawProduct(total, za=None if raw.za is None else raw.za.reshape(()), columns=of_columns)
+    return RawProduct(in_order(accumulator(raw, product_shape(rows, columns)), counts, windows))
 
 
 def by_group(parameter: jax.Array, groups: int) -> jax.Array:

@@ -1,10 +1,15 @@
 """Multiply 8-bit matrices on one GPU, or on several."""
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
 
+from jaxdml._arithmetic.signedness import Quantized, as_int8
 from jaxdml._base.shapes import is_static
 from jaxdml._kernels.integer_product.operands import row_count
 from jaxdml._kernels.integer_product.packed_matrix import PackedMatrix, Right
@@ -21,6 +26,9 @@ from jaxdml._kernels.integer_sums import RawProduct
 
 MAX_ROWS_UNTRANSPOSED = 64
 """Transposing the right matrix pays with more rows than this; ``python -m benchmarks constants`` times it."""
+
+MIN_ROWS_APART = 2**11
+"""From so many rows on XLA mostly does not split K, and takes the rounding into the kernel of a product."""
 
 LONGEST_SINGLE_ROW, MIN_ROWS_IF_LONGER = 2**14, 8
 """XLA's GPU backend computes the product of a single row as a reduction. With a larger K than this, a product of so
@@ -44,6 +52,26 @@ def on_gpus(
     if k <= segments * LONGEST_FLOAT_SUM:
         return sum_of_segments(a, za, b, zb, multiply, segments)
     return unmerged_dot(a, za, b, zb)
+
+
+def kept_apart(a: jax.Array, b: Right) -> tuple[jax.Array, Right]:
+    """Hide from XLA that many rows are multiplied by other packed matrices, too.
+
+    It would join the products to one, whose sums are stored, and join the matrices in each call. Few rows are faster
+    so: their sums are stored anyway.
+    """
+    if not isinstance(b, PackedMatrix) or row_count(a, b.matrix) < MIN_ROWS_APART:
+        return a, b
+    a, matrix = lax.optimization_barrier((a, b.matrix))  # type: ignore[no-untyped-call]
+    return a, replace(b, matrix=matrix)
+
+
+def read_as_int8(x: jax.Array, zero_point: jax.Array | None) -> Quantized:
+    """Return what ``as_int8`` does, by adding int8: XLA takes that into the kernel of a product, and no uint8."""
+    if x.dtype == jnp.int8:
+        return as_int8(x, zero_point)
+    _, shifted = as_int8(x, zero_point)
+    return lax.bitcast_convert_type(x, jnp.int8) + np.int8(-128), shifted
 
 
 def on_gpu(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None) -> RawProduct:

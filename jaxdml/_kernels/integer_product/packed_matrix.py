@@ -13,7 +13,7 @@ from jaxdml._arithmetic.bits import with_flipped_sign
 from jaxdml._base.static_fields import settle
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["matrix", "sums"], meta_fields=["dtype", "k", "bound"])
+@partial(jax.tree_util.register_dataclass, data_fields=["matrix", "sums", "chain"], meta_fields=["dtype", "k", "bound"])
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PackedMatrix:
     """Hold the right matrix of products in the layout that they read fastest; ``jaxdml.prepack`` makes it.
@@ -30,6 +30,8 @@ class PackedMatrix:
         blocks of ``matrix``. Static.
       bound: no column has a greater sum of magnitudes, as int8; a power of two, or 0 if that is not known. Static. It
         proves of many matrices that shorter sums are exact, so other numbers need another bound.
+      chain: the vectors with which a GPU rounds sums in the kernel of the product, for the parameters that were known
+        when it was packed; ``()`` if none were.
     """
 
     matrix: jax.Array
@@ -37,10 +39,13 @@ class PackedMatrix:
     dtype: np.dtype[Any]
     k: int
     bound: int = 0
+    chain: Any = ()
 
     def __post_init__(self) -> None:
         """Accept the name of a dtype, and for static fields the 0-d arrays that ``numpy.load`` returns."""
         settle(self, dtype=np.dtype, k=int, bound=int)
+        if isinstance(self.chain, np.ndarray):  # What ``numpy.savez`` makes of nothing.
+            object.__setattr__(self, "chain", ())
 
     @property
     def shape(self) -> tuple[int, ...]:

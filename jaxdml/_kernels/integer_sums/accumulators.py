@@ -22,6 +22,9 @@ class Accumulator(NamedTuple):
     greatest: int = 2**31 - 1
     """No sum is greater than this in magnitude."""
 
+    corrected: bool = False
+    """Whether the terms of zero points are subtracted already."""
+
 
 class DeepAccumulator(NamedTuple):
     """Hold sums over K that do not fit int32: ``low + 2**16 * high``, int32 ``[..., M, N]``, ``0 <= low < 2**16``."""
@@ -32,7 +35,7 @@ class DeepAccumulator(NamedTuple):
 
 def of_total(total: jax.Array) -> Accumulator:
     """Return the accumulator of a product that is already computed: the int32 ``total``."""
-    return Accumulator(lambda target: RawProduct, (total,), total.shape)
+    return Accumulator(lambda target: RawProduct, (total,), total.shape, corrected=True)
 
 
 def total(sums: Accumulator) -> jax.Array:

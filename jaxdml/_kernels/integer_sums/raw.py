@@ -80,11 +80,17 @@ def part_by_part(
     return results.reshape(shape)
 
 
-def _accumulator(raw: RawProduct, shape: tuple[int, ...]) -> jax.Array:
+def as_stored(raw: RawProduct, shape: tuple[int, ...]) -> jax.Array:
+    """Return ``A @ B`` in the shape of the accumulator."""
     total = raw.product
-    if total.shape != shape:
-        height = math.prod(shape[:-1]) if total.ndim == 2 else shape[-2]
-        total = total[..., :height, : shape[-1]].reshape(shape)
+    if total.shape == shape:
+        return total
+    height = math.prod(shape[:-1]) if total.ndim == 2 else shape[-2]
+    return total[..., :height, : shape[-1]].reshape(shape)
+
+
+def _accumulator(raw: RawProduct, shape: tuple[int, ...]) -> jax.Array:
+    total = as_stored(raw, shape)
     if raw.zb is not None and raw.rows is not None:
         total -= raw.zb * raw.rows
     if raw.za is not None and raw.columns is not None:

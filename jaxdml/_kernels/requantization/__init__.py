@@ -1,5 +1,6 @@
 """Round int32 sums times scales to 8 bits, once and correctly."""
 
+from jaxdml._kernels.requantization.float32_chain import Chain, factors
 from jaxdml._kernels.requantization.float64_rounding import (
     ON_CPU,
     ON_CUDA,
@@ -14,7 +15,9 @@ __all__ = [
     "ON_CPU",
     "ON_CUDA",
     "Addends",
+    "Chain",
     "Multiplier",
+    "factors",
     "proved",
     "proved_rounding",
     "proved_sum",

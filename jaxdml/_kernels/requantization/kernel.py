@@ -18,6 +18,7 @@ from jaxdml._kernels.integer_sums import (
     PerPart,
     Raw,
     RawProduct,
+    as_stored,
     finish,
     finished,
     normalized,
@@ -25,6 +26,7 @@ from jaxdml._kernels.integer_sums import (
     whole,
 )
 from jaxdml._kernels.requantization.digit_products import round_digits
+from jaxdml._kernels.requantization.float32_chain import round_chain
 from jaxdml._kernels.requantization.float64_rounding import ON_CPU, ON_CUDA, round_products
 from jaxdml._kernels.requantization.multiplier import may_be_doubtful, multiplier_of, rounded_products
 from jaxdml._kernels.requantization.proofs import Multiplier
@@ -72,6 +74,7 @@ def requantize(
         outputs=math.prod(sums.shape),
         scales=tuple(scale.shape for scale in scales),
         digits=multiplier.digits if multiplier else None,
+        chained=bool(multiplier and multiplier.chain and not sums.corrected),
     )
     how = Rounding(sums.shape, dtype, sums.greatest)
     rounded: jax.Array = finish(sums, choose, multiplier, scales, zero_point, bias, how=how)
@@ -90,19 +93,25 @@ class Rounding(NamedTuple):
     """No sum without the bias is greater than this in magnitude."""
 
 
-def form(target: Target, outputs: int, scales: Sequence[tuple[int, ...]], digits: int | None) -> Form:
+def form(
+    target: Target, outputs: int, scales: Sequence[tuple[int, ...]], digits: int | None, chained: bool = False
+) -> Form:
     """Say who rounds where a program is lowered for ``target``.
 
-    A proved multiplier rounds in float64 on CPUs and CUDA, and in digits on TPUs. Without a proof a CPU rounds many
-    outputs with multipliers, in a branch on whether these leave any output doubtful. There the branch costs nothing; on
-    a GPU it would wait for the host. All else is rounded with exact residuals.
+    A proved multiplier rounds in float64 on CPUs and CUDA, and in digits on TPUs. CUDA rounds in the kernel of the
+    product if weights were packed for these parameters. Without a proof a CPU rounds many outputs with multipliers, in
+    a branch on whether these leave any output doubtful. There the branch costs nothing; on a GPU it would wait for the
+    host. All else is rounded with exact residuals.
 
     Args:
       target: the target.
       outputs: how many there are.
       scales: the shapes of the scales.
       digits: those of the multiplier that is proved, or None.
+      chained: whether it has a chain.
     """
+    if chained and target.alone and target.platform == "cuda":
+        return _by_chain
     if digits is not None:
         round_total = proved_rounding(target, digits)
         # On TPUs an image may be a part of a convolution that is computed by itself.
@@ -148,6 +157,20 @@ def _by_proof(
         how.shape,
         lambda total: round_total(total if bias is None else total + bias, multiplier, zero_point, how.dtype),
     )
+
+
+def _by_chain(
+    raw: RawProduct,
+    multiplier: Multiplier,
+    scales: Scales,
+    zero_point: jax.Array | None,
+    bias: jax.Array | None,
+    *,
+    how: Rounding,
+) -> jax.Array:
+    """Round what is stored; the chain subtracts what belongs to zero points and the bias."""
+    del scales, bias
+    return round_chain(as_stored(raw, how.shape), multiplier.chain, zero_point, how.dtype)
 
 
 def _by_residuals(

@@ -33,7 +33,7 @@ MARGIN = 2.0**-39
 CLEAR = 2.0**-31
 """Sums that are at least this far from a half need two limbs of integers."""
 
-_HALVES = np.arange(256) + 0.5
+HALVES = np.arange(256) + 0.5
 
 STEP = 2.0**-40
 """Sums of up to 2**11 in magnitude, some of which are halves, are rounded to multiples of this first."""
@@ -45,7 +45,7 @@ _DIGIT = 14
 """So many bits more than those of ``ma * mb`` fit int64."""
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["high", "low"], meta_fields=["fits", "digits"])
+@partial(jax.tree_util.register_dataclass, data_fields=["high", "low", "chain"], meta_fields=["fits", "digits"])
 @dataclass(frozen=True, eq=False)
 class Multiplier:
     """Hold ``a_scale * b_scale / output_scale``, which is proved to round sums correctly; a pytree of operands.
@@ -55,12 +55,14 @@ class Multiplier:
       low: float32 of the same shape; in float64 ``high + low`` is the multiplier.
       fits: whether the product of every int32 and the multiplier fits int32. Static.
       digits: how many suffice for ``round_digits``, or 0 if that is not proved. Static.
+      chain: what ``round_chain`` takes, a ``Chain`` that was made when weights were packed, or ``()``.
     """
 
     high: Any
     low: Any
     fits: bool
     digits: int
+    chain: Any = ()
 
 
 def proved(scales: Sequence[np.ndarray], greatest: int, count: np.ndarray | int = 1) -> Multiplier | None:
@@ -99,16 +101,16 @@ def _proved_of(scales: tuple[tuple[bytes, tuple[int, ...]], ...], greatest: int)
     low = (quotients - high).astype(np.float32)
     multipliers = (high.astype(np.float64) + low).reshape(-1)
     size = np.abs(multipliers)[:, None]
-    below = np.floor(_HALVES / size)
+    below = np.floor(HALVES / size)
     # float64 itself tells of nearly all accumulators that they are far from a half.
-    distance = np.minimum(_HALVES - below * size, (below + 1) * size - _HALVES)
-    unreached = (greatest + 2.0) * size < _HALVES
+    distance = np.minimum(HALVES - below * size, (below + 1) * size - HALVES)
+    unreached = (greatest + 2.0) * size < HALVES
     settled = (distance > 2 * MARGIN) | unreached
     left = np.flatnonzero(~settled.all(-1))
     a, b, output, count = (x.reshape(-1)[left] for x in (a, b, output, count))
     if not _proved(a, b, output, count, multipliers[left]):
         return None
-    nearest = np.where(unreached, _HALVES - greatest * size, distance).min(-1) - 2 * MARGIN
+    nearest = np.where(unreached, HALVES - greatest * size, distance).min(-1) - 2 * MARGIN
     digits = enough(high.reshape(-1), nearest, greatest)
     return Multiplier(high, low, bool(size.max(initial=0) < 1), digits)
 
@@ -125,9 +127,9 @@ def _proved(
         step = np.minimum(more, _DIGIT)
         rest, more = (rest << step) % divisor, more - step
     divisor, size = divisor[:, None], np.abs(multipliers)[:, None]
-    remainder = rest[:, None] * (2 * _HALVES).astype(np.int64) % divisor
+    remainder = rest[:, None] * (2 * HALVES).astype(np.int64) % divisor
     nearest = np.minimum(remainder, divisor - remainder) / divisor
-    is_half = np.rint(_HALVES / size) * size == _HALVES
+    is_half = np.rint(HALVES / size) * size == HALVES
     right = np.where(remainder == 0, is_half, nearest * size > MARGIN)
     saturates = shift + np.ceil(np.log2(count)) < 0
     return bool((right & (shift >= 0)[:, None] | (saturates | (shift > 62))[:, None]).all())

@@ -1,5 +1,6 @@
 """What must be known while tracing, and which initializers are parameters instead."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -54,7 +55,11 @@ def parameters(graph: Graph, *, exact: bool) -> tuple[Graph, dict[str, Parameter
     # Popped one by one, so that of a large model there are never more than two copies.
     names = sorted(_weights(graph))
     filters = frozenset(name for name in names if _is_filters(constants[name], readings.get(name)))
-    weights = {name: _parameter(constants.pop(name), readings.get(name), exact, name in filters) for name in names}
+    calls = _known_calls(graph) if exact else {}
+    weights = {
+        name: _parameter(constants.pop(name), readings.get(name), exact, name in filters, calls.get(name))
+        for name in names
+    }
     return replace(graph, constants=constants, filters=filters), weights | packed
 
 
@@ -122,15 +127,41 @@ def _is_filters(array: np.ndarray, reads: Reads | None) -> bool:
     return reads == Reads.FILTERS and array.ndim > 2 and str(array.dtype) in ("float32", "float16")
 
 
-def _parameter(array: np.ndarray, reads: Reads | None, exact: bool, spatial_first: bool) -> Parameter:
-    """Return an initializer as a parameter of the model."""
+_FACTORS = {"QLinearConv": ("x", "w"), "QLinearMatMul": ("a", "b")}
+"""The operators that multiply by weights and round, and what ``jaxdml.prepack`` calls their factors."""
+
+
+def _known_calls(graph: Graph) -> dict[str, dict[str, np.ndarray]]:
+    """Return the parameters of the only operator that reads some weights, by the weights' name, if all are known."""
+    users = Counter(name for node in graph.walk() for name in node.inputs)
+    found = {}
+    for node in graph.nodes:
+        if node.kind not in _FACTORS:
+            continue
+        each = [f"{factor}{what}" for factor in _FACTORS[node.kind] for what in ("", "_scale", "_zero_point")]
+        inputs = dict(zip((*each, "output_scale", "output_zero_point", "bias"), node.inputs, strict=False))
+        weights = inputs.pop(_FACTORS[node.kind][1])
+        known = {name: value for name, value in inputs.items() if value and name != each[0]}
+        if users[weights] == 1 and graph.constants.keys() >= {*known.values()}:
+            found[weights] = {name: graph.constants[value] for name, value in known.items()}
+    return found
+
+
+def _parameter(
+    array: np.ndarray,
+    reads: Reads | None,
+    exact: bool,
+    spatial_first: bool,
+    known: dict[str, np.ndarray] | None,
+) -> Parameter:
+    """Return an initializer as a parameter of the model; ``known`` are the parameters of its only reader."""
     eight_bits = str(array.dtype) in QUANTIZED
     if spatial_first:
         return from_host(np.transpose(array, (*range(2, array.ndim), 1, 0)))
     if eight_bits and reads == Reads.FILTERS and array.ndim > 2:
-        return jaxdml.prepack_filters(array)
+        return jaxdml.prepack_filters(array, parameters=known)
     if exact and eight_bits and reads == Reads.MATRIX:
-        return jaxdml.prepack(array)
+        return jaxdml.prepack(array, parameters=known)
     if exact and eight_bits and reads == Reads.TRANSPOSED and array.ndim == 2:
         return Transposed(jaxdml.prepack(array, transposed=True))
     return as_jax(array)

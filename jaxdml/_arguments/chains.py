@@ -1,0 +1,102 @@
+"""Make what rounds the sums of calls whose parameters are known when weights are packed, and find it in such a call."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxdml._arguments.call import Call
+from jaxdml._base.dtypes import QUANTIZED
+from jaxdml._kernels import integer_product, requantization
+from jaxdml._kernels.requantization import Chain, Multiplier
+
+
+def with_chain(call: Call, names: Sequence[str], packed: Any, given: Mapping[str, Any] | None, on_gpu: bool) -> Any:
+    """Return what is packed with the chain for calls whose parameters are ``given``, if they can be rounded by one.
+
+    Args:
+      call: the call that packs.
+      names: of the input and of the weights, as in the parameters: ``("a", "b")`` or ``("x", "w")``.
+      packed: the weights.
+      given: the parameters, by name, or None.
+      on_gpu: whether the weights are on a GPU. Nothing else reads a chain.
+    """
+    if given is None:
+        return packed
+    x, w = names
+    wanted = *(f"{name}_{what}" for name in (x, w, "output") for what in ("scale", "zero_point")), "bias"
+    unknown = sorted(set(given) - set(wanted))
+    if unknown:
+        rule = f"parameters must be named {', '.join(wanted)}; got {', '.join(unknown)}."
+        call.fail(ValueError, rule, "Pass them by the names that the quantized product or convolution has.")
+    dtypes = [getattr(given.get(f"{name}_zero_point"), "dtype", None) for name in (x, "output")]
+    if not all(str(dtype) in QUANTIZED for dtype in dtypes):
+        got = " and ".join(map(str, dtypes))
+        rule = f"parameters must have {x}_zero_point and output_zero_point of int8 or uint8; got {got}."
+        call.fail(TypeError, rule, "Pass them as np.uint8(...) or np.int8(...): they say which dtypes the calls have.")
+    of_call = Call(call.function, **{name: given.get(name) for name in wanted})
+    known = _known(of_call, names, dtypes[0], packed.dtype, dtypes[1])
+    if not on_gpu or packed.sums.ndim > 1 or known is None:
+        return packed
+    return replace(packed, chain=_made(known, packed, np.dtype(dtypes[1])))
+
+
+def chained(
+    multiplier: Multiplier | None, call: Call, names: Sequence[str], x: jax.Array, dtype: np.dtype[Any], rank: int
+) -> Multiplier | None:
+    """Return the multiplier of a call with the chain that its weights have, if that was made for its parameters.
+
+    Args:
+      multiplier: that of the call.
+      call: the call.
+      names: of the input and of the weights.
+      x: the input.
+      dtype: of the output.
+      rank: how many dimensions the vectors need before the last one to broadcast against the sums.
+    """
+    weights = call.operands[names[1]]
+    chain = getattr(weights, "chain", ())
+    if multiplier is None or not chain:
+        return multiplier
+    known = _known(call, names, x.dtype, weights.dtype, dtype)
+    if known is None or _digest(known) != chain.of:
+        return multiplier
+    return replace(multiplier, chain=jax.tree.map(lambda vector: vector.reshape((1,) * rank + vector.shape), chain))
+
+
+def _known(call: Call, names: Sequence[str], *dtypes: Any) -> list[np.ndarray[Any, Any]] | None:
+    """Return scales and zero points of the input, of the weights and of the output, and the bias, if all are known."""
+    each = [(f"{name}_scale", np.float32) for name in (*names, "output")]
+    each += [(f"{name}_zero_point", dtype) for name, dtype in zip((*names, "output"), dtypes, strict=True)]
+    found = [call.known(name, dtype) for name, dtype in (*each, ("bias", np.int32))]
+    return None if any(value is None for value in found) else [value.reshape(-1) for value in found]  # type: ignore[union-attr]
+
+
+def _digest(known: Sequence[np.ndarray[Any, Any]]) -> str:
+    made = hashlib.blake2b(digest_size=8)
+    for value in known:
+        alike = value[:1] if value.size and (value == value[0]).all() else value
+        made.update(f"{alike.dtype} {alike.size} ".encode() + alike.tobytes())
+    return made.hexdigest()
+
+
+def _made(known: Sequence[np.ndarray[Any, Any]], packed: Any, dtype: np.dtype[Any]) -> Any:
+    scale, w_scale, out_scale, zero, w_zero, out_zero, bias = known
+    sums = np.asarray(packed.sums, np.int64)
+    if (w_zero.astype(np.int64) != (128 if packed.dtype == np.uint8 else 0)).any():
+        return ()  # Rows of the input would be summed.
+    greatest = integer_product.greatest_sum(packed.k, (zero, zero), (packed, w_zero))
+    greatest += int(np.abs(bias.astype(np.int64)).max(initial=0))
+    multiplier = requantization.proved((scale, w_scale, out_scale), greatest)
+    if multiplier is None:
+        return ()
+    offset = int(out_zero[0]) - np.iinfo(dtype).min
+    exact = np.broadcast_to(multiplier.high.astype(np.float64) + multiplier.low, sums.shape)
+    found = requantization.factors(exact, greatest, max(offset, 255 - offset))
+    stored_zero = int(zero[0]) - (128 if zero.dtype == np.uint8 else 0)
+    if found is None:
+        return ()
+    return Chain((stored_zero * sums - bias).astype(np.int32), *found, of=_digest(known))

@@ -1,0 +1,265 @@
+"""Sums that CUDA rounds in the kernel of a product have the bits of the oracle, by factors that are proved."""
+
+import pickle
+from dataclasses import replace
+from fractions import Fraction
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import export
+from jax.sharding import PartitionSpec as P
+
+import jaxdml
+import jaxdml.onnx
+from jaxdml import reference
+from jaxdml._functions import prepack, prepack_filters
+from jaxdml._kernels.requantization import float32_chain
+from jaxdml._kernels.requantization.float32_chain import Chain, factors, round_chain
+from tests.kit import assert_same_bits, compiled
+from tests.kit.forms import forms_of
+from tests.kit.meshes import COUNT, mesh_of, needs_devices
+from tests.onnx import models
+
+# In float64 the products of these with sums are exact, so they round every sum correctly.
+SIZES = np.float32([0.75, 0.5, 3 / 8, 0.1, 1 / 200, 0.0123, 0.00437, 0.0019, 0.00091, 2.0**-9, 3.7]).astype(np.float64)
+SMALL = np.random.default_rng(0).uniform(0.001, 0.002, 64).astype(np.float32).astype(np.float64)
+
+
+def rounded(sums, factor):
+    return np.array([round(Fraction(int(number)) * Fraction(float(factor))) for number in sums])
+
+
+@pytest.mark.parametrize(("greatest", "reach"), [(2**24, 255), (2**24, 128), (1000, 255)])
+def test_factors_round_the_sums_beside_every_half_as_real_numbers_are_rounded(greatest, reach):
+    multipliers = SIZES * np.where(np.arange(SIZES.size) % 2, -1, 1)
+    first, second = factors(multipliers, greatest, reach)
+    for multiplier, *pair in zip(multipliers, first, second, strict=True):
+        halves = np.arange(-reach, reach) + 0.5
+        sums = np.unique(np.floor(halves / multiplier)[:, None] + np.arange(-1, 3)).astype(np.int64)
+        sums = sums[np.abs(sums) <= greatest]
+        got = np.rint(sums.astype(np.float32) * pair[0] * pair[1])
+        wanted = np.clip(rounded(sums, multiplier), -reach, reach)
+        np.testing.assert_array_equal(np.clip(got, -reach, reach), wanted)
+
+
+def test_float32_multipliers_alone_would_not_do():
+    sums, nearest = float32_chain._near_halves(SMALL, 2**24, np.arange(256) + 0.5)
+    first, second = factors(SMALL, 2**24, 255)
+    narrow = sums.astype(np.float32)
+    assert (np.rint(narrow * np.float32(SMALL)[:, None]) != nearest).any()
+    assert (np.rint(narrow * first[:, None] * second[:, None]) == nearest).all()
+
+
+def test_there_need_be_no_factors(monkeypatch):
+    assert factors(np.array([0.5, 1e-4]), 2**24, 255) is None
+    monkeypatch.setattr(float32_chain, "_BITS", 1)
+    monkeypatch.setattr(float32_chain, "_TRIALS", 0)
+    assert factors(SMALL, 2**24, 255) is None
+
+
+@pytest.mark.parametrize(("dtype", "zero"), [("int8", None), ("int8", -128), ("uint8", 255), ("uint8", 7)])
+def test_a_chain_subtracts_scales_and_clamps(dtype, zero):
+    total = np.arange(-4000, 4000, 7, dtype=np.int32)[:, None]
+    by = Chain(np.int32([[5, -9]]), np.float32([[0.25, 0.5]]), np.float32([[1, 0.5]]), of="")
+    got = jax.jit(lambda total, zero: round_chain(total, by, zero, np.dtype(dtype)))(
+        total, None if zero is None else np.int32(zero)
+    )
+    limits = np.iinfo(dtype)
+    wanted = np.clip(np.rint((total - by.subtracted) * 0.25) + (zero or 0), limits.min, limits.max)
+    assert_same_bits(got, wanted.astype(dtype))
+
+
+@pytest.fixture
+def on_gpu(monkeypatch):
+    """Pack as on a GPU."""
+    monkeypatch.setattr(prepack, "is_on_cpu", lambda x: False)
+    for module in (prepack, prepack_filters):
+        monkeypatch.setattr(module, "is_on_gpu", lambda x: not isinstance(x, jax.core.Tracer))
+
+
+RNG = np.random.default_rng(0)
+COLUMNS = 12
+PARAMETERS = {
+    "scale": np.float32(0.02), "zero_point": np.uint8(3),
+    "w_scale": RNG.uniform(0.5, 1, COLUMNS).astype(np.float32) / 64,
+    "output_scale": np.float32(0.07), "output_zero_point": np.uint8(9),
+    "bias": RNG.integers(-999, 999, COLUMNS).astype(np.int32),
+}  # fmt: skip
+
+
+def named(x, w, **changes):
+    """Return the parameters by the names that an operator has for its factors."""
+    given = PARAMETERS | changes
+    names = {
+        "scale": f"{x}_scale",
+        "zero_point": f"{x}_zero_point",
+        "w_scale": f"{w}_scale",
+        "w_zero": f"{w}_zero_point",
+    }
+    return {names.get(name, name): value for name, value in given.items()}
+
+
+def lowered(function, *operands):
+    return jax.jit(function).trace(*operands).lower(lowering_platforms=("cuda",)).as_text()
+
+
+@pytest.mark.parametrize("w_dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("shape", [(5, 32), (2, 5, 32)])
+def test_a_product_is_rounded_in_a_chain(on_gpu, w_dtype, shape):
+    limits = np.iinfo(w_dtype)
+    a = RNG.integers(0, 256, shape).astype(np.uint8)
+    b = RNG.integers(limits.min, limits.max + 1, (32, COLUMNS)).astype(w_dtype)
+    zero = np.asarray(0 if w_dtype == "int8" else 128, w_dtype)
+    parameters = named("a", "b", w_zero=zero)
+    packed = jaxdml.prepack(b, parameters=parameters)
+    assert packed.chain.first.shape == (COLUMNS,)
+
+    def product(a, b):
+        return jaxdml.quantized_linear_matrix_multiply(a, b=b, **parameters)
+
+    assert "f64" not in lowered(product, a, packed)
+    with forms_of("cuda"):
+        got = compiled(product)(a, packed)
+        unchained = compiled(product)(a, replace(packed, chain=()))
+    wanted = reference.quantized_linear_matrix_multiply(a, b=b, **parameters)
+    assert_same_bits(got, wanted)
+    assert_same_bits(unchained, wanted)
+
+
+LAYERS = {
+    "1 x 1": ((2, 5, 4, 6), (COLUMNS, 6, 1, 1), {}),
+    "strided": ((2, 5, 4, 6), (COLUMNS, 6, 1, 1), {"strides": 2}),
+    "3 x 3": ((1, 5, 4, 16), (COLUMNS, 16, 3, 3), {"start_padding": 1}),
+    "groups": ((1, 5, 4, 6), (COLUMNS, 2, 1, 1), {"group_count": 3}),
+    "one channel each": ((1, 5, 4, COLUMNS), (COLUMNS, 1, 3, 3), {"group_count": COLUMNS, "end_padding": 2}),
+    "one dimension": ((2, 7, 6), (COLUMNS, 6, 3), {}),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("last", [True, False])
+def test_a_convolution_is_rounded_in_a_chain(on_gpu, name, last):
+    shape, filters, options = LAYERS[name]
+    x, w = RNG.integers(0, 256, shape).astype(np.uint8), RNG.integers(-128, 128, filters).astype(np.int8)
+    spatial = "HW"[4 - x.ndim :]
+    if last:
+        options = options | {"dimension_numbers": (f"N{spatial}C", f"OI{spatial}", f"N{spatial}C")}
+    else:
+        x = np.moveaxis(x, -1, 1)
+    parameters = named("x", "w", w_zero=None)
+    packed = jaxdml.prepack_filters(w, parameters=parameters)
+    assert packed.chain
+
+    def convolve(x, w):
+        return jaxdml.quantized_linear_convolution(x, w=w, **parameters, **options)
+
+    assert "f64" not in lowered(convolve, x, packed)
+    with forms_of("cuda"):
+        got = compiled(convolve)(x, packed)
+    assert_same_bits(got, reference.quantized_linear_convolution(x, w=w, **parameters, **options))
+
+
+W = RNG.integers(-128, 128, (COLUMNS, 6, 1, 1)).astype(np.int8)
+X = RNG.integers(0, 256, (1, 6, 4, 4)).astype(np.uint8)
+
+
+def convolved(x, w, **parameters):
+    return jaxdml.quantized_linear_convolution(x, w=w, **named("x", "w", w_zero=None, **parameters))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"scale": np.float32(0.03)}, {"zero_point": np.uint8(4)}, {"w_zero": np.int8(1)}, {"bias": None},
+        {"output_zero_point": np.uint8(8)}, {"output_scale": jnp.float32(0.07)}, {"w_scale": np.float32(0.5)},
+    ],
+)  # fmt: skip
+def test_other_parameters_are_rounded_without_the_chain(on_gpu, changes):
+    packed = jaxdml.prepack_filters(W, parameters=named("x", "w"))
+    parameters = named("x", "w", **{"w_zero": None, **changes})
+
+    def convolve(x, w):
+        return jaxdml.quantized_linear_convolution(x, w=w, **parameters)
+
+    with forms_of("cuda"):
+        got = compiled(convolve)(X, packed)
+    given = {name: None if value is None else np.asarray(value) for name, value in parameters.items()}
+    assert_same_bits(got, reference.quantized_linear_convolution(X, w=W, **given))
+
+
+def test_equal_parameters_are_known_however_they_are_given(on_gpu):
+    packed = jaxdml.prepack_filters(W, parameters=named("x", "w"))
+    given = {"scale": 0.02, "zero_point": 3, "bias": jaxdml.Known(PARAMETERS["bias"]), "output_scale": 0.07}
+    assert "f64" not in lowered(lambda x, w: convolved(x, w, **given), X, packed)
+    assert "f64" in lowered(lambda x, w: convolved(x, w, scale=0.03), X, packed)
+    # A sum over devices has the terms of zero points already.
+    assert "f64" in lowered(lambda x, w: convolved(x, w, **given), X, replace(packed, chain=()))
+
+
+def test_no_chain_where_none_serves(on_gpu, monkeypatch):
+    def chain(**changes):
+        return jaxdml.prepack_filters(W, parameters=named("x", "w", **changes)).chain
+
+    assert chain()
+    assert chain(w_zero=np.int8(1)) == ()
+    assert chain(scale=jnp.float32(0.02)) == ()
+    assert chain(output_scale=np.float32(np.inf)) == ()
+    assert chain(output_scale=np.float32(1e6)) == ()
+    traced = jax.eval_shape(lambda w: jaxdml.prepack_filters(w, parameters=named("x", "w")), jnp.asarray(W))
+    assert traced.sums.shape == (COLUMNS,)
+    stack = jaxdml.prepack(np.zeros((2, 3, COLUMNS), np.int8), parameters=named("a", "b"))
+    assert stack.chain == ()
+    monkeypatch.setattr(prepack_filters, "is_on_gpu", lambda x: False)
+    assert chain() == ()
+
+
+def test_a_chain_is_exported_and_pickled(on_gpu):
+    packed = jaxdml.prepack_filters(jnp.asarray(W), parameters=named("x", "w"))
+    wanted = convolved(X, W)
+    again = pickle.loads(pickle.dumps(packed))
+    assert jax.tree.structure(again) == jax.tree.structure(packed)
+    written = export.export(jax.jit(convolved), platforms=["cpu", "cuda"])(X, packed).serialize()
+    assert_same_bits(export.deserialize(written).call(X, again), wanted)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"w_offset": 1}, ValueError, "parameters must be named x_scale, .*; got w_offset"),
+        ({"x_zero_point": 3}, TypeError, "x_zero_point and output_zero_point of int8 or uint8; got None"),
+        ({"x_zero_point": np.uint8(1), "output_zero_point": np.int32(3)}, TypeError, "got uint8 and int32"),
+    ],
+)  # fmt: skip
+def test_parameters_that_say_too_little_are_refused(given, error, message):
+    with pytest.raises(error, match=message):
+        jaxdml.prepack_filters(W, parameters=given)
+
+
+@pytest.mark.parametrize("name", ["resnet", "bert"])
+def test_models_round_in_chains(on_gpu, name):
+    model = jaxdml.onnx.load(models.model(name, "qoperator"))
+    packed = jax.tree.leaves(dict(model.params), is_leaf=lambda x: hasattr(x, "chain"))
+    chains = [each.chain for each in packed if hasattr(each, "chain")]
+    # The last product has floats, and a table is read by rows.
+    assert sum(map(bool, chains)) >= len(chains) - 2
+
+
+@needs_devices
+def test_sums_over_devices_are_rounded_without_the_chain(on_gpu):
+    """The terms of zero points are subtracted on each device, before the sums are added."""
+    w = RNG.integers(-128, 128, (COLUMNS, 2 * COUNT, 1, 1)).astype(np.int8)
+    x = RNG.integers(0, 256, (1, 2 * COUNT, 3, 3)).astype(np.uint8)
+    packed = jaxdml.prepack_filters(w, parameters=named("x", "w", w_zero=None))
+    parts = replace(packed, filters=P(None, None, None, "d"), sums=P(), chain=jax.tree.map(lambda _: P(), packed.chain))
+
+    def convolve(x, w):
+        parameters = named("x", "w", w_zero=None)
+        return jaxdml.quantized_linear_convolution(x, w=w, axis_name="d", **parameters)
+
+    mesh = mesh_of("auto", d=COUNT)
+    on_shards = jax.shard_map(convolve, mesh=mesh, in_specs=(P(None, "d"), parts), out_specs=P())
+    with forms_of("cuda"):
+        got = compiled(on_shards)(x, packed)
+    assert_same_bits(got, reference.quantized_linear_convolution(x, w=w, **named("x", "w", w_zero=None)))
