@@ -137,6 +137,11 @@ def test_a_fused_activation_is_read_in_every_spelling():
     x = np.float32([[[[0.05, -1], [2, 0]]]])
     found = np.asarray(dml.compile_operator(desc)(x, np.zeros_like(x)))
     np.testing.assert_allclose(found, [[[[0, -0.5], [1.5, 0]]]])
+    nested = {"Type": "GEMM"}
+    for _ in range(500):
+        nested = {"Type": "GEMM", "FusedActivation": nested}
+    with pytest.raises(dml.InvalidDescError, match=r"FusedActivation.Type must be an activation that can be fused"):
+        dml.from_json({"Type": "ELEMENT_WISE_ADD1", **fields, "FusedActivation": nested})
     wrong = {"Type": "ACTIVATION_SHRINK", "Bias": "high", "Steepness": 1}
     with pytest.raises(dml.InvalidDescError) as caught:
         dml.from_json({"Type": "ELEMENT_WISE_ADD1", **fields, "FusedActivation": wrong})

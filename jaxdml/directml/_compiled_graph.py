@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import export
 from jax.typing import ArrayLike
 
 from jaxdml._base.errors import ErrorContext, compose
-from jaxdml.directml._arrays import as_described, elements_given, require_x64, x64_enabled
-from jaxdml.directml._binding import kept, require_bound
+from jaxdml.directml._arrays import elements_given, require_x64, x64_enabled
+from jaxdml.directml._binding import kept
 from jaxdml.directml._c import c_name
 from jaxdml.directml._enums import FeatureLevel, TensorFlags
 from jaxdml.directml._errors import InvalidDescError, require_level
 from jaxdml.directml._graph import Graph, Slot
 from jaxdml.directml._graph_checks import graph_violations
 from jaxdml.directml._graph_json import graph_from_json, graph_to_json
-from jaxdml.directml._graph_plan import FromConstant, FromInput, FromNode, Plan, Read, Step, plan
-from jaxdml.directml._rereading import constant, reread, same_view
+from jaxdml.directml._graph_plan import Plan, plan
+from jaxdml.directml._graph_running import computed, graph_call
+from jaxdml.directml._rereading import reread
 from jaxdml.directml._tensors import BufferTensorDesc
 
 _OWNED = c_name(TensorFlags.OWNED_BY_DML)
@@ -71,7 +71,7 @@ class CompiledGraph:
 
     @cached_property
     def _compute(self) -> Any:
-        return partial(_computed, self._plan)
+        return partial(computed, self._plan)
 
     @cached_property
     def _jitted(self) -> Any:
@@ -94,7 +94,7 @@ class CompiledGraph:
         """
         if owned := self._plan.owned:
             rule = f"{', '.join(map(_label, owned))} must be bound by initialize, since {_OWNED} is set."
-            call = _call(dict(zip(map(_label, range(len(inputs))), inputs, strict=True)))
+            call = graph_call(dict(zip(map(_label, range(len(inputs))), inputs, strict=True)))
             call.fail(TypeError, rule, "Pass them to initialize, and the other inputs to what it returns.")
         return InitializedGraph(self, {})(*inputs)
 
@@ -112,7 +112,7 @@ class CompiledGraph:
         Raises:
           TypeError: an input that is OWNED_BY_DML is missing, another one is given, or one is not as described.
         """
-        call = _call({_label(index): array for index, array in owned.items()})
+        call = graph_call({_label(index): array for index, array in owned.items()})
         if set(owned) != set(self._plan.owned):
             listed = ", ".join(map(_label, self._plan.owned)) or "none"
             rule = f"initialize must be given what is {_OWNED}: {listed}."
@@ -156,7 +156,7 @@ class InitializedGraph:
         """
         of = self.graph._plan
         taken = [index for index in range(len(of.inputs)) if index not in of.owned]
-        call = _call({_label(index): array for index, array in zip(taken, inputs, strict=False)})
+        call = graph_call({_label(index): array for index, array in zip(taken, inputs, strict=False)})
         if len(inputs) != len(taken):
             rule = f"the inputs must be {len(taken)}; got {len(inputs)}."
             call.fail(TypeError, rule, "Pass one for each input of the graph that is not bound by initialize.")
@@ -223,10 +223,6 @@ export.register_pytree_node_serialization(
 )
 
 
-def _call(operands: Mapping[str, Any]) -> ErrorContext:
-    return ErrorContext("directml.CompiledGraph", operands)
-
-
 def _label(index: int) -> str:
     return f"Inputs[{index}]"
 
@@ -234,94 +230,3 @@ def _label(index: int) -> str:
 def _given(call: ErrorContext, index: int, slot: Slot) -> Any:
     """Check what an input of the graph is given, and return it in the described sizes."""
     return elements_given(call, f"inputs[{index}]", slot.role, slot.tensor, True)
-
-
-def _computed(of: Plan, arrays: Mapping[int, Any], bound: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Compute the outputs of a graph.
-
-    Args:
-      of: its plan.
-      arrays: the inputs that are not bound, by their indices, in the described sizes.
-      bound: what nodes read of the others.
-    """
-    held: dict[FromNode, _Held] = {}
-
-    def read(one: Read, last: bool) -> Any:
-        """Return what a node reads, with channels last or in the described order."""
-        wanted = one.slot.tensor
-        if one.name in bound:
-            require_bound(_call({}), bound[one.name], one.name, one.slot.role, wanted)
-            return _ordered(bound[one.name], False, last)
-        match one.source:
-            case FromInput(index):
-                found = _Held(arrays[index], of.inputs[index].tensor, False)
-            case FromConstant(data):
-                found = _Held(constant(data, wanted), wanted, False)
-            case FromNode():
-                found = held[one.source]
-            case _:
-                return None
-        if same_view(found.tensor, wanted):
-            return _ordered(found.values, found.last, last)
-        return _ordered(reread(_ordered(found.values, found.last, False), found.tensor, wanted), False, last)
-
-    for step in of.steps:
-        operator, images = step.desc.operator, _images(step, held)
-        compute = operator.channels_last if images else operator.compute
-        values = _outputs(step, compute, [read(one, one.slot.field in images) for one in step.reads])
-        for place, (slot, value) in enumerate(zip(step.outputs, values, strict=True)):
-            held[FromNode(step.node, place)] = _Held(value, slot.tensor, bool(images))
-    return tuple(
-        as_described(slot.label, slot.tensor, _ordered(held[end].values, held[end].last, False))
-        for end, slot in of.outputs
-    )
-
-
-class _Held(NamedTuple):
-    """What a node has computed.
-
-    Attributes:
-      values: an array of the described sizes.
-      tensor: the description.
-      last: whether dimension 1 is stored last.
-    """
-
-    values: Any
-    tensor: BufferTensorDesc
-    last: bool
-
-
-def _ordered(values: Any, last: bool, wanted: bool) -> Any:
-    """Return an array with its channels last, if wanted so, or in the described order."""
-    if last == wanted:
-        return values
-    of = np if isinstance(values, np.ndarray) else jnp
-    return of.moveaxis(values, 1, -1) if wanted else of.moveaxis(values, -1, 1)
-
-
-def _images(step: Step, held: Mapping[FromNode, _Held]) -> tuple[str, ...]:
-    """Return the fields that a node reads with their channels last; none if it does not compute so."""
-    operator = step.desc.operator
-    read = [one for one in step.reads if one.slot.field in operator.images]
-    alike = {one.slot.tensor.dimension_count for one in read if one.slot.tensor} == {_RANK}
-    stored = any(isinstance(one.source, FromNode) and held[one.source].last for one in read)
-    return operator.images if alike and (stored or operator.channels_last is not operator.compute) else ()
-
-
-_RANK = 4
-"""The dimensions of images, ``{N, C, H, W}``."""
-
-
-def _outputs(step: Step, compute: Any, values: Sequence[Any]) -> list[Any]:
-    """Compute a node from its inputs, one for each slot, and return its outputs likewise."""
-    desc, arrays, waiting = step.desc, list[Any](), list(values)
-    for name, role in desc.roles().items():
-        if not role.output:
-            count = len(getattr(desc, name)) if role.several else 1
-            taken, waiting = waiting[:count], waiting[count:]
-            arrays.append(tuple(taken) if role.several else taken[0])
-    options = {name: choices[0] for name, choices in desc.operator.options.items()}
-    computed = compute(desc, *arrays, **options)
-    several = [role.several for role in desc.roles().values() if role.output]
-    each = computed if len(several) > 1 else (computed,)
-    return [one for part, of in zip(each, several, strict=True) for one in (part if of else (part,))]

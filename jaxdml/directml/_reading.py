@@ -27,8 +27,11 @@ _BESIDE = frozenset({"Type", "type", "dmlCompileType", "executionFlags", "bindin
 
 def desc_from_json(path: str, value: Mapping[str, Any]) -> OperatorDesc:
     """Return a description from an object with a type and the fields of its struct."""
-    named = enumerated(OperatorType)(_beneath(path, "Type"), value.get("Type", value.get("type")))
-    return struct_from_json(struct_of(named), within(path, value, ("Desc", "desc"), _BESIDE), path)
+    return struct_from_json(_struct(path, value), within(path, value, ("Desc", "desc"), _BESIDE), path)
+
+
+def _struct(path: str, value: Mapping[str, Any]) -> type[OperatorDesc]:
+    return struct_of(enumerated(OperatorType)(_beneath(path, "Type"), value.get("Type", value.get("type"))))
 
 
 def struct_from_json(struct: type[OperatorDesc], found: Any, path: str = "") -> OperatorDesc:
@@ -195,6 +198,9 @@ def _object(**readers: Reader) -> Reader:
 def _activation(field: str, value: Any) -> OperatorDesc:
     if not isinstance(value, Mapping):
         _refuse(field, "must be an object", repr(value))
+    struct = _struct(field, value)
+    if struct.operator.fused_from is None:  # Else descriptions could be nested without end.
+        _refuse(f"{field}.Type", "must be an activation that can be fused", struct.c_name())
     return desc_from_json(field, value)
 
 
