@@ -1,5 +1,7 @@
 """Calls with inputs of many lengths run few programs, and return what onnxruntime does."""
 
+import copy
+
 import jax
 import numpy as np
 import onnx.parser
@@ -278,6 +280,13 @@ def test_programs_that_were_not_called_for_long_are_let_go(monkeypatch):
         assert len(model._calls.programs) <= 3
         assert len(model._passed) <= 4
     assert len(model._calls.programs) == 3
+
+
+def test_a_model_that_was_called_can_be_copied():
+    model = loaded("g (float[N] x) => (y) { y = Neg(x) }")
+    for length in (3, 5, 6):
+        model(normal(length))
+    np.testing.assert_array_equal(copy.deepcopy(model)(normal(4))[0], -normal(4))
 
 
 def test_a_list_of_outputs_has_true_shapes():

@@ -75,16 +75,18 @@ class Computed(NamedTuple):
     settled: bool
 
 
+_LOCK = Lock()  # Of all models: one that has a lock of its own could not be copied.
+
+
 class Newest:
     """What was asked for of late, by key."""
 
     def __init__(self) -> None:
         self._kept: dict[Hashable, Any] = {}
-        self._lock = Lock()
 
     def of(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """Return the function that ``jax.jit`` returned for a key, as the newest."""
-        with self._lock:
+        with _LOCK:
             found = self._kept.pop(key, None)
             if found is None:
                 found = make()
@@ -95,7 +97,7 @@ class Newest:
 
     def drop(self, key: Hashable) -> None:
         """Let go of what could not be compiled."""
-        with self._lock:
+        with _LOCK:
             self._kept.pop(key, None)
 
     def __len__(self) -> int:
