@@ -28,6 +28,7 @@ from jaxdml.onnx.nodes.bounded import (
     rows,
     selecting,
     sequences,
+    signal,
     slicing,
     windows,
 )
@@ -58,6 +59,7 @@ RULES: Mapping[str, Rules] = {
         **resizing.RULES,
         **rows.RULES,
         **sequences.RULES,
+        **signal.RULES,
         **slicing.RULES,
         **SELECTING,
         **windows.RULES,
