@@ -13,6 +13,7 @@ from jaxdml.onnx.nodes._handler import NodeCall
 from jaxdml.onnx.nodes.bounded import (
     attending,
     branches,
+    caching,
     elementwise,
     images,
     indexing,
@@ -67,6 +68,7 @@ RULES: Mapping[str, Rules] = {
     "ai.onnx.ml": {**rows.CLASSICAL},
     "com.microsoft": {
         **attending.MICROSOFT,
+        **caching.MICROSOFT,
         **joining.MICROSOFT,
         **pools.MICROSOFT,
         **products.MICROSOFT,

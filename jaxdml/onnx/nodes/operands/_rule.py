@@ -7,6 +7,7 @@ import numpy as np
 
 from jaxdml.onnx.nodes.operands._language import Sizes
 from jaxdml.onnx.values.kinds import is_host
+from jaxdml.onnx.values.lengths import has_lengths
 
 
 class Operands(NamedTuple):
@@ -43,7 +44,7 @@ class Operands(NamedTuple):
     def known(self, position: int) -> np.ndarray | None:
         """Return an operand whose values are known."""
         value = self.values[position] if self.given(position) else None
-        return value if is_host(value) else None
+        return value if is_host(value) and not has_lengths(value) else None
 
     def rank(self, *positions: int) -> int | None:
         """Return how many dimensions the first of some operands has of which it is known, or None."""
