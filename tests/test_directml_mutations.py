@@ -110,6 +110,16 @@ def test_a_valid_description_survives():
         assert dataclasses.replace(desc) == desc
 
 
+def test_what_is_long_is_cut_in_errors():
+    written = dml.to_json(DESCS["TOP_K"])
+    for wrong in ({"K": 10**5000}, {"Kind": [0] * 10**6}, {"InputTensor": ["x" * 10**6]}):
+        with pytest.raises(dml.InvalidDescError) as caught:
+            dml.from_json(written | {"Desc": written["Desc"] | wrong})
+        assert len(str(caught.value)) < 1000
+    with pytest.raises(dml.InvalidDescError, match="got a number of more digits than Python writes"):
+        dataclasses.replace(DESCS["TOP_K"], k=10**5000)
+
+
 def test_unknown_keys_are_ignored_where_that_is_asked_for():
     written = dml.to_json(DESCS["ACTIVATION_SHRINK"])
     written["Desc"]["InputTensor"]["Size"] = [1]

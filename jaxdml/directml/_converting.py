@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from jaxdml._base.errors import compose
-from jaxdml.directml._errors import InvalidDescError, Violation
+from jaxdml.directml._errors import InvalidDescError, Violation, shown
 
 LARGEST_UINT, LARGEST_UINT64 = 2**32 - 1, 2**64 - 1
 FLOAT = np.dtype("float32")
@@ -97,7 +97,7 @@ class FieldConverter:
 
     def refuse(self, field: str, wanted: str, value: Any) -> NoReturn:
         """Raise TypeError for a value of the wrong type."""
-        raise TypeError(compose(f"directml.{self.struct}", f"{field} must be {wanted}; got {value!r}."))
+        raise TypeError(compose(f"directml.{self.struct}", f"{field} must be {wanted}; got {shown(value)}."))
 
     def check(self) -> None:
         """Raise InvalidDescError if any value does not fit its field."""

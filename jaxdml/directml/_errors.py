@@ -1,10 +1,19 @@
 """The error that names every constraint which a description breaks."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from jaxdml._base.errors import compose
 from jaxdml.directml._enums import FeatureLevel
+
+
+def shown(value: Any, write: Callable[[Any], str] = repr) -> str:
+    """Return a value as an error shows it. What is long is cut."""
+    try:
+        text = write(value)
+    except ValueError:
+        return "a number of more digits than Python writes"
+    return text if len(text) <= 500 else f"{text[:500]} ..."
 
 
 class Violation(NamedTuple):
@@ -26,7 +35,7 @@ class Violation(NamedTuple):
         """Return it as one line."""
         got = list(self.got) if isinstance(self.got, tuple) else self.got
         later = f" Feature level {self.accepted_from.label} accepts it." if self.accepted_from else ""
-        return f"{self.field} {self.rule}; got {got}.{later}"
+        return f"{self.field} {self.rule}; got {shown(got, str)}.{later}"
 
 
 Violations = Iterator[Violation]

@@ -14,7 +14,7 @@ from jaxdml.directml._c import c_field, c_prefix, scalar_member
 from jaxdml.directml._converting import LARGEST_UINT, LARGEST_UINT64
 from jaxdml.directml._descs import OperatorDesc
 from jaxdml.directml._enums import TensorDataType, TensorFlags
-from jaxdml.directml._errors import InvalidDescError, Violation
+from jaxdml.directml._errors import InvalidDescError, Violation, shown
 from jaxdml.directml._fields import Counts, Role, Scalar, counts_of, kind_of
 from jaxdml.directml._structs import struct_of
 from jaxdml.directml._support import UP_TO_64_BITS
@@ -64,7 +64,7 @@ def within(field: str, value: Mapping[str, Any], names: tuple[str, ...], beside:
     name = next((name for name in names if name in others), None)
     if name is None:
         return others
-    more = {_beneath(field, key): repr(others[key]) for key in sorted(others.keys() - {name}, key=str)}
+    more = {_beneath(field, key): shown(others[key]) for key in sorted(others.keys() - {name}, key=str)}
     _raise(list(_unwanted(more, f"must not stand beside {name}")))
     return others[name]
 
@@ -138,11 +138,11 @@ def _raise(broken: list[Violation]) -> None:
 def _fields(within: str, found: Any, readers: Mapping[str, tuple[Reader, bool]]) -> dict[str, Any]:
     """Read every field. The error names all that cannot be read, are missing or do not exist."""
     if not isinstance(found, Mapping):
-        _refuse(within or "Desc", "must be an object", repr(found))
+        _refuse(within or "Desc", "must be an object", shown(found))
     prefix = f"{within}." if within else ""
     known = {c_field(name): reader for name, reader in readers.items()}
     given: dict[str, Any] = {}
-    unknown = {f"{prefix}{key}": repr(found[key]) for key in found if key not in known}
+    unknown = {f"{prefix}{key}": shown(found[key]) for key in found if key not in known}
     broken = list(_unwanted(unknown, f"is none of {', '.join(known)}"))
     for name, (key, (read, required)) in zip(readers, known.items(), strict=True):
         with _collected(broken):
@@ -157,7 +157,7 @@ def _fields(within: str, found: Any, readers: Mapping[str, tuple[Reader, bool]])
 def _integer(least: int, most: int) -> Reader:
     def read(field: str, value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            _refuse(field, f"must be an integer from {least} to {most}", repr(value))
+            _refuse(field, f"must be an integer from {least} to {most}", shown(value))
         return value
 
     return read
@@ -167,7 +167,7 @@ def _float(field: str, value: Any) -> float:
     if isinstance(value, str) and value.lower() in ("nan", "inf", "-inf"):
         return float(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        _refuse(field, "must be a number, or one of nan, inf, -inf", repr(value))
+        _refuse(field, "must be a number, or one of nan, inf, -inf", shown(value))
     return value
 
 
@@ -180,7 +180,7 @@ def _scalar(field: str, value: Any, data_type: TensorDataType) -> Any:
         return _number(dtype)(field, value)
     member, held = scalar_member(dtype)
     if list(value) != [member]:
-        _refuse(field, f"must be a number, or an object with {member}", repr(value))
+        _refuse(field, f"must be a number, or an object with {member}", shown(value))
     number = _number(held)(f"{field}.{member}", value[member])
     return number if held == dtype else held.type(number).view(dtype)
 
@@ -197,7 +197,7 @@ def _object(**readers: Reader) -> Reader:
 
 def _activation(field: str, value: Any) -> OperatorDesc:
     if not isinstance(value, Mapping):
-        _refuse(field, "must be an object", repr(value))
+        _refuse(field, "must be an object", shown(value))
     struct = _struct(field, value)
     if struct.operator.fused_from is None:  # Else descriptions could be nested without end.
         _refuse(f"{field}.Type", "must be an activation that can be fused", struct.c_name())
@@ -206,14 +206,14 @@ def _activation(field: str, value: Any) -> OperatorDesc:
 
 def _boolean(field: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        _refuse(field, "must be true or false", repr(value))
+        _refuse(field, "must be true or false", shown(value))
     return value
 
 
 def _list(reader: Reader) -> Reader:
     def read(field: str, value: Any) -> list[Any]:
         if not isinstance(value, list):
-            _refuse(field, "must be a list", repr(value))
+            _refuse(field, "must be a list", shown(value))
         given, broken = [], list[Violation]()
         for place, one in enumerate(value):
             with _collected(broken):
@@ -230,7 +230,7 @@ def enumerated(enumeration: Any) -> Reader:
     def read(field: str, value: Any) -> Any:
         names, prefix = list(enumeration.__members__), c_prefix(enumeration)
         if not isinstance(value, str) or value.removeprefix(prefix) not in names:
-            _refuse(field, f"must be one of {', '.join(names)}", repr(value))
+            _refuse(field, f"must be one of {', '.join(names)}", shown(value))
         return enumeration[value.removeprefix(prefix)]
 
     return read
@@ -275,7 +275,7 @@ def _tensor(field: str, value: Any) -> BufferTensorDesc:
     if isinstance(value, Mapping):
         kind = value.get("Type", "BUFFER")
         if kind not in ("DML_TENSOR_TYPE_BUFFER", "BUFFER"):
-            _refuse(f"{field}.Type", "must be DML_TENSOR_TYPE_BUFFER", repr(kind))
+            _refuse(f"{field}.Type", "must be DML_TENSOR_TYPE_BUFFER", shown(kind))
         found = within(field, value, ("Desc",), ("Type",))
     given = _fields(field, found, _TENSOR)
     _check_count(f"{field}.DimensionCount", given.pop("dimension_count", None), "Sizes", given["sizes"])
