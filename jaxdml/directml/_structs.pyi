@@ -398,6 +398,14 @@ class MaxPoolingOperatorDesc(OperatorDesc):
     end_padding: tuple[int, ...]
     def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, strides: Sequence[int], window_size: Sequence[int], start_padding: Sequence[int], end_padding: Sequence[int]) -> None: ...
 
+class RoiPoolingOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    roi_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    spatial_scale: float
+    pooled_size: Size2D
+    def __init__(self, *, input_tensor: BufferTensorDesc, roi_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, spatial_scale: float, pooled_size: Size2D | tuple[int, int]) -> None: ...
+
 class SliceOperatorDesc(OperatorDesc):
     input_tensor: BufferTensorDesc
     output_tensor: BufferTensorDesc
@@ -443,6 +451,13 @@ class ValueScale2dOperatorDesc(OperatorDesc):
     channel_count: int
     bias: tuple[float, ...]
     def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, scale: float, bias: Sequence[float]) -> None: ...
+
+class Upsample2dOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    scale_size: Size2D
+    interpolation_mode: InterpolationMode
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, scale_size: Size2D | tuple[int, int], interpolation_mode: InterpolationMode | int) -> None: ...
 
 class GatherOperatorDesc(OperatorDesc):
     input_tensor: BufferTensorDesc
@@ -604,6 +619,12 @@ class MaxPooling1OperatorDesc(OperatorDesc):
     end_padding: tuple[int, ...]
     def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, output_indices_tensor: BufferTensorDesc | None = ..., strides: Sequence[int], window_size: Sequence[int], start_padding: Sequence[int], end_padding: Sequence[int]) -> None: ...
 
+class MaxUnpoolingOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    indices_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    def __init__(self, *, input_tensor: BufferTensorDesc, indices_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc) -> None: ...
+
 class DiagonalMatrixOperatorDesc(OperatorDesc):
     output_tensor: BufferTensorDesc
     offset: int
@@ -624,6 +645,14 @@ class OneHotOperatorDesc(OperatorDesc):
     output_tensor: BufferTensorDesc
     axis: int
     def __init__(self, *, indices_tensor: BufferTensorDesc, values_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, axis: int) -> None: ...
+
+class ResampleOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    interpolation_mode: InterpolationMode
+    scale_count: int
+    scales: tuple[float, ...]
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, interpolation_mode: InterpolationMode | int, scales: Sequence[float]) -> None: ...
 
 class ElementWiseBitShiftLeftOperatorDesc(OperatorDesc):
     a_tensor: BufferTensorDesc
@@ -769,6 +798,16 @@ class MeanVarianceNormalization1OperatorDesc(OperatorDesc):
     fused_activation: OperatorDesc | None
     def __init__(self, *, input_tensor: BufferTensorDesc, scale_tensor: BufferTensorDesc | None = ..., bias_tensor: BufferTensorDesc | None = ..., output_tensor: BufferTensorDesc, axes: Sequence[int], normalize_variance: bool, epsilon: float, fused_activation: OperatorDesc | None = ...) -> None: ...
 
+class Resample1OperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    interpolation_mode: InterpolationMode
+    dimension_count: int
+    scales: tuple[float, ...]
+    input_pixel_offsets: tuple[float, ...]
+    output_pixel_offsets: tuple[float, ...]
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, interpolation_mode: InterpolationMode | int, scales: Sequence[float], input_pixel_offsets: Sequence[float], output_pixel_offsets: Sequence[float]) -> None: ...
+
 class MatrixMultiplyIntegerOperatorDesc(OperatorDesc):
     a_tensor: BufferTensorDesc
     a_zero_point_tensor: BufferTensorDesc | None
@@ -910,6 +949,16 @@ class NonzeroCoordinatesOperatorDesc(OperatorDesc):
     output_coordinates_tensor: BufferTensorDesc
     def __init__(self, *, input_tensor: BufferTensorDesc, output_count_tensor: BufferTensorDesc, output_coordinates_tensor: BufferTensorDesc) -> None: ...
 
+class ResampleGradOperatorDesc(OperatorDesc):
+    input_gradient_tensor: BufferTensorDesc
+    output_gradient_tensor: BufferTensorDesc
+    interpolation_mode: InterpolationMode
+    dimension_count: int
+    scales: tuple[float, ...]
+    input_pixel_offsets: tuple[float, ...]
+    output_pixel_offsets: tuple[float, ...]
+    def __init__(self, *, input_gradient_tensor: BufferTensorDesc, output_gradient_tensor: BufferTensorDesc, interpolation_mode: InterpolationMode | int, scales: Sequence[float], input_pixel_offsets: Sequence[float], output_pixel_offsets: Sequence[float]) -> None: ...
+
 class SliceGradOperatorDesc(OperatorDesc):
     input_gradient_tensor: BufferTensorDesc
     output_gradient_tensor: BufferTensorDesc
@@ -934,6 +983,20 @@ class ArgmaxOperatorDesc(OperatorDesc):
     axes: tuple[int, ...]
     axis_direction: AxisDirection
     def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, axes: Sequence[int], axis_direction: AxisDirection | int) -> None: ...
+
+class RoiAlignOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    roi_tensor: BufferTensorDesc
+    batch_indices_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    reduction_function: ReduceFunction
+    interpolation_mode: InterpolationMode
+    spatial_scale_x: float
+    spatial_scale_y: float
+    out_of_bounds_input_value: float
+    minimum_samples_per_output: int
+    maximum_samples_per_output: int
+    def __init__(self, *, input_tensor: BufferTensorDesc, roi_tensor: BufferTensorDesc, batch_indices_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, reduction_function: ReduceFunction | int, interpolation_mode: InterpolationMode | int, spatial_scale_x: float, spatial_scale_y: float, out_of_bounds_input_value: float, minimum_samples_per_output: int, maximum_samples_per_output: int) -> None: ...
 
 class GatherNd1OperatorDesc(OperatorDesc):
     input_tensor: BufferTensorDesc
@@ -1013,6 +1076,41 @@ class DynamicQuantizeLinearOperatorDesc(OperatorDesc):
     output_scale_tensor: BufferTensorDesc
     output_zero_point_tensor: BufferTensorDesc
     def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, output_scale_tensor: BufferTensorDesc, output_zero_point_tensor: BufferTensorDesc) -> None: ...
+
+class RoiAlign1OperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    roi_tensor: BufferTensorDesc
+    batch_indices_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    reduction_function: ReduceFunction
+    interpolation_mode: InterpolationMode
+    spatial_scale_x: float
+    spatial_scale_y: float
+    input_pixel_offset: float
+    output_pixel_offset: float
+    out_of_bounds_input_value: float
+    minimum_samples_per_output: int
+    maximum_samples_per_output: int
+    align_regions_to_corners: bool
+    def __init__(self, *, input_tensor: BufferTensorDesc, roi_tensor: BufferTensorDesc, batch_indices_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, reduction_function: ReduceFunction | int, interpolation_mode: InterpolationMode | int, spatial_scale_x: float, spatial_scale_y: float, input_pixel_offset: float, output_pixel_offset: float, out_of_bounds_input_value: float, minimum_samples_per_output: int, maximum_samples_per_output: int, align_regions_to_corners: bool) -> None: ...
+
+class RoiAlignGradOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc | None
+    input_gradient_tensor: BufferTensorDesc
+    roi_tensor: BufferTensorDesc
+    batch_indices_tensor: BufferTensorDesc
+    output_gradient_tensor: BufferTensorDesc | None
+    output_roi_gradient_tensor: BufferTensorDesc | None
+    reduction_function: ReduceFunction
+    interpolation_mode: InterpolationMode
+    spatial_scale_x: float
+    spatial_scale_y: float
+    input_pixel_offset: float
+    output_pixel_offset: float
+    minimum_samples_per_output: int
+    maximum_samples_per_output: int
+    align_regions_to_corners: bool
+    def __init__(self, *, input_tensor: BufferTensorDesc | None = ..., input_gradient_tensor: BufferTensorDesc, roi_tensor: BufferTensorDesc, batch_indices_tensor: BufferTensorDesc, output_gradient_tensor: BufferTensorDesc | None = ..., output_roi_gradient_tensor: BufferTensorDesc | None = ..., reduction_function: ReduceFunction | int, interpolation_mode: InterpolationMode | int, spatial_scale_x: float, spatial_scale_y: float, input_pixel_offset: float, output_pixel_offset: float, minimum_samples_per_output: int, maximum_samples_per_output: int, align_regions_to_corners: bool) -> None: ...
 
 class BatchNormalizationTrainingOperatorDesc(OperatorDesc):
     input_tensor: BufferTensorDesc
@@ -1097,6 +1195,28 @@ class ActivationHardmax1OperatorDesc(OperatorDesc):
     axis_count: int
     axes: tuple[int, ...]
     def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, axes: Sequence[int]) -> None: ...
+
+class Resample2OperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    interpolation_mode: InterpolationMode
+    rounding_direction: AxisDirection
+    dimension_count: int
+    scales: tuple[float, ...]
+    input_pixel_offsets: tuple[float, ...]
+    output_pixel_offsets: tuple[float, ...]
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, interpolation_mode: InterpolationMode | int, rounding_direction: AxisDirection | int, scales: Sequence[float], input_pixel_offsets: Sequence[float], output_pixel_offsets: Sequence[float]) -> None: ...
+
+class ResampleGrad1OperatorDesc(OperatorDesc):
+    input_gradient_tensor: BufferTensorDesc
+    output_gradient_tensor: BufferTensorDesc
+    interpolation_mode: InterpolationMode
+    rounding_direction: AxisDirection
+    dimension_count: int
+    scales: tuple[float, ...]
+    input_pixel_offsets: tuple[float, ...]
+    output_pixel_offsets: tuple[float, ...]
+    def __init__(self, *, input_gradient_tensor: BufferTensorDesc, output_gradient_tensor: BufferTensorDesc, interpolation_mode: InterpolationMode | int, rounding_direction: AxisDirection | int, scales: Sequence[float], input_pixel_offsets: Sequence[float], output_pixel_offsets: Sequence[float]) -> None: ...
 
 class DiagonalMatrix1OperatorDesc(OperatorDesc):
     input_tensor: BufferTensorDesc | None
@@ -1199,6 +1319,18 @@ class DequantizeOperatorDesc(OperatorDesc):
     quantization_tensors: tuple[BufferTensorDesc, ...]
     output_tensor: BufferTensorDesc
     def __init__(self, *, input_tensor: BufferTensorDesc, quantization_type: QuantizationType | int, quantization_tensors: Sequence[BufferTensorDesc], output_tensor: BufferTensorDesc) -> None: ...
+
+class Resample3OperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    interpolation_mode: InterpolationMode
+    rounding_direction: AxisDirection
+    dimension_count: int
+    scales: tuple[float, ...]
+    input_pixel_offsets: tuple[float, ...]
+    output_pixel_offsets: tuple[float, ...]
+    antialiased: bool
+    def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, interpolation_mode: InterpolationMode | int, rounding_direction: AxisDirection | int, scales: Sequence[float], input_pixel_offsets: Sequence[float], output_pixel_offsets: Sequence[float], antialiased: bool) -> None: ...
 
 class FoldOperatorDesc(OperatorDesc):
     input_tensor: BufferTensorDesc

@@ -297,6 +297,73 @@ BROKEN |= {
     ),
 }
 
+ROI = {"reduction_function": 2, "interpolation_mode": 1, "spatial_scale_x": 1.0, "spatial_scale_y": 1.0}
+ROI |= {"out_of_bounds_input_value": 0.0, "minimum_samples_per_output": 1, "maximum_samples_per_output": 1}
+ROI_GRAD = {name: value for name, value in ROI.items() if name != "out_of_bounds_input_value"}
+ROI_GRAD |= {"input_pixel_offset": 0.5, "output_pixel_offset": -0.5, "align_regions_to_corners": 0}
+ONE_ROI, ONE_BATCH, POINTS = of("float32", 1, 4), of("uint32", 1), of("float32", 1, 4, 1, 1)
+
+BROKEN |= {
+    "scales": (
+        Call("RESAMPLE", [X], [Y], {"interpolation_mode": 0, "scales": [1, 0, 2]}),
+        "Scales must have 2 numbers, one for each dimension of InputTensor; got [1.0, 0.0, 2.0].",
+        "Scales must be greater than 0, and finite; got [1.0, 0.0, 2.0].",
+    ),
+    "sizes of an upsampling": (
+        Call("UPSAMPLE_2D", [IMAGE], [IMAGE], {"scale_size": (2, 1), "interpolation_mode": 0}),
+        "OutputTensor.Sizes must be [1, 4, 2, 4], those of InputTensor times ScaleSize; got [1, 4, 2, 2].",
+    ),
+    "an upsampling to nothing": (
+        Call("UPSAMPLE_2D", [IMAGE], [IMAGE], {"scale_size": (0, 1), "interpolation_mode": 0}),
+        "ScaleSize must be greater than 0; got [0, 1].",
+    ),
+    "pooled regions": (
+        Call("ROI_POOLING", [IMAGE, of("float32", 1, 1, 3, 4)], [IMAGE], {"spatial_scale": 1.0, "pooled_size": (2, 1)}),
+        "ROITensor.Sizes must be [1, 1, 3, 5], a batch and two corners for each region; got [1, 1, 3, 4].",
+        "OutputTensor.Sizes must be [3, 4, 1, 2], the regions, the channels and PooledSize; got [1, 4, 2, 2].",
+    ),
+    "pooled regions of another rank": (
+        Call("ROI_POOLING", [IMAGE, of("float32", 1, 5)], [IMAGE], {"spatial_scale": 1.0, "pooled_size": (2, 2)}),
+        "ROITensor.DimensionCount must be 4 at feature level 6_4; got 2.",
+        "ROITensor.DimensionCount must be 4, as in InputTensor; got 2.",
+    ),
+    "aligned regions of another rank": (
+        Call("ROI_ALIGN", [IMAGE, ONE_ROI, ONE_BATCH], [ONE_ROI], ROI),
+        "OutputTensor.DimensionCount must be 4 at feature level 6_4; got 2.",
+        "OutputTensor.DimensionCount must be 4, as in InputTensor; got 2.",
+    ),
+    "aligned regions": (
+        Call(
+            "ROI_ALIGN",
+            [IMAGE, of("float32", 2, 4), of("uint32", 3)],
+            [of("float32", 1, 3, 1, 1)],
+            ROI | {"reduction_function": 10, "minimum_samples_per_output": 2},
+        ),
+        "ReductionFunction must be AVERAGE or MAX; got SUM.",
+        "MinimumSamplesPerOutput must be at most 1, MaximumSamplesPerOutput; got 2.",
+        "ROITensor.Sizes must be [1, 4], two corners for each region; got [2, 4].",
+        "BatchIndicesTensor.Sizes must be [1], one for each region; got [3].",
+        "OutputTensor.Sizes[1] must be 4, as in InputTensor; got 3.",
+    ),
+    "no gradient of regions": (
+        Call("ROI_ALIGN_GRAD", [None, POINTS, ONE_ROI, ONE_BATCH], [None, None], ROI_GRAD),
+        "OutputGradientTensor must be described, or OutputROIGradientTensor; got None.",
+    ),
+    "a gradient of regions without an input": (
+        Call("ROI_ALIGN_GRAD", [None, POINTS, ONE_ROI, ONE_BATCH], [None, ONE_ROI], ROI_GRAD),
+        "InputTensor must be described for the gradient of the regions, and for MAX; got None.",
+    ),
+    "gradients of other sizes": (
+        Call("ROI_ALIGN_GRAD", [IMAGE, POINTS, ONE_ROI, ONE_BATCH], [POINTS, of("float32", 2, 4)], ROI_GRAD),
+        "OutputGradientTensor.Sizes must be [1, 4, 2, 2], those of InputTensor; got [1, 4, 1, 1].",
+        "OutputROIGradientTensor.Sizes must be [1, 4], those of ROITensor; got [2, 4].",
+    ),
+    "places of an unpooling": (
+        Call("MAX_UNPOOLING", [IMAGE, of("uint32", 1, 4, 2, 1)], [IMAGE]),
+        "IndicesTensor.Sizes must be [1, 4, 2, 2], those of InputTensor; got [1, 4, 2, 1].",
+    ),
+}
+
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_what_is_broken_is_said(name):

@@ -167,6 +167,7 @@ def test_functions():
         ),
         "slice": (dml.slice(a, [0, 0, 0, 1], [1, 3, 4, 5], [1, 1, 2, -2]), x[:, :, ::2, 5:0:-2]),
         "scale": (dml.value_scale_2d(a, 2, [1, 2, 3]), 2 * x + np.float32([1, 2, 3]).reshape(1, 3, 1, 1)),
+        "upsampled": (dml.up_sample_2d(a, dml.Size2D(2, 3), dml.NEAREST_NEIGHBOR), x.repeat(3, 2).repeat(2, 3)),
         "join": (dml.join([a, b, a], 2), np.concatenate([x, other, x], 2)),
         "gather": (dml.gather(a, index, 1, 1), x[:, [2, 0, 1]]),
         "gather two": (dml.gather(a, index, 2, 2), x[:, :, [[2, 0, 1]]].reshape(3, 1, 3, 6)),

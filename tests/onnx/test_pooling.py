@@ -8,9 +8,9 @@ import pytest
 from onnx import helper
 
 import jaxdml.onnx
+from jaxdml._networks.coordinates import product, quotient
 from jaxdml.onnx import backend
 from jaxdml.onnx.nodes import pooling
-from jaxdml.onnx.nodes._coordinates import product, quotient
 from jaxdml.onnx.nodes._windows import windows
 from tests.kit import quick
 from tests.onnx._onnxruntime import assert_agree, model

@@ -43,6 +43,7 @@ from jaxdml.directml.pydirectml._functions import (
     reinterpret,
     slice,
     subtract,
+    up_sample_2d,
     value_scale_2d,
 )
 from jaxdml.directml.pydirectml._tensors import TensorDesc
@@ -92,6 +93,7 @@ __all__ = [
     "reinterpret",
     "slice",
     "subtract",
+    "up_sample_2d",
     "value_scale_2d",
 ]
 

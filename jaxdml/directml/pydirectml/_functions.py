@@ -7,10 +7,12 @@ from typing import Any, NamedTuple
 from jaxdml.directml._enums import (
     ConvolutionDirection,
     ConvolutionMode,
+    InterpolationMode,
     MatrixTransform,
     PaddingMode,
     TensorDataType,
 )
+from jaxdml.directml._fields import Size2D
 from jaxdml.directml._structs import struct_of
 from jaxdml.directml._tables import OperatorType
 from jaxdml.directml.pydirectml._expressions import Expression, operator, pointwise
@@ -282,6 +284,14 @@ def slice(
 def value_scale_2d(input: Expression, scale: float, bias: Sequence[float]) -> Expression:
     """Compute ``scale * x`` plus a number for each channel."""
     return pointwise("VALUE_SCALE_2D", input, scale=scale, bias=tuple(bias))
+
+
+def up_sample_2d(input: Expression, scale_size: Size2D, interpolation_mode: InterpolationMode) -> Expression:
+    """Enlarge an image a whole number of times."""
+    *leading, height, width = input._desc.sizes
+    size = Size2D(scale_size.width, scale_size.height)
+    result = packed(input._desc, (*leading, height * size.height, width * size.width))
+    return _one(operator("UPSAMPLE_2D", [input], [result], scale_size=size, interpolation_mode=interpolation_mode))
 
 
 def join(input: Sequence[Expression], axis: int) -> Expression:

@@ -7,8 +7,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from jaxdml._networks.coordinates import quotient
 from jaxdml._networks.integers import is_integer, power, truncating_divide
-from jaxdml.onnx.nodes._coordinates import quotient
 from jaxdml.onnx.nodes._handler import FIRST, Handler, NodeCall, Table
 from jaxdml.onnx.nodes.drawing import dropout
 

@@ -8,46 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml.onnx.nodes._coordinates import product, quotient
+from jaxdml._networks.coordinates import product, quotient
+from jaxdml._networks.regions import greatest_of_regions
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.values.stored import widened
 
-_FARTHEST = 2**29
-"""Coordinates beyond it would overflow, and lie outside of every image."""
-
-_REGIONS_AT_ONCE = 16
-"""Of so many regions the image is copied at a time."""
-
 
 def _max_roi_pool(call: NodeCall, X: Any, rois: Any, *, pooled_shape: Sequence[int], spatial_scale: float = 1.0) -> Any:
-    # A region is given as x before y, a window by its first and its last element.
-    corners = lax.round(product(widened(rois[:, 1:]), spatial_scale), lax.RoundingMethod.AWAY_FROM_ZERO)
-    corners = jnp.clip(corners, -_FARTHEST, _FARTHEST).astype(np.int32)
-
-    def one(region: tuple[jax.Array, jax.Array]) -> jax.Array:
-        of, (*starts, x_end, y_end) = region
-        image, empty = X[of], jnp.zeros((), np.bool_)
-        for d, (first, last, count) in enumerate(zip(starts[::-1], (y_end, x_end), pooled_shape, strict=True)):
-            # Bin i has the elements from i / count of the length on, which is no rounding of floats.
-            ends = _parts(jnp.maximum(last - first + 1, 1), count, up=True)[1:]
-            begins = _parts(jnp.maximum(last - first + 1, 1), count, up=False)[:-1]
-            at = jnp.arange(X.shape[2 + d]) - first
-            members = (at >= begins[:, None]) & (at < ends[:, None])
-            empty = empty[..., None] | ~members.any(-1)
-            # The dimension goes last, its bins take its place.
-            values = jnp.moveaxis(image, 1 + d, -1)
-            values = jnp.where(members, values[..., None, :], -np.inf).max(-1)
-            image = jnp.moveaxis(values, -1, 1 + d)
-        return jnp.where(empty, 0, image).astype(X.dtype)
-
-    return lax.map(one, (rois[:, 0].astype(np.int32), corners), batch_size=_REGIONS_AT_ONCE)
-
-
-def _parts(length: jax.Array, count: int, up: bool) -> jax.Array:
-    """Return ``i * length / count`` for i from 0 to the count, rounded down or up; without a product that overflows."""
-    i = jnp.arange(count + 1)
-    rest = i * (length % count)
-    return i * (length // count) + (-(-rest // count) if up else rest // count)
+    return greatest_of_regions(X, rois, pooled_shape, spatial_scale)
 
 
 def _roi_align(half_pixel: bool) -> Callable[..., Any]:

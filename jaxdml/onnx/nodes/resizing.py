@@ -3,13 +3,12 @@
 import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from functools import partial
-from types import ModuleType
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
+from jaxdml._networks.resampling import along
 from jaxdml.onnx.nodes import resizing_grid
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes._interpolation import Sampling, meant, originals, taps
@@ -19,9 +18,6 @@ from jaxdml.onnx.values.stored import stored, stored_axis, widened
 
 _WHOLE = (Fraction(0), Fraction(1))
 """The region of interest that is all of a dimension."""
-
-_FEW_TAPS = 8
-"""Up to this many source elements for one result, adding them beats a matrix product."""
 
 _ROUNDING = 2.0**-10
 """More than the rounding errors of interpolated 8-bit integers."""
@@ -115,40 +111,6 @@ def as_was(result: Any, dtype: Any) -> Any:
         result = jnp.where(jnp.abs(result - nearest) < _ROUNDING, nearest, result)
         result = jnp.clip(result, limits.min, limits.max)
     return result.astype(dtype)
-
-
-def along(xp: ModuleType, x: Any, axis: int, indices: Any, weights: Any) -> Any:
-    """Replace a dimension by weighted sums of its elements.
-
-    Args:
-      xp: numpy or jax.numpy.
-      x: an array.
-      axis: the dimension.
-      indices: ``[taps, outputs]``, which elements to add; traced where they depend on a length, as the weights.
-      weights: how to weigh them; None for nearest, of one tap.
-    """
-    if weights is None:
-        return _taken(xp, x, axis, indices[0])
-    rest = (-1, *(1,) * (x.ndim - 1 - axis))
-    if len(indices) <= _FEW_TAPS or not isinstance(indices, np.ndarray):
-        parts = [
-            _taken(xp, x, axis, index) * xp.asarray(weight.reshape(rest), x.dtype)
-            for index, weight in zip(indices, weights, strict=True)
-        ]
-        return sum(parts[1:], start=parts[0])
-    matrix = np.zeros((indices.shape[1], x.shape[axis]))
-    np.add.at(matrix, (np.arange(len(matrix)), indices), weights)
-    product = partial(jnp.matmul, precision="highest") if xp is jnp else np.matmul
-    return xp.moveaxis(product(xp.moveaxis(x, axis, -1), xp.asarray(matrix.T, x.dtype)), -1, axis)
-
-
-def _taken(xp: ModuleType, x: Any, axis: int, index: Any) -> Any:
-    """Return the elements at places; an integer multiple that is known repeats elements, which needs no gather."""
-    length = x.shape[axis]
-    times = len(index) // length if length and len(index) % length == 0 and isinstance(index, np.ndarray) else 0
-    if times and (index == np.arange(len(index)) // times).all():
-        return xp.repeat(x, times, axis) if times > 1 else x
-    return xp.take(x, index, axis, mode="clip")
 
 
 def _resize_10(call: NodeCall, X: Value, scales: np.ndarray, *, mode: str = "nearest") -> Value:

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdml.onnx.nodes._coordinates import product
+from jaxdml._networks.coordinates import product
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes._interpolation import keys
 from jaxdml.onnx.values.stored import widened

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from jaxdml._networks.resampling import along
 from jaxdml.onnx.nodes import resizing
 from jaxdml.onnx.nodes._interpolation import KERNELS, Sampling, taps
 from jaxdml.onnx.nodes._sizes import different_axes
@@ -161,7 +162,7 @@ def _resized(x: Value, axes: dict[int, _Axis], rule: _Rule) -> Value:
     data, wrap = stored(value)
     result = data if rule.mode == "nearest" else widened(data)
     for d, axis in axes.items():
-        result = resizing.along(jnp, result, stored_axis(value, d), *_taps(axis, rule))
+        result = along(jnp, result, stored_axis(value, d), *_taps(axis, rule))
     return wrap(resizing.as_was(result, data.dtype))
 
 
