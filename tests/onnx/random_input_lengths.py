@@ -48,7 +48,7 @@ def hardmax(g: Graph) -> None:
 
 
 EXACT = "ReduceSum", "ReduceMax", "ReduceMin", "ReduceL1"
-ROUNDED = "ReduceMean", "ReduceL2", "ReduceLogSumExp", "ReduceSumSquare"
+ROUNDED = "ReduceMean", "ReduceL2", "ReduceLogSumExp", "ReduceSumSquare", "ReduceProd", "ReduceLogSum"
 
 
 def reduced(g: Graph) -> None:
@@ -177,11 +177,21 @@ def twice(size: Size) -> Size:
     return f"{size}+{size}" if named(size) else 2 * size
 
 
+def as_bytes(g: Graph, x: Drawn) -> tuple[str, str, str]:
+    """Return integers that stand for an array, their scale and their zero point."""
+    scale, zero = g.constant(0.5, np.float32), g.constant(g.choice(0, 120, 7), np.uint8)
+    return g.node("QuantizeLinear", x.name, scale, zero), scale, zero
+
+
 def integer_product(g: Graph) -> None:
-    x = g.some("q", lambda x: len(x.sizes) == 2)
-    y = g.some("q", lambda y: len(y.sizes) == 2 and y.sizes[0] == x.sizes[1])
-    zeros = [g.constant(g.choice(0, 120, 7), np.uint8) for _ in range(2)]
-    made = g.node("MatMulInteger", x.name, y.name, *zeros)
+    x = g.some("f", lambda x: len(x.sizes) == 2)
+    y = g.some("f", lambda y: len(y.sizes) == 2 and y.sizes[0] == x.sizes[1])
+    (a, *of_a), (b, *of_b) = as_bytes(g, x), as_bytes(g, y)
+    if g.choice(0, 1):
+        out = g.constant(0.7, np.float32), g.constant(99, np.uint8)
+        g.add(Drawn(g.node("QLinearMatMul", a, *of_a, b, *of_b, *out), "q", (x.sizes[0], y.sizes[1])))
+        return
+    made = g.node("MatMulInteger", a, b, of_a[1], of_b[1])
     g.add(Drawn(g.node("Cast", made, to=TensorProto.INT64), "i", (x.sizes[0], y.sizes[1])))
 
 
@@ -281,6 +291,17 @@ def sequence(g: Graph) -> None:
     g.add(replace(x, name=g.node("SequenceAt", both, g.constant(g.choice(0, -1)))))
 
 
+def as_it_is(g: Graph) -> None:
+    x = g.some("f", lambda x: x.sizes)
+    way = g.choice("Identity", "Dropout", "CastLike", "PRelu", "Size", "ConstantOfShape")
+    if way == "Size":
+        g.add(Drawn(g.node(way, x.name), "i", ()))
+        return
+    given = g.node("Shape", x.name) if way == "ConstantOfShape" else x.name
+    others = [g.constant(2, np.float32)] if way in ("CastLike", "PRelu") else []
+    g.add(Drawn(g.node(way, given, *others), "f", x.sizes))
+
+
 def unary(g: Graph) -> None:
     x = g.some("fg")
     kind = g.choice("Exp", "Tanh", "Sigmoid", "Log", "Neg", "Abs")
@@ -296,7 +317,7 @@ SHARED = (
 )
 PRODUCTS = einsum, gemm, recurrent, attention, normalized, over_space, softmax, hardmax, reduced, extreme
 INTEGERS = quantized, by_range, dequantized, dequantized, requantized, requantized, integer_product
-MOVEMENT = tiled, split, cut, triangle, diagonal, scalars, sizes, one_hot, scanned, sequence, unary
+MOVEMENT = tiled, split, cut, triangle, diagonal, scalars, sizes, one_hot, scanned, sequence, unary, as_it_is
 
 
 @dataclass(frozen=True)
@@ -323,6 +344,8 @@ def draw(seed: int, number: int) -> Model:
     of_pictures = number % 3 == 2
     inputs = random_pictures.INPUTS if of_pictures else INPUTS
     g = Graph(rng, [Drawn(name, "p" if of_pictures else "f", shape) for name, shape in inputs.items()])
+    if not of_pictures:
+        random_lengths.numbered(g)
     for _ in range(rng.integers(3, 10)):
         families = (random_pictures.PICTURES,) if of_pictures else (SHARED, PRODUCTS, INTEGERS, MOVEMENT)
         step = g.choice(*g.choice(*families))
