@@ -124,9 +124,10 @@ class Model(Program):
         bounds: Mapping[str, int] | None = None,
         **by_name: ArrayLike | Sequence[Any] | None,
     ) -> tuple[Any, ...]:
-        """Compute the outputs, compiled once for each combination of shapes.
+        """Compute the outputs, compiled for the first shapes, and then for lengths that many calls share.
 
-        Where a shape depends on a value, it runs as several programs, and waits for that value between them.
+        ``lengths`` of ``load`` says which. Where a shape depends on a value, it runs as several programs, and waits for
+        that value between them.
 
         Args:
           inputs: arrays in the order of ``self.inputs``.
@@ -140,8 +141,9 @@ class Model(Program):
 
         Raises:
           TypeError: an input is missing, unknown, given twice or of another dtype.
-          ValueError: an input has another shape; a node is random, and there is no key; there is more than a bound
-            says, or, with bounds, an index is out of range.
+          ValueError: an input has another shape, or a length beyond those that ``lengths`` names; a node is random, and
+            there is no key; there is more than a bound says, or, with bounds, an index is out of range.
+          UnsupportedModelError: ``lengths`` names some for a dimension that a node cannot mask.
           OverflowError: an input holds integers of 64 bits that do not fit in JAX's 32.
         """
         like = signature(inputs, by_name) if key is None and bounds is None else None

@@ -1,4 +1,4 @@
-"""What a model promises of lengths that depend on values: those that an operator wants equal are equal.
+"""What a model promises of lengths that programs get as numbers: those that an operator wants equal are equal.
 
 A program is compiled before lengths are there, so it relies on the promise. Where it was not kept, a call of a model
 raises an error, and ``checkify`` reports it where the caller asks for checks.
