@@ -282,6 +282,22 @@ def test_programs_that_were_not_called_for_long_are_let_go(monkeypatch):
     assert len(model._calls.programs) == 3
 
 
+DRAWN = """g (float[N] x) => (y, z) {
+    half = Constant<value_float = 0.5>()
+    training = Constant<value = bool {1}>()
+    y, kept = Dropout(x, half, training)
+    z = RandomNormalLike(x)
+}"""
+
+
+def test_numbers_that_are_drawn_do_not_depend_on_the_padding():
+    for text in (DRAWN, DRAWN.replace("(y, z)", "(y)")):
+        model, exact = loaded(text), loaded(text, "exact")
+        key = jax.random.key(0)
+        for length in (5, 6, 9):
+            close(model(normal(length), key=key), exact(normal(length), key=key))
+
+
 def test_a_model_that_was_called_can_be_copied():
     model = loaded("g (float[N] x) => (y) { y = Neg(x) }")
     for length in (3, 5, 6):
