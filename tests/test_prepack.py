@@ -13,6 +13,7 @@ from jax import export
 
 import jaxdml
 from jaxdml import reference
+from jaxdml._arithmetic import magnitudes
 from jaxdml._kernels.integer_product import cpu as lowering
 from jaxdml._kernels.integer_product import integer_dot, packed_columns, tensor_core_dot
 from jaxdml._kernels.integer_product.kernel import greatest_sum
@@ -144,6 +145,31 @@ def test_a_bound_limits_the_sums_of_a_proof():
     assert greatest_sum(16, (x, None), (packed, np.int8(0))) == 255 * 16
     assert greatest_sum(16, (x, known), (packed, None)) == 255 * 255 * 16
     assert greatest_sum(16, (x, known), (replace(packed, bound=0), np.int8(0))) == 255 * 128 * 16
+
+
+def test_many_rows_are_kept_apart_from_other_products_on_cuda():
+    packed = jaxdml.prepack(np.ones((32, 16), np.int8))
+
+    def text(rows):
+        rows_of_a = array((rows, 32), "int8")
+        return lowered(
+            lambda a, b: jaxdml.matrix_multiply_integer(a, None, b, None), rows_of_a, packed, platform="cuda"
+        )
+
+    assert text(2**11).count("optimization_barrier") == text(2**11 - 1).count("optimization_barrier") + 1
+
+
+def test_the_longest_columns_have_no_bound():
+    assert jax.eval_shape(jaxdml.prepack, array((2**23 + 1, 1), "int8")).bound == 0
+    longest = magnitudes.greatest_magnitude(np.broadcast_to(np.int8(1), (2**23 + 1, 1)), (0,))
+    assert magnitudes.bound_of(longest) == 0
+
+
+def test_a_file_has_no_chain():
+    packed = jaxdml.prepack(np.ones((2, 3), np.int8))
+    assert replace(packed, chain=np.asarray(packed.chain)).chain == ()
+    filters = jaxdml.prepack_filters(np.ones((2, 3, 1), np.int8))
+    assert replace(filters, chain=np.asarray(filters.chain)).chain == ()
 
 
 PRODUCTS = [
