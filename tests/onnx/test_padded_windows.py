@@ -1,8 +1,14 @@
 """Convolutions and poolings on images that are longer than what counts return what onnxruntime does."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxdml.onnx.nodes.bounded._fitting import fitted, stretched
+from jaxdml.onnx.nodes.bounded._masking import masked
+from jaxdml.onnx.values.bounded import Bounded, inner
+from jaxdml.onnx.values.lengths import atom
+from jaxdml.onnx.values.stored import ChannelsLast
 from tests.kit import quick
 from tests.onnx.padded import by_onnxruntime, check, parsed
 
@@ -181,3 +187,18 @@ def test_means_that_are_not_rounded_in_integers_are_refused(scale):
     body = "a = DequantizeLinear(x, s, zx) m = GlobalAveragePool(a) k = ReduceMax<keepdims=0>(x) f = Cast<to=1>(k)"
     proto = proto_of(f"{body} own = Div(f, thousand) v = QuantizeLinear(m, {scale}, zy)", "uint8", "v")
     check(proto, images(integers)[:1], CAPACITY, refuses="by how many elements sums are divided")
+
+
+def test_images_are_filled_and_made_longer_as_they_are_stored():
+    length, other = (atom(name, name, jnp.int32(number), 4) for name, number in (("n", 2), ("m", 1)))
+    data = np.arange(24, dtype=np.float32).reshape(1, 4, 3, 2)
+    x = Bounded(ChannelsLast(jnp.asarray(data)), (1, 2, length, 3))
+    filled, longer = masked(x, x.sizes, 7), inner(fitted(x, (1, 2, length + 2, 3)))
+    repeated = inner(stretched(Bounded(x.value, (1, 2, other, 3)), (1, 2, length, 3)))
+    wanted = {2: 7, 4: 0}
+    for found, first in ((filled, 2), (longer, 4)):
+        assert isinstance(found, ChannelsLast)
+        np.testing.assert_array_equal(found.array[:, :first], data[:, :first])
+        np.testing.assert_array_equal(found.array[:, first:], wanted[first])
+    assert isinstance(repeated, ChannelsLast)
+    np.testing.assert_array_equal(repeated.array, np.repeat(data[:, :1], 4, 1))

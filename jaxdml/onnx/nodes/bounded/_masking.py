@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxdml.onnx.values.bounded import counts, inner
+from jaxdml.onnx.values.bounded import counts, inner, is_bounded_in
 from jaxdml.onnx.values.kinds import Dequantized, Value, computed
 from jaxdml.onnx.values.lengths import Length, true
 from jaxdml.onnx.values.stored import stored, stored_axis
@@ -34,15 +34,19 @@ def changed(value: Value, filling: Any, change: Filled) -> Value:
 
 def masked(value: Value, sizes: Sequence[Any], filling: Any, dimensions: Sequence[int] | None = None) -> Value:
     """Return what a bounded value has in it, with a number where no element counts along some dimensions."""
-    valid = counts(sizes, dimensions)
-    if valid is True:
+    where = range(len(sizes)) if dimensions is None else dimensions
+    if not is_bounded_in(sizes, where):
         return inner(value)
 
     def fill(x: jax.Array, number: Any, axis_of: Callable[[int], int]) -> jax.Array:
-        order = sorted(range(x.ndim), key=axis_of)
-        return jnp.where(valid.transpose(order), x, number)
+        return jnp.where(counts(in_order(sizes, axis_of), [axis_of(d) for d in where]), x, number)
 
     return changed(inner(value), filling, fill)
+
+
+def in_order(sizes: Sequence[Any], axis_of: Callable[[int], int]) -> list[Any]:
+    """Return sizes in the order in which an array is stored."""
+    return [sizes[d] for d in sorted(range(len(sizes)), key=axis_of)]
 
 
 def extended(value: Value, sizes: Sequence[Any], dimensions: Sequence[int]) -> Value:
