@@ -535,6 +535,55 @@ class LpNormalizationOperatorDesc(OperatorDesc):
     p: int
     def __init__(self, *, input_tensor: BufferTensorDesc, output_tensor: BufferTensorDesc, axis: int, epsilon: float, p: int) -> None: ...
 
+class RnnOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    weight_tensor: BufferTensorDesc
+    recurrence_tensor: BufferTensorDesc
+    bias_tensor: BufferTensorDesc | None
+    hidden_init_tensor: BufferTensorDesc | None
+    sequence_lengths_tensor: BufferTensorDesc | None
+    output_sequence_tensor: BufferTensorDesc | None
+    output_single_tensor: BufferTensorDesc | None
+    activation_desc_count: int
+    activation_descs: tuple[OperatorDesc, ...]
+    direction: RecurrentNetworkDirection
+    def __init__(self, *, input_tensor: BufferTensorDesc, weight_tensor: BufferTensorDesc, recurrence_tensor: BufferTensorDesc, bias_tensor: BufferTensorDesc | None = ..., hidden_init_tensor: BufferTensorDesc | None = ..., sequence_lengths_tensor: BufferTensorDesc | None = ..., output_sequence_tensor: BufferTensorDesc | None = ..., output_single_tensor: BufferTensorDesc | None = ..., activation_descs: Sequence[OperatorDesc], direction: RecurrentNetworkDirection | int) -> None: ...
+
+class LstmOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    weight_tensor: BufferTensorDesc
+    recurrence_tensor: BufferTensorDesc
+    bias_tensor: BufferTensorDesc | None
+    hidden_init_tensor: BufferTensorDesc | None
+    cell_mem_init_tensor: BufferTensorDesc | None
+    sequence_lengths_tensor: BufferTensorDesc | None
+    peephole_tensor: BufferTensorDesc | None
+    output_sequence_tensor: BufferTensorDesc | None
+    output_single_tensor: BufferTensorDesc | None
+    output_cell_single_tensor: BufferTensorDesc | None
+    activation_desc_count: int
+    activation_descs: tuple[OperatorDesc, ...]
+    direction: RecurrentNetworkDirection
+    clip_threshold: float
+    use_clip_threshold: bool
+    couple_input_forget: bool
+    def __init__(self, *, input_tensor: BufferTensorDesc, weight_tensor: BufferTensorDesc, recurrence_tensor: BufferTensorDesc, bias_tensor: BufferTensorDesc | None = ..., hidden_init_tensor: BufferTensorDesc | None = ..., cell_mem_init_tensor: BufferTensorDesc | None = ..., sequence_lengths_tensor: BufferTensorDesc | None = ..., peephole_tensor: BufferTensorDesc | None = ..., output_sequence_tensor: BufferTensorDesc | None = ..., output_single_tensor: BufferTensorDesc | None = ..., output_cell_single_tensor: BufferTensorDesc | None = ..., activation_descs: Sequence[OperatorDesc], direction: RecurrentNetworkDirection | int, clip_threshold: float, use_clip_threshold: bool, couple_input_forget: bool) -> None: ...
+
+class GruOperatorDesc(OperatorDesc):
+    input_tensor: BufferTensorDesc
+    weight_tensor: BufferTensorDesc
+    recurrence_tensor: BufferTensorDesc
+    bias_tensor: BufferTensorDesc | None
+    hidden_init_tensor: BufferTensorDesc | None
+    sequence_lengths_tensor: BufferTensorDesc | None
+    output_sequence_tensor: BufferTensorDesc | None
+    output_single_tensor: BufferTensorDesc | None
+    activation_desc_count: int
+    activation_descs: tuple[OperatorDesc, ...]
+    direction: RecurrentNetworkDirection
+    linear_before_reset: bool
+    def __init__(self, *, input_tensor: BufferTensorDesc, weight_tensor: BufferTensorDesc, recurrence_tensor: BufferTensorDesc, bias_tensor: BufferTensorDesc | None = ..., hidden_init_tensor: BufferTensorDesc | None = ..., sequence_lengths_tensor: BufferTensorDesc | None = ..., output_sequence_tensor: BufferTensorDesc | None = ..., output_single_tensor: BufferTensorDesc | None = ..., activation_descs: Sequence[OperatorDesc], direction: RecurrentNetworkDirection | int, linear_before_reset: bool) -> None: ...
+
 class ElementWiseSignOperatorDesc(OperatorDesc):
     input_tensor: BufferTensorDesc
     output_tensor: BufferTensorDesc

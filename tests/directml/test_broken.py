@@ -14,6 +14,7 @@ def of(dtype, *sizes):
 
 X, Y, ONE = of("float32", 2, 3), of("float32", 2, 4), of("float32", 1, 1)
 IMAGE, INTS = of("float32", 1, 4, 2, 2), of("int32", 2, 3)
+RELU = dml.ActivationReluOperatorDesc(input_tensor=None, output_tensor=None)
 WINDOW = {"input_window_offsets": (0, 2), "input_window_sizes": (2, 2), "input_window_strides": (1, -1)}
 PADS = {"start_padding": (1, 0), "end_padding": (0, 1)}
 PATCHES = {"window_sizes": (2,), "strides": (1,), "dilations": (1,), "start_padding": (0,), "end_padding": (0,)}
@@ -289,6 +290,27 @@ BROKEN |= {
             {"cross_channel": 1, "local_size": 0, "alpha": 1, "beta": 1, "bias": 1},
         ),
         "LocalSize must be greater than 0; got 0.",
+    ),
+    "a network": (
+        Call(
+            "RNN",
+            [of("float32", 2, 5, 3, 4), of("float32", 1, 2, 2, 4), of("float32", 1, 1, 2, 2), *[None] * 3],
+            [of("float32", 5, 1, 2, 3), of("float32", 1, 1, 3, 2)],
+            {"direction": 0, "activation_descs": (RELU, RELU)},
+        ),
+        "ActivationDescCount must be 1, 1 for each direction; got 2.",
+        "InputTensor.Sizes must be [1, 5, 3, 4], times, batch and inputs behind a 1; got [2, 5, 3, 4].",
+        "WeightTensor.Sizes must be [1, 1, 2, 4], for 1 direction and a state of 2; got [1, 2, 2, 4].",
+        "OutputSequenceTensor.Sizes must be [5, 1, 3, 2], for 1 direction and a state of 2; got [5, 1, 2, 3].",
+    ),
+    "a network of two dimensions": (
+        Call(
+            "RNN",
+            [of("float32", 5, 4), of("float32", 1, 1, 2, 4), of("float32", 1, 1, 2, 2), *[None] * 3],
+            [None, of("float32", 1, 1, 3, 2)],
+            {"direction": 0, "activation_descs": (RELU,)},
+        ),
+        "InputTensor.DimensionCount must be 4 at feature level 6_4; got 2.",
     ),
     "another norm": (
         Call("LP_NORMALIZATION", [X], [X], {"axis": 2, "epsilon": 0.0, "p": 3}),

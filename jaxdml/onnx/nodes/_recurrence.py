@@ -1,25 +1,15 @@
-"""What recurrent networks share: the functions of their gates, and one scan over time.
-
-Most of the time that XLA takes to compile such a network it takes for the fusions of a step. So a step computes all
-directions at once, and what does not change with time is computed before.
-"""
+"""What recurrent networks share: the functions of their gates, directions and layouts."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxdml._networks import recurrence
+from jaxdml._networks.recurrence import Activation, Step, by_direction
 from jaxdml.onnx._graph import Node
-
-Activation = Callable[[Any], Any]
-"""A function of gates, [directions, batch, n]."""
-
-Step = Callable[[Any, tuple[Any, ...]], tuple[Any, ...]]
-"""From what the inputs of one time give to the gates, and states, to next states; all are [directions, batch, n]."""
 
 ACTIVATIONS: dict[str, tuple[Callable[..., Any], tuple[float | None, float | None]]] = {
     "affine": (lambda x, alpha, beta: alpha * x + beta, (1.0, 0.0)),
@@ -77,11 +67,7 @@ def functions_of(
         gates.append(_Gate(function, constants, clip))
     each = len(clips)
     sets = [gates[number * each : (number + 1) * each] or gates[:each] for number in range(directions)]
-    return tuple(same[0] if len(set(same)) == 1 else partial(_by_direction, same) for same in zip(*sets, strict=True))
-
-
-def _by_direction(functions: Sequence[Activation], x: Any) -> Any:
-    return jnp.stack([function(part) for function, part in zip(functions, x, strict=True)])
+    return tuple(by_direction(same) for same in zip(*sets, strict=True))
 
 
 def refuses(node: Node, dtypes: Mapping[str, Any]) -> str | None:
@@ -113,7 +99,7 @@ def run(
     direction: str,
     layout: int = 0,
 ) -> tuple[Any, ...]:
-    """Run a network. Past a sequence's length outputs and states are 0; what is returned is its last state.
+    """Run a network; see ``jaxdml._networks.recurrence``.
 
     Args:
       step: from one time to the next.
@@ -124,48 +110,8 @@ def run(
       direction: a key of ``DIRECTIONS``.
       layout: whether the batch comes first in states and results.
     """
-    backwards = DIRECTIONS[direction]
-    products = _in_own_order(backwards, lengths, jnp.swapaxes(products, 1, 2))
-    zeros = jnp.zeros((*products.shape[1:3], size), products.dtype)
-    states = tuple(zeros if state is None else time_first(state, layout) for state in initial)
-    if lengths is None:
-        lasts, outputs = lax.scan(lambda states, x: _twice(step(x, states)), states, products)
-    else:
-        inside = (jnp.arange(products.shape[0])[:, None] < lengths)[:, None, :, None]
-        body = partial(_within, step)
-        (_, lasts), outputs = lax.scan(body, (states, (zeros,) * len(states)), (inside, products))
-    Y = _in_own_order(backwards, lengths, outputs)
+    states = tuple(None if state is None else time_first(state, layout) for state in initial)
+    Y, *lasts = recurrence.run(step, products, states, size, lengths, DIRECTIONS[direction])
     if layout:
         return Y.transpose(2, 0, 1, 3), *(jnp.swapaxes(last, 0, 1) for last in lasts)
     return Y, *lasts
-
-
-def _twice(states: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
-    return states, states[0]
-
-
-def _within(step: Step, carry: tuple[Any, Any], of_time: tuple[Any, Any]) -> tuple[tuple[Any, Any], Any]:
-    """Do a step of the sequences that have not ended, of which the last states go along with the states."""
-    states, lasts = carry
-    inside, x = of_time
-    found = step(x, states)
-    lasts = tuple(jnp.where(inside, new, last) for new, last in zip(found, lasts, strict=True))
-    found = tuple(jnp.where(inside, new, 0) for new in found)
-    return (found, lasts), found[0]
-
-
-def _in_own_order(backwards: tuple[bool, ...], lengths: Any, x: Any) -> jax.Array:
-    """Return [time, directions, batch, n] with the times in the order of each direction, or those back in time's."""
-    if not any(backwards):
-        return x
-    parts = [_reversed(x[:, number], lengths) if back else x[:, number] for number, back in enumerate(backwards)]
-    return jnp.stack(parts, axis=1)
-
-
-def _reversed(x: Any, lengths: Any) -> jax.Array:
-    """Reverse the times within the length of each sequence, [time, batch, n]."""
-    if lengths is None:
-        return jnp.flip(x, 0)
-    times = jnp.arange(x.shape[0])[:, None]
-    sources = jnp.where(times < lengths, jnp.minimum(lengths, x.shape[0]) - 1 - times, times)
-    return jnp.take_along_axis(x, sources[..., None], axis=0, mode="clip")

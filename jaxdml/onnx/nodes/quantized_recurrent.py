@@ -12,9 +12,10 @@ import jax
 import jax.numpy as jnp
 
 import jaxdml
+from jaxdml._networks.recurrence import both_biases, lstm_step
 from jaxdml.onnx.nodes._handler import SCALING, Handler, NodeCall, Table
 from jaxdml.onnx.nodes._recurrence import refuses, run
-from jaxdml.onnx.nodes.recurrent import both_biases, lstm_gates, lstm_step
+from jaxdml.onnx.nodes.recurrent import lstm_gates
 from jaxdml.onnx.values.kinds import channels_first, right_matrix
 from jaxdml.onnx.values.stored import on_device
 
