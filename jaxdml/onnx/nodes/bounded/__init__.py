@@ -14,6 +14,7 @@ from jaxdml.onnx.nodes.bounded import (
     attending,
     branches,
     caching,
+    drawing,
     elementwise,
     images,
     indexing,
@@ -46,6 +47,7 @@ RULES: Mapping[str, Rules] = {
     "": {
         **attending.RULES,
         **branches.RULES,
+        **drawing.RULES,
         **elementwise.RULES,
         **images.RULES,
         **indexing.RULES,

@@ -52,7 +52,7 @@ def reshape(task: Task, x: Value, shape: np.ndarray) -> tuple[Value, ...]:
             raise LengthError(f"{product(old)} / {rest}")
         new[place] = found
     equal(task.call.node, product(sizes_of(x)), product(new))
-    return _reshaped(x, new, lambda x: task.compute(x, np.asarray(bounds(new), np.int64)))
+    return reshaped(x, new, lambda x: task.compute(x, np.asarray(bounds(new), np.int64)))
 
 
 def flatten(task: Task, x: Value) -> tuple[Value, ...]:
@@ -60,16 +60,17 @@ def flatten(task: Task, x: Value) -> tuple[Value, ...]:
     old = sizes_of(x)
     axis = task.attribute("axis")
     axis = axis if axis == len(old) else axis_of(axis, len(old))
-    return _reshaped(x, [product(old[:axis]), product(old[axis:])], task.compute)
+    return reshaped(x, [product(old[:axis]), product(old[axis:])], task.compute)
 
 
 def merged(x: Value) -> Value:
     """Return an array of one dimension."""
-    (result,) = _reshaped(x, [product(sizes_of(x))], lambda x: (array(x).reshape(-1),))
+    (result,) = reshaped(x, [product(sizes_of(x))], lambda x: (array(x).reshape(-1),))
     return result
 
 
-def _reshaped(x: Value, new: Sequence[Any], reshape: Callable[[Value], tuple[Value, ...]]) -> tuple[Value, ...]:
+def reshaped(x: Value, new: Sequence[Any], reshape: Callable[[Value], tuple[Value, ...]]) -> tuple[Value, ...]:
+    """Return an array with other sizes, of as many elements; ``reshape`` serves where none has to move."""
     old = sizes_of(x)
     a, b = list(old), list(new)
     for end in (0, -1):
