@@ -1017,6 +1017,21 @@ class SliceGradOperatorDesc(OperatorDesc):
     input_window_strides: tuple[int, ...]
     def __init__(self, *, input_gradient_tensor: BufferTensorDesc, output_gradient_tensor: BufferTensorDesc, input_window_offsets: Sequence[int], input_window_sizes: Sequence[int], input_window_strides: Sequence[int]) -> None: ...
 
+class AdamOptimizerOperatorDesc(OperatorDesc):
+    input_parameters_tensor: BufferTensorDesc
+    input_first_moment_tensor: BufferTensorDesc
+    input_second_moment_tensor: BufferTensorDesc
+    gradient_tensor: BufferTensorDesc
+    training_step_tensor: BufferTensorDesc
+    output_parameters_tensor: BufferTensorDesc
+    output_first_moment_tensor: BufferTensorDesc
+    output_second_moment_tensor: BufferTensorDesc
+    learning_rate: float
+    beta1: float
+    beta2: float
+    epsilon: float
+    def __init__(self, *, input_parameters_tensor: BufferTensorDesc, input_first_moment_tensor: BufferTensorDesc, input_second_moment_tensor: BufferTensorDesc, gradient_tensor: BufferTensorDesc, training_step_tensor: BufferTensorDesc, output_parameters_tensor: BufferTensorDesc, output_first_moment_tensor: BufferTensorDesc, output_second_moment_tensor: BufferTensorDesc, learning_rate: float, beta1: float, beta2: float, epsilon: float) -> None: ...
+
 class ArgminOperatorDesc(OperatorDesc):
     input_tensor: BufferTensorDesc
     output_tensor: BufferTensorDesc

@@ -312,6 +312,18 @@ BROKEN |= {
         ),
         "InputTensor.DimensionCount must be 4 at feature level 6_4; got 2.",
     ),
+    "a step of training": (
+        Call(
+            "ADAM_OPTIMIZER",
+            [X, X, Y, X, of("uint32", 1, 2)],
+            [X, X, X],
+            {"learning_rate": 1.0, "beta1": 1.0, "beta2": -0.5, "epsilon": 0.0},
+        ),
+        "InputSecondMomentTensor.Sizes must be [2, 3], those of InputParametersTensor; got [2, 4].",
+        "TrainingStepTensor.Sizes must be [1, 1], one number; got [1, 2].",
+        "Beta1 must be at least 0 and less than 1; got 1.0.",
+        "Beta2 must be at least 0 and less than 1; got -0.5.",
+    ),
     "another norm": (
         Call("LP_NORMALIZATION", [X], [X], {"axis": 2, "epsilon": 0.0, "p": 3}),
         "Axis must be less than 2, InputTensor.DimensionCount; got 2.",

@@ -7,7 +7,7 @@ from onnx import TensorProto, helper, numpy_helper
 from jaxdml.directml import InvalidDescError
 from jaxdml.directml import pydirectml as dml
 from tests.kit import quick
-from tests.onnx.floats import by_onnxruntime
+from tests.onnx.floats import by_onnxruntime, one_node
 
 pytestmark = quick
 
@@ -194,6 +194,24 @@ def test_transposes_and_output_sizes():
     assert not grown[:, :, 6].any()
     with pytest.raises(RuntimeError, match="output_sizes"):
         dml.convolution(x, w, **backward)
+
+
+@pytest.mark.parametrize("options", dml.OutputOptions)
+def test_gated_units(options):
+    x, w, r, bias, hidden = drawn(4, 3, 5), drawn(1, 6, 5), drawn(1, 6, 2), drawn(1, 12), drawn(1, 3, 2)
+    operands = {"x": x, "w": w, "r": r, "b": bias, "lengths": None, "h": hidden}
+    proto, given = one_node("GRU", operands, "all", "last", hidden_size=2, linear_before_reset=1)
+    wanted = by_onnxruntime(proto, *given)
+    program = Program()
+    tensors = [program.input(one[None]) for one in (x, w, r, bias[None], hidden)]
+    kinds = dml.OperatorType.ACTIVATION_SIGMOID, dml.OperatorType.ACTIVATION_TANH
+    functions = [dml.FusedActivation(kind) for kind in kinds]
+    made = dml.gru(*tensors, None, functions, dml.RecurrentNetworkDirection.FORWARD, True, options)
+    both = (made.sequence, wanted[0]), (made.single, wanted[1][None])
+    assert [one is None for one, _ in both] == [options == 2, options == 1]
+    asked = [(one, array) for one, array in both if one is not None]
+    for found, array in zip(program.compute(*(one for one, _ in asked)), [array for _, array in asked], strict=True):
+        np.testing.assert_allclose(found, array, rtol=1e-5, atol=1e-6)
 
 
 def test_descriptions_have_the_forms_of_the_constructor():

@@ -20,6 +20,7 @@ from jaxdml.directml.pydirectml._enums import ExecutionFlags, OperatorType, Outp
 from jaxdml.directml.pydirectml._expressions import Expression, GraphBuilder, Model, input_tensor
 from jaxdml.directml.pydirectml._functions import (
     FusedActivation,
+    GRUOutputs,
     MaxPoolingOutputs,
     activation_identity,
     activation_linear,
@@ -34,6 +35,7 @@ from jaxdml.directml.pydirectml._functions import (
     divide,
     gather,
     gemm,
+    gru,
     join,
     local_response_normalization,
     max_pooling,
@@ -56,6 +58,7 @@ __all__ = [
     "ExecutionFlags",
     "Expression",
     "FusedActivation",
+    "GRUOutputs",
     "GraphBuilder",
     "InterpolationMode",
     "MatrixTransform",
@@ -83,6 +86,7 @@ __all__ = [
     "divide",
     "gather",
     "gemm",
+    "gru",
     "input_tensor",
     "join",
     "local_response_normalization",

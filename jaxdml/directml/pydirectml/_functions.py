@@ -10,11 +10,13 @@ from jaxdml.directml._enums import (
     InterpolationMode,
     MatrixTransform,
     PaddingMode,
+    RecurrentNetworkDirection,
     TensorDataType,
 )
 from jaxdml.directml._fields import Size2D
 from jaxdml.directml._structs import struct_of
 from jaxdml.directml._tables import OperatorType
+from jaxdml.directml.pydirectml._enums import OutputOptions
 from jaxdml.directml.pydirectml._expressions import Expression, operator, pointwise
 from jaxdml.directml.pydirectml._tensors import packed
 
@@ -41,6 +43,14 @@ class MaxPoolingOutputs:
 
     values: Expression | None
     indices: Expression | None
+
+
+@dataclass
+class GRUOutputs:
+    """What ``gru`` returns: the states of all steps and the last one; None for what is not asked for."""
+
+    sequence: Expression | None
+    single: Expression | None
 
 
 def _fused(activation: FusedActivation | None) -> dict[str, Any]:
@@ -258,6 +268,30 @@ def local_response_normalization(
     """Divide by a power of the sum of squares nearby."""
     given = {"cross_channel": cross_channel, "local_size": local_size, "alpha": alpha, "beta": beta, "bias": bias}
     return pointwise("LOCAL_RESPONSE_NORMALIZATION", input, **given)
+
+
+def gru(
+    input: Expression,
+    weight: Expression,
+    recurrence: Expression,
+    bias: Expression | None = None,
+    hidden_init: Expression | None = None,
+    sequence_lengths: Expression | None = None,
+    activation_descs: Sequence[FusedActivation] = (),
+    direction: RecurrentNetworkDirection = RecurrentNetworkDirection.FORWARD,
+    linear_before_reset: bool = True,
+    output_options: OutputOptions = OutputOptions.Both,
+) -> GRUOutputs:
+    """Run a layer of gated recurrent units."""
+    (_, steps, batch, _), (_, directions, _, hidden) = input._desc.sizes, recurrence._desc.sizes
+    sequence, single = (packed(input._desc, (size, directions, batch, hidden)) for size in (steps, 1))
+    outputs = [
+        None if output_options == OutputOptions.Single else sequence,
+        None if output_options == OutputOptions.Sequence else single,
+    ]
+    operands = [input, weight, recurrence, bias, hidden_init, sequence_lengths]
+    given = {"activation_descs": tuple(map(_activation, activation_descs)), "direction": direction}
+    return GRUOutputs(*operator("GRU", operands, outputs, **given, linear_before_reset=linear_before_reset))
 
 
 def padding(
