@@ -282,20 +282,39 @@ def test_programs_that_were_not_called_for_long_are_let_go(monkeypatch):
     assert len(model._calls.programs) == 3
 
 
-DRAWN = """g (float[N] x) => (y, z) {
-    half = Constant<value_float = 0.5>()
-    training = Constant<value = bool {1}>()
-    y, kept = Dropout(x, half, training)
-    z = RandomNormalLike(x)
-}"""
+DRAWN = "g (float[B, 2, N] x) => (y, z) { y = RandomNormalLike(x) z = RandomUniformLike(x) }"
 
 
 def test_numbers_that_are_drawn_do_not_depend_on_the_padding():
-    for text in (DRAWN, DRAWN.replace("(y, z)", "(y)")):
-        model, exact = loaded(text), loaded(text, "exact")
-        key = jax.random.key(0)
-        for length in (5, 6, 9):
-            close(model(normal(length), key=key), exact(normal(length), key=key))
+    model = loaded(DRAWN)
+    for rows, length in ((2, 5), (3, 6), (4, 7), (2, 9)):
+        given, key = normal(rows, 2, length), jax.random.key(length)
+        close(model(given, key=key), model.apply({}, given, key=key))
+    assert len(model._calls.programs) <= 3
+    rows_only = loaded("g (float[N, 2] x) => (y) { y = RandomNormalLike(x) }", {"N": [9]})
+    for rows in (2, 7):
+        key = jax.random.key(rows)
+        close(rows_only(normal(rows, 2), key=key), rows_only.apply({}, normal(rows, 2), key=key))
+
+
+def test_what_other_generators_draw_has_its_true_shape():
+    model = loaded(DRAWN)
+    for length in (5, 6):
+        given, key = normal(2, 2, length), jax.random.key(0, impl="rbg")
+        close(model(given, key=key), model.apply({}, given, key=key))
+    assert "RandomNormalLike 'y'" in model._calls.programs.in_the_way[capacities.Free("N")]
+
+
+def test_what_dropout_draws_has_its_true_shape():
+    model = loaded("""g (float[N] x) => (y) {
+        half = Constant<value_float = 0.5>()
+        training = Constant<value = bool {1}>()
+        y, kept = Dropout(x, half, training)
+    }""")
+    for length in (5, 6, 9):
+        given, key = normal(length), jax.random.key(0)
+        close(model(given, key=key), model.apply({}, given, key=key))
+    assert "Dropout" in model._calls.programs.in_the_way[capacities.Free("N")]
 
 
 def test_a_model_that_was_called_can_be_copied():
