@@ -61,7 +61,7 @@ copybutton_selector = "div:not(.output) > div.highlight > pre"  # What examples 
 copybutton_exclude = ".gp, .go"  # nor what a docstring's example prints, nor its prompts.
 
 myst_enable_extensions = ["deflist"]
-myst_heading_anchors = 3
+myst_heading_anchors = 4
 
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
