@@ -1291,6 +1291,27 @@ class DiagonalMatrix1OperatorDesc(OperatorDesc):
     diagonal_fill_end: int
     def __init__(self, *, input_tensor: BufferTensorDesc | None = ..., output_tensor: BufferTensorDesc, value_data_type: TensorDataType | int, value: float, diagonal_fill_begin: int, diagonal_fill_end: int) -> None: ...
 
+class MultiheadAttentionOperatorDesc(OperatorDesc):
+    query_tensor: BufferTensorDesc | None
+    key_tensor: BufferTensorDesc | None
+    value_tensor: BufferTensorDesc | None
+    stacked_query_key_tensor: BufferTensorDesc | None
+    stacked_key_value_tensor: BufferTensorDesc | None
+    stacked_query_key_value_tensor: BufferTensorDesc | None
+    bias_tensor: BufferTensorDesc | None
+    mask_tensor: BufferTensorDesc | None
+    attention_bias_tensor: BufferTensorDesc | None
+    past_key_tensor: BufferTensorDesc | None
+    past_value_tensor: BufferTensorDesc | None
+    output_tensor: BufferTensorDesc
+    output_present_key_tensor: BufferTensorDesc | None
+    output_present_value_tensor: BufferTensorDesc | None
+    scale: float
+    mask_filter_value: float
+    head_count: int
+    mask_type: MultiheadAttentionMaskType
+    def __init__(self, *, query_tensor: BufferTensorDesc | None = ..., key_tensor: BufferTensorDesc | None = ..., value_tensor: BufferTensorDesc | None = ..., stacked_query_key_tensor: BufferTensorDesc | None = ..., stacked_key_value_tensor: BufferTensorDesc | None = ..., stacked_query_key_value_tensor: BufferTensorDesc | None = ..., bias_tensor: BufferTensorDesc | None = ..., mask_tensor: BufferTensorDesc | None = ..., attention_bias_tensor: BufferTensorDesc | None = ..., past_key_tensor: BufferTensorDesc | None = ..., past_value_tensor: BufferTensorDesc | None = ..., output_tensor: BufferTensorDesc, output_present_key_tensor: BufferTensorDesc | None = ..., output_present_value_tensor: BufferTensorDesc | None = ..., scale: float, mask_filter_value: float, head_count: int, mask_type: MultiheadAttentionMaskType | int) -> None: ...
+
 class LpPooling1OperatorDesc(OperatorDesc):
     input_tensor: BufferTensorDesc
     output_tensor: BufferTensorDesc
@@ -1367,6 +1388,29 @@ class MeanVarianceNormalization2OperatorDesc(OperatorDesc):
     epsilon: float
     fused_activation: OperatorDesc | None
     def __init__(self, *, input_tensor: BufferTensorDesc, scale_tensor: BufferTensorDesc | None = ..., bias_tensor: BufferTensorDesc | None = ..., output_tensor: BufferTensorDesc, axes: Sequence[int], use_mean: bool, use_variance: bool, epsilon: float, fused_activation: OperatorDesc | None = ...) -> None: ...
+
+class MultiheadAttention1OperatorDesc(OperatorDesc):
+    query_tensor: BufferTensorDesc | None
+    key_tensor: BufferTensorDesc | None
+    value_tensor: BufferTensorDesc | None
+    stacked_query_key_tensor: BufferTensorDesc | None
+    stacked_key_value_tensor: BufferTensorDesc | None
+    stacked_query_key_value_tensor: BufferTensorDesc | None
+    bias_tensor: BufferTensorDesc | None
+    mask_tensor: BufferTensorDesc | None
+    attention_bias_tensor: BufferTensorDesc | None
+    past_key_tensor: BufferTensorDesc | None
+    past_value_tensor: BufferTensorDesc | None
+    past_sequence_lengths_tensor: BufferTensorDesc | None
+    output_tensor: BufferTensorDesc
+    output_present_key_tensor: BufferTensorDesc | None
+    output_present_value_tensor: BufferTensorDesc | None
+    scale: float
+    mask_filter_value: float
+    query_head_count: int
+    key_value_head_count: int
+    mask_type: MultiheadAttentionMaskType
+    def __init__(self, *, query_tensor: BufferTensorDesc | None = ..., key_tensor: BufferTensorDesc | None = ..., value_tensor: BufferTensorDesc | None = ..., stacked_query_key_tensor: BufferTensorDesc | None = ..., stacked_key_value_tensor: BufferTensorDesc | None = ..., stacked_query_key_value_tensor: BufferTensorDesc | None = ..., bias_tensor: BufferTensorDesc | None = ..., mask_tensor: BufferTensorDesc | None = ..., attention_bias_tensor: BufferTensorDesc | None = ..., past_key_tensor: BufferTensorDesc | None = ..., past_value_tensor: BufferTensorDesc | None = ..., past_sequence_lengths_tensor: BufferTensorDesc | None = ..., output_tensor: BufferTensorDesc, output_present_key_tensor: BufferTensorDesc | None = ..., output_present_value_tensor: BufferTensorDesc | None = ..., scale: float, mask_filter_value: float, query_head_count: int, key_value_head_count: int, mask_type: MultiheadAttentionMaskType | int) -> None: ...
 
 class QuantizeOperatorDesc(OperatorDesc):
     input_tensor: BufferTensorDesc

@@ -20,6 +20,21 @@ PADS = {"start_padding": (1, 0), "end_padding": (0, 1)}
 PATCHES = {"window_sizes": (2,), "strides": (1,), "dilations": (1,), "start_padding": (0,), "end_padding": (0,)}
 TYPED = {"value_data_type": ..., "value": 1}
 
+WORDS = of("float32", 1, 3, 4)
+ATTENTION = (
+    *("query", "key", "value", "stacked_query_key", "stacked_key_value", "stacked_query_key_value"),
+    *("bias", "mask", "attention_bias", "past_key", "past_value", "past_sequence_lengths"),
+)
+
+
+def attention(tensors, head_count=2, kind=0, **heads):
+    """Return a call with an output like ``WORDS``; with heads of groups it is one of MULTIHEAD_ATTENTION1."""
+    names = ATTENTION[: 11 + bool(heads)]
+    fields = {"scale": 1.0, "mask_filter_value": 0.0, "mask_type": kind, **(heads or {"head_count": head_count})}
+    inputs = [tensors.get(name) for name in names]
+    return Call(f"MULTIHEAD_ATTENTION{'1' * bool(heads)}", inputs, [WORDS, None, None], fields)
+
+
 BROKEN = {
     "other sizes": (
         Call("ELEMENT_WISE_ADD", [X, Y], [X]),
@@ -323,6 +338,60 @@ BROKEN |= {
         "TrainingStepTensor.Sizes must be [1, 1], one number; got [1, 2].",
         "Beta1 must be at least 0 and less than 1; got 1.0.",
         "Beta2 must be at least 0 and less than 1; got -0.5.",
+    ),
+    "heads of attention": (
+        attention({"query": of("float32", 1, 3, 5), "stacked_query_key": of("float32", 1, 3, 2, 2, 2)}, 0),
+        "HeadCount must be greater than 0; got 0.",
+        "QueryTensor must be the only one given of QueryTensor, StackedQueryKeyTensor, StackedQueryKeyValueTensor; "
+        "got ['QueryTensor', 'StackedQueryKeyTensor'].",
+        "ValueTensor must be the only one given of ValueTensor, StackedKeyValueTensor, StackedQueryKeyValueTensor; "
+        "got [].",
+    ),
+    "half of a past": (
+        attention({"query": WORDS, "key": WORDS, "value": WORDS, "past_value": of("float32", 1, 2, 3, 2)}),
+        "PastKeyTensor must be given together with PastValueTensor; got PastValueTensor.",
+    ),
+    "sizes of attention": (
+        attention({"query": WORDS, "key": of("float32", 1, 5, 5), "value": of("float16", 1, 6, 4)}),
+        "ValueTensor.DataType must be FLOAT32, as in OutputTensor; got FLOAT16.",
+        "KeyTensor.Sizes must be [1, 5, 4], behind any 1s; got [1, 5, 5].",
+        "ValueTensor.Sizes must be [1, 5, 4], behind any 1s; got [1, 6, 4].",
+    ),
+    "a rank of attention": (
+        attention({"query": X, "key": WORDS, "value": WORDS}),
+        "QueryTensor.DimensionCount must be between 3 and 5 at feature level 6_4; got 2.",
+    ),
+    "a mask that is not wanted": (
+        attention({"query": WORDS, "key": WORDS, "value": WORDS, "mask": of("int32", 1, 1)}),
+        "MaskTensor must be nullptr for a MaskType of NONE, and only then; got NONE.",
+    ),
+    "a mask of lengths": (
+        attention({"query": WORDS, "key": WORDS, "value": WORDS, "mask": of("int32", 2, 1, 2)}, kind=2),
+        "MaskTensor.Sizes must be [2, 1], behind any 1s; got [2, 1, 2].",
+    ),
+    "a mask of keys": (
+        attention({"query": WORDS, "key": WORDS, "value": WORDS, "mask": of("int32", 2, 1, 1, 1, 4)}, kind=4),
+        "MaskTensor.Sizes must be 1 or those of the scores, [1, 2, 3, 3]; got [2, 1, 1, 1, 4].",
+    ),
+    "a mask of an unknown rank": (
+        attention({"query": X, "key": WORDS, "value": WORDS, "mask": of("int32", 1)}, kind=4),
+        "QueryTensor.DimensionCount must be between 3 and 5 at feature level 6_4; got 2.",
+    ),
+    "groups": (
+        attention(
+            {"query": WORDS, "key": WORDS, "value": WORDS, "past_sequence_lengths": of("int32", 1)},
+            query_head_count=2,
+            key_value_head_count=4,
+        ),
+        "QueryHeadCount must be divisible by 4, KeyValueHeadCount; got 2.",
+    ),
+    "what is written nowhere": (
+        attention({"query": WORDS, "bias": of("float32", 12)}, kind=1, query_head_count=2, key_value_head_count=2),
+        "BiasTensor must be nullptr: what it does here is written nowhere; got a tensor.",
+        "KeyTensor must be given: what happens without it is written nowhere; got nullptr.",
+        "ValueTensor must be given: what happens without it is written nowhere; got nullptr.",
+        "PastSequenceLengthsTensor must be given: what happens without it is written nowhere; got nullptr.",
+        "MaskType must be NONE: what it does here is written nowhere; got KEY_SEQUENCE_LENGTH.",
     ),
     "another norm": (
         Call("LP_NORMALIZATION", [X], [X], {"axis": 2, "epsilon": 0.0, "p": 3}),

@@ -9,8 +9,8 @@ import onnx
 
 import jaxdml
 from jaxdml._networks.along_axes import softmax
+from jaxdml._networks.attention import merge_heads, products, rotated, split_heads, weighted, without_unseen
 from jaxdml.onnx._graph import Graph
-from jaxdml.onnx.nodes._attending import merge_heads, products, rotated, split_heads, weighted, without_unseen
 from jaxdml.onnx.nodes._body_arity import of_functions
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.values.kinds import channels_first

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxdml._networks.attention import EXACTLY, merge_heads, split_heads
 from jaxdml.onnx._graph import Node
-from jaxdml.onnx.nodes._attending import EXACTLY, merge_heads, split_heads
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 
 RULES = {"linear": (False, False), "gated": (True, False), "delta": (False, True), "gated_delta": (True, True)}

@@ -10,8 +10,8 @@ from jax import lax
 
 import jaxdml
 from jaxdml._networks.along_axes import softmax
+from jaxdml._networks.attention import merge_heads, products, rotated, split_heads, weighted, within, without_unseen
 from jaxdml.onnx._graph import Node
-from jaxdml.onnx.nodes._attending import merge_heads, products, rotated, split_heads, weighted, without_unseen
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes.normalization import layer_normalization
 
@@ -64,11 +64,7 @@ def seen(mask: jax.Array, batch: Any, length: Any) -> jax.Array | None:
     and then, if it is twice as long, where they begin; if it is longer, its first part says where they end.
     """
     if mask.ndim == 1:
-        places = jnp.arange(length)
-        found = places < mask[:batch, None]
-        if mask.shape[0] == 2 * batch:
-            found &= places >= mask[batch:, None]
-        return found[:, None, None]
+        return within(length, mask[:batch], mask[batch:] if mask.shape[0] == 2 * batch else None)
     if mask.ndim > 3:
         raise NotImplementedError(f"a mask of {mask.ndim} dimensions is not supported, as in onnxruntime on CPUs")
     if mask.ndim == 2 and mask.shape[1] == 1 and length != 1:

@@ -14,12 +14,12 @@ from jax import lax
 
 import jaxdml
 from jaxdml._base.shapes import is_static
+from jaxdml._networks.attention import capped, merge_heads, probabilities, products, rotated, split_heads, weighted
+from jaxdml._networks.caches import on_shards_of_rows, tensor_scatter
 from jaxdml.onnx._graph import Node
-from jaxdml.onnx.nodes._attending import capped, merge_heads, probabilities, products, rotated, split_heads, weighted
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.nodes._quantized_cache import bits_of, refuses, restored, stored
 from jaxdml.onnx.nodes._sizes import refusal
-from jaxdml.onnx.nodes.indexing import on_shards_of_rows, tensor_scatter
 
 
 class _Rows(NamedTuple):

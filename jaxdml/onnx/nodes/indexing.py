@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxdml
+from jaxdml._networks.caches import tensor_scatter
 from jaxdml.onnx.nodes._checks import within
 from jaxdml.onnx.nodes._handler import FIRST, Handler, NodeCall, Table
 from jaxdml.onnx.nodes._sizes import axis_of, namespace, not_empty, numbers, placed, refusal
@@ -113,28 +114,6 @@ def _tensor_scatter(
     if starts is None:
         starts = jnp.zeros(cache.shape[0], jnp.int32)
     return tensor_scatter(cache, update, starts, axis=axis, circular=mode == "circular")
-
-
-def tensor_scatter(cache: Any, update: Any, starts: Any, *, axis: int, circular: bool = False) -> Any:
-    """Write an update from a start on, one for each row of the batch; what is out of range is not written."""
-    places = starts[:, None] + jnp.arange(update.shape[axis])[None]
-    if circular:
-        places = places % cache.shape[axis]
-
-    def of_one(cache: Any, places: Any, update: Any) -> Any:
-        return cache.at[(*[slice(None)] * (axis - 1), places)].set(update, mode="drop")
-
-    return jax.vmap(of_one)(cache, *(on_shards_of_rows(cache, x) for x in (places, update)))
-
-
-def on_shards_of_rows(cache: Any, x: Any) -> Any:
-    """Return an array whose dimension 0 is sharded as that of a cache is, where the types of arrays say so."""
-    wanted, own = (jax.typeof(each).sharding for each in (cache, x))
-    if wanted.spec[:1] == own.spec[:1]:
-        return x
-    spec = jax.P(wanted.spec[0], *own.spec[1:])  # type: ignore[no-untyped-call]
-    resharded: jax.Array = jax.sharding.reshard(x, jax.NamedSharding(wanted.mesh, spec))  # type: ignore[no-untyped-call]
-    return resharded
 
 
 def _top_k(

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 import jaxdml
-from jaxdml.onnx.nodes._attending import split_heads
+from jaxdml._networks.attention import split_heads
 from jaxdml.onnx.nodes._handler import SCALING, Handler, NodeCall, Table
 from jaxdml.onnx.nodes.fused_attention import attend, embed, refuses_attention, seen, with_past
 from jaxdml.onnx.nodes.microsoft import matrix_multiply_integer_to_float

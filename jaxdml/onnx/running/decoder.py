@@ -13,9 +13,9 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jaxdml._base import errors
+from jaxdml._networks.caches import tensor_scatter
 from jaxdml.onnx._graph import Node, TensorType
 from jaxdml.onnx.nodes._quantized_cache import width
-from jaxdml.onnx.nodes.indexing import tensor_scatter
 from jaxdml.onnx.running.model import Model
 
 _SHORTEST_PROMPT = 16

@@ -5,8 +5,8 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from jaxdml._networks.attention import merge_heads, split_heads
 from jaxdml.onnx.nodes import fused_attention
-from jaxdml.onnx.nodes._attending import merge_heads, split_heads
 from jaxdml.onnx.nodes.bounded._fitting import fitted, must_not_have_lengths, stretched
 from jaxdml.onnx.nodes.bounded._task import Rules, Task, array
 from jaxdml.onnx.nodes.bounded.joining import joined

@@ -59,6 +59,13 @@ def without_unseen(v: Any, visible: Any) -> Any:
     return jnp.where(jnp.swapaxes(seen, -1, -2), v, 0)
 
 
+def within(length: Any, ends: Any, starts: Any = None) -> Any:
+    """Return which keys come before the end of each row, and not before its start, ``[batch, 1, 1, keys]``."""
+    places = jnp.arange(length)[None]
+    found = places < ends[:, None]
+    return (found if starts is None else found & (places >= starts[:, None]))[:, None, None]
+
+
 def capped(x: Any, softcap: float) -> Any:
     """Bound scores by a tanh, if there is a cap."""
     return softcap * jnp.tanh(x / softcap) if softcap else x
