@@ -27,6 +27,7 @@ from tests.onnx.sessions import session
 OPSET = 18
 TYPES = random_lengths.TYPES | {"g": np.float32, "p": np.float32, "q": np.uint8}
 MICROSOFT = "com.microsoft"
+SOFTMAXES = "Hardmax", "LogSoftmax", "Softmax"
 
 
 def floats(g: Graph, *shape: int) -> str:
@@ -36,19 +37,14 @@ def floats(g: Graph, *shape: int) -> str:
 # What the rules of sequences and products are about
 
 
-def is_cut(x: Drawn) -> bool:
-    """Whether an array may be empty: onnxruntime divides by zero then, and the process ends."""
-    return any(":" in str(size) or str(size).startswith(("Div", "Mod")) for size in x.sizes)
-
-
 def softmax(g: Graph) -> None:
-    x = g.some("fg", lambda x: x.sizes and not is_cut(x))
+    x = g.some("fg", lambda x: x.sizes)
     kind = g.choice("Softmax", "LogSoftmax")
     g.add(Drawn(g.node(kind, x.name, axis=g.axis(x)), "g", x.sizes))
 
 
 def hardmax(g: Graph) -> None:
-    x = g.some("f", lambda x: x.sizes and not is_cut(x))
+    x = g.some("f", lambda x: x.sizes)
     g.add(Drawn(g.node("Hardmax", x.name, axis=g.axis(x)), "f", x.sizes))
 
 
@@ -389,8 +385,11 @@ def problems(drawn: Model, seen: Counter[str]) -> list[str]:
         return []
     model, exact = load(drawn.proto, lengths=drawn.capacities), load(drawn.proto, lengths="exact")
     rounds = any("Quant" in node.op_type for node in drawn.proto.graph.node)
+    kinds = {node.op_type for node in drawn.proto.graph.node}
+    # Of an empty array onnxruntime divides by zero in these, and the process ends.
+    crashes = not kinds.isdisjoint(("Slice", "Mod", "Div")) and not kinds.isdisjoint(SOFTMAXES)
     try:
-        wanted_by = None if rounds else session(drawn.proto)
+        wanted_by = None if rounds or crashes else session(drawn.proto)
     except Exception:  # What onnxruntime knows of the sizes does not fit.
         wanted_by = None
     found: list[str] = []
