@@ -1,6 +1,8 @@
 """Attention, against onnxruntime."""
 
+import jax
 import numpy as np
+import torch
 
 from tests.directml.calls import Call, check
 from tests.kit import quick
@@ -162,3 +164,18 @@ def test_rows_beyond_the_cache_do_not_count():
     present = [np.concatenate([one[:, None], past[:, :, 1:]], 2) for one in (k, v)]
     given = {"query": q, "key": k, "value": v, "past_key": past, "past_value": past}
     check([grouped([v, *present], given | {"past_sequence_lengths": np.int32([0])}, 1, 1)])
+
+
+def test_gradients_are_those_of_torch_also_mapped():
+    parts = [np.stack(pair) for pair in zip(operands(SIZE), operands(SIZE), strict=True)]
+    run = attention([parts[0][0]], query=parts[0][0], key=parts[1][0], value=parts[2][0]).operator
+
+    def loss(q, k, v):
+        return (run(q, k, v, *[None] * 8).output_tensor ** 2).sum()
+
+    found = jax.jit(jax.vmap(jax.grad(loss, argnums=(0, 1, 2))))(*parts)
+    given = [torch.from_numpy(part).requires_grad_() for part in parts]
+    q, k, v = (one.unflatten(-1, (HEADS, SIZE)).transpose(2, 3) for one in given)
+    (torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=0.5) ** 2).sum().backward()
+    for one, other in zip(found, given, strict=True):
+        np.testing.assert_allclose(one, other.grad, rtol=1e-4, atol=1e-5)

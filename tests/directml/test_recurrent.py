@@ -1,7 +1,9 @@
 """Recurrent networks, against onnxruntime and the values that DxDispatch's model prints."""
 
+import jax
 import numpy as np
 import pytest
+import torch
 
 from jaxdml import directml as dml
 from tests.directml.calls import Call, check, onnx
@@ -152,3 +154,33 @@ def test_the_model_of_dxdispatch():
     np.testing.assert_allclose(single[:5], [18, 34, 50, 66, 82], rtol=1e-6)
     np.testing.assert_allclose(single[-5:], [1173.2, 1368.4, 1563.6, 1758.8, 1954], rtol=1e-6)
     np.testing.assert_allclose(single.sum(), 46624, rtol=1e-6)
+
+
+def test_gradients_are_those_of_torch():
+    x, w, r, bias, _ = operands(0, 4)
+    sequence, single = (np.zeros((times, 1, BATCH, SIZE), np.float32) for times in (TIMES, 1))
+    fields = {"direction": 0, "activation_descs": (SIGMOID, TANH, TANH), "clip_threshold": 0.0}
+    fields |= {"use_clip_threshold": 0, "couple_input_forget": 0}
+    given = [x[None], w[None], r[None], bias[None, None], *[None] * 4]
+    run = Call("LSTM", given, [sequence, single, single], fields).operator
+
+    def loss(x, w, r, bias):
+        return run(x, w, r, bias, *[None] * 4).output_sequence_tensor.sum()
+
+    found = jax.jit(jax.grad(loss, argnums=(0, 1, 2, 3)))(*given[:4])
+    network = torch.nn.LSTM(INPUTS, SIZE)
+    inputs = torch.from_numpy(x).requires_grad_()
+
+    def in_torchs_order(gates):
+        i, o, f, c = np.split(gates, 4)
+        return np.concatenate([i, f, c, o])
+
+    halves = np.split(bias[0], 2)
+    with torch.no_grad():
+        for own, gates in zip(network.parameters(), (w[0], r[0], *halves), strict=True):
+            own.copy_(torch.from_numpy(in_torchs_order(gates)))
+    network(inputs)[0].sum().backward()
+    np.testing.assert_allclose(found[0][0], inputs.grad, rtol=1e-5, atol=1e-6)
+    gates = found[1][0, 0], found[2][0, 0], *np.split(np.asarray(found[3][0, 0, 0]), 2)
+    for own, of_gates in zip(network.parameters(), gates, strict=True):
+        np.testing.assert_allclose(in_torchs_order(np.asarray(of_gates)), own.grad, rtol=1e-5, atol=1e-6)
