@@ -297,7 +297,7 @@ def _efficiency(cases: Sequence[Case]) -> Iterator[str]:
     rows = []
     for case in cases:
         alone, several = one.get(case["operator"]), medians(case).get(OURS)
-        if alone and several:
+        if alone and several and case["at"] > 1:
             rows.append((f"`{case['name']}`", str(case["at"]), f"{alone / several:.0%}"))
     if rows:
         yield "Efficiency: the time on one device by that on several, each of which has as much work.\n\n" + markdown(
