@@ -3,7 +3,6 @@
 import jax
 import numpy as np
 import pytest
-import torch
 
 from jaxdml import directml as dml
 from tests.directml.calls import Call, check, onnx
@@ -157,6 +156,7 @@ def test_the_model_of_dxdispatch():
 
 
 def test_gradients_are_those_of_torch():
+    torch = pytest.importorskip("torch")
     x, w, r, bias, _ = operands(0, 4)
     sequence, single = (np.zeros((times, 1, BATCH, SIZE), np.float32) for times in (TIMES, 1))
     fields = {"direction": 0, "activation_descs": (SIGMOID, TANH, TANH), "clip_threshold": 0.0}

@@ -118,3 +118,8 @@ def test_what_would_depend_on_the_padding_is_refused(body):
 def test_places_that_32_bits_do_not_hold_are_refused():
     proto = proto_of(['Resize<mode="linear">(k, , , same)'])
     check(proto, [{"x": normal(2, 2, 11, 30)}], {"W": 40_000}, refuses="places among .* elements in 32 bits")
+
+
+def test_of_no_images():
+    proto = parsed('g (float[B, 2, H, 4] x) => (y) { y = Resize<mode="linear">(x, , odd) }', CONSTANTS)
+    check(proto, [{"x": normal(0, 2, height, 4)} for height in (3, 7)], {"H": 7})

@@ -43,3 +43,8 @@ def test_what_follows_from_a_length_does_not_depend_on_the_padding():
     body, outputs = together(BODIES.values())
     proto = parsed(f"g (float[N, M] x) => ({outputs}) {{ n = Shape<end=1>(x) {body} }}", CONSTANTS)
     check(proto, [{"x": x} for x in X], {"N": 7, "M": 5})
+
+
+def test_numbers_in_steps_of_a_length_are_refused():
+    text = "g (float[N] x) => (y) { n = Shape(x) s = Squeeze(n) z = Squeeze(i0) e = Squeeze(i100) y = Range(z, e, s) }"
+    check(parsed(text, CONSTANTS), [{"x": X[0][0][:n]} for n in (2, 3)], {"N": 4}, refuses="Range")
