@@ -71,6 +71,10 @@ def _run(options: argparse.Namespace, device: Any, *, quiet: bool) -> Mapping[st
             name: dispatching.made(f"dispatchables.{name}", given, held, setting)
             for name, given in model["dispatchables"].items()
         }
+        commands = [
+            _command(f"commands[{place}]", each, held, found, options, quiet)
+            for place, each in enumerate(model["commands"])
+        ]
         if options.list:
             _list(model, held)
             return held
@@ -78,10 +82,6 @@ def _run(options: argparse.Namespace, device: Any, *, quiet: bool) -> Mapping[st
             for path in setting.ignored:
                 print(f"Ignored: {path}")
             print(f"Running on '{device.device_kind}'")
-        commands = [
-            _command(f"commands[{place}]", each, held, found, options, quiet)
-            for place, each in enumerate(model["commands"])
-        ]
         for command in commands:
             command()
     return held

@@ -43,7 +43,14 @@ def read(file: Path) -> dict[str, Any]:
     return model
 
 
-_NAMES = {dict: "an object", list: "a list", str: "a string", int: "an integer", bool: "true or false"}
+_NAMES = {
+    dict: "an object",
+    list: "a list",
+    str: "a string",
+    int: "an integer",
+    float: "a number",
+    bool: "true or false",
+}
 
 
 def member(path: str, value: Mapping[str, Any], name: str, kind: Any, default: Any = ...) -> Any:

@@ -359,9 +359,19 @@ REFUSED = [
         changed("commands", 0, "bindings", "ATensor", to={"name": "a", "shape": ["n"]}),
         "ATensor.shape must be a list of sizes",
     ),
+    (
+        changed(*FIRST, to={"initialValues": [{"type": "INT8", "value": []}]}),
+        "[0].value must be an integer or a number",
+    ),
     ("[", "must be JSON"),
     ("[1]", "model must be an object; got [1]."),
 ]
+
+
+def test_commands_are_checked_before_they_are_listed(run):
+    status, lines, err = run(changed("commands", 0, to=None) | {"commands": [None]}, "--list")
+    assert (status, lines) == (2, [])
+    assert "commands[0] must be an object; got None." in err
 
 
 @pytest.mark.parametrize(("given", "said"), REFUSED, ids=range(len(REFUSED)))
