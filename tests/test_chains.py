@@ -55,8 +55,17 @@ def test_float32_multipliers_alone_would_not_do():
 def test_there_need_be_no_factors(monkeypatch):
     assert factors(np.array([0.5, 1e-4]), 2**24, 255) is None
     monkeypatch.setattr(float32_chain, "_BITS", 1)
+    first, second = factors(SIZES[:3], 2**24, 255)
+    np.testing.assert_array_equal(first.astype(float) * second, SIZES[:3])
     monkeypatch.setattr(float32_chain, "_TRIALS", 0)
     assert factors(SMALL, 2**24, 255) is None
+
+
+def test_factors_may_be_found_at_random(monkeypatch):
+    monkeypatch.setattr(float32_chain, "_BITS", 1)
+    sums, nearest = float32_chain._near_halves(SMALL, 2**24, np.arange(256) + 0.5)
+    first, second = factors(SMALL, 2**24, 255)
+    assert (np.rint(sums.astype(np.float32) * first[:, None] * second[:, None]) == nearest).all()
 
 
 @pytest.mark.parametrize(("dtype", "zero"), [("int8", None), ("int8", -128), ("uint8", 255), ("uint8", 7)])

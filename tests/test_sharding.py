@@ -163,15 +163,15 @@ def test_values_of_64_bits_are_sent_whole(dtype):
 @pytest.mark.parametrize(
     ("kind", "implementation", "zero_point", "stored"),
     [
-        ("auto", None, 0, None),
+        ("auto", None, 1, None),
         ("auto", "mixed_dot", None, None),
-        ("explicit", None, 0, None),
+        ("explicit", None, 1, None),
         ("explicit", None, None, None),
-        ("explicit", "mixed_dot", 0, None),
-        ("auto", None, 0, "int8"),
+        ("explicit", "mixed_dot", 1, None),
+        ("auto", None, 1, "int8"),
         ("auto", "mixed_dot", None, "uint8"),
         ("explicit", None, None, "uint8"),
-        ("explicit", "mixed_dot", 0, "int8"),
+        ("explicit", "mixed_dot", 1, "int8"),
     ],
 )
 def test_k_too_deep_for_one_sum_is_summed_in_two_parts(kind, implementation, zero_point, stored):
