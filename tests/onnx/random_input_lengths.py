@@ -7,19 +7,16 @@ Kinds of arrays beside those of ``random_lengths``: "g", floats that are rounded
 "q", integers of 8 bits that stand for floats.
 """
 
-import argparse
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jax
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from jaxdml.onnx import UnsupportedModelError, load
-from tests.kit.compiling import quickly
 from tests.onnx import padded, random_lengths, random_pictures
 from tests.onnx.random_lengths import Drawn, Graph, Size, is_row, named, put
 from tests.onnx.sessions import session
@@ -433,24 +430,5 @@ def compared(judge: str, got: list[Any], wanted: list[Any]) -> list[str]:
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    for option, default in (("graphs", 100), ("seed", 0), ("start", 0)):
-        parser.add_argument(f"--{option}", type=int, default=default)
-    asked = parser.parse_args()
-    seen: Counter[str] = Counter()
-    for number in range(asked.start, asked.start + asked.graphs):
-        with quickly():
-            wrong = problems(draw(asked.seed, number), seen)
-        for line in wrong:
-            print(f"--seed {asked.seed} --start {number}: {line}", flush=True)
-        seen["graphs"] += 1
-        seen["wrong graphs"] += bool(wrong)
-        if number % 25 == 24:
-            jax.clear_caches()
-            print(dict(seen), flush=True)
-    print(dict(seen))
-
-
 if __name__ == "__main__":
-    main()
+    random_lengths.hunt(__doc__, draw, problems)

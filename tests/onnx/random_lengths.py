@@ -28,6 +28,9 @@ MASKS = "none", "one", "some", "all"
 BOUND = 40
 OPSET = 18
 
+BETWEEN_RELEASES = 25
+"""So many graphs are compiled before all programs are released."""
+
 Size = int | str
 Model = tuple[onnx.ModelProto, list[list[np.ndarray]]]
 
@@ -496,25 +499,27 @@ def compared(call: Callable[[], Any], wanted: Any) -> str:
     return "equal"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def hunt(
+    about: str | None, draw: Callable[[int, int], Any], problems: Callable[[Any, Counter[str]], list[str]]
+) -> None:
+    """Look for graphs that are wrong, as the command line says, and print how to draw them again."""
+    parser = argparse.ArgumentParser(description=about)
     for option, default in (("graphs", 100), ("seed", 0), ("start", 0)):
         parser.add_argument(f"--{option}", type=int, default=default)
     asked = parser.parse_args()
     seen: Counter[str] = Counter()
     for number in range(asked.start, asked.start + asked.graphs):
-        drawn = draw(asked.seed, number)
         with quickly():
-            wrong = problems(drawn, seen)
+            wrong = problems(draw(asked.seed, number), seen)
         for line in wrong:
             print(f"--seed {asked.seed} --start {number}: {line}", flush=True)
         seen["graphs"] += 1
         seen["wrong graphs"] += bool(wrong)
-        if number % 100 == 99:
+        if number % BETWEEN_RELEASES == BETWEEN_RELEASES - 1:
             jax.clear_caches()
             print(dict(seen), flush=True)
     print(dict(seen))
 
 
 if __name__ == "__main__":
-    main()
+    hunt(__doc__, draw, problems)
