@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+
+from jaxdml._networks.transposes import transposed
 
 
 def unfold(
@@ -48,5 +49,4 @@ def fold(columns: Any, image: Sequence[int], **windows: Sequence[int]) -> Any:
       windows: as for ``unfold``.
     """
     n, rows, _ = columns.shape
-    whole = jax.ShapeDtypeStruct((n, rows // math.prod(windows["window"]), *image), columns.dtype)  # type: ignore[no-untyped-call]
-    return jax.linear_transpose(partial(unfold, **windows), whole)(columns)[0]
+    return transposed(partial(unfold, **windows), (n, rows // math.prod(windows["window"]), *image), columns)

@@ -24,6 +24,12 @@ def alike(desc: Any, field: str, first: str, *others: str) -> Violations:
             yield Violation(f"{c_field(name)}.{c_field(field)}", f"must be {shown}, as in {c_field(first)}", got)
 
 
+def alike_in_kind(desc: Any, first: str, *others: str) -> Violations:
+    """Require every other described tensor to have the dimension count and the data type of the first."""
+    for field in ("dimension_count", "data_type"):
+        yield from alike(desc, field, first, *others)
+
+
 def sized(desc: Any, name: str, why: str, *allowed: tuple[int, ...]) -> Violations:
     """Require a tensor to have one of the ``allowed`` sizes.
 
@@ -73,6 +79,12 @@ def in_range(desc: Any, axis: str, tensor: str) -> Violations:
     value, count = getattr(desc, axis), getattr(desc, tensor).dimension_count
     if 0 < count <= value:
         yield Violation(c_field(axis), f"must be less than {count}, {c_field(tensor)}.DimensionCount", value)
+
+
+def ones_at_axes(desc: Any, tensor: str, name: str) -> Violations:
+    """Require a tensor to have the sizes of another, ``tensor``, with 1 at the field ``axes``."""
+    want = tuple(1 if d in desc.axes else size for d, size in enumerate(getattr(desc, tensor).sizes))
+    yield from sized(desc, name, f"those of {c_field(tensor)} with 1 at Axes", want)
 
 
 def axes_in_range(desc: Any, tensor: str) -> Violations:

@@ -10,7 +10,7 @@ from jaxdml import argmax, argmin
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._networks.along_axes import cumulative_product, cumulative_sum
 from jaxdml._networks.reductions import REDUCTIONS
-from jaxdml.directml._checks import alike, axes_in_range, in_range, sized
+from jaxdml.directml._checks import alike, axes_in_range, in_range, ones_at_axes, sized
 from jaxdml.directml._enums import ReduceFunction
 from jaxdml.directml._errors import Violation, Violations
 from jaxdml.directml._operator import Operator
@@ -72,8 +72,7 @@ def _reduce_constraints(desc: Any) -> Violations:
     if kind not in types("F") and (desc.function in _OF_FLOATS or (kind.bits < 32 and desc.function not in _OF_ALL)):
         accepted = "FLOAT32 or FLOAT16" if desc.function in _OF_FLOATS else "a float or have at least 32 bits"
         yield Violation("InputTensor.DataType", f"must be {accepted} for {desc.function.name}", kind.name)
-    want = tuple(1 if d in desc.axes else size for d, size in enumerate(desc.input_tensor.sizes))
-    yield from sized(desc, "output_tensor", "those of InputTensor with 1 at Axes", want)
+    yield from ones_at_axes(desc, "input_tensor", "output_tensor")
 
 
 def _one_hot(desc: Any, indices: Any, values: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from jaxdml.directml._checks import alike, sized, varying, without_zeros
+from jaxdml.directml._checks import alike_in_kind, sized, varying, without_zeros
 from jaxdml.directml._enums import ConvolutionDirection, ConvolutionMode, MatrixTransform
 from jaxdml.directml._errors import Violation, Violations
 from jaxdml.directml._operator import Operator, activated
@@ -46,8 +46,7 @@ def _convolve(desc: Any, x: Any, w: Any, bias: Any) -> Any:
 
 def _convolution_constraints(desc: Any) -> Violations:
     tensors = [name for name in desc.tensors if name != "input_tensor"]
-    for field in ("dimension_count", "data_type"):
-        yield from alike(desc, field, "input_tensor", *tensors)
+    yield from alike_in_kind(desc, "input_tensor", *tensors)
     yield from without_zeros(desc, "strides", "dilations")
     if desc.group_count == 0:
         yield Violation("GroupCount", "must be greater than 0", 0)
@@ -112,8 +111,7 @@ def _multiply(desc: Any, a: Any, b: Any, c: Any) -> Any:
 
 def _product_constraints(desc: Any) -> Violations:
     others = [name for name in desc.tensors if name != "a_tensor"]
-    for field in ("dimension_count", "data_type"):
-        yield from alike(desc, field, "a_tensor", *others)
+    yield from alike_in_kind(desc, "a_tensor", *others)
     if len({tensor.dimension_count for tensor in desc.tensors.values()}) > 1:
         return
     (*batch, m, k), b = desc.a_tensor.sizes, desc.b_tensor.sizes

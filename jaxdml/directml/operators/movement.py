@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 
 from jaxdml._networks.along_axes import reverse_sequence
 from jaxdml._networks.blocks import depth_to_space, space_to_depth
+from jaxdml._networks.transposes import transposed
 from jaxdml.directml._c import c_field
 from jaxdml.directml._checks import in_range, sized, sized_except_along, without_zeros
 from jaxdml.directml._enums import DepthSpaceOrder, PaddingMode
@@ -68,8 +68,8 @@ def _window(desc: Any, sizes: Sequence[int]) -> Mapping[str, Sequence[int]]:
 
 
 def _slice_grad(desc: Any, gradient: Any) -> Any:
-    whole = jax.ShapeDtypeStruct(desc.output_gradient_tensor.sizes, gradient.dtype)  # type: ignore[no-untyped-call]
-    return jax.linear_transpose(partial(_sliced, **_window(desc, gradient.shape)), whole)(gradient)[0]
+    sliced = partial(_sliced, **_window(desc, gradient.shape))
+    return transposed(sliced, desc.output_gradient_tensor.sizes, gradient)
 
 
 def _window_constraints(whole: str, part: str, desc: Any) -> Violations:

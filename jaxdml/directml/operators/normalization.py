@@ -10,7 +10,7 @@ from jax import lax
 
 from jaxdml._networks.normalization import local_response, moments
 from jaxdml.directml._c import c_field
-from jaxdml.directml._checks import alike, axes_in_range, in_range, sized
+from jaxdml.directml._checks import alike_in_kind, axes_in_range, in_range, sized
 from jaxdml.directml._errors import Violation, Violations
 from jaxdml.directml._operator import Operator, activated
 from jaxdml.directml._support import growing
@@ -103,8 +103,7 @@ def _norm(desc: Any, x: Any) -> Any:
 def _like_input(desc: Any) -> Violations:
     """Require all tensors to have the input's rank and data type, and those of its size to have that."""
     names = [name for name in desc.tensors if name != "input_tensor"]
-    for field in ("dimension_count", "data_type"):
-        yield from alike(desc, field, "input_tensor", *names)
+    yield from alike_in_kind(desc, "input_tensor", *names)
     small = {*_STATISTICS, *_GRADIENTS, "output_mean_tensor", "output_variance_tensor"}
     for name in names:
         if name not in small:

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 
 from jaxdml._networks.pooling import Pool, greatest, least, mean, norm, reduced
+from jaxdml._networks.transposes import transposed
 from jaxdml.directml._c import c_field
 from jaxdml.directml._checks import alike, sized, without_zeros
 from jaxdml.directml._errors import Violation, Violations
@@ -71,8 +71,8 @@ def _mean(desc: Any, pooled: str, x: Any) -> Any:
 
 
 def _mean_gradient(desc: Any, gradient: Any) -> Any:
-    whole = jax.ShapeDtypeStruct(desc.output_gradient_tensor.sizes, gradient.dtype)  # type: ignore[no-untyped-call]
-    return jax.linear_transpose(partial(_mean, desc, "input_gradient_tensor"), whole)(gradient)[0]
+    mean_of = partial(_mean, desc, "input_gradient_tensor")
+    return transposed(mean_of, desc.output_gradient_tensor.sizes, gradient)
 
 
 def _norm(desc: Any, x: Any) -> Any:

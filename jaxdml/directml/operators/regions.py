@@ -1,5 +1,6 @@
 """Operators on regions of images, and the inverse of a max pooling."""
 
+import math
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from jax import lax
 from jaxdml import scatter_nd
 from jaxdml._networks.regions import greatest_of_regions
 from jaxdml.directml._c import c_field
-from jaxdml.directml._checks import alike, sized
+from jaxdml.directml._checks import alike, alike_in_kind, sized
 from jaxdml.directml._enums import InterpolationMode, ReduceFunction
 from jaxdml.directml._errors import Violation, Violations
 from jaxdml.directml._operator import Operator
@@ -126,7 +127,7 @@ class _Regions(NamedTuple):
     average: bool
 
 
-def _regions(desc: Any, images: Any, rois: Any, of: Any, sizes: tuple[int, ...]) -> _Regions:
+def _regions(desc: Any, images: Any, rois: Any, sizes: tuple[int, ...]) -> _Regions:
     axes = _axes(desc, images, sizes)
     rows, columns = (axis.samples(*end) for axis, end in zip(axes, _ends(rois), strict=True))
     linear = desc.interpolation_mode == InterpolationMode.LINEAR
@@ -147,7 +148,7 @@ def _align(desc: Any, *operands: Any) -> Any:
     """Average the samples of each output, or take the greatest of them."""
     images, rois, of = _given(*operands)
     sizes = desc.output_tensor.sizes
-    regions = _regions(desc, images, rois, of, sizes[2:])
+    regions = _regions(desc, images, rois, sizes[2:])
 
     def add(i: Any, total: Any) -> Any:
         value, valid = regions.sample(images, rois, of, i)
@@ -165,7 +166,7 @@ def _align_gradient(desc: Any, x: Any, gradient: Any, *regions_of: Any) -> Any:
     shape = desc.output_gradient_tensor.sizes if x is None else x.shape
     given = jnp.zeros(shape, gradient.dtype) if x is None else x
     images, rois, of = _given(given, *regions_of)
-    regions = _regions(desc, images, rois, of, gradient.shape[2:])
+    regions = _regions(desc, images, rois, gradient.shape[2:])
     wide = gradient.astype(jnp.float32)
 
     def find(i: Any, found: Any) -> Any:
@@ -199,26 +200,20 @@ def _pool(desc: Any, x: Any, rois: Any) -> Any:
 def _unpool(desc: Any, x: Any, indices: Any) -> Any:
     """Write each element at its place in the whole output, where the last of several wins; the others are 0."""
     sizes = desc.output_tensor.sizes
-    whole = jnp.zeros(desc.output_tensor.sizes, x.dtype).reshape(-1)
+    whole = jnp.zeros(math.prod(sizes), x.dtype)
     written = scatter_nd(whole, indices.reshape(-1, 1), x.reshape(-1), duplicates="last")
     return written.reshape(sizes)
-
-
-def _alike(desc: Any, first: str, *others: str) -> Violations:
-    for field in ("dimension_count", "data_type"):
-        yield from alike(desc, field, first, *others)
 
 
 def _last_sizes(desc: Any, name: str, why: str, *wanted: int) -> Violations:
     """Require the last sizes of a tensor, and 1 before them."""
     tensor = desc.tensors[name]
-    yield from sized(
-        desc, name, why, ((1,) * (tensor.dimension_count - len(wanted)) + wanted)[-tensor.dimension_count :]
-    )
+    sizes = (1,) * (tensor.dimension_count - len(wanted)) + wanted
+    yield from sized(desc, name, why, sizes[-tensor.dimension_count :])
 
 
 def _pool_constraints(desc: Any) -> Violations:
-    yield from _alike(desc, "input_tensor", "roi_tensor", "output_tensor")
+    yield from alike_in_kind(desc, "input_tensor", "roi_tensor", "output_tensor")
     if len({tensor.dimension_count for tensor in desc.tensors.values()}) == 1:
         count = desc.roi_tensor.sizes[-2]
         yield from _last_sizes(desc, "roi_tensor", "a batch and two corners for each region", count, 5)
@@ -234,7 +229,7 @@ def _align_constraints(images: str, results: str, desc: Any) -> Violations:
         for name in desc.tensors
         if name not in ("roi_tensor", "batch_indices_tensor", "output_roi_gradient_tensor")
     ]
-    yield from _alike(desc, others[0], *others)
+    yield from alike_in_kind(desc, others[0], *others)
     yield from alike(desc, "data_type", others[0], "roi_tensor", "output_roi_gradient_tensor")
     if desc.reduction_function not in (ReduceFunction.AVERAGE, ReduceFunction.MAX):
         yield Violation("ReductionFunction", "must be AVERAGE or MAX", desc.reduction_function.name)

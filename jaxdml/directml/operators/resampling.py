@@ -11,8 +11,9 @@ import numpy as np
 
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._networks.resampling import along
+from jaxdml._networks.transposes import transposed
 from jaxdml.directml._c import c_field
-from jaxdml.directml._checks import alike, sized
+from jaxdml.directml._checks import alike_in_kind, sized
 from jaxdml.directml._enums import InterpolationMode
 from jaxdml.directml._errors import Violation, Violations
 from jaxdml.directml._operator import Operator
@@ -89,8 +90,8 @@ def _resample(desc: Any, x: Any) -> Any:
 
 def _gradient(desc: Any, gradient: Any) -> Any:
     """Transpose the resampling whose result has this gradient."""
-    whole = jax.ShapeDtypeStruct(desc.output_gradient_tensor.sizes, gradient.dtype)  # type: ignore[no-untyped-call]
-    return jax.linear_transpose(partial(_resampled, _samplings(desc), gradient.shape), whole)(gradient)[0]
+    resampled = partial(_resampled, _samplings(desc), gradient.shape)
+    return transposed(resampled, desc.output_gradient_tensor.sizes, gradient)
 
 
 def _upsample(desc: Any, x: Any) -> Any:
@@ -104,8 +105,7 @@ def _upsample(desc: Any, x: Any) -> Any:
 
 def _constraints(desc: Any) -> Violations:
     first, second = desc.tensors
-    for field in ("dimension_count", "data_type"):
-        yield from alike(desc, field, first, second)
+    yield from alike_in_kind(desc, first, second)
     rank = desc.tensors[first].dimension_count
     if len(desc.scales) != rank:
         yield Violation("Scales", f"must have {rank} numbers, one for each dimension of {c_field(first)}", desc.scales)
@@ -114,8 +114,7 @@ def _constraints(desc: Any) -> Violations:
 
 
 def _upsample_constraints(desc: Any) -> Violations:
-    for field in ("dimension_count", "data_type"):
-        yield from alike(desc, field, "input_tensor", "output_tensor")
+    yield from alike_in_kind(desc, "input_tensor", "output_tensor")
     width, height = desc.scale_size
     if not width or not height:
         yield Violation("ScaleSize", "must be greater than 0", desc.scale_size)

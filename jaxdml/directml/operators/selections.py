@@ -5,7 +5,7 @@ from typing import Any
 
 from jaxdml import TopK, argmax, argmin, top_k
 from jaxdml._base.axis_direction import AxisDirection
-from jaxdml.directml._checks import alike, axes_in_range, in_range, sized
+from jaxdml.directml._checks import alike, axes_in_range, in_range, ones_at_axes, sized
 from jaxdml.directml._errors import Violation, Violations
 from jaxdml.directml._operator import Operator
 from jaxdml.directml._support import Levels, growing
@@ -58,10 +58,8 @@ def _top_k(number: int, levels: Levels, doc: str, compute: Callable[..., Any]) -
 
 def _extreme_constraints(desc: Any) -> Violations:
     yield from alike(desc, "dimension_count", "input_tensor", "output_tensor")
-    sizes = desc.input_tensor.sizes
     yield from axes_in_range(desc, "input_tensor")
-    want = tuple(1 if d in desc.axes else size for d, size in enumerate(sizes))
-    yield from sized(desc, "output_tensor", "those of InputTensor with 1 at Axes", want)
+    yield from ones_at_axes(desc, "input_tensor", "output_tensor")
 
 
 def _extreme(number: int, what: str, function: Callable[..., Any]) -> Operator:
