@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 from jaxdml import directml as dml
+from jaxdml.directml._c import c_field
+from jaxdml.directml._fields import counts_of
 from jaxdml.directml._reading import desc_from_json, ignoring_unknown_keys
+from tests.directml.calls import Call
 from tests.directml.test_transformed import CALLS
 from tests.directml_descs import FLOAT32, CopyOperatorDesc, tensor
 from tests.structs import VALID
@@ -61,6 +64,39 @@ def refusal(call):
     except dml.InvalidDescError as error:
         return error
     return None
+
+
+IMAGE, PLANE = np.zeros((1, 1, 4, 4), np.float32), np.zeros((2, 2), np.float32)
+WINDOW = {"strides": (2, 2), "window_size": (2, 2), "start_padding": (0, 0), "end_padding": (0, 0)}
+ALONG_DIMENSIONS = [
+    Call("CONVOLUTION", [IMAGE, IMAGE[..., :2, :2], None], [IMAGE[..., :2, :2]], {
+        **{name: WINDOW[name] for name in ("strides", "start_padding", "end_padding")},
+        **{"mode": 1, "direction": 0, "dilations": (1, 1), "output_padding": (0, 0), "group_count": 1},
+    }),
+    Call("AVERAGE_POOLING", [IMAGE], [IMAGE[..., :2, :2]], WINDOW | {"include_padding": False}),
+    Call("MAX_POOLING2", [IMAGE], [IMAGE[..., :2, :2], None], WINDOW | {"dilations": (1, 1)}),
+    Call("RESAMPLE1", [PLANE], [PLANE], {
+        **{"interpolation_mode": 0, "scales": (1, 1), "input_pixel_offsets": (0, 0), "output_pixel_offsets": (0, 0)},
+    }),
+]  # fmt: skip
+DESCS_WITH_ARRAYS = DESCS | {call.name: call.desc for call in ALONG_DIMENSIONS}
+ARRAYS = [
+    (name, array, longer)
+    for name, desc in DESCS_WITH_ARRAYS.items()
+    for _, counts in counts_of(desc)
+    for array in counts.others
+    for longer in (False, True)
+]
+
+
+@pytest.mark.parametrize(("name", "array", "longer"), ARRAYS)
+def test_arrays_of_other_lengths_end_in_typed_errors(name, array, longer):
+    valid = DESCS_WITH_ARRAYS[name]
+    dml.compile_operator(valid)
+    numbers = getattr(valid, array)
+    desc = dataclasses.replace(valid, **{array: (*numbers, 1) if longer else numbers[:-1]})
+    with pytest.raises(dml.InvalidDescError, match=f"{c_field(array)} must have as many entries as "):
+        dml.compile_operator(desc)
 
 
 @pytest.mark.parametrize("name", DESCS)

@@ -20,12 +20,14 @@ def violations(desc: OperatorDesc, level: FeatureLevel) -> Violations:
         for part, rule, got in _of_tensor(tensor, desc.roles()[_field(label)].output):
             yield Violation(f"{c_field(label)}.{part}", rule, got)
     yield from _of_level(desc, level)
-    yield from _of_arrays(desc)
+    uneven = [*_of_arrays(desc)]
+    yield from uneven
     yield from _of_activations(desc, level)
     lacking = [name for name, role in desc.roles().items() if not role.optional and getattr(desc, name) is None]
     for name in lacking:
         yield Violation(c_field(name), "must be described", "nullptr")
-    if not lacking:
+    # An operator's own constraints take its arrays for as long as the first, and tensors for described.
+    if not lacking and not uneven:
         yield from desc.operator.constraints(desc)
 
 

@@ -57,6 +57,11 @@ BROKEN = {
         "ChannelCount must be 1 or 3; got 2.",
         "InputTensor.Sizes[1] must be 2, ChannelCount; got 4.",
     ),
+    "an image of one dimension": (
+        Call("UPSAMPLE_2D", [X[0]], [X[0]], {"scale_size": (1, 1), "interpolation_mode": 0}),
+        "InputTensor.DimensionCount must be between 4 and 5 at feature level 6_4; got 1.",
+        "OutputTensor.DimensionCount must be between 4 and 5 at feature level 6_4; got 1.",
+    ),
     "a rank above 2": (
         Call("ACTIVATION_SOFTMAX", [IMAGE], [IMAGE]),
         "InputTensor.Sizes must be 1 in all dimensions but the last 2; got [1, 4, 2, 2].",

@@ -119,10 +119,10 @@ def _upsample_constraints(desc: Any) -> Violations:
     if not width or not height:
         yield Violation("ScaleSize", "must be greater than 0", desc.scale_size)
         return
-    *leading, rows, columns = desc.input_tensor.sizes
-    yield from sized(
-        desc, "output_tensor", "those of InputTensor times ScaleSize", (*leading, rows * height, columns * width)
-    )
+    sizes = desc.input_tensor.sizes
+    times = ((1,) * len(sizes) + (height, width))[2:]
+    want = tuple(size * each for size, each in zip(sizes, times, strict=True))
+    yield from sized(desc, "output_tensor", "those of InputTensor times ScaleSize", want)
 
 
 _BOTH, _GRADIENTS = "input_tensor output_tensor", "input_gradient_tensor output_gradient_tensor"
