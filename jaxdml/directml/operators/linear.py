@@ -11,6 +11,7 @@ from jaxdml.directml._enums import ConvolutionDirection, ConvolutionMode, Matrix
 from jaxdml.directml._errors import Violation, Violations
 from jaxdml.directml._operator import Operator, activated
 from jaxdml.directml._support import growing
+from jaxdml.directml.operators._windows import fits
 
 _EXACT = {"precision": lax.Precision.HIGHEST, "preferred_element_type": jnp.float32}
 
@@ -85,15 +86,12 @@ def _channels(desc: Any) -> Violations:
 def _spatial(desc: Any) -> Violations:
     """Require the number of windows; a transposed convolution may have more elements, up to the next one's."""
     backward = desc.direction == ConvolutionDirection.BACKWARD
-    arrays = (
-        *(desc.input_tensor.sizes[2:], desc.filter_tensor.sizes[2:], desc.strides, desc.dilations),
-        *(desc.start_padding, desc.end_padding, desc.output_padding, desc.output_tensor.sizes[2:]),
-    )
-    for d, (length, size, stride, dilation, start, end, more, own) in enumerate(zip(*arrays, strict=True), 2):
-        reach = (size - 1) * dilation + 1
-        least = (
-            (length - 1) * stride + reach - start - end if backward else (length + start + end - reach) // stride + 1
-        )
+    image, window = desc.input_tensor.sizes[2:], desc.filter_tensor.sizes[2:]
+    along = fits(image, window, desc.strides, desc.dilations, desc.start_padding, desc.end_padding)
+    arrays = image, along, desc.strides, desc.dilations, desc.output_padding, desc.output_tensor.sizes[2:]
+    for d, (length, fit, stride, dilation, more, own) in enumerate(zip(*arrays, strict=True), 2):
+        padding = fit.inside - length
+        least = (length - 1) * stride + fit.reach - padding if backward else fit.number
         most = least + max(stride, dilation) - 1 if backward and not more else least
         if not least + more <= own <= most + more or least < 1:
             rule = f"must be {least + more}" + (f" to {most + more}" if most > least else "")

@@ -11,9 +11,10 @@ from jaxdml.directml._errors import Violation, Violations
 from jaxdml.directml._operator import Operator
 from jaxdml.directml._support import growing
 from jaxdml.directml.operators._pointwise import widened
+from jaxdml.directml.operators._windows import fits
 
 
-def _windows(desc: Any) -> Mapping[str, tuple[int, ...]]:
+def _windows(desc: Any) -> dict[str, Any]:
     return {
         "window": desc.window_sizes,
         "strides": desc.strides,
@@ -49,12 +50,9 @@ def _constraints(image_field: str, columns_field: str) -> Any:
             )
             return
         n, channels, *sizes = image[len(image) - spatial - 2 :]
-        each = zip(sizes, *_windows(desc).values(), strict=False)
-        counts = [
-            (size + start + end - dilation * (window - 1) - 1) // max(stride, 1) + 1
-            for size, window, stride, dilation, start, end in each
-        ]
-        want = (n, channels * math.prod(desc.window_sizes), math.prod(max(count, 0) for count in counts))
+        strides = [max(stride, 1) for stride in desc.strides]
+        along = fits(sizes, **_windows(desc) | {"strides": strides})
+        want = (n, channels * math.prod(desc.window_sizes), math.prod(max(fit.number, 0) for fit in along))
         leading = (1,) * (len(columns) - 3)
         yield from sized(desc, columns_field, "the columns of all windows", (*leading, *want))
 

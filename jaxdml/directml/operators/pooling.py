@@ -15,6 +15,7 @@ from jaxdml.directml._errors import Violation, Violations
 from jaxdml.directml._operator import Operator
 from jaxdml.directml._support import growing
 from jaxdml.directml.operators._pointwise import widened
+from jaxdml.directml.operators._windows import fits
 
 
 def _pool(desc: Any, pooled: str) -> Pool:
@@ -54,10 +55,9 @@ def _counts(whole: str, pooled: str, desc: Any) -> Violations:
     sizes, own = desc.tensors[whole].sizes, desc.tensors[pooled].sizes
     if own[:2] != sizes[:2]:
         yield Violation(f"{c_field(pooled)}.Sizes", f"must begin with {list(sizes[:2])}, as {c_field(whole)}", own)
-    arrays = sizes[2:], desc.window_size, desc.strides, _dilations(desc), desc.start_padding, desc.end_padding, own[2:]
-    for d, (length, size, stride, dilation, start, end, count) in enumerate(zip(*arrays, strict=True), 2):
-        reach, inside = (size - 1) * dilation + 1, length + start + end
-        fewest, most = (inside - reach) // stride + 1, -(-inside // stride)
+    along = fits(sizes[2:], desc.window_size, desc.strides, _dilations(desc), desc.start_padding, desc.end_padding)
+    for d, ((reach, inside, fewest), stride, count) in enumerate(zip(along, desc.strides, own[2:], strict=True), 2):
+        most = -(-inside // stride)
         if reach > inside:
             rule = f"must span at most {inside} elements along dimension {d} of the padded {c_field(whole)}"
             yield Violation("WindowSize", rule, reach)

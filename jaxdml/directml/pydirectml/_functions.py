@@ -16,6 +16,7 @@ from jaxdml.directml._enums import (
 from jaxdml.directml._fields import Size2D
 from jaxdml.directml._structs import struct_of
 from jaxdml.directml._tables import OperatorType
+from jaxdml.directml.operators._windows import fits
 from jaxdml.directml.pydirectml._enums import OutputOptions
 from jaxdml.directml.pydirectml._expressions import Expression, operator, pointwise
 from jaxdml.directml.pydirectml._tensors import packed
@@ -107,8 +108,7 @@ def convolution(
 
 
 def _windows(image: Numbers, window: Numbers, steps: Numbers, gaps: Numbers, start: Numbers, end: Numbers) -> Numbers:
-    arrays = zip(image, window, steps, gaps, start, end, strict=True)
-    return [(n + s + e - (size - 1) * gap - 1) // step + 1 for n, size, step, gap, s, e in arrays]
+    return [fit.number for fit in fits(image, window, steps, gaps, start, end)]
 
 
 def gemm(

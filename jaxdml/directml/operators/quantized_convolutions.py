@@ -1,18 +1,14 @@
-"""Operators on windows of quantized tensors: two convolutions and the average pooling."""
+"""Convolutions of quantized images: to integers, and to quantized values."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from jaxdml import (
-    convolution_integer,
-    prepack_filters,
-    quantized_linear_average_pooling,
-    quantized_linear_convolution,
-)
+from jaxdml import convolution_integer, prepack_filters, quantized_linear_convolution
 from jaxdml.directml._checks import alike, sized, varying, without_zeros
 from jaxdml.directml._errors import Violation, Violations
 from jaxdml.directml._operator import Operator
 from jaxdml.directml._support import growing
+from jaxdml.directml.operators._windows import fits
 
 _THREE_OR_FOUR = range(3, 5)
 
@@ -51,14 +47,11 @@ def _of_output(desc: Any) -> Violations:
     arrays = desc.strides, desc.dilations, desc.start_padding, desc.end_padding
     if any(len(array) != 2 for array in arrays) or 0 in (*window, *desc.strides, *desc.dilations):
         return
-    strides, dilations, start, end = arrays
-    padded = [sum(sizes) for sizes in zip(image, start, end, strict=True)]
-    reach = [(size - 1) * dilation + 1 for size, dilation in zip(window, dilations, strict=True)]
+    reach, padded, counts = zip(*fits(image, window, *arrays), strict=True)
     if any(wide > whole for wide, whole in zip(reach, padded, strict=True)):
-        rule = f"must reach over at most {padded}, the padded height and width of InputTensor, when dilated"
+        rule = f"must reach over at most {list(padded)}, the padded height and width of InputTensor, when dilated"
         yield Violation("FilterTensor.Sizes", rule, reach)
         return
-    counts = [(whole - wide) // stride + 1 for whole, wide, stride in zip(padded, reach, strides, strict=True)]
     want = (batch, filters, *counts)[-desc.input_tensor.dimension_count :]
     yield from sized(desc, "output_tensor", "one for each filter and window", want)
 
@@ -173,68 +166,6 @@ def _to_quantized_last(desc: Any, *inputs: Any) -> Any:
     return _convolve_last(quantized_linear_convolution, desc, inputs, output_dtype=dtype)
 
 
-def _of_pooling(desc: Any) -> Violations:
-    yield from alike(desc, "dimension_count", "input_tensor", "output_tensor")
-    for of in ("input", "output"):
-        yield from alike(desc, "data_type", f"{of}_tensor", f"{of}_zero_point_tensor")
-    sizes = desc.input_tensor.sizes
-    for name in (f"{of}_{kind}_tensor" for of in ("input", "output") for kind in ("scale", "zero_point")):
-        tensor = getattr(desc, name)
-        if tensor is not None and tensor.sizes and len(sizes) > 1:
-            why = "one for all, or one for each channel of InputTensor"
-            count = tensor.dimension_count
-            yield from sized(desc, name, why, (1,) * count, varying(count, 1, sizes[1]))
-    yield from without_zeros(desc, "strides", "window_size", "dilations")
-    spatial = len(sizes) - 2
-    if desc.dimension_count != spatial and spatial in (2, 3):
-        rule = f"must be {spatial}, the spatial dimensions of InputTensor"
-        yield Violation("DimensionCount", rule, desc.dimension_count)
-    elif spatial in (2, 3):
-        yield from _of_windows(desc, sizes)
-
-
-def _of_windows(desc: Any, sizes: tuple[int, ...]) -> Violations:
-    arrays = desc.strides, desc.window_size, desc.start_padding, desc.end_padding, desc.dilations
-    positive = *desc.strides, *desc.window_size, *desc.dilations
-    if any(len(array) != len(sizes) - 2 for array in arrays) or 0 in positive:
-        return
-    counts = []
-    for d, (stride, window, start, end, dilation) in enumerate(zip(*arrays, strict=True)):
-        reach, inside = (window - 1) * dilation + 1, sizes[d + 2] + start + end
-        if reach > inside:
-            rule = f"must span at most {inside} elements along dimension {d + 2} of the padded InputTensor"
-            yield Violation("WindowSize", rule, reach)
-        counts.append((inside - reach) // stride + 1)
-    if min(counts) > 0:
-        why = "N and C of InputTensor and the number of windows"
-        yield from sized(desc, "output_tensor", why, (*sizes[:2], *counts))
-
-
-def _pool(desc: Any, x: Any, *parameters: Any) -> Any:
-    """Average, with scales and zero points of the rank of the input or of one dimension."""
-    ranked = (part if part is None or part.ndim == x.ndim else part.reshape(-1) for part in parameters)
-    return _averages(desc, x, *ranked)
-
-
-def _pool_last(desc: Any, x: Any, *parameters: Any) -> Any:
-    flat = (part if part is None else part.reshape(-1) for part in parameters)
-    return _averages(desc, x, *flat, dimension_numbers="NHWC")
-
-
-def _averages(desc: Any, *operands: Any, **options: Any) -> Any:
-    return quantized_linear_average_pooling(
-        *operands,
-        window=desc.window_size,
-        strides=desc.strides,
-        dilations=desc.dilations,
-        start_padding=desc.start_padding,
-        end_padding=desc.end_padding,
-        include_padding=desc.include_padding,
-        output_dtype=desc.output_tensor.data_type.dtype,
-        **options,
-    )
-
-
 _LACKING = (
     "A tensor of three dimensions lacks the first one, which has size 1: N in the input, M in the filter, N in the "
     "output."
@@ -293,28 +224,6 @@ OPERATORS: Mapping[str, Operator] = {
         fields=_FIELDS,
         prepared=_packed_filters,
         channels_last=_to_quantized_last,
-        images=("input_tensor",),
-    ),
-    "QUANTIZED_LINEAR_AVERAGE_POOLING": Operator(
-        169,
-        growing(
-            "6_2 4-5",
-            ("input_tensor output_tensor", "6_2 B"),
-            ("input_scale_tensor output_scale_tensor", "6_2 FLOAT32", "6_2 1-5"),
-            ("input_zero_point_tensor output_zero_point_tensor", "6_2 B", "6_2 1-5"),
-        ),
-        _pool,
-        _of_pooling,
-        doc="Average the windows of a quantized tensor and quantize the means. A scale or zero point has size 1 in all "
-        "dimensions, or in all but the second, of size C. If it has a single dimension, that is the one of size 1 or "
-        "C.",
-        fields={
-            "input_tensor": "``{N, C, H, W}`` or ``{N, C, D, H, W}``.",
-            "input_zero_point_tensor": "the data type of ``input_tensor``; None means 0.",
-            "output_zero_point_tensor": "the data type of ``output_tensor``; None means 0.",
-            "output_tensor": "as many windows as there are along each spatial dimension.",
-        },
-        channels_last=_pool_last,
         images=("input_tensor",),
     ),
 }
