@@ -8,6 +8,7 @@ from jaxdml.directml._checks import alike, in_range, only_ones_before, sized, si
 from jaxdml.directml._errors import Violation, Violations
 from jaxdml.directml._operator import Operator
 from jaxdml.directml._support import Levels, growing
+from jaxdml.directml.operators._indices import COUNTS, INDICES, TUPLES, counts_in_range, used
 
 _VALUES, _INDICES = "input_tensor output_tensor", "indices_tensor"
 _FROM_2_1 = growing("2_1 4, 3_0 1-8", (_VALUES, "2_1 F+I, 4_1 A"), (_INDICES, "2_1 UINT32, 3_0 L+INT32+UINT32"))
@@ -62,8 +63,7 @@ def _of_elements(desc: Any) -> Violations:
 
 def _of_tuples(desc: Any, batch: int) -> Violations:
     yield from _gather_constraints(desc)
-    wrong = [*only_ones_before(desc, "input_dimension_count", "input_tensor", 1)]
-    wrong += only_ones_before(desc, "indices_dimension_count", "indices_tensor", 1)
+    wrong = [*counts_in_range(desc)]
     yield from wrong
     if not wrong:
         yield from _of_used(desc, batch)
@@ -71,8 +71,7 @@ def _of_tuples(desc: Any, batch: int) -> Violations:
 
 def _of_used(desc: Any, batch: int) -> Violations:
     """Yield the broken constraints of the dimensions that the counts include."""
-    sizes = desc.input_tensor.sizes[-desc.input_dimension_count :]
-    indices = desc.indices_tensor.sizes[-desc.indices_dimension_count :]
+    sizes, indices = used(desc)
     least = min(len(sizes), len(indices))
     if batch >= least:
         rule = f"must be less than {least}, the lesser of InputDimensionCount and IndicesDimensionCount"
@@ -96,8 +95,7 @@ def _of_used(desc: Any, batch: int) -> Violations:
 
 def _tuples(desc: Any, x: Any, indices: Any, batch: int) -> Any:
     """Read, without the leading dimensions of size 1."""
-    sizes = x.shape[-desc.input_dimension_count :]
-    tuples = indices.shape[-desc.indices_dimension_count :]
+    sizes, tuples = used(desc)
     read = gather_nd(x.reshape(sizes), indices.reshape(tuples), batch_dims=batch)
     return read.reshape(desc.output_tensor.sizes)
 
@@ -118,19 +116,17 @@ def _gather(
         doc=f"Read {what}. An index out of range reads at the nearest valid one.",
         fields={
             "input_tensor": "the tensor to read from.",
-            "indices_tensor": "integers. Negative ones count from the end, if the data type is signed.",
+            "indices_tensor": INDICES,
             **fields,
         },
     )
 
 
 _OF_TUPLES = {
-    "indices_tensor": "tuples of integers, along the last dimension. Negative ones count from the end, if the data "
-    "type is signed.",
+    **COUNTS,
+    "indices_tensor": TUPLES,
     "output_tensor": "the input's data type. Its sizes are those of the indices without their last one, and those of "
     "the input after the batch and the dimensions that a tuple addresses, after leading sizes of 1.",
-    "input_dimension_count": "how many of the input's last dimensions are used. The dimensions before have size 1.",
-    "indices_dimension_count": "how many of the indices' last dimensions are used, likewise.",
 }
 
 OPERATORS: Mapping[str, Operator] = {

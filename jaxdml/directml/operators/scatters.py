@@ -5,10 +5,11 @@ from typing import Any
 
 from jaxdml import scatter_elements, scatter_nd
 from jaxdml._base.duplicates import DUPLICATES
-from jaxdml.directml._checks import alike, in_range, only_ones_before, sized, sized_except_along
+from jaxdml.directml._checks import alike, in_range, sized, sized_except_along
 from jaxdml.directml._errors import Violation, Violations
 from jaxdml.directml._operator import Operator
 from jaxdml.directml._support import Levels, growing
+from jaxdml.directml.operators._indices import COUNTS, INDICES, TUPLES, counts_in_range, used
 
 _VALUES, _INDICES = "input_tensor updates_tensor output_tensor", "indices_tensor"
 
@@ -32,16 +33,14 @@ def _elements(desc: Any, x: Any, indices: Any, updates: Any, *, duplicates: Any)
 
 def _of_slices(desc: Any) -> Violations:
     yield from _scatter_constraints(desc)
-    wrong = [*only_ones_before(desc, "input_dimension_count", "input_tensor", 1)]
-    wrong += only_ones_before(desc, "indices_dimension_count", "indices_tensor", 1)
+    wrong = [*counts_in_range(desc)]
     yield from wrong
     if not any(violation.field.endswith("Count") for violation in wrong):
         yield from _of_updates(desc)
 
 
 def _of_updates(desc: Any) -> Violations:
-    sizes = desc.input_tensor.sizes[-desc.input_dimension_count :]
-    *leading, coordinates = desc.indices_tensor.sizes[-desc.indices_dimension_count :]
+    sizes, (*leading, coordinates) = used(desc)
     if coordinates > len(sizes):
         rule = f"must end in at most {len(sizes)}, InputDimensionCount, since a tuple has one entry a dimension"
         yield Violation("IndicesTensor.Sizes", rule, desc.indices_tensor.sizes)
@@ -59,8 +58,7 @@ def _of_updates(desc: Any) -> Violations:
 
 def _slices(desc: Any, x: Any, indices: Any, updates: Any, *, duplicates: Any) -> Any:
     """Scatter the updates, without the leading dimensions of size 1."""
-    sizes = x.shape[-desc.input_dimension_count :]
-    tuples = indices.shape[-desc.indices_dimension_count :]
+    sizes, tuples = used(desc)
     slices = (*tuples[:-1], *sizes[tuples[-1] :])
     given = (part.reshape(shape) for part, shape in ((x, sizes), (indices, tuples), (updates, slices)))
     return scatter_nd(*given, duplicates=duplicates).reshape(x.shape)
@@ -73,6 +71,7 @@ def _scatter(
     constraints: Callable[[Any], Violations],
     what: str,
     aliases: tuple[str, ...] = (),
+    /,
     **fields: str,
 ) -> Operator:
     return Operator(
@@ -101,7 +100,7 @@ OPERATORS: Mapping[str, Operator] = {
         _of_elements,
         "elements at indices along an axis",
         ("SCATTER_ELEMENTS",),
-        indices_tensor="integers. Negative ones count from the end, if the data type is signed.",
+        indices_tensor=INDICES,
         updates_tensor="the elements to write: the input's data type and the sizes of ``indices_tensor``.",
         axis="the dimension that the indices point into. In all other dimensions they have the input's sizes.",
     ),
@@ -111,10 +110,8 @@ OPERATORS: Mapping[str, Operator] = {
         _slices,
         _of_slices,
         "slices at index tuples",
-        indices_tensor="tuples of integers, along the last dimension. Negative ones count from the end, if the data "
-        "type is signed.",
+        indices_tensor=TUPLES,
         updates_tensor="the slices to write, of the input's data type.",
-        input_dimension_count="how many of the input's last dimensions are used. The dimensions before have size 1.",
-        indices_dimension_count="how many of the indices' last dimensions are used, likewise.",
+        **COUNTS,
     ),
 }
