@@ -11,7 +11,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from jaxdml import directml as dml
 from tests.directml import test_elementwise, test_moving
 from tests.directml.calls import Call, compare
-from tests.kit import quick
+from tests.kit import meshes, quick
 
 pytestmark = quick
 
@@ -122,7 +122,7 @@ def test_gradients_are_the_derivatives():
 
 
 def test_elements_may_be_sharded():
-    mesh = jax.make_mesh((8,), ("i",))
+    mesh = jax.make_mesh((meshes.COUNT,), ("i",))
     calls = [call for call in ONE_OUTPUT if call.name in test_elementwise.ROWS]
     calls = [
         call._replace(inputs=[np.resize(x, (8, 30)) for x in call.inputs], wanted=[np.resize(call.wanted[0], (8, 30))])
