@@ -11,9 +11,11 @@ import pytest
 
 import jaxdml
 from jaxdml import reference
+from jaxdml._arithmetic.windows import Windows
 from jaxdml._cases._convolving import CHANNELS_LAST
-from jaxdml._kernels.integer_convolution import cpu, kernel
+from jaxdml._kernels.integer_convolution import cpu, cuda, kernel
 from jaxdml._kernels.integer_product import cpu as integer_product
+from jaxdml._kernels.integer_sums import accumulator
 from jaxdml._kernels.requantization.kernel import FEW_OUTPUTS
 from tests.kit import assert_same_bits, meshes, quick
 
@@ -55,6 +57,33 @@ def test_methods_agree_with_the_oracle_image_by_image(method, w_dtype, monkeypat
         x, w = x.transpose(0, 2, 3, 1), w.transpose(2, 3, 1, 0)
     given = x, np.uint8(200), w, None if w_dtype == "int8" else bytes_of(2, w_dtype, 12)
     assert_same_bits(convolution(method, options)(*given), reference.convolution_integer(*given, **options))
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["channels first", "channels last"])
+@pytest.mark.parametrize(
+    ("channels", "size", "stride", "small"),
+    [
+        *((3, (3, 3), (2, 2), True), (3, (3, 3), (1, 1), True), (3, (7, 7), (2, 2), False), (3, (5, 5), (1, 1), False)),
+        *((1, (5, 5), (1, 1), True), (2, (1, 3), (2, 1), True), (8, (3, 2), (1, 2), True), (8, (3, 3), (1, 1), False)),
+    ],
+)
+def test_few_channels_are_copied_for_cuda(channels, size, stride, small, first):
+    x, w = bytes_of(0, "uint8", 2, 11, 9, channels), bytes_of(1, "uint8", 5, channels, *size)
+    zeros = np.uint8(200), bytes_of(2, "uint8", 5)
+    options = {"start_padding": (2, 1), "end_padding": (0, 3), "strides": stride}
+    wanted = reference.convolution_integer(x.transpose(0, 3, 1, 2), zeros[0], w, zeros[1], **options)
+    given, dimensions = (x.transpose(0, 3, 1, 2), (2, 3)) if first else (x, (1, 2))
+    windows = Windows(dimensions, size, stride, (1, 1), (2, 1), (0, 3), 1)
+    shape = windows.with_channels(2, wanted.shape[2:], 5)
+
+    @jax.jit
+    def sums(x, w, zx, zw):
+        return accumulator(cuda.convolve(windows, x, zx.reshape(1), w, zw), shape)
+
+    got = sums(given, w, *zeros)
+    assert_same_bits(got if first else got.transpose(0, 3, 1, 2), wanted)
+    text = jax.jit(sums).trace(given, w, *zeros).lower().as_text()
+    assert ("stablehlo.dot_general" in text, "stablehlo.convolution" in text) == (small, not small)
 
 
 @pytest.mark.parametrize("features", [("avx512_vnni",), ("amx_int8", "avx512_vnni"), ()])

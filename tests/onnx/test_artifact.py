@@ -138,7 +138,9 @@ def test_packed_integers_and_small_dtypes(tmp_path):
     np.testing.assert_allclose(y, reference(x=x)["y"], rtol=1e-6)
     np.testing.assert_array_equal(h, reference(x=x)["h"])
     np.testing.assert_array_equal(z, reference(x=x)["z"])
-    assert {str(leaf.dtype) for leaf in model.params.values()} == {"uint8", "int32", "float16", "bfloat16"}
+    # The weights are int8 or uint8, as the CPU multiplies.
+    dtypes = {str(leaf.dtype) for leaf in model.params.values()}
+    assert dtypes - {"int8", "uint8"} == {"int32", "float16", "bfloat16"} < dtypes
 
 
 def test_a_model_without_open_dimensions_is_one_program(tmp_path):

@@ -9,27 +9,23 @@ import jax.numpy as jnp
 
 from jaxdml._arithmetic.signedness import Quantized, Zero, as_int8
 from jaxdml._arithmetic.windows import Windows, padded
-from jaxdml._base.shapes import is_static
 from jaxdml._kernels import integer_product
-from jaxdml._kernels.integer_convolution import cpu, tpu
+from jaxdml._kernels.integer_convolution import cpu, cuda, tpu
 from jaxdml._kernels.integer_convolution.channel_convolution import channel_weights, convolve_channels
-from jaxdml._kernels.integer_convolution.native_convolution import native_sums, with_neighbours
 from jaxdml._kernels.integer_convolution.packed_filters import (
     Filters,
     PackedFilters,
     as_int8_filters,
-    filter_sums,
     rows_of,
 )
 from jaxdml._kernels.integer_convolution.patch_product import (
     by_group,
-    corrected,
     filter_columns,
     in_order,
     patch_product,
     patch_rows,
 )
-from jaxdml._kernels.integer_product import LONGEST_FLOAT_SUM, Product, Right
+from jaxdml._kernels.integer_product import Product, Right
 from jaxdml._kernels.integer_sums import Accumulator, DeepAccumulator, RawProduct
 from jaxdml._placement.lowering import Forced, Form, Target
 
@@ -39,13 +35,6 @@ QuantizedFilters = tuple[Filters, jax.Array | None]
 METHODS = {"integer_dot": None, "mixed_dot": "cpu", "native_convolution": "cpu", "shifted_slices": None}
 """Products of patches, of int8 or of uint8 x int8; XLA's own convolution; sums of slices times one number a channel. Of
 each the platform if only one can be forced to take it."""
-
-FEW_CHANNELS_ON_CUDA, CHANNELS_ON_CUDA = 8, 16
-"""For so few channels cuDNN has no fast GPU kernel. It has one for multiples of the second number."""
-
-GREATEST_MAGNITUDE, MIN_POSITIONS_IF_DEEP = 2**24 // 128, 2**10
-"""float32 holds the sums of int8 times filters whose magnitudes add up to the first number. With fewer windows than the
-second, a product of patches is faster than a convolution with filters that deep."""
 
 
 def convolve(
@@ -64,7 +53,7 @@ def convolve(
         return _deep(x, w, windows, counts, implementation)
     method = implementation.method if implementation else cpu.fastest(x[0], w[0], windows)
     by_rows = isinstance(w[0], PackedFilters) and w[0].by_rows
-    on_cuda = _is_native_on_cuda(depth, windows, x[0].shape[0] * math.prod(counts), getattr(w[0], "bound", 0))
+    on_cuda = cuda.serves(depth, windows, x[0].shape[0] * math.prod(counts), getattr(w[0], "bound", 0))
     choose = partial(form, method=method, windows=windows, on_cuda=on_cuda, by_rows=by_rows, forced=implementation)
     shape = windows.with_channels(x[0].shape[0], counts, w[0].shape[0])
     return Accumulator(choose, (*x, *w), shape, integer_product.greatest_total(x, w, depth))
@@ -91,7 +80,7 @@ def form(target: Target, method: str, windows: Windows, on_cuda: bool, by_rows: 
     if method == "shifted_slices":
         return partial(_by_slices, target.is_gpu, windows)
     if target.alone and target.platform == "cuda" and not forced and on_cuda:
-        return partial(_natively_on_cuda, windows)
+        return partial(cuda.convolve, windows)
     return partial(_by_patches, integer_product.form_of_patches(target, by_rows, forced), windows)
 
 
@@ -113,22 +102,6 @@ def why_not(method: str, depth: int, windows: Windows, longest: int) -> str | No
     return None
 
 
-def _is_native_on_cuda(depth: int, windows: Windows, positions: Any, bound: int) -> bool:
-    """Tell whether to convolve natively on CUDA; without patches and transposition a product is as fast.
-
-    Args:
-      depth: the number of products in a sum.
-      windows: where the windows lie.
-      positions: how many there are in all images.
-      bound: on the magnitudes of a filter, or 0 if none is known.
-    """
-    if len(windows.sizes) != 2 or windows.groups > 1 or not is_static(depth, positions):
-        return False
-    if depth > LONGEST_FLOAT_SUM and not (0 < bound <= GREATEST_MAGNITUDE and positions >= MIN_POSITIONS_IF_DEEP):
-        return False
-    return windows.taps > 1 or windows.strides != (1, 1) or not windows.channels_last
-
-
 def _by_patches(product: Product, windows: Windows, x: jax.Array, zx: Zero, w: Filters, zw: Zero) -> RawProduct:
     if isinstance(w, PackedFilters) and w.by_rows:
         columns: Right = rows_of(w, 1, windows.groups)
@@ -145,28 +118,6 @@ def _by_slices(on_gpu: bool, windows: Windows, x: jax.Array, zx: Zero, w: Filter
     if on_gpu:
         return convolve_channels(weights, zx, padded(x, zx, windows), windows)
     return cpu.channels_of_part(windows, weights.stored(), zx, x)
-
-
-def _natively_on_cuda(windows: Windows, x: jax.Array, zx: Zero, w: Filters, zw: Zero) -> RawProduct:
-    """Convolve with cuDNN's convolution of int8, which returns float32: it holds these sums.
-
-    cuDNN transforms no int8, as it may floats.
-    """
-    (x, zx), (filters, zw) = as_int8(x, zx), as_int8_filters(w, zw)
-    last = windows.with_channels_last()
-
-    def by_patches(x: jax.Array, w: jax.Array) -> jax.Array:
-        columns = filter_columns(jnp.transpose(w, (3, 2, 0, 1)), 1)[None]
-        return patch_product(integer_product.product_on_gpu, x, None, columns, None, last).product
-
-    x = padded(x, zx, windows)
-    read, right = x if windows.channels_last else jnp.moveaxis(x, 1, -1), jnp.transpose(filters, (2, 3, 1, 0))
-    if w.shape[1] <= FEW_CHANNELS_ON_CUDA and windows.sizes[1] > 1 and windows.dilations == (1, 1):
-        read, right, last = with_neighbours(read, right, last, CHANNELS_ON_CUDA)
-    total = native_sums(read, right, last, jnp.float32, by_patches)
-    sums = None if zx is None else filter_sums(w, filters)
-    in_order = total if windows.channels_last else jnp.moveaxis(total, -1, 1)
-    return corrected(in_order, sums, zx, zw, x, windows, windows.taps * w.shape[1])
 
 
 def _deep(

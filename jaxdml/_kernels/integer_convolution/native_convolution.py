@@ -10,6 +10,9 @@ from jax import lax
 
 from jaxdml._arithmetic.windows import Windows
 
+_WORD = 4
+"""The bytes of an int32."""
+
 
 def native_sums(
     x: jax.Array,
@@ -58,7 +61,7 @@ def native_sums(
 
 
 def with_neighbours(
-    x: jax.Array, w: jax.Array, windows: Windows, multiple: int
+    x: jax.Array, w: jax.Array, windows: Windows, multiple: int, in_words: bool = False, most: int = 0
 ) -> tuple[jax.Array, jax.Array, Windows]:
     """Return a convolution with the same sums, whose windows have one column, and the channels of its neighbours.
 
@@ -69,18 +72,35 @@ def with_neighbours(
       x: padded ``[N, H, W, C]``.
       w: the filters ``[H, W, C, O]``.
       windows: where the windows lie: in one group, without dilations.
-      multiple: the number of channels becomes a multiple of this.
+      multiple: the number of channels becomes a multiple of this, itself a multiple of four.
+      in_words: whether to copy four bytes at once where that needs no more channels; GPUs copy bytes slower.
+      most: the rows of a window become channels, too, if it has no more than so many then.
     """
     (height, width), (down, right) = windows.sizes, windows.strides
     channels, features = w.shape[-2:]
-    columns, steps = windows.without_padding().counts(x.shape)[1], -(-width // right)
+    rows, columns = windows.without_padding().counts(x.shape)
+    steps, unit = -(-width // right), right * channels
     beyond = (columns - 1 + steps) * right - x.shape[2]
     x = lax.pad(x, np.int8(0), [(0, 0, 0), (0, 0, 0), (0, beyond, 0), (0, 0, 0)])
-    x = x.reshape(*x.shape[:2], columns - 1 + steps, right * channels)
-    depth = steps * right * channels
-    missing = -depth % multiple
-    filling = [jnp.zeros((*x.shape[:2], columns, missing), jnp.int8)] if missing else []
-    x = lax.concatenate([x[:, :, step : step + columns] for step in range(steps)] + filling, 3)
+    x = x.reshape(*x.shape[:2], columns - 1 + steps, unit)
     w = lax.pad(w, np.int8(0), [(0, 0, 0), (0, steps * right - width, 0), (0, 0, 0), (0, 0, 0)])
-    w = lax.pad(w.reshape(height, 1, depth, features), np.int8(0), [(0, 0, 0), (0, 0, 0), (0, missing, 0), (0, 0, 0)])
-    return x, w, windows.without_padding()._replace(sizes=(height, 1), strides=(down, 1))
+    w = w.reshape(height, steps, unit, features)
+    filled = -unit % _WORD
+    words = in_words and steps * filled <= -steps * unit % multiple
+    if words:
+        x = lax.pad(x, np.int8(0), [(0, 0, 0)] * 3 + [(0, filled, 0)])
+        w = lax.pad(w, np.int8(0), [(0, 0, 0)] * 2 + [(0, filled, 0), (0, 0, 0)])
+        unit += filled
+        x = lax.bitcast_convert_type(x.reshape(*x.shape[:3], unit // _WORD, _WORD), jnp.int32)
+    merged = height * steps * unit <= most
+    down_by, height_left = (1, 1) if merged else (down, height)
+    of_rows = [slice(row, row + (rows - 1) * down + 1, down) for row in range(height)] if merged else [slice(None)]
+    copies = [x[:, of_row, step : step + columns] for of_row in of_rows for step in range(steps)]
+    depth = len(copies) * unit
+    missing = -depth % multiple
+    filling = jnp.zeros((*copies[0].shape[:3], missing // (_WORD if words else 1)), x.dtype)
+    x = lax.concatenate([*copies, filling], 3)
+    x = lax.bitcast_convert_type(x, jnp.int8).reshape(*x.shape[:3], depth + missing) if words else x
+    w = w.reshape(height_left, 1, depth, features)
+    w = lax.pad(w, np.int8(0), [(0, 0, 0), (0, 0, 0), (0, missing, 0), (0, 0, 0)])
+    return x, w, windows.without_padding()._replace(sizes=(height_left, 1), strides=(down_by, 1))

@@ -1,0 +1,65 @@
+"""Convolve with cuDNN's convolution of int8, or with a product where windows are small."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxdml._arithmetic.signedness import Zero, as_int8
+from jaxdml._arithmetic.windows import Windows, padded
+from jaxdml._base.shapes import is_static
+from jaxdml._kernels import integer_product
+from jaxdml._kernels.integer_convolution.native_convolution import native_sums, with_neighbours
+from jaxdml._kernels.integer_convolution.packed_filters import Filters, as_int8_filters, filter_sums
+from jaxdml._kernels.integer_convolution.patch_product import corrected, filter_columns, patch_product
+from jaxdml._kernels.integer_product import LONGEST_FLOAT_SUM
+from jaxdml._kernels.integer_sums import RawProduct
+
+FEW_CHANNELS, MULTIPLE = 8, 16
+"""For so few channels cuDNN has no fast GPU kernel. It has one for multiples of the second number."""
+
+SMALL_WINDOW = 64
+"""Patches of so few numbers are copied and multiplied: a product takes the rounding into its kernel."""
+
+GREATEST_MAGNITUDE, MIN_POSITIONS_IF_DEEP = 2**24 // 128, 2**10
+"""float32 holds the sums of int8 times filters whose magnitudes add up to the first number. With fewer windows than the
+second, a product of patches is faster than a convolution with filters that deep."""
+
+
+def serves(depth: int, windows: Windows, positions: Any, bound: int) -> bool:
+    """Tell whether to convolve so; without patches and transposition a product is as fast.
+
+    Args:
+      depth: the number of products in a sum.
+      windows: where the windows lie.
+      positions: how many there are in all images.
+      bound: on the magnitudes of a filter, or 0 if none is known.
+    """
+    if len(windows.sizes) != 2 or windows.groups > 1 or not is_static(depth, positions):
+        return False
+    if depth > LONGEST_FLOAT_SUM and not (0 < bound <= GREATEST_MAGNITUDE and positions >= MIN_POSITIONS_IF_DEEP):
+        return False
+    return windows.taps > 1 or windows.strides != (1, 1) or not windows.channels_last
+
+
+def convolve(windows: Windows, x: jax.Array, zx: Zero, w: Filters, zw: Zero) -> RawProduct:
+    """Convolve with cuDNN's convolution of int8, which returns float32: it holds these sums.
+
+    cuDNN transforms no int8, as it may floats. Small windows of few channels are copied, and multiplied.
+    """
+    (x, zx), (filters, zw) = as_int8(x, zx), as_int8_filters(w, zw)
+    last = windows.with_channels_last()
+
+    def by_patches(x: jax.Array, w: jax.Array) -> jax.Array:
+        columns = filter_columns(jnp.transpose(w, (3, 2, 0, 1)), 1)[None]
+        return patch_product(integer_product.product_on_gpu, x, None, columns, None, last).product
+
+    x, small = padded(x, zx, windows), False
+    read, right = x if windows.channels_last else jnp.moveaxis(x, 1, -1), jnp.transpose(filters, (2, 3, 1, 0))
+    if w.shape[1] <= FEW_CHANNELS and windows.sizes[1] > 1 and windows.dilations == (1, 1):
+        read, right, last = with_neighbours(read, right, last, MULTIPLE, in_words=True, most=SMALL_WINDOW)
+        small = last.taps == 1 and last.strides == (1, 1)
+    total = by_patches(read, right) if small else native_sums(read, right, last, jnp.float32, by_patches)
+    sums = None if zx is None else filter_sums(w, filters)
+    in_order = total if windows.channels_last else jnp.moveaxis(total, -1, 1)
+    return corrected(in_order, sums, zx, zw, x, windows, windows.taps * w.shape[1])
