@@ -87,8 +87,56 @@ def test_a_length_that_is_called_often_gets_a_program_of_its_own():
         model(normal(length))
     for _ in range(20):
         np.testing.assert_array_equal(model(normal(20))[0], -normal(20))
-        np.testing.assert_array_equal(model(normal(70))[0], -normal(70))
-    assert len(model._calls.programs) == 3  # 50, what has room for twice 60, and 24.
+        np.testing.assert_array_equal(model(normal(170))[0], -normal(170))
+    assert len(model._calls.programs) == 3  # 50, what has room for three times 60, and 24.
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        (23, 41, 17, 9, 64, 102, 33, 12, 78, 51),
+        (102, 78, 64, 51, 41, 33, 23, 17, 12, 9),
+        (320, 192, 77, 448, 256, 628, 137, 384, 511, 96),
+    ],
+)
+def test_two_programs_serve_ten_lengths(lengths):
+    model = loaded("g (float[N] x) => (y) { y = Neg(x) }")
+    for length in lengths:
+        np.testing.assert_array_equal(model(normal(length))[0], -normal(length))
+    assert len(model._calls.programs) == 2
+
+
+def test_room_is_for_the_longest_call():
+    model = loaded("g (float[N] x) => (y) { y = Neg(x) }")
+    for length in (60, 50, 170):
+        model(normal(length))
+    assert len(model._calls.programs) == 2
+
+
+def chosen(made, shape, longest=None):
+    """Return the elements of a program for an image, and whether it stays."""
+    keys = (None, capacities.Free("height"), capacities.Free("width"))
+    image = np.broadcast_to(np.float32(0), shape)
+    sizes, stays = made.chosen([capacities.Keyed(image, keys, longest or shape)], {})
+    return shape[0] * sizes[keys[1]] * sizes[keys[2]], stays
+
+
+def test_a_large_image_soon_has_a_program_of_its_own():
+    made = capacities.Capacities()
+    needed = 3 * 1024 * 1024
+    assert chosen(made, (3, 2000, 2000))[0] >= 3 * 2000 * 2000
+    calls = [chosen(made, (3, 1000, 1000), (3, 2000, 2000)) for _ in range(12)]
+    assert sum(elements - needed for elements, _ in calls) <= capacities.MOST
+    assert all(elements <= 4 * needed for elements, _ in calls)
+    assert calls[-1] == (needed, True)
+
+
+def test_a_short_length_is_not_computed_as_a_long_one():
+    made = capacities.Capacities()
+    assert chosen(made, (1, 2, 5000))[0] >= 10000
+    assert chosen(made, (1, 2, 10), (1, 2, 5000))[0] <= 24 * (1 + capacities.PATIENCE / capacities.CALLS)
+    assert chosen(capacities.Capacities(), (0, 2, 10)) == (0, True)
+    assert chosen(capacities.Capacities(), (3, 0, 10))[1]
 
 
 def test_lengths_are_those_that_the_caller_names():

@@ -90,6 +90,7 @@ class OpenDimensions:
         self._inputs = inputs
         self._lengths = lengths
         self._first: dict[Free, int] = {}
+        self._longest: dict[Free, int] = {}
         self._varying: set[Free] = set()
 
     def keyed(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], Sizes]:
@@ -101,12 +102,15 @@ class OpenDimensions:
             name: list(zip(dimensions, given[name].shape, strict=True)) for name, dimensions in self._of(given).items()
         }
         lengths = [(each, size) for pairs in pairs_of.values() for each, size in pairs if each]
+        for each, size in lengths:
+            self._longest[each.key] = max(size, self._longest.get(each.key, size))
         varying = self._varying_of({each.key: size for each, size in lengths if each.lengths == "rounded"})
         varying |= {each.key for each, _ in lengths if not isinstance(each.lengths, str)}
         for name, pairs in pairs_of.items():
             keys = tuple(each.key if each and each.key in varying and size >= LEAST else None for each, size in pairs)
             if any(keys):
-                keyed[name] = Keyed(given[name], keys)
+                longest = tuple(self._longest[each.key] if each else size for each, size in pairs)
+                keyed[name] = Keyed(given[name], keys, longest)
             named |= {
                 each.key: length
                 for each, size in pairs

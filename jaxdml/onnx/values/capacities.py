@@ -18,11 +18,14 @@ from jaxdml.onnx.values.kinds import Value, channels_first
 from jaxdml.onnx.values.lengths import Length, atom, true
 from jaxdml.onnx.values.stored import as_jax, on_device
 
-PATIENCE, WASTE = 8, 8
-"""A program serves so many first calls of a length if its arrays have at most so many times the elements."""
+PATIENCE, MOST = 64, 2**23
+"""Programs that are too long may add so many times a length's elements, and so many, before it gets its own.
 
-ROOM = 2
-"""A new program for such calls has room for arrays of so many times the elements."""
+Computing these takes about as long as compiling: the first for small models, the second for large images.
+"""
+
+ROOM, CALLS = 3, 4
+"""A new program has room for so many times the elements of the longest call, if it serves so many calls of a length."""
 
 FEW = 16
 """What is shorter is rounded up to this, if it depends on values."""
@@ -45,10 +48,12 @@ class Keyed:
     Attributes:
       array: the array.
       keys: for each dimension that varies, equal for lengths that are equal; None for the others.
+      longest: for each dimension, the greatest length that calls are known to have had.
     """
 
     array: Any
     keys: tuple[Hashable, ...]
+    longest: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +95,7 @@ def keyed(graph: Graph, name: str, value: Value) -> Any:
         return value
     keys = _keys_of_output(next(node for node in graph.nodes if name in node.outputs), name)
     if len(keys) == value.ndim and any(key is not None for key in keys):
-        return Keyed(np.asarray(value), keys)
+        return Keyed(np.asarray(value), keys, value.shape)
     return as_jax(value) if isinstance(value, np.ndarray) else value
 
 
@@ -115,13 +120,13 @@ def _keys_of_output(node: Node, name: str) -> tuple[Hashable, ...]:
 class Capacities:
     """How long the arrays of a stage's programs are, for the lengths of earlier calls.
 
-    The first calls of a length take any program that is not far too long, and one that is new has room for longer ones.
-    A length that is called often gets a program of its own.
+    A length is served by programs that are too long until they have added as many elements as compiling is worth. Then
+    it gets a program of its own. A program that is new has room for longer ones.
     """
 
     def __init__(self) -> None:
         self._made: dict[Hashable, list[Sizes]] = {}
-        self._calls: Counter[Hashable] = Counter()
+        self._added: Counter[Hashable] = Counter()
 
     def chosen(self, values: Iterable[Any], named: Sizes) -> tuple[Sizes, bool]:
         """Return sizes by key for a call, and whether calls of these lengths will be given the same again.
@@ -130,33 +135,45 @@ class Capacities:
           values: what a program gets.
           named: sizes that are settled, by key.
         """
-        shapes = [tuple(zip(x.array.shape, x.keys, strict=True)) for x in values if isinstance(x, Keyed)]
+        arrays = [x for x in values if isinstance(x, Keyed)]
+        shapes = [tuple(zip(x.array.shape, x.keys, strict=True)) for x in arrays]
         sizes = {key: size for shape in shapes for size, key in shape if key is not None}
         if sizes.keys() <= named.keys():
             return {key: named[key] for key in sizes}, True
-        wanted = {key: named[key] if key in named else _rounded_up(key, size) for key, size in sizes.items()}
+        settled = {key: named[key] for key in sizes.keys() & named.keys()}
+        wanted = {key: _rounded_up(key, size) for key, size in sizes.items()} | settled
 
         def elements(sizes: Sizes) -> int:
             return sum(prod(sizes.get(key, size) for size, key in shape) for shape in shapes)
 
-        made, lengths = self._made.setdefault(tuple(wanted), []), tuple(wanted.items())
-        self._calls[lengths] += 1
-        few = self._calls[lengths] <= PATIENCE
-        most = (WASTE if few else 2) * elements(wanted)
+        def with_room(most: float) -> Sizes:
+            """Return sizes between these and those of the longest call with room, of at most so many elements."""
+            free = max(sum(key in wanted and key not in settled for _, key in shape) for shape in shapes)
+            pairs = (pair for x in arrays for pair in zip(x.keys, x.longest, strict=True))
+            full = {key: size * ROOM ** (1 / free) for key, size in pairs if key is not None}
+            for part in (1, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125):
+                between = {key: size ** (1 - part) * full[key] ** part for key, size in sizes.items()}
+                found = {key: _rounded_up(key, ceil(size)) for key, size in between.items()} | settled
+                if elements(found) <= most:
+                    return found
+            return wanted
+
+        made, lengths, needed = self._made.setdefault(tuple(wanted), []), tuple(wanted.items()), elements(wanted)
+        left = min(PATIENCE * needed, MOST) - self._added[lengths]
         enough = [
             each
             for each in made
-            if all(each[key] == size if key in named else each[key] >= size for key, size in lengths)
-            and elements(each) <= most
+            if all(each[key] == size if key in settled else each[key] >= size for key, size in lengths)
+            and elements(each) - needed <= max(needed, left)
         ]
         if not enough:
-            free = max(sum(key in wanted and key not in named for _, key in shape) for shape in shapes)
-            room = ROOM ** (1 / free) if few else 1
-            with_room = {key: _rounded_up(key, ceil(size * room)) for key, size in sizes.items()}
-            enough = [with_room | {key: named[key] for key in sizes.keys() & named.keys()}]
+            enough = [wanted if self._added[lengths] else with_room(needed + left / CALLS)]
             made.extend(enough)
         best = min(enough, key=elements)
-        return best, elements(best) <= 2 * elements(wanted)
+        is_near = elements(best) <= 2 * needed
+        if not is_near:
+            self._added[lengths] += elements(best) - needed
+        return best, is_near
 
 
 def _rounded_up(key: Hashable, size: int) -> int:
