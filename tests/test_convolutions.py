@@ -13,7 +13,7 @@ import jaxdml
 from jaxdml import reference
 from jaxdml._arithmetic.windows import Windows
 from jaxdml._cases._convolving import CHANNELS_LAST
-from jaxdml._kernels.integer_convolution import cpu, cuda, kernel
+from jaxdml._kernels.integer_convolution import channel_convolution, cpu, cuda, kernel
 from jaxdml._kernels.integer_product import cpu as integer_product
 from jaxdml._kernels.integer_sums import accumulator
 from jaxdml._kernels.requantization.kernel import FEW_OUTPUTS
@@ -84,6 +84,49 @@ def test_few_channels_are_copied_for_cuda(channels, size, stride, small, first):
     assert_same_bits(got if first else got.transpose(0, 3, 1, 2), wanted)
     text = jax.jit(sums).trace(given, w, *zeros).lower().as_text()
     assert ("stablehlo.dot_general" in text, "stablehlo.convolution" in text) == (small, not small)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("zero", [None, -128, -1, 0, 127])
+def test_channels_are_read_in_words(dtype, zero):
+    x, w = bytes_of(0, dtype, 2, 6, 7, 8), bytes_of(1, "uint8", 8, 1, 3, 2)
+    zx = None if zero is None else np.int32(zero + (128 if dtype == "uint8" else 0)).astype(dtype)
+    zw = bytes_of(2, "uint8", 8)
+    options = {"start_padding": (1, 0), "end_padding": (1, 2), "strides": (1, 2), "dilations": (2, 1)}
+    wanted = reference.convolution_integer(x.transpose(0, 3, 1, 2), zx, w, zw, group_count=8, **options)
+    windows = Windows((1, 2), (3, 2), (1, 2), (2, 1), (1, 0), (1, 2), 8)
+
+    @jax.jit
+    def sums(x, zx, w, zw):
+        weights = channel_convolution.channel_weights(w, zw, windows, jnp.int32)
+        zx = None if zx is None else zx.reshape(1)
+        raw = channel_convolution.convolve_words(weights, zx, x, windows)
+        return accumulator(raw, windows.with_channels(2, wanted.shape[2:], 8))
+
+    assert_same_bits(sums(x, zx, w, zw).transpose(0, 3, 1, 2), wanted)
+
+
+def test_gpus_read_channels_in_words_where_they_can():
+    def text(platform, channels, last=True):
+        x, w = jnp.zeros((1, 5, 5, channels), jnp.int8), jnp.zeros((3, 3, 1, channels), jnp.int8)
+        if not last:
+            x, w = x.transpose(0, 3, 1, 2), w.transpose(3, 2, 0, 1)
+        options = {"group_count": channels, **(LAST if last else {})}
+        call = partial(jaxdml.convolution_integer, x_zero_point=None, w_zero_point=None, **options)
+        return lowered(call, x, w=w, platform=platform)
+
+    assert "bitcast_convert" in text("cuda", 8)
+    for platform, channels, last in [("cpu", 8, True), ("tpu", 8, True), ("cuda", 6, True), ("cuda", 8, False)]:
+        assert "bitcast_convert" not in text(platform, channels, last)
+
+
+@pytest.mark.parametrize(("channels", "padding", "word"), [(16, 1, "i32"), (16, 0, None), (18, 1, "i8")])
+def test_cuda_pads_in_words_where_it_can(channels, padding, word):
+    x, w = jnp.zeros((1, 5, 5, channels), jnp.uint8), jnp.zeros((3, 3, channels, 16), jnp.int8)
+    options = {"start_padding": padding, "end_padding": padding, **LAST}
+    call = partial(jaxdml.convolution_integer, x_zero_point=3, w_zero_point=None, **options)
+    padded = re.findall(r"stablehlo\.pad .* -> tensor<1x7x7x\d+x(\w+)>", lowered(call, x, w=w, platform="cuda"))
+    assert padded == ([word] if padding else [])
 
 
 @pytest.mark.parametrize("features", [("avx512_vnni",), ("amx_int8", "avx512_vnni"), ()])

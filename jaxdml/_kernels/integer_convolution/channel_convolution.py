@@ -1,13 +1,15 @@
 """Convolve each channel with filters of its own, as a sum of shifted slices times one number for each channel."""
 
+import math
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxdml._arithmetic.signedness import Zero
-from jaxdml._arithmetic.windows import Windows, shifted_slices
+from jaxdml._arithmetic.signedness import WORD, Zero, as_int8, as_int8_words
+from jaxdml._arithmetic.windows import Windows, padded, shifted_slices
+from jaxdml._base.shapes import is_static
 from jaxdml._kernels.integer_convolution.packed_filters import Filters, PackedFilters, as_int8_filters, sums_of
 from jaxdml._kernels.integer_sums import RawProduct
 
@@ -50,7 +52,7 @@ def convolve_channels(weights: ChannelWeights, zx: Zero, x: jax.Array, windows: 
 
     ``zx`` is the int32 zero point ``[1]``, or None for 0.
     """
-    factors, sums = weights
+    factors = weights.numbers
     features, axis = factors.shape[1], windows.channel_axis
     channels = x.shape[axis]
     total = jnp.int32(0)
@@ -61,6 +63,37 @@ def convolve_channels(weights: ChannelWeights, zx: Zero, x: jax.Array, windows: 
         total += (numbers.astype(factors.dtype) * aligned).astype(jnp.int32)
     if features > channels:
         total = total.reshape(*total.shape[:axis], features, *total.shape[axis + 2 :])
+    return _with_corrections(total, weights, zx, windows)
+
+
+def convolve_words(weights: ChannelWeights, zx: Zero, x: jax.Array, windows: Windows) -> RawProduct:
+    """Convolve as ``convolve_channels`` does, and read four channels at once: a GPU reads a word as fast as a byte.
+
+    Args:
+      weights: of int32, as many as there are channels.
+      zx: the zero point ``[1]``, or None for 0.
+      x: int8 or uint8 ``[N, *spatial, C]``, not padded; C is a multiple of four.
+      windows: where the windows lie.
+    """
+    channels = x.shape[-1]
+    read = padded(*as_int8_words(x, zx), windows)
+    by_word = weights.numbers.reshape(-1, *[1] * (x.ndim - 1), channels // WORD, WORD)
+    total = jnp.int32(0)
+    for word, weight in zip(shifted_slices(read, windows), by_word, strict=True):
+        shape = (*word.shape, WORD)
+        # XLA unrolls such loops by four, and so knows these shifts; it would load a vector of four from memory.
+        above = 24 - 8 * (lax.iota(jnp.int32, math.prod(shape)).reshape(shape) & WORD - 1)
+        total += (jnp.broadcast_to(jnp.expand_dims(word, -1), shape) << above >> 24) * weight
+    return _with_corrections(total.reshape(*total.shape[:-2], channels), weights, as_int8(x, zx)[1], windows)
+
+
+def serves_words(x: jax.Array, features: int, windows: Windows) -> bool:
+    """Tell whether ``convolve_words`` convolves ``x`` with so many filters."""
+    return windows.channels_last and x.shape[-1] == features and is_static(features) and features % WORD == 0
+
+
+def _with_corrections(total: jax.Array, weights: ChannelWeights, zx: Zero, windows: Windows) -> RawProduct:
+    factors, sums = weights
     if zx is None:
         return RawProduct(total)
     sums = jnp.sum(factors, axis=0, dtype=jnp.int32) if sums is None else sums

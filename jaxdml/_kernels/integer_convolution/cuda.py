@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxdml._arithmetic.signedness import Zero, as_int8
+from jaxdml._arithmetic.signedness import WORD, Zero, as_int8, as_int8_words, int8_of_words
 from jaxdml._arithmetic.windows import Windows, padded
 from jaxdml._base.shapes import is_static
 from jaxdml._kernels import integer_product
@@ -47,14 +47,15 @@ def convolve(windows: Windows, x: jax.Array, zx: Zero, w: Filters, zw: Zero) -> 
 
     cuDNN transforms no int8, as it may floats. Small windows of few channels are copied, and multiplied.
     """
-    (x, zx), (filters, zw) = as_int8(x, zx), as_int8_filters(w, zw)
+    x, zx = _padded(x, zx, windows), as_int8(x, zx)[1]
+    filters, zw = as_int8_filters(w, zw)
     last = windows.with_channels_last()
 
     def by_patches(x: jax.Array, w: jax.Array) -> jax.Array:
         columns = filter_columns(jnp.transpose(w, (3, 2, 0, 1)), 1)[None]
         return patch_product(integer_product.product_on_gpu, x, None, columns, None, last).product
 
-    x, small = padded(x, zx, windows), False
+    small = False
     read, right = x if windows.channels_last else jnp.moveaxis(x, 1, -1), jnp.transpose(filters, (2, 3, 1, 0))
     if w.shape[1] <= FEW_CHANNELS and windows.sizes[1] > 1 and windows.dilations == (1, 1):
         read, right, last = with_neighbours(read, right, last, MULTIPLE, in_words=True, most=SMALL_WINDOW)
@@ -63,3 +64,11 @@ def convolve(windows: Windows, x: jax.Array, zx: Zero, w: Filters, zw: Zero) -> 
     sums = None if zx is None else filter_sums(w, filters)
     in_order = total if windows.channels_last else jnp.moveaxis(total, -1, 1)
     return corrected(in_order, sums, zx, zw, x, windows, windows.taps * w.shape[1])
+
+
+def _padded(x: jax.Array, zx: Zero, windows: Windows) -> jax.Array:
+    """Pad ``x`` as int8, four channels at a time where that is possible."""
+    pads = any((*windows.start_padding, *windows.end_padding))
+    if pads and windows.channels_last and is_static(x.shape[-1]) and x.shape[-1] % WORD == 0:
+        return int8_of_words(padded(*as_int8_words(x, zx), windows))
+    return padded(*as_int8(x, zx), windows)

@@ -11,7 +11,12 @@ from jaxdml._arithmetic.signedness import Quantized, Zero, as_int8
 from jaxdml._arithmetic.windows import Windows, padded
 from jaxdml._kernels import integer_product
 from jaxdml._kernels.integer_convolution import cpu, cuda, tpu
-from jaxdml._kernels.integer_convolution.channel_convolution import channel_weights, convolve_channels
+from jaxdml._kernels.integer_convolution.channel_convolution import (
+    channel_weights,
+    convolve_channels,
+    convolve_words,
+    serves_words,
+)
 from jaxdml._kernels.integer_convolution.packed_filters import (
     Filters,
     PackedFilters,
@@ -78,7 +83,7 @@ def form(target: Target, method: str, windows: Windows, on_cuda: bool, by_rows: 
     if target.alone and target.platform == "tpu" and not forced and moves:
         return partial(tpu.convolve, windows)
     if method == "shifted_slices":
-        return partial(_by_slices, target.is_gpu, windows)
+        return partial(_by_slices, target.is_gpu, target.is_gpu and target.alone, windows)
     if target.alone and target.platform == "cuda" and not forced and on_cuda:
         return partial(cuda.convolve, windows)
     return partial(_by_patches, integer_product.form_of_patches(target, by_rows, forced), windows)
@@ -111,10 +116,14 @@ def _by_patches(product: Product, windows: Windows, x: jax.Array, zx: Zero, w: F
     return patch_product(product, padded(x, zx, windows), zx, columns, zw, windows)
 
 
-def _by_slices(on_gpu: bool, windows: Windows, x: jax.Array, zx: Zero, w: Filters, zw: Zero) -> RawProduct:
+def _by_slices(
+    on_gpu: bool, in_words: bool, windows: Windows, x: jax.Array, zx: Zero, w: Filters, zw: Zero
+) -> RawProduct:
     """Convolve channels by themselves. A GPU widens the filters where it reads them, in the kernel that rounds."""
-    x, zx = as_int8(x, zx)
     weights = channel_weights(w, zw, windows, jnp.int32 if on_gpu else jnp.int16)
+    if in_words and serves_words(x, w.shape[0], windows):
+        return convolve_words(weights, zx, x, windows)
+    x, zx = as_int8(x, zx)
     if on_gpu:
         return convolve_channels(weights, zx, padded(x, zx, windows), windows)
     return cpu.channels_of_part(windows, weights.stored(), zx, x)
