@@ -69,9 +69,11 @@ def test_factors_may_be_found_at_random(monkeypatch):
 
 
 @pytest.mark.parametrize(("dtype", "zero"), [("int8", None), ("int8", -128), ("uint8", 255), ("uint8", 7)])
-def test_a_chain_subtracts_scales_and_clamps(dtype, zero):
-    total = np.arange(-4000, 4000, 7, dtype=np.int32)[:, None]
-    by = Chain(np.int32([[5, -9]]), np.float32([[0.25, 0.5]]), np.float32([[1, 0.5]]), of="")
+@pytest.mark.parametrize("stored", ["int32", "float32"])
+@pytest.mark.parametrize("subtracted", ["int32", "float32"])
+def test_a_chain_subtracts_scales_and_clamps(dtype, zero, stored, subtracted):
+    total = np.arange(-4000, 4000, 7).astype(stored)[:, None]
+    by = Chain(np.array([[5, -9]], subtracted), np.float32([[0.25, 0.5]]), np.float32([[1, 0.5]]), of="")
     got = jax.jit(lambda total, zero: round_chain(total, by, zero, np.dtype(dtype)))(
         total, None if zero is None else np.int32(zero)
     )
@@ -222,6 +224,25 @@ def test_no_chain_where_none_serves(on_gpu, monkeypatch):
     assert stack.chain == ()
     monkeypatch.setattr(prepack_filters, "is_on_gpu", lambda x: False)
     assert chain() == ()
+
+
+def test_a_chain_subtracts_floats_if_float32_holds_all_that_it_adds_and_subtracts(on_gpu):
+    held, wider = 2**24, 2**24 + 1
+
+    def packed(depth, weight, bias):
+        b = np.full((depth, COLUMNS), weight, np.int8)
+        bias = np.full(COLUMNS, bias, np.int32)
+        return jaxdml.prepack(b, parameters=named("a", "b", zero_point=np.uint8(128), bias=bias))
+
+    for depth, weight, bias, dtype in [
+        (1024, -128, held, "float32"),
+        (1024, -128, wider, "int32"),
+        (2048, 64, -held, "float32"),
+        (2048, 65, 0, "int32"),
+    ]:
+        chain = packed(depth, weight, bias).chain
+        assert str(chain.subtracted.dtype) == dtype
+        assert (chain.subtracted == -bias).all()
 
 
 def test_a_chain_is_exported_and_pickled(on_gpu):

@@ -13,6 +13,9 @@ from jaxdml._base.dtypes import QUANTIZED
 from jaxdml._kernels import integer_product, requantization
 from jaxdml._kernels.requantization import Chain, Multiplier
 
+_HELD = 2**24
+"""float32 holds every integer up to this."""
+
 
 def with_chain(call: Call, names: Sequence[str], packed: Any, given: Mapping[str, Any] | None, on_gpu: bool) -> Any:
     """Return what is packed with the chain for calls whose parameters are ``given``, if they can be rounded by one.
@@ -99,4 +102,8 @@ def _made(known: Sequence[np.ndarray[Any, Any]], packed: Any, dtype: np.dtype[An
     stored_zero = int(zero[0]) - (128 if zero.dtype == np.uint8 else 0)
     if found is None:
         return ()
-    return Chain((stored_zero * sums - bias).astype(np.int32), *found, of=_digest(known))
+    subtracted = stored_zero * sums - bias
+    none = np.zeros(1, np.int8)
+    stored = integer_product.greatest_sum(packed.k, (none, none), (packed, w_zero))
+    in_float32 = max(stored, int(np.abs(subtracted).max(initial=0))) <= _HELD
+    return Chain(subtracted.astype(np.float32 if in_float32 else np.int32), *found, of=_digest(known))

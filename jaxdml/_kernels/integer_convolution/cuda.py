@@ -53,7 +53,7 @@ def convolve(windows: Windows, x: jax.Array, zx: Zero, w: Filters, zw: Zero) -> 
 
     def by_patches(x: jax.Array, w: jax.Array) -> jax.Array:
         columns = filter_columns(jnp.transpose(w, (3, 2, 0, 1)), 1)[None]
-        return patch_product(integer_product.product_on_gpu, x, None, columns, None, last).product
+        return patch_product(integer_product.product_on_gpu, x, None, columns, None, last).product.astype(jnp.float32)
 
     small = False
     read, right = x if windows.channels_last else jnp.moveaxis(x, 1, -1), jnp.transpose(filters, (2, 3, 1, 0))

@@ -21,7 +21,7 @@ def native_sums(
     summed: Any,
     otherwise: Callable[[jax.Array, jax.Array], jax.Array],
 ) -> jax.Array:
-    """Return the int32 sums of products of padded int8 ``[N, H, W, C]`` and filters ``[H, W, C, O]``, in one group.
+    """Return the sums of products of padded int8 ``[N, H, W, C]`` and filters ``[H, W, C, O]``, in one group.
 
     If ``jax.vmap`` maps over the filters, JAX makes one convolution of several groups of them, which XLA gets wrong.
     ``otherwise`` takes the place of the convolution then.
@@ -30,7 +30,7 @@ def native_sums(
       x: padded.
       w: the filters.
       windows: where the windows lie.
-      summed: the dtype in which the convolution returns the sums: int32, or float32 if that holds all of them.
+      summed: the dtype of the sums: int32, or float32 if that holds all of them.
       otherwise: returns the same for ``x`` and ``w``.
     """
 
@@ -47,7 +47,7 @@ def native_sums(
             preferred_element_type=summed,
         )
         stored: jax.Array = lax.optimization_barrier(total)  # type: ignore[no-untyped-call]
-        return stored.astype(jnp.int32)
+        return stored
 
     @sums.def_vmap
     def _(size: int, batched: Any, x: jax.Array, w: jax.Array) -> tuple[jax.Array, bool]:

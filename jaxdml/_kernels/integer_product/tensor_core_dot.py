@@ -34,16 +34,16 @@ It multiplies them one by one. For some orders of their dimensions it then round
 def float_dot(a: jax.Array, b: jax.Array, by_columns: bool = False, devices: int = 1) -> jax.Array:
     """Multiply as bfloat16, which holds every int8 number, summed in float32, which holds every sum: nothing rounds.
 
-    Small matrices are multiplied as float32, which holds every product too. ``devices`` is how many may divide the
-    matrices between them. K must be at most ``LONGEST_FLOAT_SUM``.
+    The sums stay float32: a GPU converts numbers more slowly than it adds them. Small matrices are multiplied as
+    float32, which holds every product too. ``devices`` is how many may divide the matrices between them. K must be at
+    most ``LONGEST_FLOAT_SUM``.
     """
     sizes = *a.shape[-2:], b.shape[-2 if by_columns else -1]
     rows, depth, columns = (size if is_static(size) else 1 for size in sizes)
     small = (rows + columns) * depth < devices * _LEAST_OF_BFLOAT16
     precision, dtype = ("highest", jnp.float32) if small else (None, jnp.bfloat16)
     multiply = partial(jnp.einsum, "...mk,...nk->...mn") if by_columns else jnp.matmul
-    product = multiply(a.astype(dtype), b.astype(dtype), precision=precision, preferred_element_type=jnp.float32)
-    return product.astype(jnp.int32)
+    return multiply(a.astype(dtype), b.astype(dtype), precision=precision, preferred_element_type=jnp.float32)
 
 
 def bfloat16_dot(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None) -> RawProduct:

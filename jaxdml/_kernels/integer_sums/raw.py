@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 from jax import lax
 
 
@@ -19,7 +20,8 @@ class RawProduct(NamedTuple):
     """
 
     product: jax.Array
-    """``[..., M, N]``, in the leading block of an array that may be padded, or have its batch merged into the rows."""
+    """``[..., M, N]``, in the leading block of an array that may be padded, or have its batch merged into the rows; it
+    may be float32 that holds the same integers, as units for floats return them."""
 
     zb: jax.Array | None = None
     rows: jax.Array | None = None
@@ -81,7 +83,7 @@ def part_by_part(
 
 
 def as_stored(raw: RawProduct, shape: tuple[int, ...]) -> jax.Array:
-    """Return ``A @ B`` in the shape of the accumulator."""
+    """Return ``A @ B`` in the shape of the accumulator, int32 or float32."""
     total = raw.product
     if total.shape == shape:
         return total
@@ -90,7 +92,7 @@ def as_stored(raw: RawProduct, shape: tuple[int, ...]) -> jax.Array:
 
 
 def _accumulator(raw: RawProduct, shape: tuple[int, ...]) -> jax.Array:
-    total = as_stored(raw, shape)
+    total = as_stored(raw, shape).astype(jnp.int32)
     if raw.zb is not None and raw.rows is not None:
         total -= raw.zb * raw.rows
     if raw.za is not None and raw.columns is not None:

@@ -40,7 +40,8 @@ class Chain:
     """Hold the vectors with which sums are rounded, one number for each column; a pytree of operands.
 
     Attributes:
-      subtracted: int32, from the sums of products of int8 numbers: the terms of the zero point, less the bias.
+      subtracted: from the sums of products of int8 numbers: the terms of the zero point, less the bias. float32 if that
+        holds all of these numbers and sums, else int32.
       first: float32, which the difference is multiplied by.
       second: float32, which that is multiplied by.
       of: a digest of the parameters that all of it is computed from. Static.
@@ -113,7 +114,7 @@ def round_chain(total: jax.Array, by: Chain, zero_point: jax.Array | None, dtype
     """Return ``clamp(round((total - subtracted) * first * second) + zero_point)``.
 
     Args:
-      total: int32, the sums of products as stored.
+      total: int32 or float32, the sums of products as stored.
       by: what it is rounded with, broadcast against ``total``.
       zero_point: int32 that broadcasts against ``total``, or None for 0.
       dtype: int8 or uint8.
@@ -121,7 +122,9 @@ def round_chain(total: jax.Array, by: Chain, zero_point: jax.Array | None, dtype
     low, high = (jnp.int32(limit) for limit in (np.iinfo(dtype).min, np.iinfo(dtype).max))
     if zero_point is not None:
         low, high = low - zero_point, high - zero_point
-    products = (total - by.subtracted).astype(jnp.float32) * by.first * by.second
+    # Of two integers that float32 holds it returns their difference rounded once, as int32 and a conversion do.
+    difference = total.astype(by.subtracted.dtype) - by.subtracted
+    products = difference.astype(jnp.float32) * by.first * by.second
     nearest = lax.round(products, lax.RoundingMethod.TO_NEAREST_EVEN)
     # No result is greater than 2**9 in magnitude, so a conversion loses nothing.
     result = jnp.clip(nearest, low.astype(jnp.float32), high.astype(jnp.float32)).astype(jnp.int32)
