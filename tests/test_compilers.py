@@ -100,4 +100,4 @@ def test_a_pooling_between_convolutions_compiles(devices):
         return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=SingleDeviceSharding(devices[0]))
 
     given = jax.tree.map(there, (dict(model.params), jax.ShapeDtypeStruct(shape, np.uint8)))
-    assert jax.jit(model.apply).trace(*given).lower().compile().cost_analysis()
+    assert jax.jit(model.apply).trace(*given).lower().compile().as_text()

@@ -96,7 +96,8 @@ def test_every_platform_takes_packed_filters(platform):
     x, w, options = layer("native", last=True)
     convolve = jax.jit(lambda x, w: jaxdml.convolution_integer(x, 3, w, None, **options))
     text = convolve.trace(x, packed_of(w, options)).lower(lowering_platforms=(platform,)).as_text()
-    assert "stablehlo.convolution" in text
+    # Filters that were packed on a GPU are stored by rows, which a CPU multiplies patches by.
+    assert ("stablehlo.convolution" in text) != (platform == "cpu" and jax.default_backend() != "cpu")
 
 
 def test_filters_too_deep_for_int32_are_exact():

@@ -281,7 +281,7 @@ def test_gemm_takes_a_plain_array_for_its_columns():
 def test_vmap_maps_images_and_filters():
     loaded, x = convolution()
     images = np.stack([x, integers("uint8", *x.shape)])
-    filters = [loaded.params, {"w": jaxdml.prepack_filters(integers("int8", 8, 4, 3, 3))}]
+    filters = [loaded.params, convolution(w=integers("int8", 8, 4, 3, 3))[0].params]
     stacked = jax.tree.map(lambda *arrays: jnp.stack(arrays), *filters)
     by_image = jax.jit(jax.vmap(loaded.apply, (None, 0)))(loaded.params, images)[0]
     by_both = jax.jit(jax.vmap(loaded.apply))(stacked, images)[0]
