@@ -203,6 +203,39 @@ def test_every_form_is_exact(product, depth, batches, zero_points):
     np.testing.assert_array_equal(product_of(a, b), want)
 
 
+SECTIONS = [
+    # Layers of MobileNetV2 for one image, for which XLA pads K, and of ResNet-50, for which it splits K shorter.
+    ((196, 576, 96), 64), ((49, 960, 160), 64), ((196, 144, 32), 48), ((128, 160, 64), 32),
+    ((196, 1024, 256), 256), ((784, 1152, 128), 384), ((196, 2304, 256), 256),
+    # Too many tiles, few products, no length that divides K, and matrices that are large or as wide as K.
+    ((784, 192, 32), None), ((4, 576, 96), None), ((196, 592, 96), None), ((196, 4608, 512), None),
+    ((128, 768, 768), None), ((196, 384, 64), None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sizes", "section"), SECTIONS)
+@pytest.mark.parametrize("zero_points", [(None, None), (-128, 9)])
+def test_few_rows_are_multiplied_in_sections_on_gpus(sizes, section, zero_points):
+    rows, depth, columns = sizes
+    rng = np.random.default_rng(depth)
+    a, b = integers(rng, np.int8, (rows, depth)), integers(rng, np.int8, (columns, depth))
+    most = min(128, 2**17 // depth)
+    b = b.clip(-most, min(most, 127))
+    a[0], b[0] = -128, -most
+    packed = jaxdml.prepack(b.T)
+    assert tensor_core_dot.section_of(a, packed) == section
+    # Sums of the worst numbers might not fit float32.
+    unbounded = tensor_core_dot.section_of(a, replace(packed, bound=0))
+    assert unbounded == (section if depth <= 1024 else None)
+    if section and ON_CPU:
+        za, zb = (None if zero is None else np.full((1, 1), zero, np.int32) for zero in zero_points)
+        raw = compiled(lambda a, b: tensor_core_dot.sectioned_dot(a, za, b, zb, section))(a, pack(b, b.dtype))
+        want = (a.astype(np.int64) - (zero_points[0] or 0)) @ (b.T.astype(np.int64) - (zero_points[1] or 0))
+        np.testing.assert_array_equal(raw_product.accumulator(raw, want.shape), want)
+        text = jax.jit(jaxdml.matrix_multiply_integer).trace(a, None, packed, None)
+        assert f"x{section}xbf16" in text.lower(lowering_platforms=("cuda",)).as_text()
+
+
 def test_a_packed_matrix_is_cut_into_slices_of_k():
     rng = np.random.default_rng(0)
     a, b = integers(rng, np.int8, (3, 100)), integers(rng, np.int8, (4, 100))

@@ -12,7 +12,7 @@ from jaxdml._kernels import integer_product
 from jaxdml._kernels.integer_convolution.native_convolution import native_sums, with_neighbours
 from jaxdml._kernels.integer_convolution.packed_filters import Filters, as_int8_filters, filter_sums
 from jaxdml._kernels.integer_convolution.patch_product import corrected, filter_columns, patch_product
-from jaxdml._kernels.integer_product import LONGEST_FLOAT_SUM
+from jaxdml._kernels.integer_product import GREATEST_FLOAT_BOUND, LONGEST_FLOAT_SUM
 from jaxdml._kernels.integer_sums import RawProduct
 
 FEW_CHANNELS, MULTIPLE = 8, 16
@@ -21,9 +21,8 @@ FEW_CHANNELS, MULTIPLE = 8, 16
 SMALL_WINDOW = 64
 """Patches of so few numbers are copied and multiplied: a product takes the rounding into its kernel."""
 
-GREATEST_MAGNITUDE, MIN_POSITIONS_IF_DEEP = 2**24 // 128, 2**10
-"""float32 holds the sums of int8 times filters whose magnitudes add up to the first number. With fewer windows than the
-second, a product of patches is faster than a convolution with filters that deep."""
+MIN_POSITIONS_IF_DEEP = 2**10
+"""With fewer windows than this, a product of patches is faster than a convolution with filters of a large depth."""
 
 
 def serves(depth: int, windows: Windows, positions: Any, bound: int) -> bool:
@@ -37,7 +36,7 @@ def serves(depth: int, windows: Windows, positions: Any, bound: int) -> bool:
     """
     if len(windows.sizes) != 2 or windows.groups > 1 or not is_static(depth, positions):
         return False
-    if depth > LONGEST_FLOAT_SUM and not (0 < bound <= GREATEST_MAGNITUDE and positions >= MIN_POSITIONS_IF_DEEP):
+    if depth > LONGEST_FLOAT_SUM and not (0 < bound <= GREATEST_FLOAT_BOUND and positions >= MIN_POSITIONS_IF_DEEP):
         return False
     return windows.taps > 1 or windows.strides != (1, 1) or not windows.channels_last
 

@@ -14,9 +14,10 @@ from jaxdml._kernels.integer_product.kernel import (
 from jaxdml._kernels.integer_product.operands import Product, product_shape
 from jaxdml._kernels.integer_product.packed_matrix import PackedMatrix, Right, pack
 from jaxdml._kernels.integer_product.shards import multiply
-from jaxdml._kernels.integer_product.tensor_core_dot import LONGEST_FLOAT_SUM
+from jaxdml._kernels.integer_product.tensor_core_dot import GREATEST_FLOAT_BOUND, LONGEST_FLOAT_SUM
 
 __all__ = [
+    "GREATEST_FLOAT_BOUND",
     "LONGEST_FLOAT_SUM",
     "METHODS",
     "MIN_SIZE",

@@ -19,6 +19,8 @@ from jaxdml._kernels.integer_product.tensor_core_dot import (
     float_dot,
     packed_dot,
     padded_dot,
+    section_of,
+    sectioned_dot,
     transposed_dot,
 )
 from jaxdml._kernels.integer_product.unmerged_dot import deep_dot, sum_of_segments, unmerged_dot
@@ -55,12 +57,12 @@ def on_gpus(
 
 
 def kept_apart(a: jax.Array, b: Right) -> tuple[jax.Array, Right]:
-    """Hide from XLA that many rows are multiplied by other packed matrices, too.
+    """Hide from XLA that many rows, or sections of rows, are multiplied by other packed matrices, too.
 
     It would join the products to one, whose sums are stored, and join the matrices in each call. Few rows are faster
-    so: their sums are stored anyway.
+    so: their sums are stored anyway. For sections it would transpose the matrices, too.
     """
-    if not isinstance(b, PackedMatrix) or row_count(a, b.matrix) < MIN_ROWS_APART:
+    if not isinstance(b, PackedMatrix) or (row_count(a, b.matrix) < MIN_ROWS_APART and not section_of(a, b)):
         return a, b
     a, matrix = lax.optimization_barrier((a, b.matrix))  # type: ignore[no-untyped-call]
     return a, replace(b, matrix=matrix)
@@ -80,6 +82,8 @@ def on_gpu(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None) -
     For int8 products with a small K it can choose a generated GPU kernel with a tile of 16 along K, whose sums are
     wrong (docs/platforms.md). So those are multiplied as bfloat16.
     """
+    if isinstance(b, PackedMatrix) and (section := section_of(a, b)):
+        return sectioned_dot(a, za, b, zb, section)
     if a.shape[-1] <= LONGEST_FLOAT_SUM:
         return bfloat16_dot(a, za, b, zb)
     if isinstance(b, PackedMatrix):

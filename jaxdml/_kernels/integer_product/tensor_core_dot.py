@@ -13,12 +13,13 @@ from jax import lax
 
 from jaxdml._arithmetic.bits import bits_of
 from jaxdml._base.shapes import is_static
-from jaxdml._kernels.integer_product.operands import with_merged_rows
+from jaxdml._kernels.integer_product.operands import row_count, with_merged_rows
 from jaxdml._kernels.integer_product.packed_matrix import PackedMatrix, Right, column_sums, matrix_of
 from jaxdml._kernels.integer_sums import RawProduct, with_corrections
 
-LONGEST_FLOAT_SUM = 2**24 // 128**2
-"""The greatest K whose sums of int8 products are at most 2**24: float32 holds every integer up to that."""
+LONGEST_FLOAT_SUM, GREATEST_FLOAT_BOUND = 2**24 // 128**2, 2**24 // 128
+"""The greatest K whose sums of int8 products are at most 2**24: float32 holds every integer up to that. It also holds
+the sums of int8 times weights of which no column has magnitudes that add up to more than the second number."""
 
 _ALIGNMENT = 16
 """Every size is padded to a multiple of so many bytes, one load of a tensor core's operand."""
@@ -29,6 +30,18 @@ _LEAST_OF_BFLOAT16 = 256
 XLA's GPU backend calls no matrix product for fewer elements than ``xla_gpu_gemm_rewrite_size_threshold``, which is 100.
 It multiplies them one by one. For some orders of their dimensions it then rounds each product to bfloat16. From 100 to
 256 is a margin, which costs no time."""
+
+_TILE, _DEPTH_OF_TILE, _LEAST_IN_TILE = 128, 32, 2**19
+"""XLA's GPU backend splits K where outputs are few: about fewer tiles of so many rows and columns than K has parts of
+the second number, and as many products in each as the third. It splits in a power of two of multiples of 16, mostly
+eight, and pads both matrices to that."""
+
+_MOST_IN_SECTIONS, _LEAST_DEPTH_TO_COLUMNS = 2**20, 4
+"""Larger matrices take most of the time to be read, however K is split. Where XLA pads nothing, K must also be so many
+times N: it joins products that share their input, and mostly those are wide."""
+
+_LONG_SECTIONS, _SHORT_SECTIONS = (256, 384), (64, 48, 32)
+"""How long the sections of K are, in the order of preference: where XLA pads nothing, and where it does."""
 
 
 def float_dot(a: jax.Array, b: jax.Array, by_columns: bool = False, devices: int = 1) -> jax.Array:
@@ -50,6 +63,35 @@ def bfloat16_dot(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | N
     """Multiply with ``float_dot``; K must be at most ``LONGEST_FLOAT_SUM``."""
     left, right = with_merged_rows(a, matrix_of(b))
     total = float_dot(left, right, isinstance(b, PackedMatrix))
+    return with_corrections(total, a.shape[-1], za, zb, lambda: _row_sums(a), lambda: column_sums(b))
+
+
+def section_of(a: jax.Array, b: PackedMatrix) -> int | None:
+    """Return by how long sections of K to multiply few rows by one matrix, or None.
+
+    XLA would split K itself, but shorter, or into parts for which it pads the packed matrix in each call.
+    """
+    *_, columns, depth = b.matrix.shape
+    if b.matrix.size != columns * depth or not is_static(*a.shape, columns, depth):
+        return None
+    if depth > LONGEST_FLOAT_SUM and not 0 < b.bound <= GREATEST_FLOAT_BOUND:
+        return None
+    rows = row_count(a, b.matrix)
+    tiles = -(-rows // _TILE) * -(-columns // _TILE)
+    is_split = tiles * _DEPTH_OF_TILE < depth and min(rows, _TILE) * min(columns, _TILE) * depth >= _LEAST_IN_TILE
+    pads = depth % _TILE > 0
+    if not is_split or columns * depth > _MOST_IN_SECTIONS or not (pads or columns * _LEAST_DEPTH_TO_COLUMNS <= depth):
+        return None
+    sections = _SHORT_SECTIONS if pads else _LONG_SECTIONS
+    return next((section for section in sections if depth % section == 0 and 2 * section <= depth), None)
+
+
+def sectioned_dot(
+    a: jax.Array, za: jax.Array | None, b: PackedMatrix, zb: jax.Array | None, section: int
+) -> RawProduct:
+    """Multiply as ``bfloat16_dot`` does, sections of K side by side, and add up."""
+    parts = (x.astype(jnp.bfloat16).reshape(x.shape[0], -1, section) for x in with_merged_rows(a, b.matrix))
+    total = jnp.einsum("msk,nsk->smn", *parts, preferred_element_type=jnp.float32).sum(0)
     return with_corrections(total, a.shape[-1], za, zb, lambda: _row_sums(a), lambda: column_sums(b))
 
 
