@@ -68,6 +68,24 @@ def test_factors_may_be_found_at_random(monkeypatch):
     assert (np.rint(sums.astype(np.float32) * first[:, None] * second[:, None]) == nearest).all()
 
 
+@pytest.mark.parametrize("columns", [1, 3])
+def test_factors_that_are_constants_of_a_program_stay_two(columns):
+    """XLA joins two constants that a number is multiplied by, and vectors of one number are such constants to it."""
+    wrong = 0
+    for multiplier in SMALL:
+        sums, nearest = float32_chain._near_halves(np.array([multiplier]), 2**24, np.arange(128) + 0.5)
+        first, second = factors(np.array([multiplier]), 2**24, 128)
+        wrong += (np.rint(sums.astype(np.float32) * (first * second)) != nearest).any()
+        shape = 1, columns
+        vectors = (np.broadcast_to(x[0], shape) for x in (first, second))
+        by = Chain(np.zeros(shape, np.int32), *vectors, of="")
+        total = np.int32(np.repeat(sums[0][:, None], columns, 1))
+        got = np.asarray(jax.jit(lambda total, by=by: round_chain(total, by, None, np.dtype("int8")))(total))
+        wanted = np.clip(nearest[0], -128, 127).astype(np.int8)
+        np.testing.assert_array_equal(got.reshape(len(wanted), -1), np.repeat(wanted[:, None], columns, 1))
+    assert wrong > 5
+
+
 @pytest.mark.parametrize(("dtype", "zero"), [("int8", None), ("int8", -128), ("uint8", 255), ("uint8", 7)])
 @pytest.mark.parametrize("stored", ["int32", "float32"])
 @pytest.mark.parametrize("subtracted", ["int32", "float32"])

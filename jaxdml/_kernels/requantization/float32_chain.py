@@ -29,6 +29,9 @@ _NEAR = 2.0**-22
 _LEAST = 2.0**-13
 """From this multiplier on only the two sums next to a half can be so near."""
 
+_BEYOND = np.float32(2.0**64)
+"""A greater product of a sum and a first factor saturates, as this does: a second one is more than a half."""
+
 _BITS, _TRIALS, _AT_ONCE = 10, 2**17, 2**8
 """First factors of up to so many bits are tried, since the product of a sum with one is mostly exact, then so many
 others; and so many at once."""
@@ -124,7 +127,10 @@ def round_chain(total: jax.Array, by: Chain, zero_point: jax.Array | None, dtype
         low, high = low - zero_point, high - zero_point
     # Of two integers that float32 holds it returns their difference rounded once, as int32 and a conversion do.
     difference = total.astype(by.subtracted.dtype) - by.subtracted
-    products = difference.astype(jnp.float32) * by.first * by.second
+    # XLA would join factors that are constants, and a vector of one number is such a constant, too. So a limit stands
+    # between them.
+    once = lax.clamp(-_BEYOND, difference.astype(jnp.float32) * by.first, _BEYOND)
+    products = once * by.second
     nearest = lax.round(products, lax.RoundingMethod.TO_NEAREST_EVEN)
     # No result is greater than 2**9 in magnitude, so a conversion loses nothing.
     result = jnp.clip(nearest, low.astype(jnp.float32), high.astype(jnp.float32)).astype(jnp.int32)
