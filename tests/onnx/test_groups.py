@@ -4,6 +4,7 @@ import itertools
 import re
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 from fractions import Fraction
+from functools import partial
 
 import jax
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from jax import export
 from onnx import numpy_helper
 
+from jaxdml.onnx.integers.rounded_once import _bits_of_exponentials, _of_limbs, _of_words
 from tests.kit import assert_same_bits, quick
 from tests.onnx.quantized import Groups, draw
 
@@ -278,6 +280,21 @@ def test_softmax_needs_no_integers_of_64_bits():
     program = jax.jit(groups.load().apply).trace({}, shape).lower(lowering_platforms=("tpu",)).as_text()
     assert "xui32>" in program
     assert not re.search(r"[<x]u?i64>", program)
+
+
+@pytest.mark.parametrize("scale", [1 / 256, 1 / 255, 0.00037, 2.0**-20, 3.0])
+def test_softmax_divides_in_words_as_it_does_in_limbs(scale):
+    rng, terms, out = np.random.default_rng(4), 64, float32(scale)
+    bits = _bits_of_exponentials(terms, out)
+    term = rng.integers(0, 2**bits + 1, (50, terms), np.uint32)
+    term[:10] = 2**bits >> rng.integers(0, bits, (10, terms))  # Many quotients are halves.
+    term[10:20, 1:] = 0
+    ways = [jax.jit(partial(how, axes=(1,), terms=terms, scale=out)) for how in (_of_words, _of_limbs)]
+    words, limbs = (way(term) for way in ways)
+    np.testing.assert_array_equal(words, limbs)
+    for row, got in zip(term, np.asarray(words), strict=True):
+        quotients = [int(each) / (out * int(row.sum(dtype=np.int64))) for each in row]
+        np.testing.assert_array_equal(np.minimum(got, 300), [min(round(each), 300) for each in quotients])
 
 
 def test_softmax_of_old_models_is_over_all_that_follows():

@@ -8,6 +8,7 @@ store the result.
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import jax
@@ -51,7 +52,11 @@ def mapped(x: Dequantized, out: Quantization, dtype: Any, real: tables.Real = ta
 
 def add(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> Any:
     """Add two arrays, which broadcast."""
+    if isinstance(a.integers, np.ndarray):
+        a, b = b, a
     (first, second), wrap = alike(a.integers, b.integers)
+    if isinstance(b.integers, np.ndarray) and second.ndim == b.integers.ndim:
+        second = b.integers  # It stays known.
     operands = (first, *a.quantization[:2], second, *b.quantization[:2])
     return wrap(jaxdml.quantized_linear_add(*operands, *out[:2], output_dtype=dtype))
 
@@ -190,7 +195,7 @@ def softmax(
     """
     if not (tables.known(x.quantization) and tables.known(out)):
         return None
-    integers = on_device(channels_first(x.integers)).astype(jnp.int32)
+    integers, least = on_device(channels_first(x.integers)).astype(jnp.int32), int(np.iinfo(x.integers.dtype).min)
     scale, out_scale = tables.fraction(x.quantization.scale), tables.fraction(out.scale)
     sizes = [integers.shape[axis] for axis in axes]
     if not is_static(*sizes):
@@ -206,20 +211,45 @@ def softmax(
         limits_of = [(2 ** (61 - more) - 1) // out_scale.numerator for more in range(bits + 1, most + 1)]
         more = jnp.sum(jnp.asarray(counts[1]) <= np.asarray([min(limit, terms) for limit in limits_of], np.int32))
         exponentials = jnp.stack([_exponentials(scale, each) for each in range(bits, most + 1)])[more]
-        integers = jnp.where(counts[0], integers, -128)
-    below = jnp.max(integers, axes, keepdims=True, initial=-128) - integers
+        integers = jnp.where(counts[0], integers, least)
+    below = jnp.max(integers, axes, keepdims=True, initial=None if terms else least) - integers
     term = tables.entries_at(exponentials, below).astype(jnp.uint32)
     term = term if counts is None else jnp.where(counts[0], term, 0)
-    divisor = limbs.times(limbs.total(term, axes, terms), out_scale.numerator)
-    # The estimate is less than 1/2 from the quotient. So the result is its floor or one more. Integers decide.
-    # ``half`` fits 63 bits, because it is at most one divisor more than twice the dividend, and the estimate's error.
-    estimate = term.astype(jnp.float32) * (float(out_scale.denominator) / limbs.as_float(divisor))
-    lower = jnp.minimum(jnp.floor(estimate), _BEYOND).astype(jnp.uint32)
-    half = limbs.product(divisor, 2 * lower + 1)
-    up = limbs.exceeds(limbs.of((term, out_scale.denominator.bit_length())), half, or_equals=lower & 1 == 1)
-    rounded = (lower + up.astype(jnp.uint32)).astype(jnp.int32) + tables.integer(out.zero_point)
+    quotients = [partial(how, axes=axes, terms=terms, scale=out_scale) for how in (_of_words, _of_limbs)]
+    rounded = jax.lax.platform_dependent(term, default=quotients[0], tpu=quotients[1]) + tables.integer(out.zero_point)
     limits = np.iinfo(dtype)
     return jnp.clip(rounded, int(limits.min), int(limits.max)).astype(dtype)
+
+
+def _of_words(term: jax.Array, *, axes: Sequence[int], terms: int, scale: Fraction) -> jax.Array:
+    """Divide terms by their sums over axes and by the scale, rounded once, with integers of 64 bits."""
+    del terms
+    with jax.enable_x64(True):
+        wide = term.astype(jnp.uint64)
+        divisor = jnp.sum(wide, axes, keepdims=True) * np.uint64(scale.numerator)
+        lower = _estimated(term, divisor.astype(jnp.float32), scale)
+        twice, half = wide << np.uint64(scale.denominator.bit_length()), divisor * (2 * lower.astype(jnp.uint64) + 1)
+        up = (twice > half) | ((twice == half) & (lower & 1 == 1))
+        return (lower + up.astype(jnp.uint32)).astype(jnp.int32)
+
+
+def _of_limbs(term: jax.Array, *, axes: Sequence[int], terms: int, scale: Fraction) -> jax.Array:
+    """Return the same with integers of 32 bits: a TPU has no others."""
+    divisor = limbs.times(limbs.total(term, axes, terms), scale.numerator)
+    lower = _estimated(term, limbs.as_float(divisor), scale)
+    half = limbs.product(divisor, 2 * lower + 1)
+    up = limbs.exceeds(limbs.of((term, scale.denominator.bit_length())), half, or_equals=lower & 1 == 1)
+    return (lower + up.astype(jnp.uint32)).astype(jnp.int32)
+
+
+def _estimated(term: jax.Array, divisor: jax.Array, scale: Fraction) -> jax.Array:
+    """Return the floor of an estimate that is less than 1/2 from the quotient, which is rounded to that or to one more.
+
+    Integers decide. Twice the divisor, times this and a half, fits 63 bits, because it is at most one divisor more than
+    twice the dividend, and the estimate's error.
+    """
+    estimate = term.astype(jnp.float32) * (float(scale.denominator) / divisor)
+    return jnp.minimum(jnp.floor(estimate), _BEYOND).astype(jnp.uint32)
 
 
 def _bits_of_exponentials(terms: int, scale: Fraction) -> int:

@@ -76,7 +76,7 @@ def look_up(entries: np.ndarray, x: Any) -> Any:
 
 
 def entries_at(entries: jax.Array, places: jax.Array) -> jax.Array:
-    """Return the entries of a table of int32 at these places; sharded as the places are."""
+    """Return the entries of a table of int32 at these places, which are in it; sharded as the places are."""
     # A TPU reads a whole tile for each entry that an index reads.
     found: jax.Array = jax.lax.platform_dependent(entries, places, default=_indexed, tpu=_summed)
     return found
@@ -84,8 +84,10 @@ def entries_at(entries: jax.Array, places: jax.Array) -> jax.Array:
 
 def _indexed(entries: jax.Array, places: jax.Array) -> jax.Array:
     sharding = jax.typeof(places).sharding
-    # With several axes of a mesh JAX does not say by itself how the result is sharded.
-    return entries.at[places].get(mode="clip", out_sharding=sharding if any(sharding.spec) else None)
+    # Of unsigned places nothing else is computed. With several axes of a mesh JAX does not say by itself how the result
+    # is sharded.
+    found = entries.at[places.astype(jnp.uint32)]
+    return found.get(mode="promise_in_bounds", out_sharding=sharding if any(sharding.spec) else None)
 
 
 def _selected(entries: np.ndarray, _: jax.Array, places: jax.Array) -> jax.Array:
