@@ -213,6 +213,30 @@ def test_the_form_of_cuda_agrees_with_the_oracle(rows, of_a, without):
     assert_same_bits(lowered.compile()(*given)[some], reference.quantized_linear_add(a[some], *given[1:]))
 
 
+BIASES = [
+    *(((4,), (2, 3, 4)), ((3, 1), (2, 3, 4)), ((1, 1, 4), (2, 1, 4)), ((), (3,)), ((2, 1, 4), (3, 4)), ((0,), (2, 0))),
+    ((2, 3), (2, 3)),
+]
+
+
+@quick
+@pytest.mark.parametrize(("of_b", "of_a"), BIASES)
+@pytest.mark.parametrize("dtypes", [("uint8", "uint8", "uint8"), ("int8", "uint8", "int8")])
+def test_a_bias_that_is_known_gives_the_same_bits(of_b, of_a, dtypes):
+    rng = np.random.default_rng(len(of_a))
+    a, b = (integers(rng, dtype, shape) for dtype, shape in zip(dtypes[:2], (of_a, of_b), strict=True))
+    zeros = [integers(rng, dtype, ()) for dtype in dtypes]
+    given = a, np.float32(0.031), zeros[0], b, np.float32(0.017), zeros[1], np.float32(-0.029), zeros[2]
+    known = jax.jit(lambda a: add(a, *given[1:]))
+    assert_same_bits(known(a), reference.quantized_linear_add(*given))
+    assert_same_bits(known(a), add(a, *given[1:3], jnp.asarray(b), *given[4:]))
+    # One sum and one product in float32 for each, on all platforms; an array of the shape of the result is data.
+    is_broadcast = b.reshape((1,) * (len(of_a) - b.ndim) + of_b).shape != jnp.broadcast_shapes(of_a, of_b)
+    for platform in ("cpu", "cuda", "tpu"):
+        text = known.trace(a).lower(lowering_platforms=(platform,)).as_text()
+        assert ("xf64>" not in text and "round_nearest_even" in text) == is_broadcast or 0 in of_b
+
+
 @quick
 def test_parameters_broadcast():
     rng = np.random.default_rng(0)

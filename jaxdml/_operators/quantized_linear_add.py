@@ -12,10 +12,10 @@ from jax.typing import ArrayLike, DTypeLike
 
 from jaxdml._arguments import quantized
 from jaxdml._arguments.call import Call
-from jaxdml._base.shapes import broadcast
+from jaxdml._base.shapes import Shape, broadcast
 from jaxdml._kernels import quantized_sum
-from jaxdml._kernels.requantization import Addends, proved_sum
-from jaxdml._placement.layout import Names, layout, run
+from jaxdml._kernels.requantization import Addends, Terms, proved_sum, proved_terms
+from jaxdml._placement.layout import Labels, Names, layout, run
 
 
 def quantized_linear_add(
@@ -37,7 +37,8 @@ def quantized_linear_add(
     nonzero scales, however far apart.
 
     Scales and zero points that are Python numbers or NumPy arrays are known while tracing. Rounding then takes a
-    shorter way with the same bits, after a proof on the host. Pass ``jnp.asarray(scale)`` for a scale that is data.
+    shorter way with the same bits, after a proof on the host. Pass ``jnp.asarray(scale)`` for a scale that is data. The
+    way is shorter still if ``b`` is a NumPy array too that is broadcast, as a bias is.
 
     Args:
       a: int8 or uint8. ``a`` and ``b`` broadcast as in ``jnp.add``.
@@ -95,12 +96,15 @@ def quantized_linear_add(
         *(lax.expand_dims(x, range(len(shape) - x.ndim)) for x in (a, b)),
         *(quantized.broadcast_parameter(call, name, of, shape, "a", "b") for name, of in kinds.items()),
     ]
-    known = _known(call, dtypes)
+    known = _known(call, dtypes, shape)
     labels = tuple(f"dimension {d}" for d in range(len(shape)))
+    proof: list[tuple[Any, Labels]] = [(known.factors if isinstance(known, Addends) else None, (None, None))]
+    if isinstance(known, Terms):
+        proof = [(known.factor, ()), (known.terms, quantized.broadcast_labels(known.terms, labels, shape))]
     where = layout(
         [
             *((x, quantized.broadcast_labels(x, labels, shape)) for x in operands),
-            (known and known.factors, (None, None)),
+            *proof,
         ],
         result=labels,
         combined={},
@@ -111,14 +115,24 @@ def quantized_linear_add(
     return result
 
 
-def _known(call: Call, dtypes: Mapping[str, np.dtype[Any]]) -> Addends | None:
-    """Return factors with which a short formula is proved to round every sum, if scales and zero points are known."""
+def _known(call: Call, dtypes: Mapping[str, np.dtype[Any]], shape: Shape) -> Addends | Terms | None:
+    """Return what a short formula is proved to round every sum with, if scales and zero points are known.
+
+    If ``b`` is known too, and broadcast, as a bias is, its terms may be known.
+    """
     scales = [call.known(f"{name}_scale", np.float32) for name in dtypes]
-    zero_points = [call.known(f"{name}_zero_point", dtypes[name]) for name in ("a", "b")]
-    parts = [part.item() for part in (*scales, *zero_points) if part is not None and part.size == 1]
-    if len(parts) < 5 or call.known("output_zero_point", dtypes["output"]) is None:
+    zero_points = [call.known(f"{name}_zero_point", dtype) for name, dtype in dtypes.items()]
+    known = [part for part in (*scales, *zero_points) if part is not None]
+    if len(known) < 6 or any(part.size != 1 for part in known[:5]):
         return None
-    return proved_sum(parts[:3], parts[3:], [dtypes["a"], dtypes["b"]])
+    parts, zeros, last = [part.item() for part in known[:3]], [part.item() for part in known[3:5]], known[5]
+    b = call.known("b", dtypes["b"])
+    of_rank = None if b is None else b.reshape((1,) * (len(shape) - b.ndim) + b.shape)
+    if of_rank is not None and of_rank.shape != shape and last.size == 1:
+        terms = proved_terms(parts, (*zeros, last.item()), [*dtypes.values()], of_rank)
+        if terms is not None:
+            return terms
+    return proved_sum(parts, zeros, [dtypes["a"], dtypes["b"]])
 
 
 def _added(
@@ -130,7 +144,7 @@ def _added(
     za: Any,
     zb: Any,
     zero_point: Any,
-    known: Addends | None,
+    known: Addends | Terms | None,
     *,
     over: tuple[Names, ...],
     dtype: np.dtype[Any],

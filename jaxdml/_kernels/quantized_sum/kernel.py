@@ -1,4 +1,4 @@
-"""Add quantized arrays in fixed point, with four limbs, or on a CPU with two if the scales allow it; or in float64."""
+"""Add quantized arrays in fixed point, with four limbs, or on a CPU with two if the scales allow it; or in floats."""
 
 import math
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from jaxdml._arithmetic.sizes import at_most
 from jaxdml._kernels.quantized_sum import float64_sum
 from jaxdml._kernels.quantized_sum.fixed_point_sum import Limbs, addends, clear_limbs, rounded_sum
 from jaxdml._kernels.quantized_sum.float64_sum import Factors
-from jaxdml._kernels.requantization import ON_CUDA, Addends, round_sums
+from jaxdml._kernels.requantization import ON_CUDA, Addends, Terms, round_sums, round_terms
 from jaxdml._placement.lowering import Form, Target, at_lowering
 
 FEW_OUTPUTS = 2**14
@@ -34,7 +34,7 @@ def add(
     zb: jax.Array | None,
     zero_point: jax.Array | None,
     dtype: jnp.dtype,
-    known: Addends | None = None,
+    known: Addends | Terms | None = None,
 ) -> jax.Array:
     """Return ``clamp(round(((a - za) * a_scale + (b - zb) * b_scale) / output_scale) + zero_point)``.
 
@@ -48,8 +48,13 @@ def add(
       zb: that of ``b``.
       zero_point: that of the output.
       dtype: int8 or uint8.
-      known: what ``requantization.proved_sum`` returns for the scales and zero points, or None.
+      known: what ``requantization.proved_sum`` returns for the scales and zero points, or ``proved_terms`` also for
+        ``b``, or None.
     """
+    if isinstance(known, Terms):
+        return round_terms(
+            _centred(*as_int8(a, za)), known, None if zero_point is None else zero_point.astype(jnp.int32), dtype
+        )
     outputs = math.prod(jnp.broadcast_shapes(a.shape, b.shape))
     few, within = (at_most(outputs, most) is True for most in (FEW_OUTPUTS, MOST_WITHIN))
     choose = partial(form, few=few, within=within, proved=known is not None, clear=known is not None and known.clear)

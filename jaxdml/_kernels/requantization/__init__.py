@@ -1,6 +1,7 @@
 """Round int32 sums times scales to 8 bits, once and correctly."""
 
 from jaxdml._kernels.requantization.float32_chain import Chain, factors
+from jaxdml._kernels.requantization.float32_terms import Terms, proved_terms, round_terms
 from jaxdml._kernels.requantization.float64_rounding import (
     ON_CPU,
     ON_CUDA,
@@ -17,12 +18,15 @@ __all__ = [
     "Addends",
     "Chain",
     "Multiplier",
+    "Terms",
     "factors",
     "proved",
     "proved_rounding",
     "proved_sum",
+    "proved_terms",
     "requantize",
     "round_products",
     "round_sums",
+    "round_terms",
     "sum_when_used",
 ]

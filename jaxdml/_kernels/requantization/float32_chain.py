@@ -44,7 +44,7 @@ class Chain:
 
     Attributes:
       subtracted: from the sums of products of int8 numbers: the terms of the zero point, less the bias. float32 if that
-        holds all of these numbers and sums, else int32.
+        holds all of these numbers and sums, else int32. () if the chain is for complete sums.
       first: float32, which the difference is multiplied by.
       second: float32, which that is multiplied by.
       of: a digest of the parameters that all of it is computed from. Static.
@@ -54,6 +54,11 @@ class Chain:
     first: Any
     second: Any
     of: str
+
+    @property
+    def of_complete_sums(self) -> bool:
+        """Whether nothing is subtracted."""
+        return isinstance(self.subtracted, tuple)
 
 
 export.register_pytree_node_serialization(
@@ -117,22 +122,26 @@ def round_chain(total: jax.Array, by: Chain, zero_point: jax.Array | None, dtype
     """Return ``clamp(round((total - subtracted) * first * second) + zero_point)``.
 
     Args:
-      total: int32 or float32, the sums of products as stored.
+      total: int32 or float32, the sums of products as stored, or complete sums.
       by: what it is rounded with, broadcast against ``total``.
       zero_point: int32 that broadcasts against ``total``, or None for 0.
       dtype: int8 or uint8.
     """
-    low, high = (jnp.int32(limit) for limit in (np.iinfo(dtype).min, np.iinfo(dtype).max))
-    if zero_point is not None:
-        low, high = low - zero_point, high - zero_point
     # Of two integers that float32 holds it returns their difference rounded once, as int32 and a conversion do.
-    difference = total.astype(by.subtracted.dtype) - by.subtracted
+    difference = total if by.of_complete_sums else total.astype(by.subtracted.dtype) - by.subtracted
     # XLA would join factors that are constants, and a vector of one number is such a constant, too. So a limit stands
     # between them.
     once = lax.clamp(-_BEYOND, difference.astype(jnp.float32) * by.first, _BEYOND)
-    products = once * by.second
-    nearest = lax.round(products, lax.RoundingMethod.TO_NEAREST_EVEN)
+    return nearest(once * by.second, zero_point, dtype)
+
+
+def nearest(values: jax.Array, zero_point: jax.Array | None, dtype: jnp.dtype) -> jax.Array:
+    """Return ``clamp(round(values) + zero_point)`` of float32, ties to even."""
+    low, high = (jnp.int32(limit) for limit in (np.iinfo(dtype).min, np.iinfo(dtype).max))
+    if zero_point is not None:
+        low, high = low - zero_point, high - zero_point
+    rounded = lax.round(values, lax.RoundingMethod.TO_NEAREST_EVEN)
     # No result is greater than 2**9 in magnitude, so a conversion loses nothing.
-    result = jnp.clip(nearest, low.astype(jnp.float32), high.astype(jnp.float32)).astype(jnp.int32)
+    result = jnp.clip(rounded, low.astype(jnp.float32), high.astype(jnp.float32)).astype(jnp.int32)
     # A conversion to uint8 would end the chain.
     return lax.bitcast_convert_type((result if zero_point is None else result + zero_point).astype(jnp.int8), dtype)

@@ -66,7 +66,8 @@ def parameters(graph: Graph, *, exact: bool) -> tuple[Graph, dict[str, Parameter
 def _weights(graph: Graph) -> frozenset[str]:
     """Return the names of the initializers that are weights: float or 8-bit, and not needed while tracing.
 
-    Other scalars are constants, for which XLA simplifies what reads them.
+    Other scalars are constants, for which XLA simplifies what reads them, and so are short vectors of 8 bits, such as a
+    bias: what follows from them is computed once.
     """
     data = computed_from(graph, {value.name for value in graph.inputs} - constant_inputs(graph))
     kept = set(must_be_known(graph, data))
@@ -79,9 +80,17 @@ def _weights(graph: Graph) -> frozenset[str]:
         for name, array in graph.constants.items()
         if name not in kept
         and (array.ndim or name in scales)
-        and (jnp.issubdtype(array.dtype, jnp.floating) or array.dtype.itemsize == 1)
+        and (jnp.issubdtype(array.dtype, jnp.floating) or (array.dtype.itemsize == 1 and not _is_short_vector(array)))
         and array.dtype != np.bool_
     )
+
+
+def _is_short_vector(array: np.ndarray) -> bool:
+    return array.ndim == 1 and array.size <= _MOST_OF_VECTOR
+
+
+_MOST_OF_VECTOR = 2**14
+"""More numbers are weights."""
 
 
 def _scales_of_weights(graph: Graph) -> frozenset[str]:
