@@ -68,7 +68,7 @@ def test_factors_may_be_found_at_random(monkeypatch):
     assert (np.rint(sums.astype(np.float32) * first[:, None] * second[:, None]) == nearest).all()
 
 
-@pytest.mark.parametrize("columns", [1, 3])
+@pytest.mark.parametrize("columns", [None, 1, 3])
 def test_factors_that_are_constants_of_a_program_stay_two(columns):
     """XLA joins two constants that a number is multiplied by, and vectors of one number are such constants to it."""
     wrong = 0
@@ -76,13 +76,13 @@ def test_factors_that_are_constants_of_a_program_stay_two(columns):
         sums, nearest = float32_chain._near_halves(np.array([multiplier]), 2**24, np.arange(128) + 0.5)
         first, second = factors(np.array([multiplier]), 2**24, 128)
         wrong += (np.rint(sums.astype(np.float32) * (first * second)) != nearest).any()
-        shape = 1, columns
+        shape = () if columns is None else (1, columns)
         vectors = (np.broadcast_to(x[0], shape) for x in (first, second))
-        by = Chain(np.zeros(shape, np.int32), *vectors, of="")
-        total = np.int32(np.repeat(sums[0][:, None], columns, 1))
+        by = Chain(() if columns is None else np.zeros(shape, np.int32), *vectors, of="")
+        total = np.int32(sums[0] if columns is None else np.repeat(sums[0][:, None], columns, 1))
         got = np.asarray(jax.jit(lambda total, by=by: round_chain(total, by, None, np.dtype("int8")))(total))
         wanted = np.clip(nearest[0], -128, 127).astype(np.int8)
-        np.testing.assert_array_equal(got.reshape(len(wanted), -1), np.repeat(wanted[:, None], columns, 1))
+        np.testing.assert_array_equal(got.reshape(len(wanted), -1), np.repeat(wanted[:, None], columns or 1, 1))
     assert wrong > 5
 
 
@@ -155,6 +155,50 @@ def test_a_product_is_rounded_in_a_chain(on_gpu, w_dtype, shape):
     wanted = reference.quantized_linear_matrix_multiply(a, b=b, **parameters)
     assert_same_bits(got, wanted)
     assert_same_bits(unchained, wanted)
+
+
+WHOLE = {
+    # As in attention there is nothing but the product. From a deep one terms of zero points are subtracted.
+    "shallow": ((2, 3, 5, 64), (2, 3, 64, 7), {}),
+    "of zeros": ((5, 64), (64, 7), {"a_zero_point": np.uint8(0), "b_zero_point": np.uint8(0)}),
+    "deep": ((2, 3, 5, 1000), (2, 3, 1000, 7), {"output_scale": np.float32(0.4)}),
+    "biased": ((5, 64), (64, 7), {"bias": np.arange(-3000, 4000, 1000).astype(np.int32)}),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_product_of_two_arrays_is_rounded_by_two_numbers(name):
+    of_a, of_b, changes = WHOLE[name]
+    a, b = (RNG.integers(0, 256, shape).astype(np.uint8) for shape in (of_a, of_b))
+    known = {
+        "a_scale": np.float32(0.013), "a_zero_point": np.uint8(113), "b_scale": np.float32(0.021),
+        "b_zero_point": np.uint8(135), "output_scale": np.float32(0.11), "output_zero_point": np.uint8(121), **changes,
+    }  # fmt: skip
+
+    def product(a, b):
+        return jaxdml.quantized_linear_matrix_multiply(a, b=b, **known)
+
+    text = lowered(product, a, b)
+    assert "f64" not in text
+    # What float32 holds stays float32 until it is rounded.
+    assert ("5x7xi32>" not in text.partition("round_nearest_even")[0]) == (name in ("shallow", "of zeros"))
+    with forms_of("cuda"):
+        got = compiled(product)(a, b)
+    assert_same_bits(got, reference.quantized_linear_matrix_multiply(a, b=b, **known))
+
+
+def test_arrays_that_no_two_numbers_round():
+    a, b = (RNG.integers(0, 256, shape).astype(np.uint8) for shape in ((5, 64), (64, 7)))
+    for scale in (np.float32(1e-6), jnp.float32(0.1), np.float32([[0.1], [0.2], [0.3], [0.4], [0.5]])):
+        known = {"a_scale": scale, "a_zero_point": 3, "b_scale": 1.0, "b_zero_point": 4, "output_scale": 2.0}
+
+        def product(a, b, known=known):
+            return jaxdml.quantized_linear_matrix_multiply(a, b=b, output_dtype="uint8", **known)
+
+        assert "f64" in lowered(product, a, b) or isinstance(scale, jax.Array)
+        with forms_of("cuda"):
+            got = compiled(product)(a, b)
+        assert_same_bits(got, reference.quantized_linear_matrix_multiply(a, b=b, output_dtype="uint8", **known))
 
 
 LAYERS = {

@@ -407,6 +407,19 @@ def skip_if_known_wrong(multiply_by):
 
 
 @quick
+@pytest.mark.parametrize(("zero_points", "deepest"), [((-128, -128), 258), ((-128, None), 514), ((None, 127), 514)])
+@pytest.mark.parametrize("more", [0, 1])
+def test_zero_points_are_subtracted_before_a_product_that_float32_holds(zero_points, deepest, more):
+    a, b = np.full((2, 3, deepest + more), 127, np.int8), np.full((2, deepest + more, 18), -128, np.int8)
+    a[:, 1:], b[..., 1:] = -128, 127
+    za, zb = (None if zero is None else np.full((1, 1, 1), zero, np.int32) for zero in zero_points)
+    want = (a.astype(np.int64) - (zero_points[0] or 0)) @ (b.astype(np.int64) - (zero_points[1] or 0))
+    raw = jax.jit(tensor_core_dot.bfloat16_dot)(a, za, b, zb)
+    assert (raw.rows is None and raw.columns is None) == (more == 0)
+    np.testing.assert_array_equal(raw_product.accumulator(raw, want.shape), want)
+
+
+@quick
 @grid(
     product=[OneOf(*itertools.product([product], depths)) for product, depths in PRODUCTS],
     batches=BROADCAST,

@@ -48,9 +48,15 @@ def with_chain(call: Call, names: Sequence[str], packed: Any, given: Mapping[str
 
 
 def chained(
-    multiplier: Multiplier | None, call: Call, names: Sequence[str], x: jax.Array, dtype: np.dtype[Any], rank: int
+    multiplier: Multiplier | None,
+    call: Call,
+    names: Sequence[str],
+    x: jax.Array,
+    dtype: np.dtype[Any],
+    rank: int,
+    greatest: int,
 ) -> Multiplier | None:
-    """Return the multiplier of a call with the chain that its weights have, if that was made for its parameters.
+    """Return the multiplier of a call with a chain: that of its weights if it was made for its parameters, or its own.
 
     Args:
       multiplier: that of the call.
@@ -59,15 +65,36 @@ def chained(
       x: the input.
       dtype: of the output.
       rank: how many dimensions the vectors need before the last one to broadcast against the sums.
+      greatest: no sum is greater than this in magnitude.
     """
     weights = call.operands[names[1]]
-    chain = getattr(weights, "chain", ())
-    if multiplier is None or not chain:
-        return multiplier
-    known = _known(call, names, x.dtype, weights.dtype, dtype)
+    chain: Any = getattr(weights, "chain", ())
+    if multiplier is None:
+        return None
+    known = _known(call, names, x.dtype, weights.dtype, dtype) if chain else None
     if known is None or _digest(known) != chain.of:
-        return multiplier
+        return _with_one(multiplier, greatest, call.known("output_zero_point", dtype), dtype)
     return replace(multiplier, chain=jax.tree.map(lambda vector: vector.reshape((1,) * rank + vector.shape), chain))
+
+
+def _with_one(
+    multiplier: Multiplier, greatest: int, zero_point: np.ndarray[Any, Any] | None, dtype: np.dtype[Any]
+) -> Multiplier:
+    """Return a multiplier that is one number with a chain for complete sums, if there are factors."""
+    if multiplier.high.size != 1 or zero_point is None or zero_point.size != 1:
+        return multiplier
+    exact = (multiplier.high.astype(np.float64) + multiplier.low).reshape(1)
+    found = requantization.factors(exact, greatest, _reach(zero_point.item(), dtype))
+    if found is None:
+        return multiplier
+    first, second = (each.reshape(multiplier.high.shape) for each in found)
+    return replace(multiplier, chain=Chain((), first, second, of=""))
+
+
+def _reach(zero_point: int, dtype: np.dtype[Any]) -> int:
+    """Return the magnitude beyond which results saturate."""
+    offset = zero_point - int(np.iinfo(dtype).min)
+    return max(offset, 255 - offset)
 
 
 def _known(call: Call, names: Sequence[str], *dtypes: Any) -> list[np.ndarray[Any, Any]] | None:
@@ -96,9 +123,8 @@ def _made(known: Sequence[np.ndarray[Any, Any]], packed: Any, dtype: np.dtype[An
     multiplier = requantization.proved((scale, w_scale, out_scale), greatest)
     if multiplier is None:
         return ()
-    offset = int(out_zero[0]) - np.iinfo(dtype).min
     exact = np.broadcast_to(multiplier.high.astype(np.float64) + multiplier.low, sums.shape)
-    found = requantization.factors(exact, greatest, max(offset, 255 - offset))
+    found = requantization.factors(exact, greatest, _reach(int(out_zero[0]), dtype))
     stored_zero = int(zero[0]) - (128 if zero.dtype == np.uint8 else 0)
     if found is None:
         return ()

@@ -118,7 +118,7 @@ def quantized_linear_convolution(
     zeros = convolutions.parameters(call, given, x_zero_point=given.x.dtype, w_zero_point=given.w.dtype)
     scales = convolutions.parameters(call, given, x_scale=np.float32, w_scale=np.float32, output_scale=np.float32)
     added = convolutions.parameters(call, given, bias=np.int32, output_zero_point=dtype)
-    multiplier = rounding.multiplier(call, scales, rounding.greatest_sum(call, given.terms, x=given.x, w=given.w))
-    multiplier = chained(multiplier, call, ("x", "w"), given.x, dtype, 0)
+    greatest = rounding.greatest_sum(call, given.terms, x=given.x, w=given.w)
+    multiplier = chained(rounding.multiplier(call, scales, greatest), call, ("x", "w"), given.x, dtype, 0, greatest)
     parameters = *zeros.values(), *scales.values(), *added.values(), multiplier
     return convolutions.convolve(call, given, implementation, requantize, *parameters, dtype=dtype)

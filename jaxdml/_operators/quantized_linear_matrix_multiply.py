@@ -97,7 +97,8 @@ def quantized_linear_matrix_multiply(
     scales = products.parameters(call, given, a_scale=np.float32, b_scale=np.float32, output_scale=np.float32)
     zeros = {"a_zero_point": given.a.dtype, "b_zero_point": given.b.dtype, "output_zero_point": dtype}
     za, zb, zo, added = products.parameters(call, given, **zeros, bias=np.int32).values()
-    multiplier = rounding.multiplier(call, scales, rounding.greatest_sum(call, given.terms, a=given.a, b=given.b))
-    multiplier = chained(multiplier, call, ("a", "b"), given.a, dtype, len(given.batch) + 1)
+    greatest = rounding.greatest_sum(call, given.terms, a=given.a, b=given.b)
+    multiplier, rank = rounding.multiplier(call, scales, greatest), len(given.batch) + 1
+    multiplier = chained(multiplier, call, ("a", "b"), given.a, dtype, rank, greatest)
     parameters = za, zb, *scales.values(), added, zo, multiplier
     return products.multiply(call, given, implementation, requantize, *parameters, dtype=dtype)

@@ -17,7 +17,8 @@ from jaxdml._kernels.integer_product.operands import row_count, with_merged_rows
 from jaxdml._kernels.integer_product.packed_matrix import PackedMatrix, Right, column_sums, matrix_of
 from jaxdml._kernels.integer_sums import RawProduct, with_corrections
 
-LONGEST_FLOAT_SUM, GREATEST_FLOAT_BOUND = 2**24 // 128**2, 2**24 // 128
+_GREATEST_FLOAT_SUM = 2**24
+LONGEST_FLOAT_SUM, GREATEST_FLOAT_BOUND = _GREATEST_FLOAT_SUM // 128**2, _GREATEST_FLOAT_SUM // 128
 """The greatest K whose sums of int8 products are at most 2**24: float32 holds every integer up to that. It also holds
 the sums of int8 times weights of which no column has magnitudes that add up to more than the second number."""
 
@@ -60,10 +61,24 @@ def float_dot(a: jax.Array, b: jax.Array, by_columns: bool = False, devices: int
 
 
 def bfloat16_dot(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None) -> RawProduct:
-    """Multiply with ``float_dot``; K must be at most ``LONGEST_FLOAT_SUM``."""
+    """Multiply with ``float_dot``; K must be at most ``LONGEST_FLOAT_SUM``.
+
+    bfloat16 also holds what is left of 8 bits when the zero point is subtracted. So where float32 holds the sums of
+    such products too, neither matrix is summed; a packed one has been.
+    """
+    if not isinstance(b, PackedMatrix) and a.shape[-1] * _greatest(za) * _greatest(zb) <= _GREATEST_FLOAT_SUM:
+        return RawProduct(float_dot(*with_merged_rows(_centred(a, za), _centred(b, zb))))
     left, right = with_merged_rows(a, matrix_of(b))
     total = float_dot(left, right, isinstance(b, PackedMatrix))
     return with_corrections(total, a.shape[-1], za, zb, lambda: _row_sums(a), lambda: column_sums(b))
+
+
+def _greatest(zero_point: jax.Array | None) -> int:
+    return 128 if zero_point is None else 255
+
+
+def _centred(x: jax.Array, zero_point: jax.Array | None) -> jax.Array:
+    return x.astype(jnp.bfloat16) if zero_point is None else x.astype(jnp.bfloat16) - zero_point.astype(jnp.bfloat16)
 
 
 def section_of(a: jax.Array, b: PackedMatrix) -> int | None:

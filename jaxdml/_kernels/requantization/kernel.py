@@ -18,6 +18,7 @@ from jaxdml._kernels.integer_sums import (
     PerPart,
     Raw,
     RawProduct,
+    accumulator,
     as_stored,
     finish,
     finished,
@@ -74,7 +75,7 @@ def requantize(
         outputs=math.prod(sums.shape),
         scales=tuple(scale.shape for scale in scales),
         digits=multiplier.digits if multiplier else None,
-        chained=bool(multiplier and multiplier.chain and not sums.corrected),
+        chained=bool(multiplier and multiplier.chain and (multiplier.chain.of_complete_sums or not sums.corrected)),
     )
     how = Rounding(sums.shape, dtype, sums.greatest)
     rounded: jax.Array = finish(sums, choose, multiplier, scales, zero_point, bias, how=how)
@@ -168,9 +169,13 @@ def _by_chain(
     *,
     how: Rounding,
 ) -> jax.Array:
-    """Round what is stored; the chain subtracts what belongs to zero points and the bias."""
-    del scales, bias
-    return round_chain(as_stored(raw, how.shape), multiplier.chain, zero_point, how.dtype)
+    """Round what is stored, if the chain subtracts what belongs to zero points and the bias; or the complete sums."""
+    del scales
+    chain, total = multiplier.chain, as_stored(raw, how.shape)
+    if chain.of_complete_sums and not (raw.rows is None and raw.columns is None and bias is None):
+        total = accumulator(raw, how.shape)
+        total = total if bias is None else total + bias
+    return round_chain(total, chain, zero_point, how.dtype)
 
 
 def _by_residuals(
