@@ -650,3 +650,14 @@ def test_what_moves_by_conditions_and_lengths_keeps_its_integers():
     np.testing.assert_array_equal(results[0], given[:, [0, 2, 3]])
     np.testing.assert_array_equal(results[1], reversed_)
     assert {groups.notes()[name] for name in made} == {"the same on integers"}
+
+
+def test_a_bias_is_known_on_either_side():
+    rng, groups = np.random.default_rng(8), Groups()
+    x, bias = draw(rng, (3, 40), U8), draw(rng, (40,), U8)
+    given, scales = groups.input(x), (np.float32(0.03), U8(9), np.float32(0.02), U8(120), np.float32(0.04), U8(128))
+    one = groups.out(groups("com.microsoft.QLinearAdd", given, *scales[:2], bias, *scales[2:]))
+    other = groups.out(groups("com.microsoft.QLinearAdd", bias, *scales[2:4], given, *scales[:2], *scales[4:]))
+    got = groups.run()
+    assert_same_bits(got[one], got[other])
+    assert not groups.load().params
