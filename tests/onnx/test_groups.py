@@ -12,6 +12,7 @@ import pytest
 from jax import export
 from onnx import numpy_helper
 
+from jaxdml import reference
 from jaxdml.onnx.integers.rounded_once import _bits_of_exponentials, _of_limbs, _of_words
 from tests.kit import assert_same_bits, quick
 from tests.onnx.quantized import Groups, draw
@@ -661,3 +662,18 @@ def test_a_bias_is_known_on_either_side():
     got = groups.run()
     assert_same_bits(got[one], got[other])
     assert not groups.load().params
+
+
+def test_a_bias_of_channels_is_added_to_channels():
+    rng, groups = np.random.default_rng(9), Groups()
+    x, w, bias = draw(rng, (2, 3, 4, 4), U8), draw(rng, (4, 3, 1, 1), S8), draw(rng, (4,), U8)
+    scales = [np.float32(scale) for scale in (0.03, 0.02, 0.05, 0.04, 0.06)]
+    convolved = groups("QLinearConv", groups.input(x), scales[0], U8(3), w, scales[1], S8(0), scales[2], U8(128))
+    added = scales[2], U8(128), scales[3], U8(120), scales[4], U8(125)
+    # Its shape is known when the model is loaded, and so are its numbers; results of convolutions have channels last.
+    reshaped = groups("Reshape", bias, np.array([1, 4, 1, 1]))
+    made = groups.out(groups("com.microsoft.QLinearAdd", convolved, *added[:2], reshaped, *added[2:]))
+    groups.out(convolved)
+    got = groups.run()
+    want = reference.quantized_linear_add(got[convolved], *added[:2], bias.reshape(1, 4, 1, 1), *added[2:])
+    assert_same_bits(got[made], want)

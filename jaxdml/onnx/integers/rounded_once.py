@@ -55,8 +55,8 @@ def add(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> Any:
     if isinstance(a.integers, np.ndarray):
         a, b = b, a
     (first, second), wrap = alike(a.integers, b.integers)
-    if isinstance(b.integers, np.ndarray) and second.ndim == b.integers.ndim:
-        second = b.integers  # It stays known.
+    if isinstance(b.integers, np.ndarray) and wrap is not ChannelsLast:
+        second = b.integers  # It stays known, unless its dimensions were reordered.
     operands = (first, *a.quantization[:2], second, *b.quantization[:2])
     return wrap(jaxdml.quantized_linear_add(*operands, *out[:2], output_dtype=dtype))
 
