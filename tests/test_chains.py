@@ -15,6 +15,7 @@ import jaxdml
 import jaxdml.onnx
 from jaxdml import reference
 from jaxdml._functions import prepack, prepack_filters
+from jaxdml._kernels import requantization
 from jaxdml._kernels.requantization import float32_chain
 from jaxdml._kernels.requantization.float32_chain import Chain, factors, round_chain
 from tests.kit import assert_same_bits, compiled
@@ -185,6 +186,16 @@ def test_a_product_of_two_arrays_is_rounded_by_two_numbers(name):
     with forms_of("cuda"):
         got = compiled(product)(a, b)
     assert_same_bits(got, reference.quantized_linear_matrix_multiply(a, b=b, **known))
+
+
+def test_numbers_that_round_are_sought_once(monkeypatch):
+    sought, seek = [], float32_chain.factors
+    monkeypatch.setattr(requantization, "factors", lambda *given: sought.append(given) or seek(*given))
+    for _ in range(2):
+        jaxdml.quantized_linear_matrix_multiply(
+            np.uint8([[9]]), 0.01234, 3, np.int8([[7]]), 0.5, None, 0.25, np.uint8(4)
+        )
+    assert len(sought) == 1
 
 
 def test_arrays_that_no_two_numbers_round():

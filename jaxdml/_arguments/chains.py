@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -83,12 +84,24 @@ def _with_one(
     """Return a multiplier that is one number with a chain for complete sums, if there are factors."""
     if multiplier.high.size != 1 or zero_point is None or zero_point.size != 1:
         return multiplier
-    exact = (multiplier.high.astype(np.float64) + multiplier.low).reshape(1)
-    found = requantization.factors(exact, greatest, _reach(zero_point.item(), dtype))
+    found = _factors_of_one(_exact(multiplier).item(), greatest, _reach(zero_point.item(), dtype))
     if found is None:
         return multiplier
     first, second = (each.reshape(multiplier.high.shape) for each in found)
     return replace(multiplier, chain=Chain((), first, second, of=""))
+
+
+@lru_cache(2**10)
+def _factors_of_one(
+    multiplier: float, greatest: int, reach: int
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None:
+    """Find factors once for all calls: some take long to find."""
+    return requantization.factors(np.array([multiplier]), greatest, reach)
+
+
+def _exact(multiplier: Multiplier) -> np.ndarray[Any, Any]:
+    exact: np.ndarray[Any, Any] = multiplier.high.astype(np.float64) + multiplier.low
+    return exact
 
 
 def _reach(zero_point: int, dtype: np.dtype[Any]) -> int:
@@ -123,7 +136,7 @@ def _made(known: Sequence[np.ndarray[Any, Any]], packed: Any, dtype: np.dtype[An
     multiplier = requantization.proved((scale, w_scale, out_scale), greatest)
     if multiplier is None:
         return ()
-    exact = np.broadcast_to(multiplier.high.astype(np.float64) + multiplier.low, sums.shape)
+    exact = np.broadcast_to(_exact(multiplier), sums.shape)
     found = requantization.factors(exact, greatest, _reach(int(out_zero[0]), dtype))
     stored_zero = int(zero[0]) - (128 if zero.dtype == np.uint8 else 0)
     if found is None:
