@@ -15,7 +15,7 @@ from jaxdml._kernels.integer_product.cpu import methods_on_cpu, on_cpu, packed_o
 from jaxdml._kernels.integer_product.gpu import kept_apart, on_gpu, on_gpus, read_as_int8
 from jaxdml._kernels.integer_product.integer_dot import dot_with_ones, sum_of_slices
 from jaxdml._kernels.integer_product.merged_dot import merged_dot
-from jaxdml._kernels.integer_product.operands import Product, product_shape
+from jaxdml._kernels.integer_product.operands import Product, greatest_factor, product_shape
 from jaxdml._kernels.integer_product.packed_columns import columns_on_the_right
 from jaxdml._kernels.integer_product.packed_matrix import PackedMatrix, Right, stored_as
 from jaxdml._kernels.integer_product.unmerged_dot import split_along_k, unmerged_dot
@@ -119,16 +119,12 @@ def greatest_total(a: Factor, b: Factor, terms: Any) -> Any:
     bound = getattr(weights, "bound", 0)
     if not bound or zero_point is not None or weights.dtype != jnp.int8 or not is_static(terms):
         return worst
-    return min(worst, _greatest_factor(*a) * bound)
+    return min(worst, greatest_factor(*a) * bound)
 
 
 def greatest_product(a: Factor, b: Factor) -> int:
     """Bound ``|(a - za) * (b - zb)|`` from what is known while tracing."""
-    return _greatest_factor(*a) * _greatest_factor(*b)
-
-
-def _greatest_factor(x: Any, zero_point: jax.Array | None) -> int:
-    return 128 if x.dtype == jnp.int8 and zero_point is None else 255
+    return greatest_factor(*a) * greatest_factor(*b)
 
 
 def _in_slices(operands: Operands, longest: int, implementation: Forced | None) -> DeepAccumulator:

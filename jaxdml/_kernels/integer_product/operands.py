@@ -35,3 +35,8 @@ def with_merged_rows(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
 def row_count(a: jax.Array, matrix: jax.Array) -> int:
     """Return the number of rows that ``with_merged_rows`` makes of ``a``."""
     return math.prod(a.shape[:-1]) if math.prod(matrix.shape[:-2]) == 1 else a.shape[-2]
+
+
+def greatest_factor(x: Any, zero_point: Any) -> int:
+    """Bound ``|x - zero_point|`` for 8-bit integers, which may be packed, by what is known while tracing."""
+    return 128 if x.dtype == jnp.int8 and zero_point is None else 255

@@ -13,7 +13,7 @@ from jax import lax
 
 from jaxdml._arithmetic.bits import bits_of
 from jaxdml._base.shapes import is_static
-from jaxdml._kernels.integer_product.operands import row_count, with_merged_rows
+from jaxdml._kernels.integer_product.operands import greatest_factor, row_count, with_merged_rows
 from jaxdml._kernels.integer_product.packed_matrix import PackedMatrix, Right, column_sums, matrix_of
 from jaxdml._kernels.integer_sums import RawProduct, with_corrections
 
@@ -66,15 +66,12 @@ def bfloat16_dot(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | N
     bfloat16 also holds what is left of 8 bits when the zero point is subtracted. So where float32 holds the sums of
     such products too, neither matrix is summed; a packed one has been.
     """
-    if not isinstance(b, PackedMatrix) and a.shape[-1] * _greatest(za) * _greatest(zb) <= _GREATEST_FLOAT_SUM:
+    greatest = a.shape[-1] * greatest_factor(a, za) * greatest_factor(b, zb)
+    if not isinstance(b, PackedMatrix) and greatest <= _GREATEST_FLOAT_SUM:
         return RawProduct(float_dot(*with_merged_rows(_centred(a, za), _centred(b, zb))))
     left, right = with_merged_rows(a, matrix_of(b))
     total = float_dot(left, right, isinstance(b, PackedMatrix))
     return with_corrections(total, a.shape[-1], za, zb, lambda: _row_sums(a), lambda: column_sums(b))
-
-
-def _greatest(zero_point: jax.Array | None) -> int:
-    return 128 if zero_point is None else 255
 
 
 def _centred(x: jax.Array, zero_point: jax.Array | None) -> jax.Array:
