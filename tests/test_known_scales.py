@@ -309,7 +309,7 @@ def test_all_sums_with_a_known_one_are_right(contracted):
 
 
 def test_what_no_known_sum_is_proved_of():
-    # Of each number half of the sums are halves, to be rounded up and down in turn, by a factor that float32 has not.
+    # Where sums are halves they go up and down in turn, and no term lies on both sides of them.
     for scales in ((0, 1, 1), (1, np.inf, 1), (2.0**90, 1, 1)):
         assert proved_terms(scales, (0, 0, 0), [np.int8] * 3, ALL) is None
     halves = proved_terms((1, 1, 2), (0, 0, 0), [np.int8] * 3, np.int8([1]))
@@ -381,7 +381,7 @@ def test_platforms_with_float64_round_with_it_where_scales_are_known(call, platf
         return jax.jit(call).trace(*arguments).lower(lowering_platforms=(platform,)).as_text()
 
     known = text(lambda a, b: call(a, b, SCALES), A, B)
-    # On CUDA float32 rounds by one number, if there are factors, so that a product does it in its kernel.
+    # Where one multiplier serves all sums, CUDA rounds in float32, in the kernel of a product.
     without = {"cpu": [added], "cuda": [product, convolved]}
     assert ("f64" in known) == (platform in without and call not in without[platform])
     # A sum of two needs no proof there.

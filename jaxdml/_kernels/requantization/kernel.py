@@ -100,9 +100,9 @@ def form(
     """Say who rounds where a program is lowered for ``target``.
 
     A proved multiplier rounds in float64 on CPUs and CUDA, and in digits on TPUs. CUDA rounds in the kernel of the
-    product if weights were packed for these parameters. Without a proof a CPU rounds many outputs with multipliers, in
-    a branch on whether these leave any output doubtful. There the branch costs nothing; on a GPU it would wait for the
-    host. All else is rounded with exact residuals.
+    product if weights were packed for these parameters, or if the multiplier is one number. Without a proof a CPU
+    rounds many outputs with multipliers, in a branch on whether these leave any output doubtful. There the branch costs
+    nothing; on a GPU it would wait for the host. All else is rounded with exact residuals.
 
     Args:
       target: the target.
