@@ -1,5 +1,6 @@
-"""Poolings of floats and integers, and their gradients."""
+"""Poolings of floats and integers, their gradients, and the inverse of a max pooling."""
 
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
+from jaxdml import scatter_nd
 from jaxdml._networks.pooling import Pool, greatest, least, mean, norm, reduced
 from jaxdml._networks.transposes import transposed
 from jaxdml.directml._c import c_field
@@ -97,6 +99,20 @@ def _greatest_gradient(desc: Any, x: Any, gradient: Any) -> Any:
     return sums.reshape(x.shape).astype(x.dtype)
 
 
+def _unpool(desc: Any, x: Any, indices: Any) -> Any:
+    """Write each element at its place in the whole output, where the last of several wins; the others are 0."""
+    sizes = desc.output_tensor.sizes
+    whole = jnp.zeros(math.prod(sizes), x.dtype)
+    written = scatter_nd(whole, indices.reshape(-1, 1), x.reshape(-1), duplicates="last")
+    return written.reshape(sizes)
+
+
+def _unpool_constraints(desc: Any) -> Violations:
+    yield from alike(desc, "dimension_count", "input_tensor", "indices_tensor", "output_tensor")
+    yield from alike(desc, "data_type", "input_tensor", "output_tensor")
+    yield from sized(desc, "indices_tensor", "those of InputTensor", desc.input_tensor.sizes)
+
+
 _POOLED = partial(_constraints, "input_tensor", "output_tensor")
 _BOTH = "input_tensor output_tensor"
 _INTEGERS = "F, 3_0 F+INT8+UINT8, 5_0 F+I+L"
@@ -148,5 +164,16 @@ OPERATORS: Mapping[str, Operator] = {
         partial(_constraints, "input_tensor", "input_gradient_tensor"),
         doc="Return the gradient of a max pooling in its input: the first of equal elements gets it.",
         fields=_FIELDS,
+    ),
+    "MAX_UNPOOLING": Operator(
+        92,
+        growing(
+            "2_0 4",
+            ("input_tensor output_tensor", "2_0 F, 5_0 F+I+L"),
+            ("indices_tensor", "2_0 UINT32, 5_0 UINT32+UINT64"),
+        ),
+        _unpool,
+        _unpool_constraints,
+        doc="Write elements at given places of the whole output, which is 0 elsewhere; the last of several wins.",
     ),
 }

@@ -1,6 +1,5 @@
-"""Operators on regions of images, and the inverse of a max pooling."""
+"""Operators on regions of images."""
 
-import math
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from typing import Any, NamedTuple
@@ -9,7 +8,6 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxdml import scatter_nd
 from jaxdml._networks.regions import greatest_of_regions
 from jaxdml.directml._c import c_field
 from jaxdml.directml._checks import alike, alike_in_kind, sized
@@ -197,14 +195,6 @@ def _pool(desc: Any, x: Any, rois: Any) -> Any:
     return greatest_of_regions(x, rois.reshape(-1, 5), (rows, columns), desc.spatial_scale)
 
 
-def _unpool(desc: Any, x: Any, indices: Any) -> Any:
-    """Write each element at its place in the whole output, where the last of several wins; the others are 0."""
-    sizes = desc.output_tensor.sizes
-    whole = jnp.zeros(math.prod(sizes), x.dtype)
-    written = scatter_nd(whole, indices.reshape(-1, 1), x.reshape(-1), duplicates="last")
-    return written.reshape(sizes)
-
-
 def _last_sizes(desc: Any, name: str, why: str, *wanted: int) -> Violations:
     """Require the last sizes of a tensor, and 1 before them."""
     tensor = desc.tensors[name]
@@ -261,12 +251,6 @@ def _gradient_constraints(desc: Any) -> Violations:
             yield from sized(desc, name, f"those of {c_field(like)}", desc.tensors[like].sizes)
 
 
-def _unpool_constraints(desc: Any) -> Violations:
-    yield from alike(desc, "dimension_count", "input_tensor", "indices_tensor", "output_tensor")
-    yield from alike(desc, "data_type", "input_tensor", "output_tensor")
-    yield from sized(desc, "indices_tensor", "those of InputTensor", desc.input_tensor.sizes)
-
-
 _INDICES = ("batch_indices_tensor", "{} UINT32, 5_0 UINT32+UINT64", "{} 1-4")
 
 
@@ -299,16 +283,5 @@ OPERATORS: Mapping[str, Operator] = {
         _align_gradient,
         _gradient_constraints,
         doc="Return the gradients of ROI_ALIGN1 in its input and in its regions.",
-    ),
-    "MAX_UNPOOLING": Operator(
-        92,
-        growing(
-            "2_0 4",
-            ("input_tensor output_tensor", "2_0 F, 5_0 F+I+L"),
-            ("indices_tensor", "2_0 UINT32, 5_0 UINT32+UINT64"),
-        ),
-        _unpool,
-        _unpool_constraints,
-        doc="Write elements at given places of the whole output, which is 0 elsewhere; the last of several wins.",
     ),
 }
