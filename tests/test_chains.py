@@ -78,26 +78,25 @@ def test_factors_that_are_constants_of_a_program_stay_two(columns):
         first, second = factors(np.array([multiplier]), 2**24, 128)
         wrong += (np.rint(sums.astype(np.float32) * (first * second)) != nearest).any()
         shape = () if columns is None else (1, columns)
-        vectors = (np.broadcast_to(x[0], shape) for x in (first, second))
+        vectors = (np.broadcast_to(x, shape) for x in (first[0], second[0], np.float32(0)))
         by = Chain(() if columns is None else np.zeros(shape, np.int32), *vectors, of="")
         total = np.int32(sums[0] if columns is None else np.repeat(sums[0][:, None], columns, 1))
-        got = np.asarray(jax.jit(lambda total, by=by: round_chain(total, by, None, np.dtype("int8")))(total))
+        got = np.asarray(jax.jit(lambda total, by=by: round_chain(total, by, np.dtype("int8")))(total))
         wanted = np.clip(nearest[0], -128, 127).astype(np.int8)
         np.testing.assert_array_equal(got.reshape(len(wanted), -1), np.repeat(wanted[:, None], columns or 1, 1))
     assert wrong > 5
 
 
-@pytest.mark.parametrize(("dtype", "zero"), [("int8", None), ("int8", -128), ("uint8", 255), ("uint8", 7)])
+@pytest.mark.parametrize(("dtype", "zero"), [("int8", 0), ("int8", -128), ("uint8", 255), ("uint8", 7)])
 @pytest.mark.parametrize("stored", ["int32", "float32"])
 @pytest.mark.parametrize("subtracted", ["int32", "float32"])
 def test_a_chain_subtracts_scales_and_clamps(dtype, zero, stored, subtracted):
     total = np.arange(-4000, 4000, 7).astype(stored)[:, None]
-    by = Chain(np.array([[5, -9]], subtracted), np.float32([[0.25, 0.5]]), np.float32([[1, 0.5]]), of="")
-    got = jax.jit(lambda total, zero: round_chain(total, by, zero, np.dtype(dtype)))(
-        total, None if zero is None else np.int32(zero)
-    )
+    offset = np.float32([[zero, zero]])
+    by = Chain(np.array([[5, -9]], subtracted), np.float32([[0.25, 0.5]]), np.float32([[1, 0.5]]), offset, of="")
+    got = jax.jit(lambda total: round_chain(total, by, np.dtype(dtype)))(total)
     limits = np.iinfo(dtype)
-    wanted = np.clip(np.rint((total - by.subtracted) * 0.25) + (zero or 0), limits.min, limits.max)
+    wanted = np.clip(np.rint((total - by.subtracted) * 0.25) + zero, limits.min, limits.max)
     assert_same_bits(got, wanted.astype(dtype))
 
 

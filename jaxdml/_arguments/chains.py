@@ -87,8 +87,7 @@ def _with_one(
     found = _factors_of_one(_exact(multiplier).item(), greatest, _reach(zero_point.item(), dtype))
     if found is None:
         return multiplier
-    first, second = (each.reshape(multiplier.high.shape) for each in found)
-    return replace(multiplier, chain=Chain((), first, second, of=""))
+    return replace(multiplier, chain=Chain((), *found, zero_point.reshape(1).astype(np.float32), of=""))
 
 
 @lru_cache(2**10)
@@ -145,4 +144,5 @@ def _made(known: Sequence[np.ndarray[Any, Any]], packed: Any, dtype: np.dtype[An
     none = np.zeros(1, np.int8)
     stored = integer_product.greatest_sum(packed.k, (none, none), (packed, w_zero))
     in_float32 = max(stored, int(np.abs(subtracted).max(initial=0))) <= _HELD
-    return Chain(subtracted.astype(np.float32 if in_float32 else np.int32), *found, of=_digest(known))
+    offset = np.full(sums.shape, out_zero[0], np.float32)
+    return Chain(subtracted.astype(np.float32 if in_float32 else np.int32), *found, offset, of=_digest(known))

@@ -37,22 +37,26 @@ _BITS, _TRIALS, _AT_ONCE = 10, 2**17, 2**8
 others; and so many at once."""
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["subtracted", "first", "second"], meta_fields=["of"])
+@partial(jax.tree_util.register_dataclass, data_fields=["subtracted", "first", "second", "offset"], meta_fields=["of"])
 @dataclass(frozen=True, eq=False)
 class Chain:
     """Hold the vectors with which sums are rounded, one number for each column; a pytree of operands.
 
+    A number of the program would make a kernel of each layer, which XLA compiles and times anew. So all are operands.
+
     Attributes:
       subtracted: from the sums of products of int8 numbers: the terms of the zero point, less the bias. float32 if that
-        holds all of these numbers and sums, else int32. () if the chain is for complete sums.
+        holds all of these numbers and sums, else int32. () if the chain is for complete sums, by one number each.
       first: float32, which the difference is multiplied by.
       second: float32, which that is multiplied by.
+      offset: float32, the zero point of the output, which is added to what is rounded.
       of: a digest of the parameters that all of it is computed from. Static.
     """
 
     subtracted: Any
     first: Any
     second: Any
+    offset: Any
     of: str
 
     @property
@@ -118,30 +122,33 @@ def _near_halves(sizes: np.ndarray, greatest: int, halves: np.ndarray) -> tuple[
     return kept, np.rint(kept * sizes[:, None])
 
 
-def round_chain(total: jax.Array, by: Chain, zero_point: jax.Array | None, dtype: jnp.dtype) -> jax.Array:
-    """Return ``clamp(round((total - subtracted) * first * second) + zero_point)``.
+def round_chain(total: jax.Array, by: Chain, dtype: jnp.dtype) -> jax.Array:
+    """Return ``clamp(round((total - subtracted) * first * second) + offset)``.
 
     Args:
       total: int32 or float32, the sums of products as stored, or complete sums.
       by: what it is rounded with, broadcast against ``total``.
-      zero_point: int32 that broadcasts against ``total``, or None for 0.
       dtype: int8 or uint8.
     """
+    first, second, offset = by.first, by.second, by.offset
+    if by.of_complete_sums:
+        # Behind a barrier, numbers that are known are operands of the kernel. XLA takes such scalars, and no arrays.
+        scalars = tuple(jnp.reshape(each, ()) for each in (first, second, offset))
+        first, second, offset = lax.optimization_barrier(scalars)  # type: ignore[no-untyped-call]
     # Of two integers that float32 holds it returns their difference rounded once, as int32 and a conversion do.
     difference = total if by.of_complete_sums else total.astype(by.subtracted.dtype) - by.subtracted
     # XLA would join factors that are constants, and a vector of one number is such a constant, too. So a limit stands
     # between them.
-    once = lax.clamp(-_BEYOND, difference.astype(jnp.float32) * by.first, _BEYOND)
-    return nearest(once * by.second, zero_point, dtype)
+    once = lax.clamp(-_BEYOND, difference.astype(jnp.float32) * first, _BEYOND)
+    return nearest(once * second, offset, dtype)
 
 
 def nearest(values: jax.Array, zero_point: jax.Array | None, dtype: jnp.dtype) -> jax.Array:
-    """Return ``clamp(round(values) + zero_point)`` of float32, ties to even."""
-    low, high = (jnp.int32(limit) for limit in (np.iinfo(dtype).min, np.iinfo(dtype).max))
-    if zero_point is not None:
-        low, high = low - zero_point, high - zero_point
+    """Return ``clamp(round(values) + zero_point)`` of float32, ties to even; the zero point is int32 or float32."""
     rounded = lax.round(values, lax.RoundingMethod.TO_NEAREST_EVEN)
-    # No result is greater than 2**9 in magnitude, so a conversion loses nothing.
-    result = jnp.clip(rounded, low.astype(jnp.float32), high.astype(jnp.float32)).astype(jnp.int32)
+    # Both are integers. Where float32 does not hold their sum, it saturates.
+    whole = rounded if zero_point is None else rounded + zero_point.astype(jnp.float32)
+    limits = np.iinfo(dtype)
     # A conversion to uint8 would end the chain.
-    return lax.bitcast_convert_type((result if zero_point is None else result + zero_point).astype(jnp.int8), dtype)
+    stored = jnp.clip(whole, limits.min, limits.max).astype(jnp.int32).astype(jnp.int8)
+    return lax.bitcast_convert_type(stored, dtype)

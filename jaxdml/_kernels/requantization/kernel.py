@@ -170,12 +170,12 @@ def _by_chain(
     how: Rounding,
 ) -> jax.Array:
     """Round what is stored, if the chain subtracts what belongs to zero points and the bias; or the complete sums."""
-    del scales
+    del scales, zero_point
     chain, total = multiplier.chain, as_stored(raw, how.shape)
     if chain.of_complete_sums and not (raw.rows is None and raw.columns is None and bias is None):
         total = accumulator(raw, how.shape)
         total = total if bias is None else total + bias
-    return round_chain(total, chain, zero_point, how.dtype)
+    return round_chain(total, chain, how.dtype)
 
 
 def _by_residuals(
