@@ -20,6 +20,7 @@ from jaxdml._kernels.integer_product.kernel import greatest_sum
 from jaxdml._kernels.integer_product.packed_matrix import pack
 from jaxdml._kernels.integer_sums import raw as raw_product
 from tests.kit import OneOf, as_shipped, assert_same_bits, compiled, grid, quick, seeds
+from tests.kit.forms import forms_of
 from tests.test_lowerings import array, lowered
 from tests.test_quantized_linear_matrix_multiply import (
     BATCHES,
@@ -119,6 +120,30 @@ def test_a_cpu_that_only_mixes_signs_stores_uint8(monkeypatch, features):
         for storage in QUANTIZED if features else ():
             got = compiled(lambda a, p: multiply(a, ONE, ZERO_A, p, ONE, ZERO_B, SCALE))(a, stored(packed, storage))
             assert_same_bits(got, reference.quantized_linear_matrix_multiply(*given))
+
+
+@pytest.mark.parametrize(
+    ("rows", "k", "n", "converted"),
+    [
+        ((2, 512), 128, 128, True), ((1023,), 128, 128, False), ((1024,), 127, 128, False), ((1024,), 128, 127, False),
+        ((2048,), 1024, 256, True), ((2048,), 1025, 256, False), ((1024,), 1024, 128, False),
+    ],
+)  # fmt: skip
+def test_a_gpu_reads_many_rows_as_bfloat16(rows, k, n, converted):
+    """Sections of K are multiplied in the last case, and int8 in the one before it."""
+    a, packed = array((*rows, k), "uint8"), jax.eval_shape(jaxdml.prepack, array((k, n), "int8"))
+    text = lowered(lambda a, p: multiply(a, ONE, ZERO_A, p, ONE, None, SCALE), a, packed, platform="cuda")
+    assert any("optimization_barrier" in line and "bf16" in line for line in text.splitlines()) == converted
+
+
+@pytest.mark.parametrize(("a_dtype", "b_dtype", "zb"), [("uint8", "int8", None), ("int8", "uint8", np.uint8(7))])
+def test_products_of_many_rows_are_exact(a_dtype, b_dtype, zb):
+    rng = np.random.default_rng(0)
+    a, b = integers(rng, a_dtype, (2, 512, 128)), integers(rng, b_dtype, (128, 128))
+    given = a, ONE, np.asarray(11, a_dtype), b, ONE, zb, SCALE * 100
+    with forms_of("cuda"):
+        got = compiled(lambda a, p: multiply(a, *given[1:3], p, *given[4:]))(a, jaxdml.prepack(b))
+    assert_same_bits(got, reference.quantized_linear_matrix_multiply(*given))
 
 
 @pytest.mark.parametrize(("beside", "bound", "loops"), [(0, 2**23, False), (1, 2**24, True)])

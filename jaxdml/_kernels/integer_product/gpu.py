@@ -32,6 +32,11 @@ MAX_ROWS_UNTRANSPOSED = 64
 MIN_ROWS_APART = 2**11
 """From so many rows on XLA mostly does not split K, and takes the rounding into the kernel of a product."""
 
+MIN_ROWS_AS_BFLOAT16, MIN_SIZE_AS_BFLOAT16 = 2**10, 2**7
+"""From so many rows on, and from such a K and N on, the left matrix is converted to bfloat16 before the product. In its
+kernel XLA would convert each part anew for each tile of columns; what computes the matrix mostly converts it for
+nothing. With fewer columns the bytes that are read decide."""
+
 LONGEST_SINGLE_ROW, MIN_ROWS_IF_LONGER = 2**14, 8
 """XLA's GPU backend computes the product of a single row as a reduction. With a larger K than this, a product of so
 many rows is faster; ``python -m benchmarks weights`` times M = 1."""
@@ -60,16 +65,34 @@ def kept_apart(a: jax.Array, b: Right) -> tuple[jax.Array, Right]:
     """Hide from XLA that many rows, or sections of rows, are multiplied by other packed matrices, too.
 
     It would join the products to one, whose sums are stored, and join the matrices in each call. Few rows are faster
-    so: their sums are stored anyway. For sections it would transpose the matrices, too.
+    so: their sums are stored anyway. For sections it would transpose the matrices, too. What is bfloat16 stays so.
     """
-    if not isinstance(b, PackedMatrix) or (row_count(a, b.matrix) < MIN_ROWS_APART and not section_of(a, b)):
+    if not isinstance(b, PackedMatrix):
         return a, b
-    a, matrix = lax.optimization_barrier((a, b.matrix))  # type: ignore[no-untyped-call]
-    return a, replace(b, matrix=matrix)
+    if row_count(a, b.matrix) >= MIN_ROWS_APART or section_of(a, b):
+        a, matrix = lax.optimization_barrier((a, b.matrix))  # type: ignore[no-untyped-call]
+        return a, replace(b, matrix=matrix)
+    return (lax.optimization_barrier(a) if a.dtype == jnp.bfloat16 else a), b  # type: ignore[no-untyped-call]
+
+
+def stored_for(b: Right, a: jax.Array, zero_point: jax.Array | None) -> Quantized:
+    """Return ``a`` as bfloat16 with the zero point of int8 if that pays before a product with ``b``, or as it is."""
+    sizes = (row_count(a, b.matrix), *b.shape[-2:]) if isinstance(b, PackedMatrix) else (0,)
+    if not is_static(*sizes) or sizes[0] < MIN_ROWS_AS_BFLOAT16 or min(sizes) < MIN_SIZE_AS_BFLOAT16:
+        return a, zero_point
+    if a.shape[-1] > LONGEST_FLOAT_SUM or section_of(a, b):
+        return a, zero_point
+    a, zero_point = read_as_int8(a, zero_point)
+    return a.astype(jnp.bfloat16), zero_point
 
 
 def read_as_int8(x: jax.Array, zero_point: jax.Array | None) -> Quantized:
-    """Return what ``as_int8`` does, by adding int8: XLA takes that into the kernel of a product, and no uint8."""
+    """Return what ``as_int8`` does, by adding int8: XLA takes that into the kernel of a product, and no uint8.
+
+    bfloat16 was int8 before.
+    """
+    if x.dtype == jnp.bfloat16:
+        return x, zero_point
     if x.dtype == jnp.int8:
         return as_int8(x, zero_point)
     _, shifted = as_int8(x, zero_point)

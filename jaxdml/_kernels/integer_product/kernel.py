@@ -12,7 +12,7 @@ import numpy as np
 from jaxdml._arithmetic.signedness import Quantized, as_int8, as_uint8
 from jaxdml._base.shapes import is_static
 from jaxdml._kernels.integer_product.cpu import methods_on_cpu, on_cpu, packed_on_cpu
-from jaxdml._kernels.integer_product.gpu import kept_apart, on_gpu, on_gpus, read_as_int8
+from jaxdml._kernels.integer_product.gpu import kept_apart, on_gpu, on_gpus, read_as_int8, stored_for
 from jaxdml._kernels.integer_product.integer_dot import dot_with_ones, sum_of_slices
 from jaxdml._kernels.integer_product.merged_dot import merged_dot
 from jaxdml._kernels.integer_product.operands import Product, greatest_factor, product_shape
@@ -160,6 +160,7 @@ def _sum_slices_of_segments(
 
 def product_on_gpu(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None) -> RawProduct:
     """Multiply on one GPU; a and b may be uint8."""
+    a, za = stored_for(b, a, za)
     a, b = kept_apart(a, b)
     return _shifted(a, za, b, zb, product=on_gpu, shift=read_as_int8)
 
