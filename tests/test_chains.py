@@ -157,6 +157,19 @@ def test_a_product_is_rounded_in_a_chain(on_gpu, w_dtype, shape):
     assert_same_bits(unchained, wanted)
 
 
+def test_layers_of_one_shape_share_a_program(on_gpu):
+    """Their numbers are operands: XLA for CUDA compiles and times a kernel for each that is not."""
+    a, b = np.zeros((5, 32), np.uint8), np.ones((32, COLUMNS), np.int8)
+    texts = set()
+    for changes in ({}, {"scale": np.float32(0.03), "zero_point": np.uint8(7), "output_zero_point": np.uint8(77)}):
+        parameters = named("a", "b", w_zero=np.int8(0), **changes)
+        packed = jaxdml.prepack(b, parameters=parameters)
+        with forms_of("cuda"):
+            call = jax.jit(lambda a, b, given=parameters: jaxdml.quantized_linear_matrix_multiply(a, b=b, **given))
+            texts.add(call.lower(a, packed).compile().as_text())
+    assert len(texts) == 1
+
+
 WHOLE = {
     # As in attention there is nothing but the product. From a deep one terms of zero points are subtracted.
     "shallow": ((2, 3, 5, 64), (2, 3, 64, 7), {}),
@@ -179,6 +192,9 @@ def test_a_product_of_two_arrays_is_rounded_by_two_numbers(name):
         return jaxdml.quantized_linear_matrix_multiply(a, b=b, **known)
 
     text = lowered(product, a, b)
+    # The two numbers and the zero point are operands of the kernel, so that layers share it.
+    barrier = next(line for line in text.splitlines() if "optimization_barrier" in line)
+    assert barrier.endswith(": tensor<f32>, tensor<f32>, tensor<f32>")
     assert "f64" not in text
     # What float32 holds stays float32 until it is rounded.
     assert ("5x7xi32>" not in text.partition("round_nearest_even")[0]) == (name in ("shallow", "of zeros"))
