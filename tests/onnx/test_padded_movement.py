@@ -17,6 +17,10 @@ CONSTANTS = {
     "fine": np.float32(0.1),
     "coarse": np.float32(0.004),
     "zero": np.uint8(3),
+    "half": np.float32(0.5),
+    "one": np.float32(1),
+    "back": np.float32(-1.5),
+    "part": np.float32(0.3),
     "twice": np.array([2, 1]),
     "thrice": np.array([1, 3]),
 }
@@ -74,6 +78,8 @@ PLACES = {
     " z = OneHot<axis=0>(c, n, on_off)",
     "numbers from one length to another": "l = Add(s, s) y = Range(s, l, n1)",
     "numbers in steps": "b = Neg(s) y = Range(n0, s, n2) n2 = Add(n1, n1) z = Range(s, b, e2) e2 = Add(e1, e1)",
+    "floats up to a length": "b = Cast<to=1>(s) y = Range(half, b, one)",
+    "floats in steps": "b = Cast<to=1>(s) c = Neg(b) y = Range(half, c, back) z = Range(half, b, part)",
     "the last of equal elements": "a = Mul(f, f) b = Log(a) c = Min(b, low) y = ArgMax<axis=0, select_last_index=1>(c)"
     " d = ArgMin<axis=0, select_last_index=1>(x) z = Identity(d)",
     "sums from the end": "y = CumSum<reverse=1>(x, n0) z = CumSum<exclusive=1>(x, n0)",

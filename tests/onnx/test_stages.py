@@ -338,6 +338,33 @@ def test_an_input_that_says_a_shape_is_a_constant_and_data_is_not():
     as_onnxruntime(proto, np.float32([[0, 1, 2], [3, 0, 4]]), np.array([3, 2]))
 
 
+SPOKEN = """spoken (float[1, N] x, int64[1] length) => (float[1, M] y) {
+    s = Shape(x) n = Gather(s, last)
+    steps = Range(zero, n, one) counts = Less(steps, length)
+    known = Where(counts, x, nothing)
+    long = Round(known) total = CumSum(long, last) much = ReduceMax<keepdims = 0>(total) end = Cast<to = 7>(much)
+    frames = Range(zero, end, one)
+    t = Shape(frames) u = Cast<to = 1>(t) v = Squeeze(u)
+    times = Range(nought, v, whole) w = Mul(times, half)
+    y = Unsqueeze(w, first)
+}"""
+
+
+def test_programs_serve_lengths_that_follow_from_data():
+    """An input of lengths from which, with data, a size follows is data too."""
+    numbers = {"zero": np.array(0), "one": np.array(1), "last": np.array(1), "first": np.array([0])}
+    floats = {"nothing": 0, "nought": 0, "whole": 1, "half": 0.5}
+    proto = graph(SPOKEN, **numbers, **{name: np.float32(value) for name, value in floats.items()})
+    model = load(proto)
+    assert model._calls.constants == set()
+    for n, length in ((6, 4), (9, 9), (7, 2), (8, 5), (6, 6)):
+        x = np.random.default_rng(n).uniform(1, 3, (1, n)).astype(np.float32)
+        as_onnxruntime(proto, x, np.array([length]))
+        (y,), (wanted,) = model(x, np.array([length])), by_onnxruntime(proto, x, np.array([length]))
+        np.testing.assert_array_equal(y, wanted)
+    assert [len(part) for stage, part in model._calls.parts if not stage.on_host] == [2, 1]
+
+
 def test_random_nodes_of_different_stages_draw_differently():
     proto = graph(
         "g (float[8] x) => (float[8] a, float[n] b) { a = RandomNormalLike(x) at = NonZero(x) row = Squeeze(at)"

@@ -23,11 +23,12 @@ Parameter = jax.Array | Transposed | jaxdml.PackedFilters | jaxdml.PackedMatrix 
 def constant_inputs(graph: Graph) -> frozenset[str]:
     """Return the inputs that become constants of a program: those that say a shape.
 
-    They must be known, and are integers of at most one dimension. Others, such as images, are data.
+    They must be known, and are integers of at most one dimension. Others, such as images, are data. What a shape and
+    data are computed from together is waited for, so it makes no input a constant.
     """
     declared = (*graph.inputs, *graph.optional)
     data = {v.name for v in declared if v.dtype is not None and (v.dtype.kind not in "iub" or len(v.shape or ()) > 1)}
-    return must_be_known(graph) & {value.name for value in declared} - data
+    return must_be_known(graph, computed_from(graph, data)) & {value.name for value in declared} - data
 
 
 def computed_from(graph: Graph, names: Iterable[str]) -> frozenset[str]:

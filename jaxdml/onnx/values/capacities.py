@@ -105,6 +105,8 @@ def _keys_of_output(node: Node, name: str) -> tuple[Hashable, ...]:
         return None, key
     if node.op_type == "NonMaxSuppression":
         return key, None
+    if node.op_type == "Range":
+        return (key,)
     if node.op_type != "If":
         return ()
     place = node.outputs.index(name)

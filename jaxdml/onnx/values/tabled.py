@@ -19,7 +19,7 @@ MOST = 2**20
 """So many numbers are computed at most."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Tabled(Computed):
     """A float or a bool that follows from a length.
 
@@ -37,8 +37,11 @@ class Tabled(Computed):
         found = self.values.astype(jax.dtypes.canonicalize_dtype(self.values.dtype))
         return jnp.asarray(found)[jnp.asarray(self.of.true - self.of.low)]
 
+    def __repr__(self) -> str:
+        return f"what follows from {self.of.name}"
+
     def __bool__(self) -> bool:
-        raise LengthError(f"what follows from {self.of.name}")
+        raise LengthError(str(self))
 
     __int__ = __float__ = __index__ = __bool__
 

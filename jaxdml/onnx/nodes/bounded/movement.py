@@ -26,6 +26,7 @@ from jaxdml.onnx.values.lengths import (
     true,
 )
 from jaxdml.onnx.values.promises import broadcast, equal
+from jaxdml.onnx.values.tabled import Tabled, computed
 
 
 def shape(task: Task, x: Value) -> tuple[Value, ...]:
@@ -114,12 +115,26 @@ def constant_of_shape(task: Task, shape: np.ndarray) -> tuple[Value, ...]:
 def numbered(task: Task, start: np.ndarray, limit: np.ndarray, delta: np.ndarray) -> tuple[Value, ...]:
     """Return numbers from one size to another."""
     (first,), (end,), (step,) = map(numbers, (start, limit, delta))
+    if isinstance(end, Tabled) and all(isinstance(n, int | float) for n in (first, step)) and step:
+        return _numbered_to(task, start, end, delta)
     if not is_number(step) or step == 0 or not all(is_number(n) or isinstance(n, Length) for n in (first, end)):
         raise LengthError(f"the numbers from {first} to {end} in steps of {step}")
     distance = end - first if step > 0 else first - end
     count = greatest((distance + (abs(step) - 1)) // abs(step), 0)
     places = jnp.arange(limits(count).bound, dtype=jax.dtypes.canonicalize_dtype(np.int64))
     return (bounded(jnp.asarray(true(first), places.dtype) + places * step, (count,)),)
+
+
+def _numbered_to(task: Task, start: np.ndarray, end: Tabled, delta: np.ndarray) -> tuple[Value, ...]:
+    """Return floats from a number to one that follows from a length."""
+    (first,), (step,) = map(numbers, (start, delta))
+
+    def count(ends: np.ndarray) -> np.ndarray:
+        return np.maximum(np.ceil((ends.astype(np.float64) - first) / step), 0).astype(np.int64)
+
+    farthest = end.values[np.argmax(count(end.values))]
+    of_all = task.compute(start, np.asarray(farthest), delta)
+    return tuple(bounded(y, computed(count, [np.array([end], object)])) for y in of_all)
 
 
 def transpose(task: Task, x: Value) -> tuple[Value, ...]:
