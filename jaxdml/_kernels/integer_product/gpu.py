@@ -77,10 +77,12 @@ def kept_apart(a: jax.Array, b: Right) -> tuple[jax.Array, Right]:
 
 def stored_for(b: Right, a: jax.Array, zero_point: jax.Array | None) -> Quantized:
     """Return ``a`` as bfloat16 with the zero point of int8 if that pays before a product with ``b``, or as it is."""
-    sizes = (row_count(a, b.matrix), *b.shape[-2:]) if isinstance(b, PackedMatrix) else (0,)
-    if not is_static(*sizes) or sizes[0] < MIN_ROWS_AS_BFLOAT16 or min(sizes) < MIN_SIZE_AS_BFLOAT16:
+    if not isinstance(b, PackedMatrix) or section_of(a, b):
         return a, zero_point
-    if a.shape[-1] > LONGEST_FLOAT_SUM or section_of(a, b):
+    rows, (k, n) = row_count(a, b.matrix), b.shape[-2:]
+    if not is_static(rows, k, n) or rows < MIN_ROWS_AS_BFLOAT16 or min(k, n) < MIN_SIZE_AS_BFLOAT16:
+        return a, zero_point
+    if k > LONGEST_FLOAT_SUM:
         return a, zero_point
     a, zero_point = read_as_int8(a, zero_point)
     return a.astype(jnp.bfloat16), zero_point

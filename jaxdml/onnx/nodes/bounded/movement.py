@@ -134,7 +134,7 @@ def _numbered_to(task: Task, start: np.ndarray, end: Tabled, delta: np.ndarray) 
 
     farthest = end.values[np.argmax(count(end.values))]
     of_all = task.compute(start, np.asarray(farthest), delta)
-    return tuple(bounded(y, computed(count, [np.array([end], object)])) for y in of_all)
+    return tuple(bounded(y, numbers(computed(count, [np.array([end], object)]))) for y in of_all)
 
 
 def transpose(task: Task, x: Value) -> tuple[Value, ...]:
