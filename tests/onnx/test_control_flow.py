@@ -171,6 +171,51 @@ def test_a_loop_on_known_values_is_computed_while_tracing():
     assert model(X)[0].shape == (2, 4, 8, 3)
 
 
+UNTIL = """g (float[3] x) => (float[3] last, float[n, 3] all) {
+    zero = Constant<value_int = 0>() one = Constant<value_int = 1>() end = Constant<value_int = END>() END_AT
+    t = Constant<value_int = 1>() yes = Cast<to = 9>(t) factor = Constant<value_floats = [0.5]>()
+    k, last, all = Loop(MOST, yes, zero, x) <body = b (int64 i, bool go, int64 j, float[3] a) =>
+        (bool on, int64 next, float[3] new, float[3] s) {
+            next = Add(j, one)
+            half = Mul(a, factor)
+            new = Add(half, x)
+            s = Neg(new)
+            on = Less(next, end)
+        }>
+}"""
+
+
+@pytest.mark.parametrize("most", [None, 7, 30, 3000])
+@pytest.mark.parametrize("end", [3, 20, 2000])
+def test_a_loop_whose_end_follows_from_what_is_known_is_one_body(most, end):
+    """As recurrent networks that are written as loops: written out they compile for each turn."""
+    limit = "" if most is None else f"m = Constant<value_int = {most}>()"
+    proto = parsed(UNTIL.replace("END_AT", limit).replace("END", str(end)).replace("MOST", "m" if most else ""))
+    turns = min(end, most or end)
+    model = load(proto)
+    text = str(jax.make_jaxpr(model.apply)(model.params, X))
+    assert ("scan" in text) == (turns > FEW)
+    assert text.count("neg") == (1 if turns > FEW else turns)
+    as_onnxruntime(proto, X)
+
+
+def test_a_loop_whose_result_must_be_known_is_written_out():
+    counted = """g (float[3] x) => (float[a, 3] y) {
+        zero = Constant<value_int = 0>() one = Constant<value_int = 1>() end = Constant<value_int = 20>()
+        t = Constant<value_int = 1>() yes = Cast<to = 9>(t) three = Constant<value_ints = [3]>()
+        k, all = Loop(, yes, zero) <body = b (int64 i, bool go, int64 j) => (bool on, int64 next, int64 s) {
+            next = Add(j, one)
+            s = Identity(next)
+            on = Less(next, end)
+        }>
+        n = ReduceMax<keepdims = 1>(all)
+        shape = Concat<axis = 0>(n, three)
+        y = Expand(x, shape)
+    }"""
+    as_onnxruntime(parsed(counted), X)
+    assert load(parsed(counted))._calls.parts is None
+
+
 def test_loops_that_cannot_be_traced_say_why():
     endless = load(parsed(text(LOOP, **STACKED | {"scan": "", "sum": ""})))
     with pytest.raises(NotImplementedError, match=f"Loop 'y' has to be written out.*more than {MANY} times"):

@@ -101,7 +101,7 @@ NEVER_KNOWN = {
 
 @pytest.mark.parametrize("name", NEVER_KNOWN)
 def test_how_often_a_loop_runs_that_stacks_has_to_be_known(name, monkeypatch):
-    monkeypatch.setattr(loops, "MANY", 20)
+    monkeypatch.setattr(loops, "COUNTED", 20)
     body = "y = Loop(c, yes) <body = b (int64 i, bool on) => (bool off, float[4] o) { o = Gather(x, i) p = Not(on)"
     text = f"g (float[N, 4] x) => (y) {{ {NEVER_KNOWN[name]} {body} off = Not(p) }}> }}"
     model = load(parsed(text, CONSTANTS))

@@ -1,6 +1,7 @@
 """If, Loop and Scan."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -25,6 +26,9 @@ LARGE = 1024
 
 MANY = 1024
 """So many steps are written out at most, where a loop has to be."""
+
+COUNTED = 4096
+"""So many steps are looked at to find out how many there are, or may be."""
 
 ENDLESS = 2**31 - 1
 """From this trip count on only the condition ends a loop."""
@@ -59,11 +63,43 @@ def loop(call: NodeCall, M: Value = None, cond: Value = None, *carry: Value, bod
     turn = _probe(call, body, carry, settled)
     if turn is None or (settled and not turn.alike):
         return _written_out(call, body, M, carry)
-    if settled and turn.steady and count is not None:
-        return _scanned(turn, count, carry)
+    steps = count if turn.steady else None
+    if settled and scans and not (turn.steady or call.must_know()):
+        steps = _counted(call, body, count, carry)
+    if settled and steps is not None and (turn.steady or steps > FEW or _is_large(body, steps)):
+        return _scanned(turn, steps, carry)
     if settled and (turn.steady or scans or few):
         return _written_out(call, body, M, carry)
     return _while(call, turn, M, cond, carry)  # Without scan outputs: their number would have to be known.
+
+
+def deciding(body: Graph) -> tuple[Graph, list[int]]:
+    """Return what of a body decides how often it runs: the condition, and which values of the carry it follows from."""
+    wanted = {0}
+    while True:
+        part = replace(body, outputs=tuple(body.outputs[place] for place in sorted(wanted)))
+        read = {value.name for value in part.outputs}.union(*(node.reads for node in part.needed))
+        more = {place - 1 for place, value in enumerate(body.inputs) if place > 1 and value.name in read}
+        if more <= wanted:
+            return part, [place - 1 for place in sorted(wanted)[1:]]
+        wanted |= more
+
+
+def _counted(call: NodeCall, body: Graph, most: int | None, carry: Sequence[Value]) -> int | None:
+    """Return how often a loop runs, if that follows from what is known."""
+    part, places = deciding(body)
+    values = list(carry)
+    for number in range(COUNTED if most is None else min(most, COUNTED)):
+        if not all(is_host(values[place]) for place in places):
+            return None
+        condition, *results = turn_of(call, part, np.asarray(number), np.asarray(True), values)
+        if not is_host(condition):
+            return None
+        if not condition.item():
+            return number + 1
+        for place, value in zip(places, results, strict=True):
+            values[place] = value
+    return most if most is not None and most <= COUNTED else None
 
 
 def _is_large(body: Graph, count: int) -> bool:

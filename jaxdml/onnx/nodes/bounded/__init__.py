@@ -8,7 +8,7 @@ import numpy as np
 from jaxdml._base import errors
 from jaxdml.onnx._errors import NotKnownError, UnsupportedModelError
 from jaxdml.onnx._graph import Node
-from jaxdml.onnx.nodes import groups
+from jaxdml.onnx.nodes import control_flow, groups
 from jaxdml.onnx.nodes._handler import NodeCall
 from jaxdml.onnx.nodes.bounded import (
     attending,
@@ -165,7 +165,7 @@ def _makes_lengths(task: Task, rule: Rule | None, operands: list[Value]) -> bool
     if rule is loops.loop:  # How often it runs may be the size of an output.
         most = operands[0] if operands else None
         waits = any(operand is not None and not is_host(operand) for operand in operands[:2])
-        many = most is None or has_lengths(most) or (is_host(most) and most.item() > loops.MANY)
+        many = most is None or has_lengths(most) or (is_host(most) and most.item() > control_flow.COUNTED)
         return 0 in task.call.handler.at.static and many and not waits
     return rule in SELECTING.values() and bool(task.call.handler.waiting(operands))
 

@@ -1,7 +1,6 @@
 """Loop and Scan, where sizes have lengths: as many turns as there may be, of which only the first ones run."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -14,15 +13,12 @@ from jaxdml.onnx.nodes._bodies import like, traced
 from jaxdml.onnx.nodes._sizes import axis_of
 from jaxdml.onnx.nodes.bounded._fitting import fitted
 from jaxdml.onnx.nodes.bounded._task import Rules, Task, array
-from jaxdml.onnx.nodes.control_flow import ENDLESS, FEW, each_of, turn_of
+from jaxdml.onnx.nodes.control_flow import COUNTED, ENDLESS, FEW, deciding, each_of, turn_of
 from jaxdml.onnx.values import tabled
 from jaxdml.onnx.values.bounded import Bounded, bounded, is_of_a_trace, sizes_of
 from jaxdml.onnx.values.kinds import Value, is_host
 from jaxdml.onnx.values.lengths import Atom, Length, LengthError, atoms_of, has_lengths, limits, same, true
 from jaxdml.onnx.values.promises import equal
-
-MANY = 4096
-"""So many turns are looked at to find out how many there may be."""
 
 Sizes = tuple[Any, ...]
 
@@ -164,24 +160,17 @@ def _outside(size: Any, numbers: Mapping[Hashable, Any]) -> Any:
 
 def _counted(task: Task, graph: Graph, most: Any, cond: Value, carry: Sequence[Value]) -> Any:
     """Return how many turns run, which has to follow from lengths: what the condition depends on is computed alone."""
-    wanted = {0}
-    while True:
-        deciding = replace(graph, outputs=tuple(graph.outputs[place] for place in sorted(wanted)))
-        read = {value.name for value in deciding.outputs}.union(*(node.reads for node in deciding.needed))
-        more = {place - 1 for place, value in enumerate(graph.inputs) if place > 1 and value.name in read}
-        if more <= wanted:
-            break
-        wanted |= more
+    part, places = deciding(graph)
     values, active, turns = list(carry), cond, np.asarray(0)
-    for number in range(MANY):
+    for number in range(COUNTED):
         active = _both(active, tabled.computed(np.less, [np.asarray(number), np.array(most, object)]))
         if not has_lengths(active) and not active:
             return turns.item()
         turns = tabled.computed(np.add, [turns, active])
-        condition, *results = turn_of(task.call, deciding, np.asarray(number), np.asarray(True), values)
+        condition, *results = turn_of(task.call, part, np.asarray(number), np.asarray(True), values)
         active = _both(active, condition)
-        for place, value in zip(sorted(wanted)[1:], results, strict=True):
-            values[place - 1] = value
+        for place, value in zip(places, results, strict=True):
+            values[place] = value
     raise LengthError("how often it runs")
 
 
