@@ -234,6 +234,35 @@ def test_lengths_named_for_such_a_dimension_are_refused():
             model(normal(2, 5))
 
 
+CHOOSING = """g (float[N] x, int64 rate) => (float[M] y) {
+    low = Constant<value_int = 8>() slow = Equal(rate, low)
+    y = If(slow) <then_branch = t () => (float[K] a) { a = Softmax(x) },
+        else_branch = e () => (float[L] b) { n = LpNormalization(x) b = Concat<axis = 0>(n, n) }>
+}"""
+
+
+@without_rule("LpNormalization")
+def test_what_stands_in_the_way_in_a_branch_that_is_not_taken_does_not():
+    model = loaded(CHOOSING, {"N": [8]})
+    for length in (5, 7):
+        x = normal(length)
+        close(model(x, np.int64(8)), by_onnxruntime(parsed(CHOOSING), x, np.int64(8)))
+    with pytest.raises(jaxdml.onnx.UnsupportedModelError, match=r"named for 'N'.* LpNormalization 'n' has an op"):
+        model(normal(5), np.int64(16))
+
+
+def test_lengths_may_be_named_by_places_that_have_one_name_and_size():
+    model = loaded("g (float[1, N, N] x) => (y) { y = Softmax(x) }", {"x[1]": [16], "x[2]": [16]})
+    for n, m in ((9, 5), (7, 7), (4, 4)):
+        close(
+            model(normal(1, n, m)),
+            by_onnxruntime(parsed("g (float[1, N, M] x) => (y) { y = Softmax(x) }"), normal(1, n, m)),
+        )
+    assert len(model._calls.programs) == 1
+    with pytest.raises(ValueError, match=r"'x\[1\]' has length 20, and the greatest that lengths names is 16"):
+        model(normal(1, 20, 20))
+
+
 STAGED = """g (float[N] x, float[M] z) => (at, y, s) {
     positive = Greater(x, zero)
     at = NonZero(positive)

@@ -21,7 +21,7 @@ from jaxdml.onnx.values.stored import on_device
 FEW = 16
 """A loop of so many steps is written out if it is small; values that are known while tracing stay known."""
 
-LARGE = 1024
+LARGE = 256
 """From so many nodes on, in all steps together, a loop is not small; one with a loop in it never is."""
 
 MANY = 1024

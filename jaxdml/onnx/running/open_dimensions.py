@@ -143,16 +143,19 @@ class OpenDimensions:
                 sizes.setdefault(each, set()).add(size)
         return {
             name: tuple(
-                None if each is None else self._open(each, f"{name}[{axis}]" if len(sizes[each]) > 1 else each)
+                None if each is None else self._open(each, f"{name}[{axis}]", alone=len(sizes[each]) == 1)
                 for axis, each in enumerate(own)
             )
             for name, own in called.items()
         }
 
-    def _open(self, declared: str, name: str) -> _Open:
+    def _open(self, declared: str, place: str, *, alone: bool) -> _Open:
+        """Return a dimension, called as lengths are named for it, or else by its own name if that has one size."""
         if not isinstance(self._lengths, Mapping):
-            return _Open(Free(name), self._lengths)
-        return _Open(Free(name), self._lengths.get(name, self._lengths.get(declared, "rounded")))
+            return _Open(Free(declared if alone else place), self._lengths)
+        by_place = place in self._lengths or not alone
+        lengths = self._lengths.get(place, self._lengths.get(declared, "rounded"))
+        return _Open(Free(place if by_place else declared), lengths)
 
     def _varying_of(self, sizes: Mapping[Free, int]) -> set[Free]:
         """Return which dimensions are rounded up: none, where all have the lengths of the first call."""

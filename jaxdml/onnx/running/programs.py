@@ -123,12 +123,15 @@ class Programs:
     ) -> Computed:
         """Compute a program on arrays that are longer than what counts; what a node cannot mask has its true length."""
         while True:
-            _must_not_be_named(self.in_the_way, named)
+            refused = _named_in_vain(self.in_the_way, named)
             fitting = {name: without_keys(value, self.in_the_way) for name, value in given.items()}
             sizes, settled = self._capacities.chosen(fitting.values(), named)
             arrays = {name: longer(value, sizes) for name, value in fitting.items()}
             place = self._place(known, arrays, key)
             try:
+                if refused:  # Unless an If that has to be decided first stands in the way: the trace raises its error.
+                    jax.eval_shape(partial(self.traced, known), params, arrays, key)
+                    raise refused
                 results = self._results(place, params, arrays, key)
             except InTheWayError as error:
                 self._newest.drop(place)
@@ -200,12 +203,13 @@ def _lengths(value: Held) -> Iterator[tuple[Hashable, Any]]:
     return zip((key for key in value.keys if key is not None), value.lengths, strict=True)
 
 
-def _must_not_be_named(why: Mapping[Hashable, str], named: Sizes) -> None:
-    """Refuse lengths that a caller has named for dimensions that have to have their true lengths."""
+def _named_in_vain(why: Mapping[Hashable, str], named: Sizes) -> UnsupportedModelError | None:
+    """Return the error about lengths that a caller has named for dimensions that have to have their true lengths."""
     for key, reason in why.items():
         if key in named and isinstance(key, Free):
             rule = f"lengths are named for '{key.name}', along which nothing can be added: {reason}."
-            raise UnsupportedModelError(errors.compose("onnx.Model", rule, 'Say "exact" for it, or leave it out.'))
+            return UnsupportedModelError(errors.compose("onnx.Model", rule, 'Say "exact" for it, or leave it out.'))
+    return None
 
 
 def arrays_of(known: Known) -> dict[str, np.ndarray]:
