@@ -177,8 +177,10 @@ def test_reports_say_what_is_known_and_what_is_cut():
     assert third == "Without jax_enable_x64 these inputs are cut to 32 bits where they are traced: ids."
     found = parsed(text).report(np.ones((2, 3), np.float32), np.int64(16000), np.int64([1])).splitlines()[-2:]
     assert not any("leaves open" in line for line in found)
-    with pytest.raises(NotImplementedError, match="NonZero 'n' is 'y'"):
-        parsed("g (float[N] x) => (n) <float[2] w = {1, 2}> { y = Add(x, w) n = NonZero(y) }").report()
+    with pytest.raises(NotImplementedError, match="Expand 'n' is 'y'"):
+        parsed(
+            "g (float[N] x) => (n) <float[2] w = {1, 2}> { a = Add(x, w) y = Cast<to=7>(a) n = Expand(x, y) }"
+        ).report()
 
 
 def test_tables_and_names():

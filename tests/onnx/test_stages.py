@@ -365,6 +365,15 @@ def test_programs_serve_lengths_that_follow_from_data():
     assert [len(part) for stage, part in model._calls.parts if not stage.on_host] == [2, 1]
 
 
+def test_a_report_traces_all_stages():
+    for proto in (chosen(), boxes()):
+        model = load(proto)
+        lines = model.report().splitlines()
+        assert [line.split()[0] for line in lines[1 : 1 + len(model.graph.needed)]] == [
+            node.name for node in model.graph.needed
+        ]
+
+
 def test_random_nodes_of_different_stages_draw_differently():
     proto = graph(
         "g (float[8] x) => (float[8] a, float[n] b) { a = RandomNormalLike(x) at = NonZero(x) row = Squeeze(at)"

@@ -182,7 +182,7 @@ class Model(Program):
         Args:
           inputs: arrays or ``jax.ShapeDtypeStruct`` for each of ``self.inputs``; by default what the model declares,
             with 1 for each open dimension, or where that does not fit the first of 64, 256 and so on that does. Of
-            inputs whose values must be known without one, they are zeros.
+            inputs whose values must be known without one, they are zeros. What is found in values has room for 16.
 
         Returns:
           One line for each node that is computed: its name, its operator, what became of it. Then one for each thing

@@ -19,6 +19,7 @@ from jaxdml.onnx.running.calls import Calls
 from jaxdml.onnx.running.inputs import declared, dimensions, narrowed
 from jaxdml.onnx.running.interpreter import Report
 from jaxdml.onnx.running.needs import must_be_known
+from jaxdml.onnx.running.open_dimensions import SOME
 from jaxdml.onnx.running.program import Program
 
 SIZES = 1, 64, 256, 1024, 4096, 16384
@@ -58,7 +59,12 @@ def _traced(model: Program, inputs: Sequence[Any]) -> Traced:
     within = {value.name for value in model.inputs if value.within}
     known = {name: _zeros(given.pop(name)) for name in must_be_known(model.graph) & given.keys() - within}
     report, key = Report(), jax.random.key(0)  # Nothing is drawn.
-    jax.eval_shape(lambda params, given: model.compute(params, given | known, key, report), dict(model.params), given)
+    bounds = {node.name: SOME for stage, _ in Calls(model).parts or () if stage.on_host for node in stage.graph.nodes}
+
+    def outputs(params: Any, given: Any) -> Any:
+        return model.compute(params, given | known, key, report, bounds)
+
+    jax.eval_shape(outputs, dict(model.params), given)
     return Traced(model.graph, tuple(inputs), report.notes)
 
 
