@@ -80,8 +80,6 @@ def test_scans_end_where_their_operands_do():
 REFUSED = {
     "Loop 'y_0' needs to know sizes": "y = Loop(n40, yes, x) <body = b (int64 i, bool on, float[p, 4] c) =>"
     " (bool off, float[q, 4] w) { w = Concat<axis=0>(c, x) off = Identity(on) }>",
-    "Loop 'z_0' needs to know how often": "z, y = Loop(, yes, x) <body = b (int64 i, bool on, float[p, 4] c) =>"
-    " (bool off, float[p, 4] w, float o) { w = Mul(c, half) o = ReduceSum<keepdims=0>(w) off = Greater(o, half) }>",
     "may differ from turn to turn": "y = Loop(s, yes) <body = b (int64 i, bool on) => (bool off, float[p] o)"
     " { off = Identity(on) c = Greater(i, n1) o = If(c) <then_branch = t0 () => (float[q] d) { d = Gather(t, n0) },"
     " else_branch = e () => (float[r] f) { f = Gather(x, n0) }> }>",
@@ -91,6 +89,17 @@ REFUSED = {
 @pytest.mark.parametrize("reason", REFUSED)
 def test_what_cannot_be_known_is_refused(reason):
     check_of([REFUSED[reason]], [(4, 5)], refuses=reason)
+
+
+def test_a_loop_that_values_end_runs_on_the_host_whatever_lengths_are_named():
+    loop = """z, y = Loop(, yes, x) <body = b (int64 i, bool on, float[p, 4] c) => (bool off, float[p, 4] w, float o) {
+        w = Mul(c, half) o = ReduceSum<keepdims=0>(w) off = Greater(o, half) }>"""
+    proto = parsed(f"g (float[N, 4] x) => (z, y) {{ {loop} }}", CONSTANTS)
+    model, exact = load(proto, lengths={"N": [8]}), load(proto, lengths="exact")
+    for rows in (3, 7, 5):
+        x = np.random.default_rng(rows).uniform(0, 4, (rows, 4)).astype(np.float32)
+        for one, wanted in zip(model(x), exact(x), strict=True):
+            np.testing.assert_allclose(one, wanted, 1e-6)
 
 
 NEVER_KNOWN = {
