@@ -199,6 +199,13 @@ def test_a_loop_whose_end_follows_from_what_is_known_is_one_body(most, end):
     as_onnxruntime(proto, X)
 
 
+def test_a_loop_whose_end_follows_from_values_runs_on_the_host():
+    end = "top = ReduceMax<keepdims = 0>(x) end = Cast<to = 7>(top)"
+    proto = parsed(UNTIL.replace("end = Constant<value_int = END>() END_AT", end).replace("MOST", ""))
+    for most in (3, 20):
+        as_onnxruntime(proto, np.float32([1, most, 2]))
+
+
 def test_a_loop_whose_result_must_be_known_is_written_out():
     counted = """g (float[3] x) => (float[a, 3] y) {
         zero = Constant<value_int = 0>() one = Constant<value_int = 1>() end = Constant<value_int = 20>()
