@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from jaxdml.onnx import load
-from jaxdml.onnx.nodes.bounded import loops
+from jaxdml.onnx.nodes import control_flow
 from tests.kit import quick
 from tests.onnx.padded import check, parsed, together
 
@@ -110,7 +110,7 @@ NEVER_KNOWN = {
 
 @pytest.mark.parametrize("name", NEVER_KNOWN)
 def test_how_often_a_loop_runs_that_stacks_has_to_be_known(name, monkeypatch):
-    monkeypatch.setattr(loops, "COUNTED", 20)
+    monkeypatch.setattr(control_flow, "COUNTED", 20)
     body = "y = Loop(c, yes) <body = b (int64 i, bool on) => (bool off, float[4] o) { o = Gather(x, i) p = Not(on)"
     text = f"g (float[N, 4] x) => (y) {{ {NEVER_KNOWN[name]} {body} off = Not(p) }}> }}"
     model = load(parsed(text, CONSTANTS))

@@ -1,6 +1,7 @@
 """If, Loop and Scan."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -16,7 +17,9 @@ from jaxdml.onnx.nodes._bodies import as_arrays, like, listed, traced, traced_br
 from jaxdml.onnx.nodes._handler import Handler, NodeCall, Table
 from jaxdml.onnx.values.bodies import tracing_a_body
 from jaxdml.onnx.values.kinds import Value, is_host
+from jaxdml.onnx.values.lengths import LengthError, has_lengths
 from jaxdml.onnx.values.stored import on_device
+from jaxdml.onnx.values.tabled import computed
 
 FEW = 16
 """A loop of so many steps is written out if it is small; values that are known while tracing stay known."""
@@ -65,7 +68,8 @@ def loop(call: NodeCall, M: Value = None, cond: Value = None, *carry: Value, bod
         return _written_out(call, body, M, carry)
     steps = count if turn.steady else None
     if settled and scans and not (turn.steady or call.must_know()):
-        steps = _counted(call, body, count, carry)
+        with suppress(LengthError):
+            steps = turn_count(call, body, ENDLESS if count is None else count, cond, carry)
     if settled and steps is not None and (turn.steady or steps > FEW or _is_large(body, steps)):
         return _scanned(turn, steps, carry)
     if settled and (turn.steady or scans or few):
@@ -73,7 +77,7 @@ def loop(call: NodeCall, M: Value = None, cond: Value = None, *carry: Value, bod
     return _while(call, turn, M, cond, carry)  # Without scan outputs: their number would have to be known.
 
 
-def deciding(body: Graph) -> tuple[Graph, list[int]]:
+def _deciding(body: Graph) -> tuple[Graph, list[int]]:
     """Return what of a body decides how often it runs: the condition, and which values of the carry it follows from."""
     wanted = {0}
     while True:
@@ -85,21 +89,34 @@ def deciding(body: Graph) -> tuple[Graph, list[int]]:
         wanted |= more
 
 
-def _counted(call: NodeCall, body: Graph, most: int | None, carry: Sequence[Value]) -> int | None:
-    """Return how often a loop runs, if that follows from what is known."""
-    part, places = deciding(body)
-    values = list(carry)
-    for number in range(COUNTED if most is None else min(most, COUNTED)):
-        if not all(is_host(values[place]) for place in places):
-            return None
+def turn_count(call: NodeCall, body: Graph, most: Any, cond: Value, carry: Sequence[Value]) -> Any:
+    """Return how many turns run, which has to follow from what is known: what decides it is computed alone.
+
+    Args:
+      call: of the loop.
+      body: its graph.
+      most: how many there may be, perhaps a length.
+      cond: whether the first one runs.
+      carry: what it gets.
+    """
+    part, places = _deciding(body)
+    values, active, turns = list(carry), cond, np.asarray(0)
+    for number in range(COUNTED + 1):
+        active = _both(active, computed(np.less, [np.asarray(number), np.array(most, object)]))
+        if not has_lengths(active) and not active:
+            return turns.item()
+        turns = computed(np.add, [turns, active])
         condition, *results = turn_of(call, part, np.asarray(number), np.asarray(True), values)
-        if not is_host(condition):
-            return None
-        if not condition.item():
-            return number + 1
+        active = _both(active, condition)
         for place, value in zip(places, results, strict=True):
             values[place] = value
-    return most if most is not None and most <= COUNTED else None
+    raise LengthError("how often it runs")
+
+
+def _both(active: Value, condition: Value) -> np.ndarray:
+    if not (is_host(active) and is_host(condition)):
+        raise LengthError("how often it runs")
+    return computed(np.logical_and, [active.reshape(()), condition.reshape(())])
 
 
 def _is_large(body: Graph, count: int) -> bool:

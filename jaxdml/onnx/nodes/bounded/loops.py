@@ -1,6 +1,6 @@
 """Loop and Scan, where sizes have lengths: as many turns as there may be, of which only the first ones run."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -8,13 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml.onnx._graph import Graph
 from jaxdml.onnx.nodes._bodies import like, traced
 from jaxdml.onnx.nodes._sizes import axis_of
 from jaxdml.onnx.nodes.bounded._fitting import fitted
 from jaxdml.onnx.nodes.bounded._task import Rules, Task, array
-from jaxdml.onnx.nodes.control_flow import COUNTED, ENDLESS, FEW, deciding, each_of, turn_of
-from jaxdml.onnx.values import tabled
+from jaxdml.onnx.nodes.control_flow import ENDLESS, FEW, each_of, turn_count, turn_of
 from jaxdml.onnx.values.bounded import Bounded, bounded, is_of_a_trace, sizes_of
 from jaxdml.onnx.values.kinds import Value, is_host
 from jaxdml.onnx.values.lengths import Atom, Length, LengthError, atoms_of, has_lengths, limits, same, true
@@ -97,7 +95,7 @@ def loop(task: Task, M: Value = None, cond: Value = None, *carry: Value) -> tupl
         count = most
     else:
         try:
-            count = _counted(task, graph, most, cond, carry)
+            count = turn_count(task.call, graph, most, cond, carry)
         except LengthError:
             if any(isinstance(value, Bounded) for value in carry):
                 raise
@@ -156,28 +154,6 @@ def _outside(size: Any, numbers: Mapping[Hashable, Any]) -> Any:
         for times, atoms in size.terms
     )
     return Length(tuple(terms))
-
-
-def _counted(task: Task, graph: Graph, most: Any, cond: Value, carry: Sequence[Value]) -> Any:
-    """Return how many turns run, which has to follow from lengths: what the condition depends on is computed alone."""
-    part, places = deciding(graph)
-    values, active, turns = list(carry), cond, np.asarray(0)
-    for number in range(COUNTED):
-        active = _both(active, tabled.computed(np.less, [np.asarray(number), np.array(most, object)]))
-        if not has_lengths(active) and not active:
-            return turns.item()
-        turns = tabled.computed(np.add, [turns, active])
-        condition, *results = turn_of(task.call, part, np.asarray(number), np.asarray(True), values)
-        active = _both(active, condition)
-        for place, value in zip(places, results, strict=True):
-            values[place] = value
-    raise LengthError("how often it runs")
-
-
-def _both(active: Value, condition: Value) -> np.ndarray:
-    if not (is_host(active) and is_host(condition)):
-        raise LengthError("how often it runs")
-    return tabled.computed(np.logical_and, [active.reshape(()), condition.reshape(())])
 
 
 def scan(task: Task, *operands: Value) -> tuple[Value, ...]:
