@@ -65,14 +65,12 @@ def kept_apart(a: jax.Array, b: Right) -> tuple[jax.Array, Right]:
     """Hide from XLA that many rows, or sections of rows, are multiplied by other packed matrices, too.
 
     It would join the products to one, whose sums are stored, and join the matrices in each call. Few rows are faster
-    so: their sums are stored anyway. For sections it would transpose the matrices, too. What is bfloat16 stays so.
+    so: their sums are stored anyway. For sections it would transpose the matrices, too.
     """
-    if not isinstance(b, PackedMatrix):
+    if not isinstance(b, PackedMatrix) or (row_count(a, b.matrix) < MIN_ROWS_APART and not section_of(a, b)):
         return a, b
-    if row_count(a, b.matrix) >= MIN_ROWS_APART or section_of(a, b):
-        a, matrix = lax.optimization_barrier((a, b.matrix))  # type: ignore[no-untyped-call]
-        return a, replace(b, matrix=matrix)
-    return (lax.optimization_barrier(a) if a.dtype == jnp.bfloat16 else a), b  # type: ignore[no-untyped-call]
+    a, matrix = lax.optimization_barrier((a, b.matrix))  # type: ignore[no-untyped-call]
+    return a, replace(b, matrix=matrix)
 
 
 def stored_for(b: Right, a: jax.Array, zero_point: jax.Array | None) -> Quantized:
@@ -85,7 +83,7 @@ def stored_for(b: Right, a: jax.Array, zero_point: jax.Array | None) -> Quantize
     if k > LONGEST_FLOAT_SUM:
         return a, zero_point
     a, zero_point = read_as_int8(a, zero_point)
-    return a.astype(jnp.bfloat16), zero_point
+    return lax.optimization_barrier(a.astype(jnp.bfloat16)), zero_point  # type: ignore[no-untyped-call]
 
 
 def read_as_int8(x: jax.Array, zero_point: jax.Array | None) -> Quantized:
