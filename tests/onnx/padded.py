@@ -11,7 +11,7 @@ from onnx import numpy_helper
 
 from jaxdml.onnx import UnsupportedModelError, load
 from jaxdml.onnx.nodes import bounded
-from jaxdml.onnx.values import capacities
+from jaxdml.onnx.values import held
 from tests.onnx import floats
 
 
@@ -42,7 +42,7 @@ def wrong(dtype):
 
 def with_nan():
     """Pad inputs with what would be seen in any result."""
-    return mock.patch.object(capacities, "fill", wrong)
+    return mock.patch.object(held, "fill", wrong)
 
 
 @contextmanager

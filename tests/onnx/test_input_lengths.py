@@ -12,7 +12,7 @@ from onnx import numpy_helper
 import jaxdml.onnx
 from jaxdml.onnx.running import model as model_module
 from jaxdml.onnx.running import programs
-from jaxdml.onnx.values import capacities
+from jaxdml.onnx.values import capacities, held
 from tests.kit import quick
 from tests.onnx.floats import by_onnxruntime, close
 from tests.onnx.padded import with_nan, without_rule
@@ -115,9 +115,9 @@ def test_room_is_for_the_longest_call():
 
 def chosen(made, shape, longest=None):
     """Return the elements of a program for an image, and whether it stays."""
-    keys = (None, capacities.Free("height"), capacities.Free("width"))
+    keys = (None, held.Free("height"), held.Free("width"))
     image = np.broadcast_to(np.float32(0), shape)
-    sizes, stays = made.chosen([capacities.Keyed(image, keys, longest or shape)], {})
+    sizes, stays = made.chosen([held.Keyed(image, keys, longest or shape)], {})
     return shape[0] * sizes[keys[1]] * sizes[keys[2]], stays
 
 
@@ -220,7 +220,7 @@ def test_a_length_that_a_node_cannot_mask_is_as_it_is():
     model = loaded(NORMALIZED)
     for rows, length in ((2, 5), (3, 5), (4, 6), (5, 6), (5, 7)):
         close(model(normal(rows, length)), by_onnxruntime(parsed(NORMALIZED), normal(rows, length)))
-    assert "LpNormalization 'y'" in model._calls.programs.in_the_way[capacities.Free("N")]
+    assert "LpNormalization 'y'" in model._calls.programs.in_the_way[held.Free("N")]
     assert "Each length of 'N' is a program of its own: LpNormalization 'y'" in model.report()
     assert "is a program of its own" not in loaded(NORMALIZED, {"N": "exact", "B": "exact"}).report()
     assert "is a program of its own" not in loaded(NORMALIZED, "exact").report()
@@ -293,7 +293,7 @@ def test_what_a_stage_cannot_mask_has_its_true_length_there_only():
         close(model(normal(n), normal(m)), by_onnxruntime(proto, normal(n), normal(m)))
     (_, first), _, (_, last) = model._calls.parts
     assert not first.in_the_way
-    assert "LpNormalization 's'" in last.in_the_way[capacities.Free("M")]
+    assert "LpNormalization 's'" in last.in_the_way[held.Free("M")]
 
 
 DECODER = """g (float[B, step, 4] x, float[B, past, 4] past_k, float[B, "past + step"] mask) => (y, present_k) {
@@ -379,7 +379,7 @@ def test_what_other_generators_draw_has_its_true_shape():
     for length in (5, 6):
         given, key = normal(2, 2, length), jax.random.key(0, impl="rbg")
         close(model(given, key=key), model.apply({}, given, key=key))
-    assert "RandomNormalLike 'y'" in model._calls.programs.in_the_way[capacities.Free("N")]
+    assert "RandomNormalLike 'y'" in model._calls.programs.in_the_way[held.Free("N")]
 
 
 def test_what_dropout_draws_has_its_true_shape():
@@ -391,7 +391,7 @@ def test_what_dropout_draws_has_its_true_shape():
     for length in (5, 6, 9):
         given, key = normal(length), jax.random.key(0)
         close(model(given, key=key), model.apply({}, given, key=key))
-    assert "Dropout" in model._calls.programs.in_the_way[capacities.Free("N")]
+    assert "Dropout" in model._calls.programs.in_the_way[held.Free("N")]
 
 
 def test_a_model_that_was_called_can_be_copied():
@@ -417,7 +417,7 @@ def test_an_input_may_be_called_lengths():
 
 def longer(array, *capacity):
     """Return an array in a longer one, with what would be seen in any result."""
-    whole = np.full(capacity, capacities.fill(array.dtype), array.dtype)
+    whole = np.full(capacity, held.fill(array.dtype), array.dtype)
     whole[tuple(map(slice, array.shape))] = array
     return whole
 

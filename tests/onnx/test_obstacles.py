@@ -9,7 +9,7 @@ from jaxdml.onnx._errors import NotKnownError
 from jaxdml.onnx._graph import Node
 from jaxdml.onnx.values import obstacles
 from jaxdml.onnx.values.bounded import Bounded
-from jaxdml.onnx.values.capacities import Free
+from jaxdml.onnx.values.held import Free
 from jaxdml.onnx.values.lengths import Length, LengthError, atom, least, same
 from jaxdml.onnx.values.tabled import Tabled
 from tests.kit import quick

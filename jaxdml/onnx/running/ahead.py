@@ -25,7 +25,7 @@ from jaxdml.onnx.running.model import Model
 from jaxdml.onnx.running.open_dimensions import Lengths, must_be_lengths, names
 from jaxdml.onnx.running.program import NUMERICS
 from jaxdml.onnx.running.programs import Place, Programs
-from jaxdml.onnx.values.capacities import LEAST, Free, Held
+from jaxdml.onnx.values.held import LEAST, Free, Held
 from jaxdml.onnx.values.obstacles import InTheWayError
 from jaxdml.onnx.values.stored import from_host
 

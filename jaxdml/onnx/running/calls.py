@@ -23,7 +23,7 @@ from jaxdml.onnx.running.program import Program, as_output
 from jaxdml.onnx.running.programs import Known, KnownArray, Programs, arrays_of
 from jaxdml.onnx.running.stages import Stage, stages
 from jaxdml.onnx.values.bounded import NONE, Padded, checking, must_be_bounds
-from jaxdml.onnx.values.capacities import Sizes, cut, cut_at, keyed, places
+from jaxdml.onnx.values.held import Sizes, cut, cut_at, keyed, places
 
 
 class Called(NamedTuple):

@@ -11,7 +11,7 @@ from jaxdml._base import errors
 from jaxdml.onnx._graph import TensorType
 from jaxdml.onnx.running.signatures import is_in_one_place
 from jaxdml.onnx.values.bounded import Bounded, Padded, report
-from jaxdml.onnx.values.capacities import LEAST, Free, Held, Keyed, Sizes
+from jaxdml.onnx.values.held import LEAST, Free, Held, Keyed, Sizes
 from jaxdml.onnx.values.lengths import atom, is_number
 
 Lengths = Literal["rounded", "exact"] | Mapping[str, Any]

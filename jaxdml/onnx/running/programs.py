@@ -16,8 +16,8 @@ from jaxdml.onnx._errors import UnsupportedModelError
 from jaxdml.onnx.running.interpreter import Report
 from jaxdml.onnx.running.program import Program
 from jaxdml.onnx.values.bounded import Bounds
-from jaxdml.onnx.values.capacities import (
-    Capacities,
+from jaxdml.onnx.values.capacities import Capacities
+from jaxdml.onnx.values.held import (
     Free,
     Held,
     Places,

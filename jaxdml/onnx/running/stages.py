@@ -1,7 +1,7 @@
 """Divide a graph whose shapes depend on values: into programs, and what is computed on the host between them.
 
 A node that must know an operand that a program computes, such as ``NonZero``, runs on the host with NumPy arrays. What
-it returns has its true shape; ``values.capacities`` makes of it what the next program gets.
+it returns has its true shape; ``values.held`` makes of it what the next program gets.
 """
 
 from collections.abc import Iterable, Mapping
