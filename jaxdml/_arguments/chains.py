@@ -87,8 +87,7 @@ def _with_one(
     found = _factors_of_one(_exact(multiplier).item(), greatest, _reach(zero_point.item(), dtype))
     if found is None:
         return multiplier
-    first, second, offset = (each.reshape(()) for each in (*found, zero_point.astype(np.float32)))
-    return replace(multiplier, chain=Chain((), first, second, offset, of=""))
+    return replace(multiplier, chain=Chain((), *found, zero_point.reshape(1).astype(np.float32), of=""))
 
 
 @lru_cache(2**10)

@@ -46,7 +46,7 @@ class Chain:
 
     Attributes:
       subtracted: from the sums of products of int8 numbers: the terms of the zero point, less the bias. float32 if that
-        holds all of these numbers and sums, else int32. () if the chain is for complete sums, by scalars.
+        holds all of these numbers and sums, else int32. () if the chain is for complete sums, by one number each.
       first: float32, which the difference is multiplied by.
       second: float32, which that is multiplied by.
       offset: float32, the zero point of the output, which is added to what is rounded.
@@ -132,8 +132,9 @@ def round_chain(total: jax.Array, by: Chain, dtype: jnp.dtype) -> jax.Array:
     """
     first, second, offset = by.first, by.second, by.offset
     if by.of_complete_sums:
-        # Behind a barrier, scalars that are known are operands of the kernel. XLA takes no arrays so.
-        first, second, offset = lax.optimization_barrier((first, second, offset))  # type: ignore[no-untyped-call]
+        # Behind a barrier, numbers that are known are operands of the kernel. XLA takes such scalars, and no arrays.
+        scalars = tuple(jnp.reshape(each, ()) for each in (first, second, offset))
+        first, second, offset = lax.optimization_barrier(scalars)  # type: ignore[no-untyped-call]
     # Of two integers that float32 holds it returns their difference rounded once, as int32 and a conversion do.
     difference = total if by.of_complete_sums else total.astype(by.subtracted.dtype) - by.subtracted
     # XLA would join factors that are constants, and a vector of one number is such a constant, too. So a limit stands
