@@ -276,6 +276,32 @@ def test_two_limbs_add_what_is_clear():
     assert min(counts.values()) > 2
 
 
+@pytest.mark.parametrize("fused", [None, 0, 1])
+def test_all_sums_of_two_in_float32_are_right(fused):
+    """Round both products, or one of them, as a device does that multiplies and adds at once."""
+    found = 0
+    for scales in map(np.float32, draws_of_two()):
+        by = proved_sum(scales.tolist(), *SUMMED)
+        if by is not None and by.pair is not None:
+            found += 1
+            products = [x.astype(np.float64) * factor for x, factor in zip((P[:, None], Q), by.pair, strict=True)]
+            added = [x if number == fused else x.astype(np.float32) for number, x in enumerate(products)]
+            total = np.rint((added[0] + added[1]).astype(np.float32))
+            np.testing.assert_array_equal(np.clip(total, -256, 256), np.clip(sums_of_two(*scales), -256, 256))
+    assert found > 6
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "output"),
+    # Many sums next to halves, a tiny factor, a large one.
+    [(0.03, 0.05, 0.06), (2.0**-20, 0.3, 1), (0.7, 100, 1)],
+)
+def test_what_is_not_rounded_in_float32(a, b, output):
+    by = proved_sum([np.float32(scale) for scale in (a, b, output)], *SUMMED)
+    assert by is not None
+    assert by.pair is None
+
+
 @pytest.mark.parametrize(("a", "b", "output"), [(5, 80, 12), (1, 1, 2.0**-4), (1, 2.0**-33, 2)])
 def test_what_is_not_clear(a, b, output):
     by = proved_sum([np.float32(scale) for scale in (a, b, output)], *SUMMED)
@@ -382,7 +408,7 @@ def test_platforms_with_float64_round_with_it_where_scales_are_known(call, platf
 
     known = text(lambda a, b: call(a, b, SCALES), A, B)
     # Where one multiplier serves all sums, CUDA rounds in float32, in the kernel of a product.
-    without = {"cpu": [added], "cuda": [product, convolved]}
+    without = {"cpu": [added], "cuda": [product, convolved, added]}
     assert ("f64" in known) == (platform in without and call not in without[platform])
     # A sum of two needs no proof there.
     assert ("f64" in text(call, A, B, tuple(map(jnp.asarray, SCALES)))) == (platform == "cuda" and call is added)

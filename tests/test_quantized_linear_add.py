@@ -12,7 +12,7 @@ import pytest
 import jaxdml
 from jaxdml import directml as dml
 from jaxdml import reference
-from jaxdml._kernels.quantized_sum import float64_sum
+from jaxdml._kernels.quantized_sum import float32_sum, float64_sum
 from jaxdml._kernels.quantized_sum.fixed_point_sum import addends, rounded_sum
 from jaxdml._kernels.quantized_sum.kernel import FEW_OUTPUTS, MOST_WITHIN
 from tests.kit import assert_same_bits, quick
@@ -213,6 +213,23 @@ def test_the_form_of_cuda_agrees_with_the_oracle(rows, of_a, without):
     assert_same_bits(lowered.compile()(*given)[some], reference.quantized_linear_add(a[some], *given[1:]))
 
 
+@pytest.mark.parametrize("dtypes", [("uint8", "uint8", "uint8"), ("int8", "uint8", "int8"), ("uint8", "int8", "uint8")])
+def test_words_of_a_gpu_have_the_same_bits(dtypes, monkeypatch):
+    monkeypatch.setattr(float32_sum, "MIN_OUTPUTS_IN_WORDS", 2**16)
+    rng = np.random.default_rng(7)
+    a, b = (np.arange(2**16).reshape(256, 256) // step % 256 for step in (1, 256))
+    a, b = a.astype(dtypes[0]), b.astype(dtypes[1])
+    zeros = [integers(rng, dtype, ()) for dtype in dtypes]
+    given = a, np.float32(0.031), zeros[0], b, np.float32(0.0507), zeros[1], np.float32(0.0613), zeros[2]
+    want = jaxdml.quantized_linear_add(*given)
+    with forms_of("cuda"):
+        lowered = jax.jit(lambda a, b: add(a, *given[1:3], b, *given[4:])).lower(a, b)
+    assert "bitcast_convert" in lowered.as_text()
+    assert "f64" not in lowered.as_text()
+    assert_same_bits(lowered.compile()(a, b), want)
+    assert_same_bits(want[::37], reference.quantized_linear_add(a[::37], *given[1:3], b[::37], *given[4:]))
+
+
 BIASES = [
     *(((4,), (2, 3, 4)), ((3, 1), (2, 3, 4)), ((1, 1, 4), (2, 1, 4)), ((), (3,)), ((2, 1, 4), (3, 4)), ((0,), (2, 0))),
     ((2, 3), (2, 3)),
@@ -230,11 +247,13 @@ def test_a_bias_that_is_known_gives_the_same_bits(of_b, of_a, dtypes):
     known = jax.jit(lambda a: add(a, *given[1:]))
     assert_same_bits(known(a), reference.quantized_linear_add(*given))
     assert_same_bits(known(a), add(a, *given[1:3], jnp.asarray(b), *given[4:]))
-    # One sum and one product in float32 for each, on all platforms; an array of the shape of the result is data.
+    # One sum and one product in float32 for each, on all platforms; an array of the shape of the result is data, and a
+    # sum and two products on some.
     is_broadcast = b.reshape((1,) * (len(of_a) - b.ndim) + of_b).shape != jnp.broadcast_shapes(of_a, of_b)
     for platform in ("cpu", "cuda", "tpu"):
         text = known.trace(a).lower(lowering_platforms=(platform,)).as_text()
-        assert ("xf64>" not in text and "round_nearest_even" in text) == is_broadcast or 0 in of_b
+        in_float32 = "xf64>" not in text and "round_nearest_even" in text
+        assert in_float32 == (is_broadcast or platform != "tpu") or 0 in of_b
 
 
 @quick

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ from jax import lax
 from jaxdml._arithmetic.residuals import Scales, clamp
 from jaxdml._arithmetic.signedness import as_int8
 from jaxdml._arithmetic.sizes import at_most
-from jaxdml._kernels.quantized_sum import float64_sum
+from jaxdml._kernels.quantized_sum import float32_sum, float64_sum
 from jaxdml._kernels.quantized_sum.fixed_point_sum import Limbs, addends, clear_limbs, rounded_sum
 from jaxdml._kernels.quantized_sum.float64_sum import Factors
 from jaxdml._kernels.requantization import ON_CUDA, Addends, Terms, round_sums, round_terms
@@ -57,26 +57,40 @@ def add(
         )
     outputs = math.prod(jnp.broadcast_shapes(a.shape, b.shape))
     few, within = (at_most(outputs, most) is True for most in (FEW_OUTPUTS, MOST_WITHIN))
-    choose = partial(form, few=few, within=within, proved=known is not None, clear=known is not None and known.clear)
+    choose = partial(form, few=few, within=within, words=float32_sum.serves_words(a, b), proved=_proof_of(known))
     result: jax.Array = at_lowering(choose, known, a, b, scales, za, zb, zero_point, dtype=dtype)
     return result
 
 
-def form(target: Target, few: bool, within: bool, proved: bool, clear: bool) -> Form:
+class Proved(NamedTuple):
+    """Say what is proved to round every sum. Static."""
+
+    in_float64: bool = False
+    in_float32: bool = False
+    in_two_limbs: bool = False
+
+
+def _proof_of(known: Addends | None) -> Proved:
+    return Proved() if known is None else Proved(True, known.pair is not None, known.clear)
+
+
+def form(target: Target, few: bool, within: bool, words: bool, proved: Proved) -> Form:
     """Say who serves where a program is lowered for ``target``.
 
     Args:
       target: the target.
       few: whether there are few outputs.
       within: whether they are so few that each GPU thread may compute what depends on scales alone.
-      proved: whether there are factors that are proved to round every sum in float64.
-      clear: whether two limbs are proved to suffice.
+      words: whether arrays are so large that a GPU should read words.
+      proved: what is.
     """
+    if proved.in_float32 and target.platform in ("cuda", "cpu"):
+        return float32_sum.add_words if words and target.alone and target.is_gpu else float32_sum.add
     if target.platform == "cuda":
-        return _by_proof if proved else partial(_in_float64, before=not within)
-    if clear and target.platform == "tpu":
+        return _by_proof if proved.in_float64 else partial(_in_float64, before=not within)
+    if proved.in_two_limbs and target.platform == "tpu":
         return _by_clear_limbs
-    if target.alone and target.platform == "cpu" and (proved or not few):
+    if target.alone and target.platform == "cpu" and (proved.in_float64 or not few):
         return partial(_by_limbs, limbs=None)
     return _by_limbs
 

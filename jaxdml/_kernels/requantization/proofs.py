@@ -26,6 +26,7 @@ import jax
 import numpy as np
 
 from jaxdml._kernels.requantization.digit_products import enough
+from jaxdml._kernels.requantization.float32_pair import proved_pair
 
 MARGIN = 2.0**-39
 """How far products of accumulators must be from a half for float64 to be on the same side."""
@@ -141,7 +142,9 @@ def _parts(scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return (mantissa * 2.0**24).astype(np.int64), exponent.astype(np.int64) - 24
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["factors"], meta_fields=["with_halves", "fits", "clear"])
+@partial(
+    jax.tree_util.register_dataclass, data_fields=["factors"], meta_fields=["with_halves", "fits", "clear", "pair"]
+)
 @dataclass(frozen=True, eq=False)
 class Addends:
     """Hold two numbers that integers are multiplied by before they are added; ``proved_sum`` makes it.
@@ -151,12 +154,14 @@ class Addends:
       with_halves: whether some sums are halves. Static.
       fits: whether int32 holds all sums. Static.
       clear: whether all sums are below 2**10 in magnitude and are halves or further from one than ``CLEAR``. Static.
+      pair: two float32 numbers that do the same in float32, or None. Static.
     """
 
     factors: Any
     with_halves: bool
     fits: bool
     clear: bool
+    pair: tuple[float, float] | None = None
 
 
 def proved_sum(scales: Sequence[float], zero_points: Sequence[int], dtypes: Sequence[np.dtype[Any]]) -> Addends | None:
@@ -191,7 +196,8 @@ def _proved_sum(
     doubtful = np.argwhere((distance <= 4 * STEP + greatest * 2.0**-50) & (np.abs(total) <= 257))
     near = np.count_nonzero((distance <= CLEAR) & (np.abs(total) <= 257))
     clear = bool(greatest < 2.0**10 and near == len(doubtful))
-    addends = Addends(factors.view(np.uint32).reshape(2, 2), bool(doubtful.size), bool(greatest < 2.0**31), clear)
+    pair = proved_pair(p, q, factors, np.rint(total / STEP) * STEP if doubtful.size else total)
+    addends = Addends(factors.view(np.uint32).reshape(2, 2), bool(doubtful.size), bool(greatest < 2.0**31), clear, pair)
     if not addends.with_halves:
         return addends
     first, second = (Fraction(scale) / Fraction(scales[2]) for scale in scales[:2])

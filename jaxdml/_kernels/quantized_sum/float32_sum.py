@@ -1,0 +1,55 @@
+"""Add in float32, with two numbers that are proved to round every sum correctly."""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxdml._arithmetic.signedness import WORD, as_int8, as_int8_words, int8_of_words
+from jaxdml._base.shapes import is_static
+from jaxdml._kernels.requantization import Addends, nearest
+
+MIN_OUTPUTS_IN_WORDS = 2**22
+"""From so many on a GPU reads and writes words, four numbers at once. With fewer, it counts more
+what XLA joins to a sum.
+
+On an H100 100352 x 256 took 28.3 us so and 36.3 as bytes, 25088 x 512 15.6 and 19.3, 4096 x 768 5.8 and 6.0."""
+
+
+def serves_words(a: jax.Array, b: jax.Array) -> bool:
+    """Tell whether to add words: both arrays are large, and of one shape."""
+    if a.shape != b.shape or not is_static(*a.shape) or math.prod(a.shape) < MIN_OUTPUTS_IN_WORDS:
+        return False
+    return a.shape[-1] % WORD == 0
+
+
+def add(by: Addends, a: Any, b: Any, scales: Any, za: Any, zb: Any, zero: Any, *, dtype: jnp.dtype) -> jax.Array:
+    """Add numbers. A form of ``quantized_sum``."""
+    del scales
+    # As int8, which two operators store between them.
+    return _rounded(by, _less(*as_int8(a, za)), _less(*as_int8(b, zb)), zero, dtype)
+
+
+def add_words(by: Addends, a: Any, b: Any, scales: Any, za: Any, zb: Any, zero: Any, *, dtype: jnp.dtype) -> jax.Array:
+    """Add words of four numbers. A form of ``quantized_sum``; all zero points are single numbers."""
+    del scales
+    words = [as_int8_words(x, None)[0] for x in (a, b)]
+    zeros = [as_int8(x, of)[1] for x, of in ((a, za), (b, zb))]
+    joined = jnp.zeros((), jnp.int32)
+    for place in range(0, 8 * WORD, 8):
+        p, q = (_less(x << (24 - place) >> 24, of) for x, of in zip(words, zeros, strict=True))
+        stored = _rounded(by, p, q, zero, dtype)
+        joined = joined | lax.bitcast_convert_type(stored, jnp.uint8).astype(jnp.int32) << place
+    return lax.bitcast_convert_type(int8_of_words(joined), dtype)
+
+
+def _less(x: jax.Array, zero: jax.Array | None) -> jax.Array:
+    return x.astype(jnp.int32) if zero is None else x.astype(jnp.int32) - zero
+
+
+def _rounded(by: Addends, p: jax.Array, q: jax.Array, zero: jax.Array | None, dtype: jnp.dtype) -> jax.Array:
+    first, second = map(np.float32, by.pair or ())
+    return nearest(p.astype(jnp.float32) * first + q.astype(jnp.float32) * second, zero, dtype)
