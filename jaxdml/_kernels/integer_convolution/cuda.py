@@ -26,7 +26,7 @@ MIN_POSITIONS_IF_DEEP = 2**10
 
 
 def serves(depth: int, windows: Windows, positions: Any, bound: int) -> bool:
-    """Tell whether to convolve so; without patches and transposition a product is as fast.
+    """Tell whether to convolve so; without patches and transposition a product is faster, with strides two times.
 
     Args:
       depth: the number of products in a sum.
@@ -38,7 +38,7 @@ def serves(depth: int, windows: Windows, positions: Any, bound: int) -> bool:
         return False
     if depth > LONGEST_FLOAT_SUM and not (0 < bound <= GREATEST_FLOAT_BOUND and positions >= MIN_POSITIONS_IF_DEEP):
         return False
-    return windows.taps > 1 or windows.strides != (1, 1) or not windows.channels_last
+    return windows.taps > 1 or not windows.channels_last
 
 
 def convolve(windows: Windows, x: jax.Array, zx: Zero, w: Filters, zw: Zero) -> RawProduct:
