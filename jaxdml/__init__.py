@@ -6,6 +6,7 @@ from jaxdml._arguments.known import Known
 from jaxdml._base.axis_direction import AxisDirection
 from jaxdml._base.version import __version__ as __version__
 from jaxdml._functions.fake_quantize import fake_quantize
+from jaxdml._functions.jit import jit
 from jaxdml._functions.matrix_multiply_block_quantized import matrix_multiply_block_quantized
 from jaxdml._functions.prepack import prepack
 from jaxdml._functions.prepack_blocks import prepack_blocks
@@ -54,6 +55,7 @@ __all__ = [
     "gather",
     "gather_elements",
     "gather_nd",
+    "jit",
     "matrix_multiply_block_quantized",
     "matrix_multiply_integer",
     "matrix_multiply_integer_to_float",

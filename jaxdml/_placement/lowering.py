@@ -20,6 +20,7 @@ from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import batching, mlir
 
 from jaxdml._base.shapes import is_static
+from jaxdml._placement import tiles
 
 Form = Callable[..., Any]
 """A function that does one computation in one of several ways."""
@@ -36,6 +37,9 @@ class Target(NamedTuple):
 
     static: bool = True
     """Whether all sizes are known."""
+
+    tiled: bool = False
+    """Whether it is a program of ``tiles``, in which XLA for CUDA multiplies int8 rightly for every K."""
 
     @property
     def alone(self) -> bool:
@@ -82,8 +86,8 @@ def at_lowering(choose: Choice, *operands: Any, **static: Any) -> Any:
     # One function for one form, so that JAX sees where platforms have the same.
     of_leaves: dict[Hashable, Form] = {_identity(first): known}
 
-    def chosen(platform: str, devices: int) -> Form:
-        target = Target(platform, devices if sizes_known else 1, sizes_known)
+    def chosen(platform: str, devices: int, tiled: bool) -> Form:
+        target = Target(platform, devices if sizes_known else 1, sizes_known, tiled)
         if target == likely:
             return known
         form = choose(target)
@@ -119,7 +123,11 @@ def _identity(form: Form) -> Hashable:
     return form
 
 
-def _bind(choose: Callable[[str, int], Form], first: Form, traced: ClosedJaxpr, leaves: Sequence[Any]) -> list[Any]:
+Chosen = Callable[[str, int, bool], Form]
+"""Returns the form from leaves to leaves for a platform, a number of devices, and whether a program is of ``tiles``."""
+
+
+def _bind(choose: Chosen, first: Form, traced: ClosedJaxpr, leaves: Sequence[Any]) -> list[Any]:
     """Choose between forms from leaves to leaves; ``traced`` is what became of ``first``."""
     results: list[Any] = _lowered.bind(*leaves, choose=choose, first=first, traced=traced)  # type: ignore[no-untyped-call]
     return results
@@ -130,14 +138,14 @@ _lowered.multiple_results = True
 
 
 @_lowered.def_impl  # type: ignore[untyped-decorator]
-def _(*operands: Any, choose: Callable[[str, int], Form], first: Form, traced: ClosedJaxpr) -> Any:
+def _(*operands: Any, choose: Chosen, first: Form, traced: ClosedJaxpr) -> Any:
     """Evaluate a form where JAX runs operation by operation, because ``jax.jit`` is disabled."""
     del first, traced
-    return choose(_here(), 1)(*operands)
+    return choose(_here(), 1, False)(*operands)
 
 
 @_lowered.def_abstract_eval  # type: ignore[untyped-decorator]
-def _(*operands: Any, choose: Callable[[str, int], Form], first: Form, traced: ClosedJaxpr) -> Any:
+def _(*operands: Any, choose: Chosen, first: Form, traced: ClosedJaxpr) -> Any:
     del operands, choose, first
     return traced.out_avals
 
@@ -145,14 +153,14 @@ def _(*operands: Any, choose: Callable[[str, int], Form], first: Form, traced: C
 def _lower(
     context: mlir.LoweringRuleContext,
     *operands: Any,
-    choose: Callable[[str, int], Form],
+    choose: Chosen,
     first: Form,
     traced: ClosedJaxpr,
 ) -> Any:
     del first, traced
     devices = _partitioned_devices(context.module_context.axis_context)
     platforms = context.platforms or context.module_context.platforms
-    forms = {platform: choose(platform, devices) for platform in platforms}
+    forms = {p: choose(p, devices, p == "cuda" and tiles.is_marked(context)) for p in platforms}
     form, *others = dict.fromkeys(forms.values())
     if others:  # An exported program may be for several platforms.
         return mlir.lower_fun(lambda *leaves: lax.platform_dependent(*leaves, **forms))(context, *operands)
@@ -171,7 +179,7 @@ def _partitioned_devices(axes: Any) -> int:
 
 
 def _batch(
-    operands: Any, axes: Any, *, choose: Callable[[str, int], Form], first: Form, traced: ClosedJaxpr
+    operands: Any, axes: Any, *, choose: Chosen, first: Form, traced: ClosedJaxpr
 ) -> tuple[list[Any], list[int]]:
     del traced
 
@@ -182,8 +190,8 @@ def _batch(
     traced_again = jax.make_jaxpr(mapped(first))(*operands)
     known = jaxpr_as_fun(traced_again)
 
-    def chosen(platform: str, devices: int) -> Form:
-        form = choose(platform, devices)
+    def chosen(platform: str, devices: int, tiled: bool) -> Form:
+        form = choose(platform, devices, tiled)
         return known if form is first else mapped(form)
 
     results = _bind(chosen, known, traced_again, operands)

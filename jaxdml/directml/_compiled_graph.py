@@ -13,6 +13,7 @@ import numpy as np
 from jax import export
 from jax.typing import ArrayLike
 
+import jaxdml
 from jaxdml._base.errors import ErrorContext, compose
 from jaxdml.directml._arrays import elements_given, require_x64, x64_enabled
 from jaxdml.directml._binding import kept
@@ -75,7 +76,7 @@ class CompiledGraph:
 
     @cached_property
     def _jitted(self) -> Any:
-        return jax.jit(self._compute)
+        return jaxdml.jit(self._compute)
 
     def __call__(self, *inputs: ArrayLike | None) -> tuple[jax.Array, ...]:
         """Compute the outputs.

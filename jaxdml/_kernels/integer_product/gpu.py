@@ -37,6 +37,9 @@ MIN_ROWS_AS_BFLOAT16, MIN_SIZE_AS_BFLOAT16 = 2**10, 2**7
 kernel XLA would convert each part anew for each tile of columns; what computes the matrix mostly converts it for
 nothing. With fewer columns the bytes that are read decide."""
 
+LEAST_DEPTH_IN_TILES = 32
+"""From this K on, the shortest tile of int8, a product of int8 is faster than one of bfloat16."""
+
 LONGEST_SINGLE_ROW, MIN_ROWS_IF_LONGER = 2**14, 8
 """XLA's GPU backend computes the product of a single row as a reduction. With a larger K than this, a product of so
 many rows is faster; ``python -m benchmarks weights`` times M = 1."""
@@ -99,18 +102,19 @@ def read_as_int8(x: jax.Array, zero_point: jax.Array | None) -> Quantized:
     return lax.bitcast_convert_type(x, jnp.int8) + np.int8(-128), shifted
 
 
-def on_gpu(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None) -> RawProduct:
+def on_gpu(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None, *, tiled: bool = False) -> RawProduct:
     """Avoid the products that XLA's GPU backend computes wrongly or slowly.
 
     For int8 products with a small K it can choose a generated GPU kernel with a tile of 16 along K, whose sums are
-    wrong (docs/platforms.md). So those are multiplied as bfloat16.
+    wrong (docs/platforms.md). So those are multiplied as bfloat16, unless the program is ``tiled``: then no tile is so
+    short.
     """
-    if isinstance(b, PackedMatrix) and (section := section_of(a, b)):
+    k, packed = a.shape[-1], isinstance(b, PackedMatrix)
+    if isinstance(b, PackedMatrix) and (section := section_of(a, b, only_padded=tiled)):
         return sectioned_dot(a, za, b, zb, section)
-    if a.shape[-1] <= LONGEST_FLOAT_SUM:
+    if k <= LONGEST_FLOAT_SUM and not (tiled and packed and k >= LEAST_DEPTH_IN_TILES):
         return bfloat16_dot(a, za, b, zb)
     if isinstance(b, PackedMatrix):
-        min_rows = MIN_ROWS_IF_LONGER if a.shape[-1] > LONGEST_SINGLE_ROW else 1
-        return packed_dot(a, za, b, zb, min_rows)
+        return packed_dot(a, za, b, zb, MIN_ROWS_IF_LONGER if k > LONGEST_SINGLE_ROW else 1)
     few = row_count(a, b) <= MAX_ROWS_UNTRANSPOSED
     return (padded_dot if few else transposed_dot)(a, za, b, zb)

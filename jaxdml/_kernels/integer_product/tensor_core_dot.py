@@ -78,10 +78,11 @@ def _centred(x: jax.Array, zero_point: jax.Array | None) -> jax.Array:
     return x.astype(jnp.bfloat16) if zero_point is None else x.astype(jnp.bfloat16) - zero_point.astype(jnp.bfloat16)
 
 
-def section_of(a: jax.Array, b: PackedMatrix) -> int | None:
+def section_of(a: jax.Array, b: PackedMatrix, only_padded: bool = False) -> int | None:
     """Return by how long sections of K to multiply few rows by one matrix, or None.
 
-    XLA would split K itself, but shorter, or into parts for which it pads the packed matrix in each call.
+    XLA would split K itself, but shorter, or into parts for which it pads the packed matrix in each call. The second is
+    all that counts if ``only_padded``, as for int8.
     """
     *_, columns, depth = b.matrix.shape
     if b.matrix.size != columns * depth or not is_static(*a.shape, columns, depth):
@@ -92,7 +93,8 @@ def section_of(a: jax.Array, b: PackedMatrix) -> int | None:
     tiles = -(-rows // _TILE) * -(-columns // _TILE)
     is_split = tiles * _DEPTH_OF_TILE < depth and min(rows, _TILE) * min(columns, _TILE) * depth >= _LEAST_IN_TILE
     pads = depth % _TILE > 0
-    if not is_split or columns * depth > _MOST_IN_SECTIONS or not (pads or columns * _LEAST_DEPTH_TO_COLUMNS <= depth):
+    pays = pads or (columns * _LEAST_DEPTH_TO_COLUMNS <= depth and not only_padded)
+    if not is_split or columns * depth > _MOST_IN_SECTIONS or not pays:
         return None
     sections = _SHORT_SECTIONS if pads else _LONG_SECTIONS
     return next((section for section in sections if depth % section == 0 and 2 * section <= depth), None)

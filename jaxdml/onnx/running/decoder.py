@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
+import jaxdml
 from jaxdml._base import errors
 from jaxdml._networks.caches import tensor_scatter
 from jaxdml.onnx._graph import Node, TensorType
@@ -158,7 +159,7 @@ class Decoder:
 
     @cached_property
     def _compiled(self) -> Any:
-        return jax.jit(self.apply, donate_argnums=1)
+        return jaxdml.jit(self.apply, donate_argnums=1)
 
 
 def _of_dtype(array: Any, value: TensorType) -> Any:

@@ -1,0 +1,115 @@
+"""Programs with the option that lets XLA for CUDA multiply int8 for every K, and those without."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import export
+from numpy.testing import assert_array_equal
+
+import jaxdml
+from jaxdml import reference
+from jaxdml._functions import jit as jits
+from jaxdml._placement import tiles
+
+RNG = np.random.default_rng(0)
+X = RNG.integers(0, 256, (8, 768), np.uint8)
+W = RNG.integers(-128, 128, (768, 48)).astype(np.int8)
+
+
+def layer(x, w, factor=1):
+    return factor * jaxdml.matrix_multiply_integer(x, np.uint8(3), w, None)
+
+
+def products(function, *operands, platform="cuda"):
+    """Return the dtypes that a program multiplies."""
+    text = jax.jit(function).trace(*operands).lower(lowering_platforms=(platform,)).as_text()
+    return set(re.findall(r"dot_general.*: \(tensor<[\dx]+x(\w+)>", text))
+
+
+@pytest.mark.parametrize("depth", [32, 80, 768, 1024])
+def test_a_packed_matrix_is_multiplied_as_int8_in_tiles_that_are_long_enough(depth):
+    x, w = np.resize(X, (200, depth)), jaxdml.prepack(np.resize(W, (depth, 48)))
+    assert products(layer, x, w) == {"bf16"}
+    assert products(tiles.marked(layer), x, w) == {"i8"}
+    for platform in ("rocm", "tpu"):
+        assert products(tiles.marked(layer), x, w, platform=platform) == products(layer, x, w, platform=platform)
+
+
+def test_a_k_below_the_shortest_tile_is_multiplied_as_bfloat16():
+    x, w = np.resize(X, (200, 31)), jaxdml.prepack(np.resize(W, (31, 48)))
+    assert products(tiles.marked(layer), x, w) == {"bf16"}
+
+
+def test_a_program_of_few_rows_keeps_its_sections():
+    """XLA would pad both matrices."""
+    x, w = np.resize(X, (196, 576)), jaxdml.prepack(np.resize(W, (576, 96)))
+    assert products(tiles.marked(layer), x, w) == {"bf16"}
+
+
+def test_no_tile_is_shorter_than_what_one_instruction_multiplies():
+    with open(tiles.OPTIONS["xla_gpu_gemm_autotuner_override_file"], encoding="utf-8") as file:
+        depths = [int(depth) for depth in re.findall(r"block_k: (\d+)", file.read())]
+    assert len(depths) > 20
+    assert min(depths) == 32
+
+
+def test_what_one_program_has_traced_is_not_taken_in_another():
+    inner, w = jax.jit(layer), jaxdml.prepack(W)
+    assert products(tiles.marked(inner), X, w) == {"i8"}
+    assert products(inner, X, w) == {"bf16"}
+    assert products(tiles.marked(inner), X, w) == {"i8"}
+
+
+def test_an_exported_program_is_compiled_by_others():
+    marked, w = jax.jit(tiles.marked(layer)), jaxdml.prepack(W)
+    text = export.export(marked, platforms=["cuda"])(X, w).mlir_module()
+    assert "xi8>" not in "".join(line for line in text.splitlines() if "dot_general" in line)
+
+
+@pytest.fixture(params=[False, True])
+def compiled(request, monkeypatch):
+    """A function, compiled for the device that is here as it is and as an NVIDIA GPU would compile it."""
+    monkeypatch.setattr(jits, "_on_cuda", lambda: request.param)
+    return jaxdml.jit(layer, static_argnums=2)
+
+
+def test_a_compiled_function_computes_what_it_is_of(compiled):
+    want = reference.matrix_multiply_integer(X, np.uint8(3), W, None)
+    assert_array_equal(compiled(X, W), want)
+    assert_array_equal(compiled(X, W, 3), 3 * want)
+    assert compiled.__name__ == "layer"
+    compiled.clear_cache()
+    assert_array_equal(compiled.lower(X, W, 2).compile()(X, W), 2 * want)
+    assert compiled.trace(X, W, 2).out_info.shape == want.shape
+
+
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_packed_products_of_many_sizes_are_right(batch):
+    """On an NVIDIA GPU these are products of int8, and XLA chooses the tiles."""
+    multiply = jaxdml.jit(jaxdml.matrix_multiply_integer)
+    for m, k, n in ((2, 32, 2), (64, 64, 64), (200, 48, 80), (100, 1000, 24), (196, 576, 96), (1024, 256, 128)):
+        a, b = (RNG.integers(-128, 128, (*batch, *shape)).astype(np.int8) for shape in ((m, k), (k, n)))
+        got = multiply(a, None, jaxdml.prepack(jnp.asarray(b)), None)
+        assert_array_equal(got, (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int32), f"{m} {k} {n}")
+
+
+def test_within_another_trace_it_is_as_jax_compiles(compiled):
+    want = reference.matrix_multiply_integer(X, np.uint8(3), W, None)
+    assert_array_equal(jax.jit(lambda x: compiled(x, W))(X), want)
+    assert_array_equal(jax.vmap(compiled, (0, None))(X[None], W)[0], want)
+    assert jax.eval_shape(compiled, X, W).shape == want.shape
+    assert export.export(jax.jit(lambda x: compiled(x, W)))(X).out_avals[0].shape == want.shape
+    assert jax.grad(jaxdml.jit(lambda x: jnp.sum(x * x)))(jnp.float32(3)) == 6
+
+
+def test_options_of_a_caller_stay(monkeypatch):
+    monkeypatch.setattr(jits, "_on_cuda", lambda: True)
+    compiled = jaxdml.jit(layer, compiler_options={"xla_embed_ir_in_executable": False}, keep_unused=True)
+    assert_array_equal(compiled(X, W), reference.matrix_multiply_integer(X, np.uint8(3), W, None))
+
+
+def test_the_devices_here_are_no_gpus_of_nvidia():
+    assert jits._on_cuda() == ("cuda" in str(jax.devices()[0].client.platform_version).lower())
