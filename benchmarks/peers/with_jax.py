@@ -22,6 +22,7 @@ class Program:
 
     function: Callable[..., Any]
     promises: str = "exact"
+    jit: Callable[..., Any] = jax.jit
 
 
 def ours(case: Case) -> Program:
@@ -43,7 +44,7 @@ def prepare(program: Program, case: Case, draws: Sequence[Arguments]) -> Contend
     """Compile a program and put the data of the draws on the device, to run on them in turn."""
     donated = case.options.get("memory") == "donated"
     function, data = case.program(program.function, draws[0]), [case.inputs(arguments) for arguments in draws]
-    jitted = jax.jit(function, donate_argnums=(0,) if donated else ())
+    jitted = program.jit(function, donate_argnums=(0,) if donated else ())
     begin = time.perf_counter()
     jitted.lower(*data[0]).compile()
     compile_s = time.perf_counter() - begin
