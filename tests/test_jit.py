@@ -13,6 +13,8 @@ import jaxdml
 from jaxdml import reference
 from jaxdml._functions import jit as jits
 from jaxdml._placement import tiles
+from jaxdml.onnx.running.program import jit_for
+from jaxdml.onnx.values.stored import Transposed
 
 RNG = np.random.default_rng(0)
 X = RNG.integers(0, 256, (8, 768), np.uint8)
@@ -103,6 +105,13 @@ def test_within_another_trace_it_is_as_jax_compiles(compiled):
     assert jax.eval_shape(compiled, X, W).shape == want.shape
     assert export.export(jax.jit(lambda x: compiled(x, W)))(X).out_avals[0].shape == want.shape
     assert jax.grad(jaxdml.jit(lambda x: jnp.sum(x * x)))(jnp.float32(3)) == 6
+
+
+def test_models_of_packed_integers_are_compiled_so():
+    packed = jaxdml.prepack(jnp.asarray(W))
+    assert jit_for({"scale": X, "w": packed}) is jaxdml.jit
+    assert jit_for({"w": Transposed(packed)}) is jaxdml.jit
+    assert jit_for({"scale": X, "w": W}) is jax.jit
 
 
 def test_options_of_a_caller_stay(monkeypatch):

@@ -21,7 +21,8 @@ def jit(function: Callable[..., object], **options: object) -> Jitted:
     """Compile as ``jax.jit`` does, and let jaxdml use the int8 units of an NVIDIA GPU for products of every size.
 
     Results have the same bits. The program gets an option with which XLA multiplies int8 rightly for every K; without
-    it, up to a K of 1024, jaxdml multiplies bfloat16. ``jaxdml.onnx.Model`` and ``jaxdml.directml`` compile so.
+    it, up to a K of 1024, jaxdml multiplies bfloat16. Models of ``jaxdml.onnx`` with weights of 8 bits, and graphs of
+    ``jaxdml.directml``, are called so.
 
     Args:
       function: what to compile.

@@ -76,6 +76,10 @@ class CompiledGraph:
 
     @cached_property
     def _jitted(self) -> Any:
+        return jax.jit(self._compute)
+
+    @cached_property
+    def _jitted_of_packed(self) -> Any:
         return jaxdml.jit(self._compute)
 
     def __call__(self, *inputs: ArrayLike | None) -> tuple[jax.Array, ...]:
@@ -167,7 +171,10 @@ class InitializedGraph:
         # jax.jit would cut 64-bit indices, which NumPy arrays may hold.
         held = (*arrays.values(), *self.bound.values())
         wide = not x64_enabled() and any(isinstance(x, np.ndarray) and x.itemsize > 4 for x in held)
-        return (self.graph._compute if wide else self.graph._jitted)(arrays, self.bound)
+        if wide:
+            return self.graph._compute(arrays, self.bound)
+        packed = any(isinstance(x, (jaxdml.PackedMatrix, jaxdml.PackedFilters)) for x in self.bound.values())
+        return (self.graph._jitted_of_packed if packed else self.graph._jitted)(arrays, self.bound)
 
 
 def compile_graph(graph: Graph, feature_level: FeatureLevel = FeatureLevel.LEVEL_6_4) -> CompiledGraph:

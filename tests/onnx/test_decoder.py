@@ -103,7 +103,7 @@ def test_a_hundred_tokens_compile_two_programs():
     scores, state = decoder(decoder.start(), np.ones((1, 11), np.int32))
     for _ in range(100):
         scores, state = decoder(state, np.asarray(scores).argmax(-1, keepdims=True))
-    assert decoder._compiled._chosen._cache_size() == 2
+    assert decoder._compiled._cache_size() == 2
     assert state.lengths.tolist() == [111]
 
 
@@ -113,7 +113,7 @@ def test_prompts_of_several_lengths_share_programs_and_caches_are_updated_in_pla
     for length in (2, 9, 16, 17, 32, 33, 40):
         state = decoder.start()
         _, after = decoder(state, np.ones((1, length), np.int32))
-    assert decoder._compiled._chosen._cache_size() == 3
+    assert decoder._compiled._cache_size() == 3
     assert all(cache.is_deleted() for cache in state.cache.values())
     assert all(cache.shape[2] == LENGTH for cache in after.cache.values())
 
@@ -194,7 +194,7 @@ def test_a_model_that_appends_to_its_caches_compiles_once_too():
         best = np.asarray(scores).argmax(-1)
         scores, state = decoder(state, best[:, None])
         given = [np.append(prompt, token) for prompt, token in zip(given, best, strict=True)]
-    assert decoder._compiled._chosen._cache_size() == 2
+    assert decoder._compiled._cache_size() == 2
     options = onnxruntime.SessionOptions()
     session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
     for row, sequence in enumerate(given):

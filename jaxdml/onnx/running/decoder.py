@@ -12,12 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-import jaxdml
 from jaxdml._base import errors
 from jaxdml._networks.caches import tensor_scatter
 from jaxdml.onnx._graph import Node, TensorType
 from jaxdml.onnx.nodes._quantized_cache import width
 from jaxdml.onnx.running.model import Model
+from jaxdml.onnx.running.program import jit_for
 
 _SHORTEST_PROMPT = 16
 """Prompts are padded to this length, or to twice that, and so on: there is one program for each."""
@@ -159,7 +159,7 @@ class Decoder:
 
     @cached_property
     def _compiled(self) -> Any:
-        return jaxdml.jit(self.apply, donate_argnums=1)
+        return jit_for(self.model.params)(self.apply, donate_argnums=1)
 
 
 def _of_dtype(array: Any, value: TensorType) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 
+import jaxdml
 from jaxdml.onnx._graph import Graph, TensorType
 from jaxdml.onnx.running.interpreter import Report, run
 from jaxdml.onnx.running.open_dimensions import Lengths
@@ -18,6 +19,8 @@ from jaxdml.onnx.values.kinds import Value, channels_first
 from jaxdml.onnx.values.stored import FloatFilters, on_device, without_uniform_constants
 
 NUMERICS = ("exact", "literal")
+
+_PACKED = jaxdml.PackedMatrix, jaxdml.PackedFilters
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +82,12 @@ class Program:
             values = without_uniform_constants(given)
             results = run(self.graph, values, exact=exact, report=report, random=random, bounds=bounds)
             return tuple(map(returned, results))
+
+
+def jit_for(params: Mapping[str, Any]) -> Callable[..., Any]:
+    """Return what compiles a program: ``jaxdml.jit`` if it has packed 8-bit integers. Floats keep XLA's own tiles."""
+    leaves = jax.tree.leaves(dict(params), is_leaf=lambda x: isinstance(x, _PACKED))
+    return jaxdml.jit if any(isinstance(leaf, _PACKED) for leaf in leaves) else jax.jit
 
 
 def as_output(result: Any) -> Any:

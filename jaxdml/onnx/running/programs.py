@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-import jaxdml
 from jaxdml._base import errors
 from jaxdml.onnx._errors import UnsupportedModelError
 from jaxdml.onnx.running.interpreter import Report
-from jaxdml.onnx.running.program import Program
+from jaxdml.onnx.running.program import Program, jit_for
 from jaxdml.onnx.values.bounded import Bounds
 from jaxdml.onnx.values.capacities import Capacities
 from jaxdml.onnx.values.held import (
@@ -183,7 +182,7 @@ class Programs:
 
     def compiled(self, place: Place) -> Any:
         """Return a program as a function of parameters, arrays and a key."""
-        return self._newest.of(place, lambda: jaxdml.jit(partial(self.traced, place[0])))
+        return self._newest.of(place, lambda: jit_for(self._program.params)(partial(self.traced, place[0])))
 
     def traced(self, known: Known, params: Any, given: Any, key: Any) -> Any:
         """Return the results of a program, and the promises on which it relies."""
