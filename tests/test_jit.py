@@ -6,7 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import export
+from jax import export, lax
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
 from numpy.testing import assert_array_equal
 
 import jaxdml
@@ -25,9 +27,14 @@ def layer(x, w, factor=1):
     return factor * jaxdml.matrix_multiply_integer(x, np.uint8(3), w, None)
 
 
-def products(function, *operands, platform="cuda"):
-    """Return the dtypes that a program multiplies."""
-    text = jax.jit(function).trace(*operands).lower(lowering_platforms=(platform,)).as_text()
+def products(function, *operands, platform="cuda", option=False):
+    """Return the dtypes that a program multiplies which is lowered for a platform, with the option or without."""
+    traced = jax.jit(tiles.traced_alone(function)).trace(*operands)
+    with tiles.with_option(option):
+        return multiplied(traced.lower(lowering_platforms=(platform,)).as_text())
+
+
+def multiplied(text):
     return set(re.findall(r"dot_general.*: \(tensor<[\dx]+x(\w+)>", text))
 
 
@@ -35,20 +42,20 @@ def products(function, *operands, platform="cuda"):
 def test_a_packed_matrix_is_multiplied_as_int8_in_tiles_that_are_long_enough(depth):
     x, w = np.resize(X, (200, depth)), jaxdml.prepack(np.resize(W, (depth, 48)))
     assert products(layer, x, w) == {"bf16"}
-    assert products(tiles.marked(layer), x, w) == {"i8"}
+    assert products(layer, x, w, option=True) == {"i8"}
     for platform in ("rocm", "tpu"):
-        assert products(tiles.marked(layer), x, w, platform=platform) == products(layer, x, w, platform=platform)
+        assert products(layer, x, w, platform=platform, option=True) == products(layer, x, w, platform=platform)
 
 
 def test_a_k_below_the_shortest_tile_is_multiplied_as_bfloat16():
     x, w = np.resize(X, (200, 31)), jaxdml.prepack(np.resize(W, (31, 48)))
-    assert products(tiles.marked(layer), x, w) == {"bf16"}
+    assert products(layer, x, w, option=True) == {"bf16"}
 
 
 def test_a_program_of_few_rows_keeps_its_sections():
     """XLA would pad both matrices."""
     x, w = np.resize(X, (196, 576)), jaxdml.prepack(np.resize(W, (576, 96)))
-    assert products(tiles.marked(layer), x, w) == {"bf16"}
+    assert products(layer, x, w, option=True) == {"bf16"}
 
 
 def test_no_tile_is_shorter_than_what_one_instruction_multiplies():
@@ -58,17 +65,111 @@ def test_no_tile_is_shorter_than_what_one_instruction_multiplies():
     assert min(depths) == 32
 
 
-def test_what_one_program_has_traced_is_not_taken_in_another():
+def test_a_product_that_relies_on_the_option_says_so():
+    traced = jax.jit(layer).trace(X, jaxdml.prepack(W))
+    with tiles.with_option():
+        (line,) = re.findall(r".*dot_general.*", traced.lower(lowering_platforms=("cuda",)).as_text())
+    assert 'jaxdml_least_tile = "32"' in line
+
+
+def test_what_one_program_has_traced_is_lowered_for_each():
     inner, w = jax.jit(layer), jaxdml.prepack(W)
-    assert products(tiles.marked(inner), X, w) == {"i8"}
+    assert products(inner, X, w, option=True) == {"i8"}
     assert products(inner, X, w) == {"bf16"}
-    assert products(tiles.marked(inner), X, w) == {"i8"}
+    assert products(inner, X, w, option=True) == {"i8"}
 
 
-def test_an_exported_program_is_compiled_by_others():
-    marked, w = jax.jit(tiles.marked(layer)), jaxdml.prepack(W)
-    text = export.export(marked, platforms=["cuda"])(X, w).mlir_module()
-    assert "xi8>" not in "".join(line for line in text.splitlines() if "dot_general" in line)
+def test_an_exported_program_is_compiled_without_the_option():
+    with tiles.with_option():
+        text = export.export(jax.jit(layer), platforms=["cuda"])(X, jaxdml.prepack(W)).mlir_module()
+    assert multiplied(text.replace("contracting_dims", "")) == {"bf16"}
+
+
+@pytest.fixture
+def lowered(monkeypatch):
+    """For each product that is lowered, as for an NVIDIA GPU, whether its program is compiled with the option."""
+    found, is_given = [], tiles.is_given
+
+    def recorded(context):
+        found.append(is_given(context))
+        return found[-1]
+
+    monkeypatch.setattr(tiles, "is_given", recorded)
+    monkeypatch.setattr(jits, "_on_cuda", lambda: True)
+    jax.clear_caches()
+    return found
+
+
+def test_the_outermost_program_has_the_option(lowered):
+    jaxdml.jit(layer)(X, W)
+    jaxdml.jit(jax.jit(layer)).lower(X, W)
+    jaxdml.jit(jaxdml.jit(layer))(X, W)
+    assert lowered == [True] * 3
+
+
+@jax.jit
+def of_floats(x, w):
+    q = lax.stop_gradient(jnp.round(x).astype(jnp.uint8))
+    return jnp.sum(jnp.sin(x[:, :48] * layer(q, w).astype(jnp.float32)))
+
+
+def backward():
+    """Return what a checkpoint left, and compute it."""
+    floats = X.astype(np.float32) / 8
+    _, left = jaxdml.jit(lambda x, w: jax.vjp(lambda x: jax.checkpoint(of_floats)(x, w), x))(floats, W)
+    yield
+    left(jnp.float32(1))
+
+
+def at_once():
+    """Compute while a function is traced."""
+
+    def function(x):
+        with jax.ensure_compile_time_eval():
+            once = layer(X, W), jaxdml.jit(layer)(X, W)
+        return x + sum(once)
+
+    yield
+    jaxdml.jit(function)(jnp.int32(1))
+
+
+def from_trace():
+    """Lower a trace, by itself and in a program of another."""
+    traced = jaxdml.jit(layer).trace(X, W)
+    yield
+    traced.lower()
+    jax.jit(traced)(X, W)
+
+
+def without_jit():
+    mesh = Mesh(np.array(jax.devices()[:1]), ("rows",))
+    on_shards = jax.shard_map(layer, mesh=mesh, in_specs=(P("rows"), P()), out_specs=P("rows"))
+    yield
+    with jax.disable_jit():
+        jaxdml.jit(on_shards)(X, W)
+
+
+def debugged():
+    """Look for NaNs, operation by operation."""
+
+    def function(x, w):
+        return jnp.log(-1.0 - layer(x, w).astype(jnp.float32) ** 2)
+
+    yield
+    with jax.debug_nans(True), pytest.raises(FloatingPointError):
+        jaxdml.jit(function)(X, W)
+
+
+@pytest.mark.parametrize("leaving", [backward, at_once, from_trace, without_jit, debugged])
+def test_what_leaves_the_program_is_lowered_without_the_option(leaving, lowered):
+    steps = leaving()
+    next(steps)
+    lowered.clear()
+    assert next(steps, None) is None
+    # What looks for NaNs runs the program itself before.
+    of_others = lowered[leaving is debugged :]
+    assert of_others
+    assert not any(of_others)
 
 
 @pytest.fixture(params=[False, True])
@@ -88,14 +189,17 @@ def test_a_compiled_function_computes_what_it_is_of(compiled):
     assert compiled.trace(X, W, 2).out_info.shape == want.shape
 
 
-@pytest.mark.parametrize("batch", [(), (3,)])
-def test_packed_products_of_many_sizes_are_right(batch):
+@pytest.mark.parametrize(
+    "sizes",
+    [(2, 32, 2), (64, 64, 64), (200, 48, 80), (100, 1000, 24), (196, 576, 96), (1024, 256, 128), (3, 64, 64, 64)],
+    ids=str,
+)
+def test_packed_products_are_right(sizes):
     """On an NVIDIA GPU these are products of int8, and XLA chooses the tiles."""
-    multiply = jaxdml.jit(jaxdml.matrix_multiply_integer)
-    for m, k, n in ((2, 32, 2), (64, 64, 64), (200, 48, 80), (100, 1000, 24), (196, 576, 96), (1024, 256, 128)):
-        a, b = (RNG.integers(-128, 128, (*batch, *shape)).astype(np.int8) for shape in ((m, k), (k, n)))
-        got = multiply(a, None, jaxdml.prepack(jnp.asarray(b)), None)
-        assert_array_equal(got, (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int32), f"{m} {k} {n}")
+    *batch, m, k, n = sizes
+    a, b = (RNG.integers(-128, 128, (*batch, *shape)).astype(np.int8) for shape in ((m, k), (k, n)))
+    got = jaxdml.jit(jaxdml.matrix_multiply_integer)(a, None, jaxdml.prepack(jnp.asarray(b)), None)
+    assert_array_equal(got, (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int32))
 
 
 def test_within_another_trace_it_is_as_jax_compiles(compiled):

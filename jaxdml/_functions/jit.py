@@ -3,76 +3,75 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, update_wrapper
-from typing import Any
+from functools import cache, wraps
+from typing import Any, cast
 
 import jax
 from jax.extend.backend import get_backend
 from jax.extend.core import get_opaque_trace_state
-from jax.stages import Lowered, Traced
+from jax.stages import Wrapped
 
 from jaxdml._placement import tiles
 
-with jax.ensure_compile_time_eval():
+with jax.core.eval_context():
     _OUTSIDE = get_opaque_trace_state()  # type: ignore[no-untyped-call]
 
 
-def jit(function: Callable[..., object], **options: object) -> Jitted:
-    """Compile as ``jax.jit`` does, and let jaxdml use the int8 units of an NVIDIA GPU for products of every size.
+def jit(function: Callable[..., object], **options: object) -> Wrapped:
+    """Compile as ``jax.jit`` does, and let products with packed matrices use the int8 units of an NVIDIA GPU.
 
-    Results have the same bits. The program gets an option with which XLA multiplies int8 rightly for every K; without
-    it, up to a K of 1024, jaxdml multiplies bfloat16. Models of ``jaxdml.onnx`` with weights of 8 bits, and graphs of
-    ``jaxdml.directml``, are called so.
+    Integers have the same bits; products of floats may be summed in another order. The program gets an option with
+    which XLA multiplies int8 rightly for every K. Without it jaxdml multiplies bfloat16 up to a K of 1024. Models of
+    ``jaxdml.onnx`` and initialized graphs of ``jaxdml.directml`` are called so, if they have packed 8-bit weights.
 
     Args:
       function: what to compile.
       options: those of ``jax.jit``.
 
     Returns:
-      A function like that of ``jax.jit``. On other devices, and within another trace such as that of ``jax.jit``,
-      ``jax.grad`` or ``jax.export``, it is that one.
+      A function with the methods ``lower``, ``trace``, ``eval_shape`` and ``clear_cache``, as that of ``jax.jit``. It
+      does what ``jax.jit`` does on other devices, for several devices, and within another trace, such as that of
+      ``jax.jit``, ``jax.vmap``, ``jax.grad`` or ``jax.export``. So does a program that is lowered from its ``trace``.
 
     Source:
       JAX: ``jax.jit``.
 
     Example:
       >>> multiply = jaxdml.jit(jaxdml.matrix_multiply_integer)
-      >>> multiply(jnp.array([[1, 2]], jnp.int8), None, jnp.array([[3], [4]], jnp.int8), None)
-      Array([[11]], dtype=int32)
+      >>> packed = jaxdml.prepack(jnp.ones((64, 2), jnp.int8))
+      >>> multiply(jnp.ones((1, 64), jnp.int8), None, packed, None)
+      Array([[64, 64]], dtype=int32)
     """
-    return Jitted(function, options)
+    given: Any = options.pop("compiler_options", None) or {}
+    plain: Any = jax.jit(function, **options)  # type: ignore[call-overload]
+    with_option: Any = jax.jit(  # type: ignore[call-overload]
+        tiles.traced_alone(function), compiler_options={**given, **tiles.OPTIONS}, **options
+    )
+
+    @wraps(function, updated=())
+    def compiled(*operands: object, **named: object) -> Any:
+        if not _is_outermost_on_cuda():
+            return plain(*operands, **named)
+        with tiles.with_option():
+            return with_option(*operands, **named)
+
+    def lower(*operands: object, **named: object) -> Any:
+        if not _is_outermost_on_cuda():
+            return plain.lower(*operands, **named)
+        with tiles.with_option():
+            return with_option.lower(*operands, **named)
+
+    def clear_cache() -> None:
+        plain.clear_cache()
+        with_option.clear_cache()
+
+    vars(compiled).update(lower=lower, trace=plain.trace, eval_shape=plain.eval_shape, clear_cache=clear_cache)
+    return cast(Wrapped, compiled)
 
 
-class Jitted:
-    """A compiled function."""
-
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
-        self._plain: Any = jax.jit(function, **options)
-        compiler_options = {**(options.pop("compiler_options", None) or {}), **tiles.OPTIONS}
-        self._tiled: Any = jax.jit(tiles.marked(function), compiler_options=compiler_options, **options)
-        update_wrapper(self, function)
-
-    def __call__(self, *operands: object, **named: object) -> Any:
-        """Compute the function."""
-        return self._chosen(*operands, **named)
-
-    def trace(self, *operands: object, **named: object) -> Traced:
-        """Trace the function for such operands."""
-        return self._chosen.trace(*operands, **named)
-
-    def lower(self, *operands: object, **named: object) -> Lowered:
-        """Lower the function for such operands."""
-        return self._chosen.lower(*operands, **named)
-
-    def clear_cache(self) -> None:
-        """Let go of all that was compiled."""
-        self._plain.clear_cache()
-        self._tiled.clear_cache()
-
-    @property
-    def _chosen(self) -> Any:
-        traced = get_opaque_trace_state() != _OUTSIDE  # type: ignore[no-untyped-call]
-        return self._plain if traced or not _on_cuda() else self._tiled
+def _is_outermost_on_cuda() -> bool:
+    """Whether the program would be the outermost one, whose options JAX takes, and XLA for CUDA would compile it."""
+    return _on_cuda() and get_opaque_trace_state() == _OUTSIDE  # type: ignore[no-untyped-call]
 
 
 @cache

@@ -39,7 +39,7 @@ class Target(NamedTuple):
     """Whether all sizes are known."""
 
     tiled: bool = False
-    """Whether it is a program of ``tiles``, in which XLA for CUDA multiplies int8 rightly for every K."""
+    """Whether it is compiled with the option of ``tiles``, so that XLA for CUDA multiplies int8 rightly for every K."""
 
     @property
     def alone(self) -> bool:
@@ -124,7 +124,7 @@ def _identity(form: Form) -> Hashable:
 
 
 Chosen = Callable[[str, int, bool], Form]
-"""Returns the form from leaves to leaves for a platform, a number of devices, and whether a program is of ``tiles``."""
+"""Returns the form from leaves to leaves for a platform, a number of devices, and whether a program is tiled."""
 
 
 def _bind(choose: Chosen, first: Form, traced: ClosedJaxpr, leaves: Sequence[Any]) -> list[Any]:
@@ -160,7 +160,8 @@ def _lower(
     del first, traced
     devices = _partitioned_devices(context.module_context.axis_context)
     platforms = context.platforms or context.module_context.platforms
-    forms = {p: choose(p, devices, p == "cuda" and tiles.is_marked(context)) for p in platforms}
+    tiled = tiles.is_given(context)
+    forms = {platform: choose(platform, devices, tiled and platform == "cuda") for platform in platforms}
     form, *others = dict.fromkeys(forms.values())
     if others:  # An exported program may be for several platforms.
         return mlir.lower_fun(lambda *leaves: lax.platform_dependent(*leaves, **forms))(context, *operands)

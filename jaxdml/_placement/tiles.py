@@ -2,14 +2,15 @@
 
 XLA tries several tiles for a product, and takes the fastest. With one of 16 along K it adds each product of int8 twice,
 since one instruction multiplies 32. An option of a program names a file of tiles that XLA tries instead: the one beside
-this file has none below 32 along K. Whether a program will be compiled with the option is not known where it is
-lowered. So what is traced for such a program is marked.
+this file has none below 32 along K.
 
-XLA keeps which tile was the fastest, by the text of a product, and takes it in other programs too. The mark is part of
-that text, so that a product without the option is never taken for one with it.
+An option belongs to a whole program. What is traced for such a program may become a part of another one, and what is
+computed while it is traced is another one. So it counts where a program is lowered, and ``jaxdml.jit`` says so there.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -17,24 +18,44 @@ from typing import Any
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.interpreters import mlir
 
-_MARK = "jaxdml_least_tile"
-
 OPTIONS = {"xla_gpu_gemm_autotuner_override_file": str(Path(__file__).with_name("tiles.txtpb"))}
 """The option of such a program."""
 
+_given: ContextVar[bool] = ContextVar("jaxdml_tiles", default=False)
 
-def marked(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function whose traces are marked as those of a program with ``OPTIONS``."""
+
+@contextmanager
+def with_option(given: bool = True) -> Iterator[None]:
+    """Say whether programs that are lowered here are compiled with ``OPTIONS``."""
+    token = _given.set(given)
+    try:
+        yield
+    finally:
+        _given.reset(token)
+
+
+def traced_alone(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function for ``jax.jit`` with ``OPTIONS``: while it is traced, what JAX lowers is other programs."""
 
     @wraps(function)
     def within(*operands: Any, **others: Any) -> Any:
-        with set_xla_metadata(**{_MARK: 32}):  # type: ignore[no-untyped-call]
+        with with_option(False):
             return function(*operands, **others)
 
     return within
 
 
-def is_marked(context: mlir.LoweringRuleContext) -> bool:
-    """Whether an operation is lowered for a program with ``OPTIONS``; an exported one is compiled by others."""
-    marks = context.jaxpr_eqn_ctx and context.jaxpr_eqn_ctx.xla_metadata
-    return _MARK in (marks or ()) and not context.module_context.lowering_parameters.for_export
+def is_given(context: mlir.LoweringRuleContext) -> bool:
+    """Whether the program that is lowered is compiled with ``OPTIONS``; one that is exported is compiled elsewhere."""
+    return _given.get() and not context.module_context.lowering_parameters.for_export
+
+
+@contextmanager
+def marked() -> Iterator[None]:
+    """Mark products that rely on ``OPTIONS``.
+
+    XLA remembers the fastest tile by the text of a product. The mark is a part of that text, so that a tile that was
+    the fastest without the option is not taken with it.
+    """
+    with set_xla_metadata(jaxdml_least_tile=32):  # type: ignore[no-untyped-call]
+        yield

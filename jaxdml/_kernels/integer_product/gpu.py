@@ -1,6 +1,7 @@
 """Multiply 8-bit matrices on one GPU, or on several."""
 
 import math
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -25,6 +26,7 @@ from jaxdml._kernels.integer_product.tensor_core_dot import (
 )
 from jaxdml._kernels.integer_product.unmerged_dot import deep_dot, sum_of_segments, unmerged_dot
 from jaxdml._kernels.integer_sums import RawProduct
+from jaxdml._placement import tiles
 
 MAX_ROWS_UNTRANSPOSED = 64
 """Transposing the right matrix pays with more rows than this; ``python -m benchmarks constants`` times it."""
@@ -38,7 +40,7 @@ kernel XLA would convert each part anew for each tile of columns; what computes 
 nothing. With fewer columns the bytes that are read decide."""
 
 LEAST_DEPTH_IN_TILES = 32
-"""From this K on, the shortest tile of int8, a product of int8 is faster than one of bfloat16."""
+"""The shortest tile along K. From this K on a product of int8 is faster than one of bfloat16."""
 
 LONGEST_SINGLE_ROW, MIN_ROWS_IF_LONGER = 2**14, 8
 """XLA's GPU backend computes the product of a single row as a reduction. With a larger K than this, a product of so
@@ -106,8 +108,8 @@ def on_gpu(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None, *
     """Avoid the products that XLA's GPU backend computes wrongly or slowly.
 
     For int8 products with a small K it can choose a generated GPU kernel with a tile of 16 along K, whose sums are
-    wrong (docs/platforms.md). So those are multiplied as bfloat16, unless the program is ``tiled``: then no tile is so
-    short.
+    wrong (docs/platforms.md). So those are multiplied as bfloat16, unless ``b`` is packed and the program ``tiled``:
+    then no tile is so short.
     """
     k, packed = a.shape[-1], isinstance(b, PackedMatrix)
     if isinstance(b, PackedMatrix) and (section := section_of(a, b, only_padded=tiled)):
@@ -115,6 +117,7 @@ def on_gpu(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None, *
     if k <= LONGEST_FLOAT_SUM and not (tiled and packed and k >= LEAST_DEPTH_IN_TILES):
         return bfloat16_dot(a, za, b, zb)
     if isinstance(b, PackedMatrix):
-        return packed_dot(a, za, b, zb, MIN_ROWS_IF_LONGER if k > LONGEST_SINGLE_ROW else 1)
+        with tiles.marked() if tiled else nullcontext():
+            return packed_dot(a, za, b, zb, MIN_ROWS_IF_LONGER if k > LONGEST_SINGLE_ROW else 1)
     few = row_count(a, b) <= MAX_ROWS_UNTRANSPOSED
     return (padded_dot if few else transposed_dot)(a, za, b, zb)

@@ -1,8 +1,8 @@
 """Round ``p * A + q * B`` in float32, where A and B are known, and p and q are differences of 8-bit integers.
 
-float32 errs by some hundred-thousandths at most. Of the 65,536 sums there are some tens so near to a half, an integer
-plus 1/2, that this can decide. They are computed on the host, as each device may: with both products rounded, or with
-one of them inside a fused multiply-add. Where some are wrong, numbers next to A and B are tried.
+For A and B near 1 float32 errs by less than 0.0001. Of the 65,536 sums there are some tens so near to a half, an
+integer plus 1/2, that this can decide. They are computed on the host, as each device may: with both products rounded,
+or with one of them inside a fused multiply-add. Where some are wrong, numbers next to A and B are tried.
 """
 
 import itertools
@@ -10,7 +10,7 @@ import itertools
 import numpy as np
 
 _LEAST, _GREATEST = 2.0**-15, 2.0**6
-"""Of A and B. Between these float64 holds the sum of a product of float32 and a rounded one."""
+"""Of A and B. Between these float64 holds the sum of an exact product and a rounded one, wherever it is tried."""
 
 _UNITS = range(-6, 7)
 """By how many units in the last place the factors may differ from A and B."""
@@ -21,7 +21,7 @@ _MOST_NEAR = 2**12
 """More sums near to halves are not tried: then many are halves."""
 
 _SATURATED = 257
-"""Sums of this magnitude are beyond all results."""
+"""A greater sum is clamped, whatever the zero point."""
 
 
 def proved_pair(p: np.ndarray, q: np.ndarray, factors: np.ndarray, total: np.ndarray) -> tuple[float, float] | None:
