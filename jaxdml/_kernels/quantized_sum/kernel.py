@@ -84,9 +84,9 @@ def form(target: Target, few: bool, within: bool, words: bool, proved: Proved) -
       words: whether arrays are so large that a GPU should read words.
       proved: what is.
     """
-    if proved.in_float32 and target.platform in ("cuda", "cpu"):
-        return float32_sum.add_words if words and target.alone and target.is_gpu else float32_sum.add
     if target.platform == "cuda":
+        if proved.in_float32:
+            return float32_sum.add_words if words and target.alone else float32_sum.add
         return _by_proof if proved.in_float64 else partial(_in_float64, before=not within)
     if proved.in_two_limbs and target.platform == "tpu":
         return _by_clear_limbs
