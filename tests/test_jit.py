@@ -224,5 +224,7 @@ def test_options_of_a_caller_stay(monkeypatch):
     assert_array_equal(compiled(X, W), reference.matrix_multiply_integer(X, np.uint8(3), W, None))
 
 
-def test_the_devices_here_are_no_gpus_of_nvidia():
+def test_it_is_known_whether_the_option_serves_here():
     assert jits._on_cuda() == ("cuda" in str(jax.devices()[0].client.platform_version).lower())
+    assert jits._is_taken(tiles.OPTIONS)
+    assert not jits._is_taken({"xla_no_such_option": "1"})

@@ -71,9 +71,19 @@ def jit(function: Callable[..., object], **options: object) -> Wrapped:
 
 def _is_outermost_on_cuda() -> bool:
     """Whether the program would be the outermost one, whose options JAX takes, and XLA for CUDA would compile it."""
-    return _on_cuda() and get_opaque_trace_state() == _OUTSIDE  # type: ignore[no-untyped-call]
+    return get_opaque_trace_state() == _OUTSIDE and _on_cuda()  # type: ignore[no-untyped-call]
 
 
 @cache
 def _on_cuda() -> bool:
-    return jax.default_backend() == "gpu" and "cuda" in get_backend().platform_version.lower()
+    is_cuda = jax.default_backend() == "gpu" and "cuda" in get_backend().platform_version.lower()
+    return is_cuda and _is_taken(tiles.OPTIONS)
+
+
+def _is_taken(options: dict[str, str]) -> bool:
+    """Whether XLA takes compiler options: other versions of it may have others."""
+    try:
+        jax.jit(lambda: 0, compiler_options=options).lower().compile()
+    except jax.errors.JaxRuntimeError:
+        return False
+    return True
