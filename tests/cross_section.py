@@ -10,7 +10,7 @@ import numpy as np
 
 from tests.kit import THOROUGH
 
-EVERY = 3
+EVERY = 4
 """Of the cases of a parametrized test, at most one of so many is run."""
 
 MOST = 30
