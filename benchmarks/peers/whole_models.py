@@ -17,20 +17,12 @@ def _jaxdml(kind: str, case: Case, draws: Sequence[Arguments]) -> Contender:
     """Run a network through the door."""
     from benchmarks.models import networks
     from jaxdml import onnx as door
+    from jaxdml.onnx.running.program import jit_for
 
     model = door.load(networks.made(case.operator, kind))
     narrow: Any = [(_of_kind(x, kind), dict(model.params)) for (x,) in draws]
-    program = with_jax.Program(lambda x, params: model.apply(params, x), kind, _jit(kind))
+    program = with_jax.Program(lambda x, params: model.apply(params, x), kind, jit_for(model.params))
     return with_jax.prepare(program, case, narrow)
-
-
-def _jit(kind: str) -> Callable[..., Any]:
-    """Return what compiles: floats with XLA's own tiles."""
-    import jax
-
-    import jaxdml
-
-    return jaxdml.jit if kind == "int8" else jax.jit
 
 
 def _of_kind(x: Any, kind: str) -> Any:
@@ -45,6 +37,7 @@ def _jaxdml_decoder(kind: str, case: Case, arguments: Arguments) -> Contender:
 
     from benchmarks.models import networks
     from jaxdml import onnx as door
+    from jaxdml.onnx.running.program import jit_for
 
     (tokens,) = arguments
     model = door.load(networks.made(case.operator, kind))
@@ -53,7 +46,7 @@ def _jaxdml_decoder(kind: str, case: Case, arguments: Arguments) -> Contender:
     params, token = jax.device_put((dict(model.params), tokens[:, PROMPT:].astype(np.int32)))
     kept = [state._replace(lengths=jax.device_put(np.full(len(tokens), PROMPT, np.int32)))]
     begin = time.perf_counter()
-    step = _jit(kind)(decoder.apply, donate_argnums=1).lower(params, kept[0], token).compile()
+    step = jit_for(model.params)(decoder.apply, donate_argnums=1).lower(params, kept[0], token).compile()
     compile_s = time.perf_counter() - begin
 
     def start() -> Any:

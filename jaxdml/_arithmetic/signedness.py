@@ -24,6 +24,12 @@ def as_int8(x: jax.Array, zero_point: jax.Array | None) -> tuple[jax.Array, jax.
     return _shift(x, zero_point, jnp.int8, -128)
 
 
+def centred(x: jax.Array, zero_point: jax.Array | None) -> jax.Array:
+    """Return integers less their zero point, as int32."""
+    wide = x.astype(jnp.int32)
+    return wide if zero_point is None else wide - zero_point.astype(jnp.int32)
+
+
 def as_int8_words(x: jax.Array, zero_point: jax.Array | None) -> tuple[jax.Array, jax.Array | None]:
     """Return what ``as_int8`` does as int32, four neighbours along the last dimension and four zero points in each.
 

@@ -26,7 +26,7 @@ MIN_POSITIONS_IF_DEEP = 2**10
 
 
 def serves(depth: int, windows: Windows, positions: Any, bound: int) -> bool:
-    """Tell whether to convolve so; without patches and transposition a product is faster, with strides two times.
+    """Tell whether to convolve so; without patches and transposition a product is as fast, and with strides faster.
 
     Args:
       depth: the number of products in a sum.

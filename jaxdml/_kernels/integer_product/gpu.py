@@ -111,10 +111,11 @@ def on_gpu(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None, *
     wrong (docs/platforms.md). So those are multiplied as bfloat16, unless ``b`` is packed and the program ``tiled``:
     then no tile is so short.
     """
-    k, packed = a.shape[-1], isinstance(b, PackedMatrix)
+    k = a.shape[-1]
     if isinstance(b, PackedMatrix) and (section := section_of(a, b, only_padded=tiled)):
         return sectioned_dot(a, za, b, zb, section)
-    if k <= LONGEST_FLOAT_SUM and not (tiled and packed and k >= LEAST_DEPTH_IN_TILES):
+    in_int8 = tiled and isinstance(b, PackedMatrix) and k >= LEAST_DEPTH_IN_TILES
+    if k <= LONGEST_FLOAT_SUM and not in_int8:
         return bfloat16_dot(a, za, b, zb)
     if isinstance(b, PackedMatrix):
         with tiles.marked() if tiled else nullcontext():

@@ -62,7 +62,7 @@ def form(target: Target, packed: bool, forced: Forced | None) -> Product:
             return partial(packed_on_cpu, methods)
         return partial(_shifted, product=on_cpu, shift=as_uint8 if "mixed_dot" in methods else as_int8)
     if target.is_gpu:
-        return tiled_product_on_gpu if target.tiled else product_on_gpu
+        return partial(product_on_gpu, tiled=target.tiled)
     if target.platform == "tpu" and not forced:
         return _on_tpu
     return partial(_shifted, product=_general(packed))
@@ -76,7 +76,7 @@ def form_of_patches(target: Target, packed: bool, forced: Forced | None) -> Prod
     if not target.alone:
         return _partitioned(target, forced)
     if target.is_gpu:
-        return tiled_product_on_gpu if target.tiled else product_on_gpu
+        return partial(product_on_gpu, tiled=target.tiled)
     return partial(_shifted, product=merged_dot if target.platform == "tpu" else _general(packed))
 
 
@@ -158,17 +158,14 @@ def _sum_slices_of_segments(
     return normalized(*(part.sum(axis=-3) for part in _sum_slices(*parts, multiply=multiply, longest=longest)))
 
 
-def product_on_gpu(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None) -> RawProduct:
-    """Multiply on one GPU; a and b may be uint8."""
-    a, za = stored_for(b, a, za)
+def product_on_gpu(
+    a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None, *, tiled: bool = False
+) -> RawProduct:
+    """Multiply on one GPU; a and b may be uint8. In a ``tiled`` program int8 is multiplied rightly for every K."""
+    if not tiled:
+        a, za = stored_for(b, a, za)
     a, b = kept_apart(a, b)
-    return _shifted(a, za, b, zb, product=on_gpu, shift=read_as_int8)
-
-
-def tiled_product_on_gpu(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None) -> RawProduct:
-    """Multiply as ``product_on_gpu`` does, in a program whose tiles multiply int8 rightly for every K."""
-    a, b = kept_apart(a, b)
-    return _shifted(a, za, b, zb, product=partial(on_gpu, tiled=True), shift=read_as_int8)
+    return _shifted(a, za, b, zb, product=partial(on_gpu, tiled=tiled), shift=read_as_int8)
 
 
 def _on_tpu(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None) -> RawProduct:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml._arithmetic.signedness import WORD, as_int8, as_int8_words, int8_of_words
+from jaxdml._arithmetic.signedness import WORD, as_int8, as_int8_words, centred, int8_of_words
 from jaxdml._base.shapes import is_static
 from jaxdml._kernels.requantization import Addends, nearest
 
@@ -30,7 +30,7 @@ def add(by: Addends, a: Any, b: Any, scales: Any, za: Any, zb: Any, zero: Any, *
     """Add numbers. A form of ``quantized_sum``."""
     del scales
     # As int8, which two operators store between them.
-    return _rounded(by, _less(*as_int8(a, za)), _less(*as_int8(b, zb)), zero, dtype)
+    return _rounded(by, centred(*as_int8(a, za)), centred(*as_int8(b, zb)), zero, dtype)
 
 
 def add_words(by: Addends, a: Any, b: Any, scales: Any, za: Any, zb: Any, zero: Any, *, dtype: jnp.dtype) -> jax.Array:
@@ -40,14 +40,10 @@ def add_words(by: Addends, a: Any, b: Any, scales: Any, za: Any, zb: Any, zero: 
     zeros = [as_int8(x, of)[1] for x, of in ((a, za), (b, zb))]
     joined = jnp.zeros((), jnp.int32)
     for place in range(0, 8 * WORD, 8):
-        p, q = (_less(x << (24 - place) >> 24, of) for x, of in zip(words, zeros, strict=True))
+        p, q = (centred(x << (24 - place) >> 24, of) for x, of in zip(words, zeros, strict=True))
         stored = _rounded(by, p, q, zero, dtype)
         joined = joined | lax.bitcast_convert_type(stored, jnp.uint8).astype(jnp.int32) << place
     return lax.bitcast_convert_type(int8_of_words(joined), dtype)
-
-
-def _less(x: jax.Array, zero: jax.Array | None) -> jax.Array:
-    return x.astype(jnp.int32) if zero is None else x.astype(jnp.int32) - zero
 
 
 def _rounded(by: Addends, p: jax.Array, q: jax.Array, zero: jax.Array | None, dtype: jnp.dtype) -> jax.Array:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxdml._arithmetic.residuals import Scales, clamp
-from jaxdml._arithmetic.signedness import as_int8
+from jaxdml._arithmetic.signedness import as_int8, centred
 from jaxdml._arithmetic.sizes import at_most
 from jaxdml._kernels.quantized_sum import float32_sum, float64_sum
 from jaxdml._kernels.quantized_sum.fixed_point_sum import Limbs, addends, clear_limbs, rounded_sum
@@ -53,7 +53,7 @@ def add(
     """
     if isinstance(known, Terms):
         return round_terms(
-            _centred(*as_int8(a, za)), known, None if zero_point is None else zero_point.astype(jnp.int32), dtype
+            centred(*as_int8(a, za)), known, None if zero_point is None else zero_point.astype(jnp.int32), dtype
         )
     outputs = math.prod(jnp.broadcast_shapes(a.shape, b.shape))
     few, within = (at_most(outputs, most) is True for most in (FEW_OUTPUTS, MOST_WITHIN))
@@ -108,7 +108,7 @@ def _in_float64(
             if len({x.shape for x in given}) == 1:
                 each = iter(_stacked(given))
                 za, zb, zero = (None if x is None else next(each) for x in (za, zb, zero))
-        total = float64_sum.rounded_sum(_centred(a, za), _centred(b, zb), factors)
+        total = float64_sum.rounded_sum(centred(a, za), centred(b, zb), factors)
         return clamp(total, None if zero is None else zero.astype(jnp.int32), dtype)
 
 
@@ -122,10 +122,7 @@ def _by_proof(by: Addends, a: Any, b: Any, scales: Any, za: Any, zb: Any, zero: 
     """Add in float64 with the factors that are proved."""
     del scales
     # As int8, which two operators store between them.
-    p, q = (
-        x.astype(jnp.int32) if zero is None else x.astype(jnp.int32) - zero
-        for x, zero in (as_int8(a, za), as_int8(b, zb))
-    )
+    p, q = centred(*as_int8(a, za)), centred(*as_int8(b, zb))
     return round_sums(ON_CUDA, p, q, by, None if zero is None else zero.astype(jnp.int32), dtype)
 
 
@@ -134,15 +131,11 @@ def _by_clear_limbs(
 ) -> jax.Array:
     """Add with the two limbs that suffice for what is known."""
     del scales
-    p, q = (_centred(a, za), _centred(b, zb))
+    p, q = (centred(a, za), centred(b, zb))
     factors = clear_limbs(by.factors)
     limbs = lax.optimization_barrier(factors.limbs)  # type: ignore[no-untyped-call]
     total = rounded_sum(p, q, factors._replace(limbs=limbs), 2)
     return clamp(total, None if zero is None else zero.astype(jnp.int32), dtype)
-
-
-def _centred(x: jax.Array, zero: jax.Array | None) -> jax.Array:
-    return x.astype(jnp.int32) if zero is None else x.astype(jnp.int32) - zero.astype(jnp.int32)
 
 
 def _by_limbs(
@@ -164,7 +157,7 @@ def _by_limbs(
 
     def of(limbs: int) -> jax.Array:
         # Convert here: each conversion before the branch would be a GPU kernel.
-        p, q = _centred(a, za), _centred(b, zb)
+        p, q = centred(a, za), centred(b, zb)
         zero = None if zero_point is None else zero_point.astype(jnp.int32)
         return clamp(rounded_sum(p, q, factors, limbs), zero, dtype)
 

@@ -24,7 +24,9 @@ _SATURATED = 257
 """A greater sum is clamped, whatever the zero point."""
 
 
-def proved_pair(p: np.ndarray, q: np.ndarray, factors: np.ndarray, total: np.ndarray) -> tuple[float, float] | None:
+def proved_pair(
+    p: np.ndarray, q: np.ndarray, factors: np.ndarray, total: np.ndarray, distance: np.ndarray
+) -> tuple[float, float] | None:
     """Return two float32 numbers that round every sum correctly, or None if none are found.
 
     Args:
@@ -32,12 +34,13 @@ def proved_pair(p: np.ndarray, q: np.ndarray, factors: np.ndarray, total: np.nda
       q: those of the second, ``[256]``.
       factors: A and B, float64.
       total: their sums in float64, ``[256, 256]``; what is a half is one exactly.
+      distance: of these from the nearest half.
     """
     sizes = np.abs(factors)
     if (sizes < _LEAST).any() or (sizes > _GREATEST).any():
         return None
     error = 255 * sizes.sum() * (len(_UNITS) // 2 + 2) * 2.0**-23
-    near = (np.abs(total - np.floor(total) - 0.5) <= error) & (np.abs(total) <= _SATURATED)
+    near = (distance <= error) & (np.abs(total) <= _SATURATED)
     if np.count_nonzero(near) > _MOST_NEAR:
         return None
     wanted = np.rint(total[near])

@@ -196,7 +196,7 @@ def _proved_sum(
     doubtful = np.argwhere((distance <= 4 * STEP + greatest * 2.0**-50) & (np.abs(total) <= 257))
     near = np.count_nonzero((distance <= CLEAR) & (np.abs(total) <= 257))
     clear = bool(greatest < 2.0**10 and near == len(doubtful))
-    pair = proved_pair(p, q, factors, np.rint(total / STEP) * STEP if doubtful.size else total)
+    pair = proved_pair(p, q, factors, np.rint(total / STEP) * STEP if doubtful.size else total, distance)
     addends = Addends(factors.view(np.uint32).reshape(2, 2), bool(doubtful.size), bool(greatest < 2.0**31), clear, pair)
     if not addends.with_halves:
         return addends
