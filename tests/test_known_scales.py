@@ -314,12 +314,13 @@ def test_sums_that_are_not_proved(a, b, output):
 
 
 @pytest.mark.parametrize("contracted", [False, True])
-def test_all_sums_with_a_known_one_are_right(contracted):
+@pytest.mark.parametrize("by_addition", [False, True])
+def test_all_sums_with_a_known_one_are_right(contracted, by_addition):
     """Round as float32 does, and as a device that does not round the product before it adds."""
 
     @jax.jit
     def of_all(p, by):
-        return round_terms(p[:, None], by, jnp.int32(5), np.uint8)
+        return round_terms(p[:, None], by, jnp.int32(5), dtype=np.dtype(np.uint8), by_addition=by_addition)
 
     found = 0
     for scales in map(np.float32, draws_of_two()):

@@ -86,7 +86,7 @@ def test_integers_above_float32_are_rounded_to_it_first():
     agrees(x, np.float32(2), np.uint16(9))
 
 
-QUOTIENTS = [float64_quotient.quantize_by_conversion]
+QUOTIENTS = [float64_quotient.quantize_on_gpu]
 if jax.default_backend() == "cpu":  # The other one reads the bits of a sum, which XLA for CUDA mistakes.
     QUOTIENTS.append(float64_quotient.quantize)
 

@@ -17,6 +17,9 @@ from jaxdml._kernels.requantization import Chain, Multiplier
 _HELD = 2**24
 """float32 holds every integer up to this."""
 
+_FORMAT = b"2"
+"""Of chains. One of another format that was stored with weights is not used."""
+
 
 def with_chain(call: Call, names: Sequence[str], packed: Any, given: Mapping[str, Any] | None, on_gpu: bool) -> Any:
     """Return what is packed with the chain for calls whose parameters are ``given``, if they can be rounded by one.
@@ -87,7 +90,7 @@ def _with_one(
     found = _factors_of_one(_exact(multiplier).item(), greatest, _reach(zero_point.item(), dtype))
     if found is None:
         return multiplier
-    return replace(multiplier, chain=Chain((), *found, zero_point.reshape(1).astype(np.float32), of=""))
+    return replace(multiplier, chain=Chain((), *found, _offset(zero_point.reshape(1), dtype), of=""))
 
 
 @lru_cache(2**10)
@@ -101,6 +104,11 @@ def _factors_of_one(
 def _exact(multiplier: Multiplier) -> np.ndarray[Any, Any]:
     exact: np.ndarray[Any, Any] = multiplier.high.astype(np.float64) + multiplier.low
     return exact
+
+
+def _offset(zero_point: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Return what to add to integers that are stored as int8."""
+    return zero_point.astype(np.float32) - np.float32(128 if dtype == np.uint8 else 0)
 
 
 def _reach(zero_point: int, dtype: np.dtype[Any]) -> int:
@@ -118,7 +126,7 @@ def _known(call: Call, names: Sequence[str], *dtypes: Any) -> list[np.ndarray[An
 
 
 def _digest(known: Sequence[np.ndarray[Any, Any]]) -> str:
-    made = hashlib.blake2b(digest_size=8)
+    made = hashlib.blake2b(_FORMAT, digest_size=8)
     for value in known:
         alike = value[:1] if value.size and (value == value[0]).all() else value
         made.update(f"{alike.dtype} {alike.size} ".encode() + alike.tobytes())
@@ -144,5 +152,5 @@ def _made(known: Sequence[np.ndarray[Any, Any]], packed: Any, dtype: np.dtype[An
     none = np.zeros(1, np.int8)
     stored = integer_product.greatest_sum(packed.k, (none, none), (packed, w_zero))
     in_float32 = max(stored, int(np.abs(subtracted).max(initial=0))) <= _HELD
-    offset = np.full(sums.shape, out_zero[0], np.float32)
+    offset = np.broadcast_to(_offset(out_zero, dtype), sums.shape).copy()
     return Chain(subtracted.astype(np.float32 if in_float32 else np.int32), *found, offset, of=_digest(known))

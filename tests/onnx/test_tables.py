@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 
+from jaxdml._networks import lookup
 from jaxdml.onnx.integers import tables
 from tests.kit import assert_same_bits
 
@@ -15,8 +16,8 @@ def test_a_sum_reads_entries():
     entries, places = rng.integers(0, 2**31, 256).astype(np.int32), rng.integers(0, 256, (7, 90)).astype(np.int32)
     entries[:2] = 0, 2**31 - 1
     places[0, :2] = 0, 1
-    assert_same_bits(jax.jit(tables._summed)(entries, places), entries[places])
-    assert_same_bits(jax.jit(tables.entries_at)(entries, places), entries[places])
+    assert_same_bits(jax.jit(lookup._summed)(entries, places), entries[places])
+    assert_same_bits(jax.jit(lookup.entries_at)(entries, places), entries[places])
 
 
 def drawn(dtype):
@@ -38,7 +39,7 @@ def drawn(dtype):
 def test_selects_read_entries(dtype, shape):
     places = np.arange(np.prod(shape), dtype=np.int32).reshape(shape)
     for entries in drawn(dtype):
-        assert_same_bits(jax.jit(partial(tables._selected, entries))(entries, places), entries[places])
+        assert_same_bits(jax.jit(partial(lookup._selected, entries))(entries, places), entries[places])
         assert_same_bits(tables.look_up(entries, places.astype(np.uint8)), entries[places])
 
 

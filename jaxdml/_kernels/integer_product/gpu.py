@@ -7,7 +7,6 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from jaxdml._arithmetic.signedness import Quantized, as_int8
@@ -66,13 +65,17 @@ def on_gpus(
     return unmerged_dot(a, za, b, zb)
 
 
-def kept_apart(a: jax.Array, b: Right) -> tuple[jax.Array, Right]:
+def kept_apart(a: jax.Array, b: Right, tiled: bool) -> tuple[jax.Array, Right]:
     """Hide from XLA that many rows, or sections of rows, are multiplied by other packed matrices, too.
 
     It would join the products to one, whose sums are stored, and join the matrices in each call. Few rows are faster
-    so: their sums are stored anyway. For sections it would transpose the matrices, too.
+    so: their sums are stored anyway. For sections it would transpose the matrices, too. Where a program is ``tiled``
+    an option of it keeps many rows apart.
     """
-    if not isinstance(b, PackedMatrix) or (row_count(a, b.matrix) < MIN_ROWS_APART and not section_of(a, b)):
+    if not isinstance(b, PackedMatrix):
+        return a, b
+    many = not tiled and row_count(a, b.matrix) >= MIN_ROWS_APART
+    if not many and not section_of(a, b):
         return a, b
     a, matrix = lax.optimization_barrier((a, b.matrix))  # type: ignore[no-untyped-call]
     return a, replace(b, matrix=matrix)
@@ -87,21 +90,8 @@ def stored_for(b: Right, a: jax.Array, zero_point: jax.Array | None) -> Quantize
         return a, zero_point
     if k > LONGEST_FLOAT_SUM:
         return a, zero_point
-    a, zero_point = read_as_int8(a, zero_point)
+    a, zero_point = as_int8(a, zero_point)
     return lax.optimization_barrier(a.astype(jnp.bfloat16)), zero_point  # type: ignore[no-untyped-call]
-
-
-def read_as_int8(x: jax.Array, zero_point: jax.Array | None) -> Quantized:
-    """Return what ``as_int8`` does, by adding int8: XLA takes that into the kernel of a product, and no uint8.
-
-    bfloat16 was int8 before.
-    """
-    if x.dtype == jnp.bfloat16:
-        return x, zero_point
-    if x.dtype == jnp.int8:
-        return as_int8(x, zero_point)
-    _, shifted = as_int8(x, zero_point)
-    return lax.bitcast_convert_type(x, jnp.int8) + np.int8(-128), shifted
 
 
 def on_gpu(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None, *, tiled: bool = False) -> RawProduct:

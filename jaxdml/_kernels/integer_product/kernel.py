@@ -12,7 +12,7 @@ import numpy as np
 from jaxdml._arithmetic.signedness import Quantized, as_int8, as_uint8
 from jaxdml._base.shapes import is_static
 from jaxdml._kernels.integer_product.cpu import methods_on_cpu, on_cpu, packed_on_cpu
-from jaxdml._kernels.integer_product.gpu import kept_apart, on_gpu, on_gpus, read_as_int8, stored_for
+from jaxdml._kernels.integer_product.gpu import kept_apart, on_gpu, on_gpus, stored_for
 from jaxdml._kernels.integer_product.integer_dot import dot_with_ones, sum_of_slices
 from jaxdml._kernels.integer_product.merged_dot import merged_dot
 from jaxdml._kernels.integer_product.operands import Product, greatest_factor, product_shape
@@ -164,8 +164,10 @@ def product_on_gpu(
     """Multiply on one GPU; a and b may be uint8. In a ``tiled`` program int8 is multiplied rightly for every K."""
     if not tiled:
         a, za = stored_for(b, a, za)
-    a, b = kept_apart(a, b)
-    return _shifted(a, za, b, zb, product=partial(on_gpu, tiled=tiled), shift=read_as_int8)
+    a, b = kept_apart(a, b, tiled)
+    if a.dtype != jnp.bfloat16:
+        a, za = as_int8(a, za)
+    return on_gpu(a, za, *_as_int8(b, zb), tiled=tiled)
 
 
 def _on_tpu(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None) -> RawProduct:

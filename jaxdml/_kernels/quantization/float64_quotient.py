@@ -21,13 +21,11 @@ from jax import lax
 
 from jaxdml._arithmetic.float_parts import int_bits
 from jaxdml._arithmetic.in_float64 import as_float64, magnitude_as_float64
+from jaxdml._arithmetic.nearest import TO_INTEGER, nearest
 from jaxdml._kernels.requantization import sum_when_used
 
 _LEAST, _GREATEST = 2.0**-124, 2.0**64
 """Scales between these, in magnitude, are ordinary."""
-
-_TO_INTEGER = np.float32(1.5 * 2**23)
-"""Adding this to a float32 below 2**22 in magnitude rounds it, ties to even, and leaves it in the lower bits."""
 
 
 def are_ordinary(scale: Any) -> Any:
@@ -59,25 +57,17 @@ def _to_integers(quotient: jax.Array, zero: jax.Array, dtype: np.dtype[np.intege
     low, high = ((np.int32(limit) - zero).astype(jnp.float32) for limit in (limits.min, limits.max))
     quotient = jnp.where(quotient < high, quotient, high)
     quotient = jnp.where(quotient > low, quotient, low)
-    rounded = lax.bitcast_convert_type(quotient + _TO_INTEGER, jnp.int32)
+    rounded = lax.bitcast_convert_type(quotient + TO_INTEGER, jnp.int32)
     return rounded.astype(dtype) + zero.astype(dtype)
 
 
-def quantize_by_conversion(
+def quantize_on_gpu(
     x: jax.Array, scale: jax.Array, zero_point: jax.Array | None, dtype: np.dtype[np.integer]
 ) -> jax.Array:
-    """Return what ``quantize`` returns on a GPU, which converts floats to integers in one operation.
-
-    XLA for CUDA mistakes a bitcast of a float that is converted next, as in ``quantize``, for its conversion.
-    """
-    limits = np.iinfo(dtype)
+    """Return what ``quantize`` returns, on a GPU."""
     with jax.enable_x64(True):
         quotient = _quotient(x.astype(jnp.float64), _reciprocal(scale))
-    rounded = lax.round(quotient, lax.RoundingMethod.TO_NEAREST_EVEN).astype(jnp.int32)
-    # More than the range of 16 bits with any zero point, and less than int32 holds.
-    rounded = lax.clamp(np.int32(-(2**20)), rounded, np.int32(2**20))
-    rounded = rounded if zero_point is None else rounded + zero_point
-    return lax.clamp(np.int32(limits.min), rounded, np.int32(limits.max)).astype(dtype)
+    return nearest(quotient, zero_point, dtype)
 
 
 def _reciprocal(scale: jax.Array) -> jax.Array:

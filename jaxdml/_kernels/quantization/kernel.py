@@ -43,7 +43,7 @@ def quantize(
 def form(target: Target, few: bool, ordinary: bool) -> Form:
     """Say who serves where a program is lowered for ``target``."""
     if ordinary and target.platform in ("cpu", "cuda"):
-        return _in_float64 if target.platform == "cpu" else _by_conversion
+        return _in_float64 if target.platform == "cpu" else _in_float64_on_gpu
     if target.platform == "cpu" and target.alone and not few and not ordinary:
         return _in_float64_or_by_residual
     return _by_residual
@@ -60,8 +60,8 @@ def _in_float64(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None, *,
     return float64_quotient.quantize(widened(x), scale, zero_point, dtype)
 
 
-def _by_conversion(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None, *, dtype: Dtype) -> jax.Array:
-    return float64_quotient.quantize_by_conversion(widened(x), scale, zero_point, dtype)
+def _in_float64_on_gpu(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None, *, dtype: Dtype) -> jax.Array:
+    return float64_quotient.quantize_on_gpu(widened(x), scale, zero_point, dtype)
 
 
 def _in_float64_or_by_residual(

@@ -8,9 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxdml._arithmetic.nearest import nearest
 from jaxdml._arithmetic.signedness import WORD, as_int8, as_int8_words, centred, int8_of_words
 from jaxdml._base.shapes import is_static
-from jaxdml._kernels.requantization import Addends, nearest
+from jaxdml._kernels.requantization import Addends
 
 MIN_OUTPUTS_IN_WORDS = 2**22
 """From so many on a GPU reads and writes words, four numbers at once. With fewer that costs more

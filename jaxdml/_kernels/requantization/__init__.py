@@ -1,6 +1,6 @@
 """Round int32 sums times scales to 8 bits, once and correctly."""
 
-from jaxdml._kernels.requantization.float32_chain import Chain, factors, nearest
+from jaxdml._kernels.requantization.float32_chain import Chain, factors
 from jaxdml._kernels.requantization.float32_terms import Terms, proved_terms, round_terms
 from jaxdml._kernels.requantization.float64_rounding import (
     ON_CPU,
@@ -20,7 +20,6 @@ __all__ = [
     "Multiplier",
     "Terms",
     "factors",
-    "nearest",
     "proved",
     "proved_rounding",
     "proved_sum",

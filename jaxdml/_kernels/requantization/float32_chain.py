@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import export, lax
 
+from jaxdml._arithmetic.bits import with_flipped_sign
 from jaxdml._kernels.requantization.proofs import HALVES
 
 _NEAR = 2.0**-22
@@ -49,7 +50,7 @@ class Chain:
         holds all of these numbers and sums, else int32. () if the chain is for complete sums, by one number each.
       first: float32, which the difference is multiplied by.
       second: float32, which that is multiplied by.
-      offset: float32, the zero point of the output, which is added to what is rounded.
+      offset: float32, the zero point of the output, less 128 if that is uint8, which is added to what is rounded.
       of: a digest of the parameters that all of it is computed from. Static.
     """
 
@@ -123,7 +124,7 @@ def _near_halves(sizes: np.ndarray, greatest: int, halves: np.ndarray) -> tuple[
 
 
 def round_chain(total: jax.Array, by: Chain, dtype: jnp.dtype) -> jax.Array:
-    """Return ``clamp(round((total - subtracted) * first * second) + offset)``.
+    """Return ``clamp(round((total - subtracted) * first * second) + offset)`` as int8, or 128 more as uint8.
 
     Args:
       total: int32 or float32, the sums of products as stored, or complete sums.
@@ -139,16 +140,9 @@ def round_chain(total: jax.Array, by: Chain, dtype: jnp.dtype) -> jax.Array:
     difference = total if by.of_complete_sums else total.astype(by.subtracted.dtype) - by.subtracted
     # XLA would join factors that are constants, and a vector of one number is such a constant, too. So a limit stands
     # between them.
-    once = lax.clamp(-_BEYOND, difference.astype(jnp.float32) * first, _BEYOND)
-    return nearest(once * second, offset, dtype)
-
-
-def nearest(values: jax.Array, zero_point: jax.Array | None, dtype: jnp.dtype) -> jax.Array:
-    """Return ``clamp(round(values) + zero_point)`` of float32, ties to even; the zero point is int32 or float32."""
-    rounded = lax.round(values, lax.RoundingMethod.TO_NEAREST_EVEN)
+    once = jnp.maximum(difference.astype(jnp.float32) * first, -_BEYOND)
     # Both are integers. Where float32 does not hold their sum, it saturates.
-    whole = rounded if zero_point is None else rounded + zero_point.astype(jnp.float32)
-    limits = np.iinfo(dtype)
-    # A conversion to uint8 would end the chain.
-    stored = jnp.clip(whole, limits.min, limits.max).astype(jnp.int32).astype(jnp.int8)
-    return lax.bitcast_convert_type(stored, dtype)
+    whole = lax.round(once * second, lax.RoundingMethod.TO_NEAREST_EVEN) + offset
+    # A conversion to uint8 would end the chain, and so would a bitcast of a float.
+    stored = jnp.clip(whole, -128, 127).astype(jnp.int32).astype(jnp.int8)
+    return stored if dtype == jnp.int8 else with_flipped_sign(stored, dtype)

@@ -13,8 +13,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
-from jaxdml._kernels.requantization.float32_chain import nearest
+from jaxdml._arithmetic.nearest import nearest
+from jaxdml._arithmetic.residuals import clamp
 from jaxdml._kernels.requantization.proofs import STEP, proved_sum
 
 _ERROR = 2.0**-24
@@ -88,13 +90,18 @@ def _proved(
     return None
 
 
-def round_terms(p: jax.Array, by: Terms, zero_point: jax.Array | None, dtype: Any) -> jax.Array:
+def round_terms(p: jax.Array, by: Terms, zero_point: jax.Array | None, *, dtype: Any, by_addition: bool) -> jax.Array:
     """Return ``clamp(round(p * factor + terms) + zero_point)``.
 
     Args:
       p: int32 of at most 255 in magnitude.
       by: the terms, which broadcast against it.
-      zero_point: int32 that broadcasts against it, or None for 0.
+      zero_point: integers that broadcast against it, or None for 0.
       dtype: int8 or uint8.
+      by_addition: whether to round by an addition, which must round ties to even.
     """
-    return nearest(p.astype(jnp.float32) * by.factor + by.terms, zero_point, dtype)
+    values = p.astype(jnp.float32) * by.factor + by.terms
+    if by_addition:
+        return nearest(values, zero_point, dtype)
+    rounded = lax.round(values, lax.RoundingMethod.TO_NEAREST_EVEN).astype(jnp.int32)
+    return clamp(rounded, None if zero_point is None else zero_point.astype(jnp.int32), dtype)

@@ -3,13 +3,11 @@
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxdml._networks.lookup import entries_of
 from jaxdml.onnx.values.kinds import Quantization
 from jaxdml.onnx.values.stored import stored
 
@@ -65,58 +63,15 @@ def positive(scale: Any) -> bool:
     return isinstance(scale, np.ndarray) and 0 < float(scale.reshape(())) < math.inf
 
 
+def is_identity(entries: np.ndarray, dtype: Any) -> bool:
+    """Whether a table returns every 8-bit integer of this dtype as it is."""
+    return entries.dtype == dtype and bool((entries == np.arange(256, dtype=np.uint8).astype(dtype)).all())
+
+
 def look_up(entries: np.ndarray, x: Any) -> Any:
     """Return the table's entry for each of the 8-bit integers ``x``."""
     data, wrap = stored(x)
-    if (entries == np.arange(256, dtype=np.uint8).astype(data.dtype)).all() and entries.dtype == data.dtype:
-        return x
-    bits = jax.lax.bitcast_convert_type(data, jnp.uint8).astype(jnp.int32)
-    selected = partial(_selected, entries)
-    return wrap(jax.lax.platform_dependent(jnp.asarray(entries), bits, default=_indexed, tpu=selected))
-
-
-def entries_at(entries: jax.Array, places: jax.Array) -> jax.Array:
-    """Return the entries of a table of int32 at these places, which are in it; sharded as the places are."""
-    # A TPU reads a whole tile for each entry that an index reads.
-    found: jax.Array = jax.lax.platform_dependent(entries, places, default=_indexed, tpu=_summed)
-    return found
-
-
-def _indexed(entries: jax.Array, places: jax.Array) -> jax.Array:
-    sharding = jax.typeof(places).sharding
-    # Of unsigned places nothing else is computed. With several axes of a mesh JAX does not say by itself how the result
-    # is sharded.
-    found = entries.at[places.astype(jnp.uint32)]
-    return found.get(mode="promise_in_bounds", out_sharding=sharding if any(sharding.spec) else None)
-
-
-def _selected(entries: np.ndarray, _: jax.Array, places: jax.Array) -> jax.Array:
-    """Select among words of four entries, bit by bit of the place, and shift the entry out of the last one.
-
-    Only element-wise operations: they are fused with what makes the places. So only 8-bit results are stored, where a
-    sum over the table stores its places and its results as int32.
-    """
-    words: list[Any] = list(entries.view(np.uint8).reshape(-1, 4) @ np.array([1, 2**8, 2**16, 2**24], np.uint32))
-    for bit in range(2, 8):
-        upper = (places >> bit) & 1 == 1
-        words = [_one_of(upper, *pair) for pair in zip(words[1::2], words[::2], strict=True)]
-    (word,) = words
-    shifted = jnp.right_shift(word, (places & 3).astype(jnp.uint32) * 8)
-    found = jax.lax.bitcast_convert_type((shifted & 255).astype(jnp.uint8), jnp.dtype(entries.dtype))
-    # Else XLA fuses the selects with a product that reads them, and compiles for six times as long.
-    return jax.lax.optimization_barrier(found)  # type: ignore[no-untyped-call]
-
-
-def _one_of(upper: jax.Array, one: Any, other: Any) -> Any:
-    """Return one or the other; without a select where both are the same number."""
-    same = isinstance(one, np.uint32) and isinstance(other, np.uint32) and one == other
-    return one if same else jnp.where(upper, one, other)
-
-
-def _summed(entries: jax.Array, places: jax.Array) -> jax.Array:
-    """Add all entries of a table, each times whether its place is wanted."""
-    every = jax.lax.broadcasted_iota(places.dtype, (*[1] * places.ndim, entries.size), places.ndim)
-    return jnp.sum(jnp.where(places[..., None] == every, entries, 0), axis=-1, dtype=entries.dtype)
+    return x if is_identity(entries, data.dtype) else wrap(entries_of(entries, data))
 
 
 def identity(value: Fraction) -> Fraction:

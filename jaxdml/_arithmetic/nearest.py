@@ -1,0 +1,46 @@
+"""Round float32 numbers to integers that are stored, with one addition."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxdml._arithmetic.bits import with_flipped_sign
+
+TO_INTEGER = np.float32(1.5 * 2**23)
+"""Adding this to a float32 below 2**22 in magnitude rounds it, ties to even, and leaves it in the lower bits.
+
+A GPU does that in one operation. A rounding is slower there, and a conversion to integers is eight: XLA's saturates."""
+
+
+def nearest(values: jax.Array, zero_point: jax.Array | None, dtype: Any) -> jax.Array:
+    """Return ``clamp(round(values) + zero_point)``, ties to even.
+
+    Args:
+      values: float32, not NaN.
+      zero_point: integers within the range of ``dtype`` that broadcasts against ``values``, or None for 0.
+      dtype: int8, uint8, int16 or uint16.
+    """
+    limits = np.iinfo(dtype)
+    zero = np.int32(0) if zero_point is None else zero_point.astype(jnp.int32)
+    low, high = ((np.int32(limit) - zero).astype(jnp.float32) for limit in (limits.min, limits.max))
+    # Both limits are integers, so it does not matter which comes first. The clamp also keeps XLA from joining what was
+    # added before with what is added here.
+    shifted = lax.bitcast_convert_type(jnp.clip(values, low, high) + TO_INTEGER, jnp.int32)
+    # The zero point is added afterwards: it may be odd, and would turn the ties.
+    whole = shifted - TO_INTEGER.view(np.int32) + zero
+    if dtype != np.uint8:
+        return _stored(whole, dtype)
+    return with_flipped_sign(_stored(whole - 128, jnp.int8), dtype)
+
+
+def _stored(whole: jax.Array, dtype: Any) -> jax.Array:
+    """Convert integers of this range.
+
+    NVIDIA's assembler, ptxas, converts a float whose lowest byte should be stored as it is. LLVM leaves such a byte if
+    what is added is a multiple of 256. So a maximum stands between, which changes no number. Sum and maximum are one
+    operation there.
+    """
+    return jnp.maximum(whole, np.iinfo(dtype).min).astype(dtype)
