@@ -80,7 +80,7 @@ def _on_cuda() -> bool:
     return is_cuda and _is_taken(tiles.OPTIONS)
 
 
-def _is_taken(options: dict[str, str]) -> bool:
+def _is_taken(options: dict[str, Any]) -> bool:
     """Whether XLA takes compiler options: other versions of it may have others."""
     try:
         jax.jit(lambda: 0, compiler_options=options).lower().compile()

@@ -18,8 +18,13 @@ from typing import Any
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.interpreters import mlir
 
-OPTIONS = {"xla_gpu_gemm_autotuner_override_file": str(Path(__file__).with_name("tiles.txtpb"))}
-"""The option of such a program."""
+OPTIONS: dict[str, Any] = {
+    "xla_gpu_gemm_autotuner_override_file": str(Path(__file__).with_name("tiles.txtpb")),
+    # Larger products that share an operand are not joined to one. Its sums would be stored, and its matrices joined in
+    # each call. Small ones are faster so.
+    "xla_gpu_dot_merger_threshold_mb": 8,
+}
+"""The options of such a program."""
 
 _given: ContextVar[bool] = ContextVar("jaxdml_tiles", default=False)
 
