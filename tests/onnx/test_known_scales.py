@@ -178,6 +178,28 @@ def test_sums_and_products_of_arrays_are_exact(kind, output):
     np.testing.assert_array_equal(loaded(a, b)[0], want)
 
 
+@pytest.mark.parametrize("number", [255, 3, 139, 140])
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("stretch", [1.0, 1.5])
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_a_product_with_a_number_is_exact(number, swapped, stretch, shape):
+    a, b = integers("uint8", 2, 3, 4), np.full(shape, number, np.uint8)
+    first, second = np.float32(0.0371), np.float32(0.7)
+    unit = abs(np.float32(first * second * (number - 140) * stretch)) or np.float32(1)
+    names = ["b", "sb", "zb", "a", "sa", "za"] if swapped else ["a", "sa", "za", "b", "sb", "zb"]
+    constants = {"sa": first, "za": np.uint8(90), "b": b, "sb": second, "zb": np.uint8(140)}
+    constants |= {"sy": unit, "zy": np.uint8(90)}
+    loaded = model("QLinearMul", {"a": a}, constants, "uint8", domain="com.microsoft", order=[*names, "sy", "zy"])
+    factor = Fraction(float(first)) * Fraction(float(second)) * (number - 140) / Fraction(float(unit))
+    real = [round((int(x) - 90) * factor) + 90 for x in a.reshape(-1)]
+    want = np.clip(real, 0, 255).astype(np.uint8).reshape(a.shape)
+    np.testing.assert_array_equal(loaded(a)[0], want)
+    same = stretch == 1 and number > 140
+    assert same == (want == a).all()
+    text = jax.jit(loaded.apply).lower(loaded.params, a).as_text()
+    assert same == ("stablehlo.multiply" not in text)
+
+
 # What is not known or not proved, and other platforms.
 
 ORDER = ["x", "sx", "zx", "w", "sw", "zw", "sy", "zy", "b"]

@@ -18,6 +18,7 @@ import numpy as np
 import jaxdml
 from jaxdml._base.dtypes import QUANTIZED
 from jaxdml._base.shapes import is_static
+from jaxdml._networks.lookup import entries_at
 from jaxdml.onnx.integers import limbs, tables
 from jaxdml.onnx.values.kinds import Dequantized, Quantization, alike, channels_first, channels_last, right_matrix
 from jaxdml.onnx.values.stored import ChannelsLast, Transposed, on_device
@@ -63,10 +64,24 @@ def add(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> Any:
 
 def multiply(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> Any:
     """Multiply two arrays, which broadcast."""
+    a, b = (b, a) if _is_number(a) else (a, b)
+    if _is_number(b) and b.ndim <= a.ndim and tables.known(a.quantization) and tables.known(out):
+        # Often the scale of the result is that of the array times the number, and then the integers are the same.
+        number = tables.fraction(b.quantization.scale) * (
+            int(b.integers.item()) - tables.integer(b.quantization.zero_point)
+        )
+        table = tables.table(lambda value: value * number, a.quantization, a.integers.dtype, out, dtype)
+        if tables.is_identity(table, a.integers.dtype):
+            return a.integers
     (first, second), wrap = alike(a.integers, b.integers)
     products = centred(first, a.quantization) * centred(second, b.quantization)
     scales = a.quantization.scale, b.quantization.scale
     return wrap(jaxdml.requantize(products, *scales, *out[:2], output_dtype=dtype))
+
+
+def _is_number(x: Dequantized) -> bool:
+    """Whether it is one number that is known while tracing."""
+    return isinstance(x.integers, np.ndarray) and x.integers.size == 1 and tables.known(x.quantization)
 
 
 def centred(integers: jax.Array, quantization: Quantization) -> jax.Array:
@@ -213,7 +228,7 @@ def softmax(
         exponentials = jnp.stack([_exponentials(scale, each) for each in range(bits, most + 1)])[more]
         integers = jnp.where(counts[0], integers, least)
     below = jnp.max(integers, axes, keepdims=True, initial=None if terms else least) - integers
-    term = tables.entries_at(exponentials, below).astype(jnp.uint32)
+    term = entries_at(exponentials, below).astype(jnp.uint32)
     term = term if counts is None else jnp.where(counts[0], term, 0)
     quotients = [partial(how, axes=axes, terms=terms, scale=out_scale) for how in (_of_words, _of_limbs)]
     rounded = jax.lax.platform_dependent(term, default=quotients[0], tpu=quotients[1]) + tables.integer(out.zero_point)
