@@ -19,8 +19,8 @@ def bits_of(x: jax.Array) -> jax.Array:
 def with_flipped_sign(x: Any, dtype: Any) -> Any:
     """Turn int8 into uint8, each 128 more, or uint8 into int8, each 128 less; ``dtype`` is the new one.
 
-    XLA sees that two such additions cancel, so it stores the int8 that one operator makes and another reads. Of int8
-    XLA for CUDA also takes one into the kernel of a product, and of uint8 it does not. Arrays of NumPy stay NumPy's.
+    XLA sees that two such additions cancel, so it stores the int8 that one operator makes and another reads. XLA for
+    CUDA takes an addition of int8 into the kernel of a product, and none of uint8. Arrays of NumPy stay NumPy's.
     """
     if np.dtype(dtype) == np.int8:
         return x.view(np.int8) + np.int8(-128)

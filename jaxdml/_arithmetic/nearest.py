@@ -12,7 +12,7 @@ from jaxdml._arithmetic.bits import with_flipped_sign
 TO_INTEGER = np.float32(1.5 * 2**23)
 """Adding this to a float32 below 2**22 in magnitude rounds it, ties to even, and leaves it in the lower bits.
 
-A GPU does that in one operation. A rounding is slower there, and a conversion to integers is eight: XLA's saturates."""
+A GPU does that in one operation. Rounding and converting take about nine there, since XLA's conversion saturates."""
 
 
 def nearest(values: jax.Array, zero_point: jax.Array | None, dtype: Any) -> jax.Array:
@@ -26,8 +26,8 @@ def nearest(values: jax.Array, zero_point: jax.Array | None, dtype: Any) -> jax.
     limits = np.iinfo(dtype)
     zero = np.int32(0) if zero_point is None else zero_point.astype(jnp.int32)
     low, high = ((np.int32(limit) - zero).astype(jnp.float32) for limit in (limits.min, limits.max))
-    # Both limits are integers, so it does not matter which comes first. The clamp also keeps XLA from joining what was
-    # added before with what is added here.
+    # Both limits are integers, so the clamp may come before the rounding. It also keeps XLA from joining what was added
+    # before with what is added here.
     shifted = lax.bitcast_convert_type(jnp.clip(values, low, high) + TO_INTEGER, jnp.int32)
     # The zero point is added afterwards: it may be odd, and would turn the ties.
     whole = shifted - TO_INTEGER.view(np.int32) + zero

@@ -13,9 +13,8 @@ from jaxdml._placement.lowering import Form, Target, at_lowering
 def transposed(x: jax.Array, order: Sequence[int]) -> jax.Array:
     """Return ``x`` with its dimensions in this order.
 
-    A GPU stores integers of 8 bits so, before XLA makes wider numbers of them: the operands of attention take half the
-    time. It moves rows whole. Where the last dimension comes before another one, XLA takes that last step into a
-    product.
+    On a GPU integers of 8 bits are stored in the new order, before XLA makes wider numbers of them. Rows move whole. If
+    the last two dimensions of the result must be swapped for that, XLA takes the swap into a product that reads it.
     """
     if x.dtype not in (jnp.int8, jnp.uint8) or x.ndim < 3 or any(jax.typeof(x).sharding.spec):
         return jnp.transpose(x, order)
