@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxdml
+from jaxdml._arithmetic.nearest import TO_INTEGER
 from jaxdml._base.dtypes import QUANTIZED
 from jaxdml._base.shapes import is_static
 from jaxdml._networks.lookup import entries_at
@@ -237,15 +238,23 @@ def softmax(
 
 
 def _of_words(term: jax.Array, *, axes: Sequence[int], terms: int, scale: Fraction) -> jax.Array:
-    """Divide terms by their sums over axes and by the scale, rounded once, with integers of 64 bits."""
+    """Divide terms by their sums over axes and by the scale, rounded once, with integers of 64 bits.
+
+    A GPU would take longer for ``_estimated``, and for two comparisons.
+    """
     del terms
     with jax.enable_x64(True):
-        wide = term.astype(jnp.uint64)
-        divisor = jnp.sum(wide, axes, keepdims=True) * np.uint64(scale.numerator)
-        lower = _estimated(term, divisor.astype(jnp.float32), scale)
-        twice, half = wide << np.uint64(scale.denominator.bit_length()), divisor * (2 * lower.astype(jnp.uint64) + 1)
-        up = (twice > half) | ((twice == half) & (lower & 1 == 1))
-        return (lower + up.astype(jnp.uint32)).astype(jnp.int32)
+        divisor = jnp.sum(term.astype(jnp.uint64), axes, keepdims=True) * np.uint64(scale.numerator)
+        # A sum is 0 where no element counts.
+        estimate = term.astype(jnp.float32) * (float(scale.denominator) / jnp.maximum(divisor.astype(jnp.float32), 1))
+        # The integer next to the estimate minus 1/2 will do as its floor does: the quotient is rounded to that or to
+        # one more. The minimum also keeps XLA from joining the two additions.
+        whole = jnp.minimum(estimate - np.float32(0.5), _BEYOND) + TO_INTEGER
+        lower = jax.lax.bitcast_convert_type(whole, jnp.uint32) - TO_INTEGER.view(np.uint32)
+        half = divisor * (2 * lower + 1).astype(jnp.uint64)
+        # The lowest bit of twice the dividend is 0. There the parity decides where both are equal.
+        twice = term.astype(jnp.uint64) << np.uint64(scale.denominator.bit_length())
+        return (lower + ((twice | (lower & 1).astype(jnp.uint64)) > half).astype(jnp.uint32)).astype(jnp.int32)
 
 
 def _of_limbs(term: jax.Array, *, axes: Sequence[int], terms: int, scale: Fraction) -> jax.Array:
