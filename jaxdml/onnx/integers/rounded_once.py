@@ -16,9 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxdml
-from jaxdml._arithmetic.nearest import TO_INTEGER
 from jaxdml._base.dtypes import QUANTIZED
 from jaxdml._base.shapes import is_static
+from jaxdml._networks.integers import nearest_by_addition
 from jaxdml._networks.lookup import entries_at
 from jaxdml.onnx.integers import limbs, tables
 from jaxdml.onnx.values.kinds import Dequantized, Quantization, alike, channels_first, channels_last, right_matrix
@@ -240,17 +240,16 @@ def softmax(
 def _of_words(term: jax.Array, *, axes: Sequence[int], terms: int, scale: Fraction) -> jax.Array:
     """Divide terms by their sums over axes and by the scale, rounded once, with integers of 64 bits.
 
-    A GPU would take longer for ``_estimated``, and for two comparisons.
+    ``_estimated``, and two comparisons, would take a GPU longer.
     """
     del terms
     with jax.enable_x64(True):
         divisor = jnp.sum(term.astype(jnp.uint64), axes, keepdims=True) * np.uint64(scale.numerator)
         # A sum is 0 where no element counts.
         estimate = term.astype(jnp.float32) * (float(scale.denominator) / jnp.maximum(divisor.astype(jnp.float32), 1))
-        # The integer next to the estimate minus 1/2 will do as its floor does: the quotient is rounded to that or to
-        # one more. The minimum also keeps XLA from joining the two additions.
-        whole = jnp.minimum(estimate - np.float32(0.5), _BEYOND) + TO_INTEGER
-        lower = jax.lax.bitcast_convert_type(whole, jnp.uint32) - TO_INTEGER.view(np.uint32)
+        # The integer nearest to the estimate minus 1/2 will do as its floor does: the quotient is rounded to that or to
+        # one more. The minimum also stands between two additions.
+        lower = nearest_by_addition(jnp.minimum(estimate - np.float32(0.5), _BEYOND))
         half = divisor * (2 * lower + 1).astype(jnp.uint64)
         # The lowest bit of twice the dividend is 0. There the parity decides where both are equal.
         twice = term.astype(jnp.uint64) << np.uint64(scale.denominator.bit_length())
