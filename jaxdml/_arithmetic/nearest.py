@@ -15,6 +15,14 @@ TO_INTEGER = np.float32(1.5 * 2**23)
 A GPU does that in one operation. Rounding and converting take about nine there, since XLA's conversion saturates."""
 
 
+def by_addition(values: jax.Array) -> jax.Array:
+    """Return float32 below ``2**22`` in magnitude as int32, rounded, ties to even.
+
+    XLA joins two additions of numbers that it knows: where one comes before this, something must stand between.
+    """
+    return lax.bitcast_convert_type(values + TO_INTEGER, jnp.int32) - TO_INTEGER.view(np.int32)
+
+
 def nearest(values: jax.Array, zero_point: jax.Array | None, dtype: Any) -> jax.Array:
     """Return ``clamp(round(values) + zero_point)``, ties to even.
 
@@ -26,11 +34,9 @@ def nearest(values: jax.Array, zero_point: jax.Array | None, dtype: Any) -> jax.
     limits = np.iinfo(dtype)
     zero = np.int32(0) if zero_point is None else zero_point.astype(jnp.int32)
     low, high = ((np.int32(limit) - zero).astype(jnp.float32) for limit in (limits.min, limits.max))
-    # Both limits are integers, so the clamp may come before the rounding. It also keeps XLA from joining what was added
-    # before with what is added here.
-    shifted = lax.bitcast_convert_type(jnp.clip(values, low, high) + TO_INTEGER, jnp.int32)
-    # The zero point is added afterwards: it may be odd, and would turn the ties.
-    whole = shifted - TO_INTEGER.view(np.int32) + zero
+    # Both limits are integers, so the clamp may come before the rounding, and stands between two additions. The zero
+    # point is added afterwards: it may be odd, and would turn the ties.
+    whole = by_addition(jnp.clip(values, low, high)) + zero
     if dtype != np.uint8:
         return _stored(whole, dtype)
     return with_flipped_sign(_stored(whole - 128, jnp.int8), dtype)

@@ -18,7 +18,7 @@ import numpy as np
 import jaxdml
 from jaxdml._base.dtypes import QUANTIZED
 from jaxdml._base.shapes import is_static
-from jaxdml._networks.integers import nearest_by_addition
+from jaxdml._networks.integers import to_nearest_integers
 from jaxdml._networks.lookup import entries_at
 from jaxdml.onnx.integers import limbs, tables
 from jaxdml.onnx.values.kinds import Dequantized, Quantization, alike, channels_first, channels_last, right_matrix
@@ -248,8 +248,8 @@ def _of_words(term: jax.Array, *, axes: Sequence[int], terms: int, scale: Fracti
         # A sum is 0 where no element counts.
         estimate = term.astype(jnp.float32) * (float(scale.denominator) / jnp.maximum(divisor.astype(jnp.float32), 1))
         # The integer nearest to the estimate minus 1/2 will do as its floor does: the quotient is rounded to that or to
-        # one more. The minimum also stands between two additions.
-        lower = nearest_by_addition(jnp.minimum(estimate - np.float32(0.5), _BEYOND))
+        # one more. The minimum also stands between the two additions, which XLA would join.
+        lower = to_nearest_integers(jnp.minimum(estimate - np.float32(0.5), _BEYOND))
         half = divisor * (2 * lower + 1).astype(jnp.uint64)
         # The lowest bit of twice the dividend is 0. There the parity decides where both are equal.
         twice = term.astype(jnp.uint64) << np.uint64(scale.denominator.bit_length())

@@ -10,7 +10,7 @@ import numpy as np
 from jaxdml._base.shapes import broadcast, is_static
 from jaxdml._networks.along_axes import reverse_sequence
 from jaxdml._networks.blocks import depth_to_space, space_to_depth
-from jaxdml._networks.transposition import transposed
+from jaxdml._networks.reordering import reordered
 from jaxdml.onnx.nodes._checks import lengths_within
 from jaxdml.onnx.nodes._handler import EVERY, FIRST, Handler, NodeCall, Table
 from jaxdml.onnx.nodes._sizes import axes_of, axis_of, different_axes, namespace, numbers, placed, refusal
@@ -53,7 +53,7 @@ def _unsqueeze_1(call: NodeCall, x: Any, *, axes: tuple[int, ...]) -> Any:
 def _transpose(call: NodeCall, x: Any, *, perm: tuple[int, ...] | None = None) -> Any:
     if perm is not None and sorted(perm) != list(range(x.ndim)):
         raise refusal(f"perm {list(perm)} is no order of {x.ndim} axes.")
-    return transposed(x, perm or range(x.ndim)[::-1]) if isinstance(x, jax.Array) else np.transpose(x, perm)
+    return reordered(x, perm or range(x.ndim)[::-1]) if isinstance(x, jax.Array) else np.transpose(x, perm)
 
 
 def _expand(call: NodeCall, x: Any, shape: np.ndarray) -> Any:

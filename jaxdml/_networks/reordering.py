@@ -10,7 +10,7 @@ from jaxdml._arithmetic.bits import with_flipped_sign
 from jaxdml._placement.lowering import Form, Target, at_lowering
 
 
-def transposed(x: jax.Array, order: Sequence[int]) -> jax.Array:
+def reordered(x: jax.Array, order: Sequence[int]) -> jax.Array:
     """Return ``x`` with its dimensions in this order.
 
     On a GPU integers of 8 bits are stored in the new order, before XLA makes wider numbers of them. Rows move whole. If

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxdml._networks.transposition import transposed
+from jaxdml._networks.reordering import reordered
 from tests.kit import assert_same_bits
 from tests.kit.forms import forms_of
 from tests.kit.meshes import COUNT, mesh_of, needs_devices, put
@@ -22,11 +22,11 @@ def test_every_order_of_dimensions(platform, dtype):
         for shape in ((2, 3), (2, 3, 4), (2, 3, 4, 5), (2, 0, 4)):
             x = RNG.integers(0, 100, shape).astype(dtype)
             for order in itertools.permutations(range(len(shape))):
-                assert_same_bits(jax.jit(lambda x, order=order: transposed(x, order))(x), x.transpose(order))
+                assert_same_bits(jax.jit(lambda x, order=order: reordered(x, order))(x), x.transpose(order))
 
 
 def text_for(platform, x, order):
-    return jax.jit(lambda x: transposed(x, order)).trace(x).lower(lowering_platforms=(platform,)).as_text()
+    return jax.jit(lambda x: reordered(x, order)).trace(x).lower(lowering_platforms=(platform,)).as_text()
 
 
 @pytest.mark.parametrize(
@@ -49,6 +49,6 @@ def test_a_sharded_array_is_not_flattened(kind, order, axes):
     mesh = mesh_of(kind, d=COUNT)
     x = RNG.integers(0, 100, (COUNT,) * 4).astype(np.uint8)
     with forms_of("cuda"):
-        program = jax.jit(lambda x: transposed(x, order)).lower(put(mesh, x, *axes))
+        program = jax.jit(lambda x: reordered(x, order)).lower(put(mesh, x, *axes))
         assert "optimization_barrier" not in program.as_text()
         assert_same_bits(program.compile()(put(mesh, x, *axes)), x.transpose(order))
