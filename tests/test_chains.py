@@ -12,7 +12,6 @@ from jax import export
 from jax.sharding import PartitionSpec as P
 
 import jaxdml
-import jaxdml.onnx
 from jaxdml import reference
 from jaxdml._functions import prepack, prepack_filters
 from jaxdml._kernels import requantization
@@ -21,7 +20,6 @@ from jaxdml._kernels.requantization.float32_chain import Chain, factors, round_c
 from tests.kit import assert_same_bits, compiled
 from tests.kit.forms import forms_of
 from tests.kit.meshes import COUNT, mesh_of, needs_devices
-from tests.onnx import models
 
 # In float64 the products of these with sums are exact, so they round every sum correctly.
 SIZES = np.float32([0.75, 0.5, 3 / 8, 0.1, 1 / 200, 0.0123, 0.00437, 0.0019, 0.00091, 2.0**-9, 3.7]).astype(np.float64)
@@ -353,15 +351,6 @@ def test_a_chain_is_exported_and_pickled(on_gpu):
 def test_parameters_that_say_too_little_are_refused(given, error, message):
     with pytest.raises(error, match=message):
         jaxdml.prepack_filters(W, parameters=given)
-
-
-@pytest.mark.parametrize("name", ["resnet", "bert"])
-def test_models_round_in_chains(on_gpu, name):
-    model = jaxdml.onnx.load(models.model(name, "qoperator"))
-    packed = jax.tree.leaves(dict(model.params), is_leaf=lambda x: hasattr(x, "chain"))
-    chains = [each.chain for each in packed if hasattr(each, "chain")]
-    # The last product has floats, and a table is read by rows.
-    assert sum(map(bool, chains)) >= len(chains) - 2
 
 
 @needs_devices

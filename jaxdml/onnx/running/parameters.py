@@ -1,6 +1,5 @@
 """What must be known while tracing, and which initializers are parameters instead."""
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -13,8 +12,10 @@ from jaxdml._base.dtypes import QUANTIZED
 from jaxdml.onnx import nodes
 from jaxdml.onnx._graph import Graph, Node
 from jaxdml.onnx.nodes._handler import Reads
+from jaxdml.onnx.running.known_calls import known_calls
 from jaxdml.onnx.running.needs import must_be_known, read_by_value
 from jaxdml.onnx.running.packing import packed_together, prepared
+from jaxdml.onnx.running.quantized_weights import with_quantized_weights
 from jaxdml.onnx.values.stored import Transposed, as_jax, from_host
 
 Parameter = jax.Array | Transposed | jaxdml.PackedFilters | jaxdml.PackedMatrix | jaxdml.PackedBlocks
@@ -47,6 +48,7 @@ def parameters(graph: Graph, *, exact: bool) -> tuple[Graph, dict[str, Parameter
       graph: a model's graph with all constants.
       exact: whether integers are read as integers.
     """
+    graph = with_quantized_weights(graph)
     graph, packed = prepared(graph, dict(graph.dtypes()))
     if exact:
         graph, together = packed_together(graph)
@@ -56,7 +58,7 @@ def parameters(graph: Graph, *, exact: bool) -> tuple[Graph, dict[str, Parameter
     # Popped one by one, so that of a large model there are never more than two copies.
     names = sorted(_weights(graph))
     filters = frozenset(name for name in names if _is_filters(constants[name], readings.get(name)))
-    calls = _known_calls(graph) if exact else {}
+    calls = known_calls(graph) if exact else {}
     weights = {
         name: _parameter(constants.pop(name), readings.get(name), exact, name in filters, calls.get(name))
         for name in names
@@ -137,26 +139,6 @@ def _is_filters(array: np.ndarray, reads: Reads | None) -> bool:
     return reads == Reads.FILTERS and array.ndim > 2 and str(array.dtype) in ("float32", "float16")
 
 
-_FACTORS = {"QLinearConv": ("x", "w"), "QLinearMatMul": ("a", "b")}
-"""The operators that multiply by weights and round, and what ``jaxdml.prepack`` calls their factors."""
-
-
-def _known_calls(graph: Graph) -> dict[str, dict[str, np.ndarray]]:
-    """Return the parameters of the only operator that reads some weights, by the weights' name, if all are known."""
-    users = Counter(name for node in graph.walk() for name in node.inputs)
-    found = {}
-    for node in graph.nodes:
-        if node.kind not in _FACTORS:
-            continue
-        each = [f"{factor}{what}" for factor in _FACTORS[node.kind] for what in ("", "_scale", "_zero_point")]
-        inputs = dict(zip((*each, "output_scale", "output_zero_point", "bias"), node.inputs, strict=False))
-        weights = inputs.pop(_FACTORS[node.kind][1])
-        known = {name: value for name, value in inputs.items() if value and name != each[0]}
-        if users[weights] == 1 and graph.constants.keys() >= {*known.values()}:
-            found[weights] = {name: graph.constants[value] for name, value in known.items()}
-    return found
-
-
 def _parameter(
     array: np.ndarray,
     reads: Reads | None,
@@ -173,5 +155,5 @@ def _parameter(
     if exact and eight_bits and reads == Reads.MATRIX:
         return jaxdml.prepack(array, parameters=known)
     if exact and eight_bits and reads == Reads.TRANSPOSED and array.ndim == 2:
-        return Transposed(jaxdml.prepack(array, transposed=True))
+        return Transposed(jaxdml.prepack(array, transposed=True, parameters=known))
     return as_jax(array)
