@@ -286,6 +286,42 @@ def test_other_parameters_are_rounded_without_the_chain(on_gpu, changes):
     assert_same_bits(got, reference.quantized_linear_convolution(X, w=W, **given))
 
 
+ROWS = np.arange(1, COLUMNS + 1)
+BY_ROW = {"scale": np.float32(ROWS) / 400, "zero_point": np.uint8(ROWS), "output_zero_point": np.uint8(ROWS)}
+BY_ROW["output_scale"] = np.float32(ROWS) / 90
+
+
+@pytest.mark.parametrize("name", BY_ROW)
+def test_parameters_for_each_row_have_no_chain(on_gpu, name):
+    """Also where there are as many rows as columns, so that their vectors would fit."""
+    a = RNG.integers(0, 256, (COLUMNS, 32)).astype(np.uint8)
+    b = RNG.integers(-128, 128, (32, COLUMNS)).astype(np.int8)
+    parameters = named("a", "b", w_zero=np.int8(0), **{name: BY_ROW[name]})
+    packed = jaxdml.prepack(b, parameters=parameters)
+    assert packed.chain == ()
+    # A chain of other parameters is not taken either.
+    of_one = jaxdml.prepack(b, parameters=named("a", "b", w_zero=np.int8(0), **{name: BY_ROW[name][-1:]}))
+    assert of_one.chain
+    wanted = reference.quantized_linear_matrix_multiply(a, b=b, **parameters)
+    with forms_of("cuda"):
+        for given in (packed, of_one):
+            got = compiled(lambda a, b: jaxdml.quantized_linear_matrix_multiply(a, b=b, **parameters))(a, given)
+            assert_same_bits(got, wanted)
+
+
+def test_equal_parameters_for_each_row_are_one(on_gpu):
+    same = {name: np.full(5, PARAMETERS[name]) for name in BY_ROW}
+    b = RNG.integers(-128, 128, (32, COLUMNS)).astype(np.int8)
+    packed = jaxdml.prepack(b, parameters=named("a", "b", w_zero=np.int8(0), **same))
+    assert packed.chain.of == jaxdml.prepack(b, parameters=named("a", "b", w_zero=np.int8(0))).chain.of
+
+
+@pytest.mark.parametrize("name", ["w_scale", "w_zero", "bias"])
+def test_parameters_that_fit_no_column_have_no_chain(on_gpu, name):
+    wrong = np.ones(5, {"w_scale": np.float32, "w_zero": np.int8, "bias": np.int32}[name]) * np.arange(5)
+    assert jaxdml.prepack_filters(W, parameters=named("x", "w", **{name: wrong})).chain == ()
+
+
 def test_equal_parameters_are_known_however_they_are_given(on_gpu):
     packed = jaxdml.prepack_filters(W, parameters=named("x", "w"))
     given = {"scale": 0.02, "zero_point": 3, "bias": jaxdml.Known(PARAMETERS["bias"]), "output_scale": 0.07}

@@ -118,24 +118,38 @@ def _reach(zero_point: int, dtype: np.dtype[Any]) -> int:
 
 
 def _known(call: Call, names: Sequence[str], *dtypes: Any) -> list[np.ndarray[Any, Any]] | None:
-    """Return scales and zero points of the input, of the weights and of the output, and the bias, if all are known."""
+    """Return scales and zero points of the input, of the weights and of the output, and the bias, if all are known.
+
+    Those of the input and of the output must be one number, since a chain has vectors along the columns.
+    """
     each = [(f"{name}_scale", np.float32) for name in (*names, "output")]
     each += [(f"{name}_zero_point", dtype) for name, dtype in zip((*names, "output"), dtypes, strict=True)]
-    found = [call.known(name, dtype) for name, dtype in (*each, ("bias", np.int32))]
-    return None if any(value is None for value in found) else [value.reshape(-1) for value in found]  # type: ignore[union-attr]
+    of_weights = f"{names[1]}_scale", f"{names[1]}_zero_point", "bias"
+    found = []
+    for name, dtype in (*each, ("bias", np.int32)):
+        value = call.known(name, dtype)
+        if value is None:
+            return None
+        flat = value.reshape(-1)
+        alike = flat[:1] if flat.size and (flat == flat[0]).all() else flat
+        if alike.size != 1 and name not in of_weights:
+            return None
+        found.append(alike)
+    return found
 
 
 def _digest(known: Sequence[np.ndarray[Any, Any]]) -> str:
     made = hashlib.blake2b(_FORMAT, digest_size=8)
     for value in known:
-        alike = value[:1] if value.size and (value == value[0]).all() else value
-        made.update(f"{alike.dtype} {alike.size} ".encode() + alike.tobytes())
+        made.update(f"{value.dtype} {value.size} ".encode() + value.tobytes())
     return made.hexdigest()
 
 
 def _made(known: Sequence[np.ndarray[Any, Any]], packed: Any, dtype: np.dtype[Any]) -> Any:
     scale, w_scale, out_scale, zero, w_zero, out_zero, bias = known
     sums = np.asarray(packed.sums, np.int64)
+    if any(value.size not in (1, sums.size) for value in (w_scale, w_zero, bias)):
+        return ()  # The call will say what is wrong with them.
     if (w_zero.astype(np.int64) != (128 if packed.dtype == np.uint8 else 0)).any():
         return ()  # Rows of the input would be summed.
     greatest = integer_product.greatest_sum(packed.k, (zero, zero), (packed, w_zero))
