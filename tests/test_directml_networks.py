@@ -8,12 +8,15 @@ from jax.sharding import NamedSharding, PartitionSpec
 from numpy.lib.stride_tricks import sliding_window_view
 
 import jaxdml.onnx
+import jaxdml.reference
 from benchmarks.models.net import Net
 from benchmarks.models.networks import Block, Image, as_int8, mobilenet_v2
 from jaxdml import directml as dml
+from jaxdml._functions import prepack, prepack_filters
 from tests.directml_descs import FLOAT32, INT8, UINT8, CopyOperatorDesc, tensor
 from tests.directml_networks import graph_of
-from tests.kit import assert_same_bits, quick
+from tests.kit import assert_same_bits, compiled, quick
+from tests.kit.forms import forms_of
 from tests.kit.meshes import COUNT, mesh_of, put
 
 INT32 = dml.TensorDataType.INT32
@@ -42,6 +45,84 @@ def test_a_quantized_network_keeps_its_integers_and_its_batch_sharded(network):
     assert_same_bits(np.asarray(got).reshape(judged.shape), judged)
     (door,) = jaxdml.onnx.load(network)(x)
     assert_same_bits(door, judged)
+
+
+@pytest.fixture
+def on_gpu(monkeypatch):
+    """Pack as on a GPU."""
+    monkeypatch.setattr(prepack, "is_on_cpu", lambda x: False)
+    for module in (prepack, prepack_filters):
+        monkeypatch.setattr(module, "is_on_gpu", lambda x: not isinstance(x, jax.core.Tracer))
+
+
+def test_weights_are_packed_for_the_constants_beside_them(network, on_gpu):
+    graph, owned = graph_of(network, batch=2)
+    run = dml.compile_graph(graph).initialize(owned)
+    assert all(one.chain for one in run.bound.values())
+    x = np.random.default_rng(1).standard_normal((2, 3, 16, 16), np.float32)
+    with forms_of("cuda"):
+        (got,) = compiled(run)(x)
+    (judged,) = jaxdml.onnx.load(network)(x)
+    assert_same_bits(np.asarray(got).reshape(judged.shape), np.asarray(judged))
+
+
+PRODUCT = {
+    "a_tensor": tensor(UINT8, 1, 1, 5, 32), "a_scale_tensor": tensor(FLOAT32, 1, 1, 1, 1),
+    "a_zero_point_tensor": tensor(UINT8, 1, 1, 1, 1),
+    "b_tensor": tensor(INT8, 1, 1, 32, 12, flags=dml.TensorFlags.OWNED_BY_DML),
+    "b_scale_tensor": tensor(FLOAT32, 1, 1, 1, 12), "output_scale_tensor": tensor(FLOAT32, 1, 1, 1, 1),
+    "output_zero_point_tensor": tensor(UINT8, 1, 1, 1, 1), "output_tensor": tensor(UINT8, 1, 1, 5, 12),
+}  # fmt: skip
+NUMBERS = {
+    "a_scale_tensor": np.float32(0.02), "a_zero_point_tensor": np.uint8(3),
+    "b_scale_tensor": np.linspace(0.5, 1, 12).astype(np.float32) / 64, "output_scale_tensor": np.float32(0.07),
+    "output_zero_point_tensor": np.uint8(9),
+}  # fmt: skip
+
+
+def product(left_out=(), given=()):
+    """Return the graph of a product: its numbers are constants, but those that are left out, or given in a call."""
+    fields = [name for name in PRODUCT if name not in (*left_out, "output_tensor")]
+    desc = dml.QuantizedLinearMatrixMultiplyOperatorDesc(**{name: PRODUCT[name] for name in (*fields, "output_tensor")})
+    # Inputs are counted in the order of the struct, also those that are left out.
+    places = [name for name in PRODUCT if name != "b_zero_point_tensor"]
+    places.insert(places.index("output_scale_tensor"), "b_zero_point_tensor")
+    inputs = ["a_tensor", "b_tensor", *given]
+    constants = [name for name in fields if name not in inputs]
+    return dml.Graph(
+        input_count=len(inputs), output_count=1,
+        nodes=[dml.OperatorNode(desc), *(dml.ConstantNode(NUMBERS[name]) for name in constants)],
+        input_edges=[dml.InputEdge(index, 0, places.index(name)) for index, name in enumerate(inputs)],
+        output_edges=[dml.OutputEdge(0, 0, 0)],
+        intermediate_edges=[
+            dml.IntermediateEdge(1 + node, 0, 0, places.index(name)) for node, name in enumerate(constants)
+        ],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("left_out", [(), ("a_zero_point_tensor",), ("output_zero_point_tensor",)])
+def test_a_matrix_is_packed_for_the_constants_beside_it(left_out, on_gpu):
+    rng = np.random.default_rng(3)
+    a, b = rng.integers(0, 256, (1, 1, 5, 32), np.uint8), rng.integers(-128, 128, (1, 1, 32, 12), np.int8)
+    bound = dml.compile_graph(product(left_out)).initialize({1: b})
+    (packed,) = bound.bound.values()
+    assert packed.chain.first.shape == packed.sums.shape
+    known = {name.removesuffix("_tensor"): value for name, value in NUMBERS.items() if name not in left_out}
+    options = {"a_zero_point": None, "b_zero_point": None, "output_dtype": "uint8", **known}
+    wanted = jaxdml.reference.quantized_linear_matrix_multiply(a, b=b, **options)
+    with forms_of("cuda"):
+        (got,) = compiled(bound)(a)
+        of_one = jax.vmap(lambda a, b: jaxdml.quantized_linear_matrix_multiply(a, b=b, **options))
+        mapped = compiled(of_one)(a, packed)
+    assert_same_bits(got, wanted)
+    assert_same_bits(mapped, wanted)
+
+
+def test_a_matrix_is_packed_for_any_numbers_where_a_call_gives_one(on_gpu):
+    b = np.ones((1, 1, 32, 12), np.int8)
+    for name in NUMBERS:
+        (packed,) = dml.compile_graph(product(given=[name])).initialize({1: b}).bound.values()
+        assert packed.chain == ()
 
 
 @quick

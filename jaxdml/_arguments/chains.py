@@ -46,7 +46,8 @@ def with_chain(call: Call, names: Sequence[str], packed: Any, given: Mapping[str
         call.fail(TypeError, rule, "Pass them as np.uint8(...) or np.int8(...): they say which dtypes the calls have.")
     of_call = Call(call.function, **{name: given.get(name) for name in wanted})
     known = _known(of_call, names, dtypes[0], packed.dtype, dtypes[1])
-    if not on_gpu or packed.sums.ndim > 1 or known is None:
+    # A stack of matrices has as many kinds of columns.
+    if not on_gpu or packed.sums.size != packed.sums.shape[-1] or known is None:
         return packed
     return replace(packed, chain=_made(known, packed, np.dtype(dtypes[1])))
 
@@ -78,7 +79,9 @@ def chained(
     known = _known(call, names, x.dtype, weights.dtype, dtype) if chain else None
     if known is None or _digest(known) != chain.of:
         return _with_one(multiplier, greatest, call.known("output_zero_point", dtype), dtype)
-    return replace(multiplier, chain=jax.tree.map(lambda vector: vector.reshape((1,) * rank + vector.shape), chain))
+    return replace(
+        multiplier, chain=jax.tree.map(lambda vector: vector.reshape((1,) * rank + vector.shape[-1:]), chain)
+    )
 
 
 def _with_one(
@@ -157,14 +160,15 @@ def _made(known: Sequence[np.ndarray[Any, Any]], packed: Any, dtype: np.dtype[An
     multiplier = requantization.proved((scale, w_scale, out_scale), greatest)
     if multiplier is None:
         return ()
-    exact = np.broadcast_to(_exact(multiplier), sums.shape)
+    exact = np.broadcast_to(_exact(multiplier), sums.size)
     found = requantization.factors(exact, greatest, _reach(int(out_zero[0]), dtype))
     stored_zero = int(zero[0]) - (128 if zero.dtype == np.uint8 else 0)
     if found is None:
         return ()
+    first, second = (factor.reshape(sums.shape) for factor in found)
     subtracted = stored_zero * sums - bias
     none = np.zeros(1, np.int8)
     stored = integer_product.greatest_sum(packed.k, (none, none), (packed, w_zero))
     in_float32 = max(stored, int(np.abs(subtracted).max(initial=0))) <= _HELD
     offset = np.broadcast_to(_offset(out_zero, dtype), sums.shape).copy()
-    return Chain(subtracted.astype(np.float32 if in_float32 else np.int32), *found, offset, of=_digest(known))
+    return Chain(subtracted.astype(np.float32 if in_float32 else np.int32), first, second, offset, of=_digest(known))

@@ -87,7 +87,7 @@ def _require_all(call: ErrorContext, missing: Sequence[str]) -> None:
 def _prepared(desc: OperatorDesc, name: str, array: Any) -> Any:
     if isinstance(array, tuple):
         return tuple(_prepared(desc, name, one) for one in array)
-    return None if array is None else desc.operator.prepared(desc, name, kept(array))
+    return None if array is None else desc.operator.prepared(desc, name, kept(array), {})
 
 
 def kept(array: Any) -> Any:

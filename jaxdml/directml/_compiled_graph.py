@@ -24,7 +24,7 @@ from jaxdml.directml._graph import Graph, Slot
 from jaxdml.directml._graph_checks import graph_violations
 from jaxdml.directml._graph_json import graph_from_json, graph_to_json
 from jaxdml.directml._graph_plan import Plan, plan
-from jaxdml.directml._graph_running import computed, graph_call
+from jaxdml.directml._graph_running import computed, constants, graph_call
 from jaxdml.directml._rereading import reread
 from jaxdml.directml._tensors import BufferTensorDesc
 
@@ -123,12 +123,10 @@ class CompiledGraph:
             rule = f"initialize must be given what is {_OWNED}: {listed}."
             call.fail(TypeError, rule, "Pass a dict of arrays by the indices of the graph's inputs.")
         arrays = {index: kept(_given(call, index, self._plan.inputs[index])) for index in self._plan.owned}
-        bound = {
-            read.name: step.desc.operator.prepared(
-                step.desc, read.slot.field, reread(arrays[index], self._plan.inputs[index].tensor, read.slot.tensor)
-            )
-            for step, read, index in self._plan.bound
-        }
+        bound = {}
+        for step, read, index in self._plan.bound:
+            tensor = reread(arrays[index], self._plan.inputs[index].tensor, read.slot.tensor)
+            bound[read.name] = step.desc.operator.prepared(step.desc, read.slot.field, tensor, constants(step))
         return InitializedGraph(self, bound)
 
 

@@ -60,6 +60,15 @@ def computed(of: Plan, arrays: Mapping[int, Any], bound: Mapping[str, Any]) -> t
     )
 
 
+def constants(step: Step) -> dict[str, np.ndarray[Any, Any]]:
+    """Return what a node reads of constants, by the names of its fields."""
+    return {
+        read.slot.field: constant(read.source.data, read.slot.tensor)
+        for read in step.reads
+        if isinstance(read.source, FromConstant)
+    }
+
+
 class _Held(NamedTuple):
     """What a node has computed.
 

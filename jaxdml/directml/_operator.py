@@ -9,7 +9,7 @@ from jaxdml.directml._errors import Violations
 from jaxdml.directml._support import Levels
 
 
-def as_it_is(desc: Any, name: str, tensor: Any) -> Any:
+def as_it_is(desc: Any, name: str, tensor: Any, known: Mapping[str, Any]) -> Any:
     """Return a tensor that needs no preparation."""
     return tensor
 
@@ -33,8 +33,9 @@ class Operator:
       options: the options that ``compile_operator`` takes for it; for each one its values, the default first.
       optional_from: for an optional tensor that older levels require, the first level at which it may be left out.
       outputs: the NamedTuple in which several outputs are returned. None means one with the names of the fields.
-      prepared: takes a description, the name of an input field and its array; returns the form in which ``compute``
-        takes it fastest, an array or a pytree of arrays that has the ``shape`` and ``dtype`` of the array.
+      prepared: takes a description, the name of an input field, its array, and the arrays of the fields that are known
+        then, by name; returns the form in which ``compute`` takes it fastest, an array or a pytree of arrays that has
+        the ``shape`` and ``dtype`` of the array.
       channels_last: like ``compute``, but the channels, dimension 1, of the output and of the inputs in ``images`` are
         stored last. Graphs call it where that is faster: always if it is another function than ``compute``, else if an
         input is stored so already. None if there is no such function.
@@ -53,7 +54,7 @@ class Operator:
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     optional_from: Mapping[str, FeatureLevel] = field(default_factory=dict)
     outputs: Callable[..., tuple[Any, ...]] | None = None
-    prepared: Callable[[Any, str, Any], Any] = as_it_is
+    prepared: Callable[[Any, str, Any, Mapping[str, Any]], Any] = as_it_is
     channels_last: Callable[..., Any] | None = None
     images: tuple[str, ...] = ()
     fused_from: FeatureLevel | None = None

@@ -8,6 +8,7 @@ from jaxdml.directml._checks import alike, sized, varying, without_zeros
 from jaxdml.directml._errors import Violation, Violations
 from jaxdml.directml._operator import Operator
 from jaxdml.directml._support import growing
+from jaxdml.directml.operators._weights import known_parameters
 from jaxdml.directml.operators._windows import fits
 
 _THREE_OR_FOUR = range(3, 5)
@@ -121,9 +122,16 @@ def _convolve_last(function: Callable[..., Any], desc: Any, inputs: tuple[Any, .
     return function(*flat, dimension_numbers=("NHWC", "OIHW", "NHWC"), **options)
 
 
-def _packed_filters(desc: Any, name: str, tensor: Any) -> Any:
+def _packed_filters(desc: Any, name: str, tensor: Any, known: Mapping[str, Any]) -> Any:
     """Pack filters, but one that lacks a dimension, which a call adds."""
     return prepack_filters(tensor) if name == "filter_tensor" and tensor.ndim == _RANK else tensor
+
+
+def _packed_to_be_rounded(desc: Any, name: str, tensor: Any, known: Mapping[str, Any]) -> Any:
+    """Pack filters for the parameters of the calls, if all are known."""
+    if name != "filter_tensor" or tensor.ndim != _RANK:
+        return tensor
+    return prepack_filters(tensor, parameters=known_parameters(desc, known, {"input": "x", "filter": "w"}))
 
 
 def _of_integers(desc: Any) -> Violations:
@@ -222,7 +230,7 @@ OPERATORS: Mapping[str, Operator] = {
         doc=f"Convolve quantized tensors and quantize the result. {_LACKING} Scales and zero points may each have "
         "another dimension count.",
         fields=_FIELDS,
-        prepared=_packed_filters,
+        prepared=_packed_to_be_rounded,
         channels_last=_to_quantized_last,
         images=("input_tensor",),
     ),

@@ -14,6 +14,7 @@ from jaxdml.directml._checks import alike, sized, varying
 from jaxdml.directml._errors import Violations
 from jaxdml.directml._operator import Operator
 from jaxdml.directml._support import growing
+from jaxdml.directml.operators._weights import known_parameters
 
 _AXES = {"a": -2, "b": -1, "output": -2}
 """The dimension of each tensor along which its scale and its zero point may vary."""
@@ -49,9 +50,16 @@ def _product_constraints(desc: Any, *parameters: str) -> Violations:
             yield from sized(desc, name, why, (1,) * count, varying(count, _AXES[of], length))
 
 
-def _packed_right(desc: Any, name: str, tensor: Any) -> Any:
+def _packed_right(desc: Any, name: str, tensor: Any, known: Mapping[str, Any]) -> Any:
     """Pack the right matrix."""
     return prepack(tensor) if name == "b_tensor" else tensor
+
+
+def _packed_to_be_rounded(desc: Any, name: str, tensor: Any, known: Mapping[str, Any]) -> Any:
+    """Pack the right matrix for the parameters of the calls, if all are known."""
+    if name != "b_tensor":
+        return tensor
+    return prepack(tensor, parameters=known_parameters(desc, known, {"a": "a", "b": "b"}))
 
 
 def _of_rank(rank: int, inputs: tuple[Any, ...]) -> list[Any]:
@@ -152,6 +160,6 @@ OPERATORS: Mapping[str, Operator] = {
         "or in all but one. For ``a`` and the output that one is the second last, of size M; for ``b`` it is the last, "
         "of size N. All scales and zero points have one dimension count.",
         fields=_FIELDS,
-        prepared=_packed_right,
+        prepared=_packed_to_be_rounded,
     ),
 }
