@@ -422,6 +422,75 @@ def test_products_without_quantization_are_scaled_once():
     assert notes[made] == "matrix_multiply_integer_to_float"
 
 
+def biases():
+    """Yield what makes products with biases that are no integers in units of both scales, the bias, and why."""
+    rng = np.random.default_rng(8)
+    w, b, bias = draw(rng, (4, 4, 3), S8), draw(rng, (4, 4), S8), np.int32([1, -2, 3, 4])
+    real, four = np.float32([0.3, -7.7, 100.1, 3e4]), np.float32([0.5, 0.25, 0.5, 1])
+    not_32, other = "is not dequantized from int32", "the scale of its bias is not that of image and filters"
+
+    def convolved(bias, scale=0.5):
+        return lambda g, x: g("Conv", x, g.dq(w, scale, axis=0), bias(g)), w, scale
+
+    yield *convolved(lambda g: real), real, not_32
+    yield *convolved(lambda g: g.input(real)), real, not_32
+    yield *convolved(lambda g: real, four), real, not_32
+    yield *convolved(lambda g: g.dq(S8(bias), 0.125)), bias * np.float32(0.125), not_32
+    yield *convolved(lambda g: g.dq(bias, 0.125), four), bias * np.float32(0.125), other
+    yield *convolved(lambda g: g.dq(bias, 0.125, S32(1))), (bias - 1) * np.float32(0.125), "has a zero point"
+    traced = np.float32(0.125)
+    yield *convolved(lambda g: g.dq(bias, g.input(traced))), bias * traced, UNKNOWN[7:]
+
+    def multiplied(bias):
+        return lambda g, a: g("Gemm", a, g.dq(b, 0.5), bias(g)), b, 0.5
+
+    yield *multiplied(lambda g: real), real, not_32
+    yield *multiplied(lambda g: g.input(real)), real, not_32
+    yield *multiplied(lambda g: np.float32(2.2)), np.float32(2.2), not_32
+    rows = "its bias has more than one row"
+    yield *multiplied(lambda g: g.dq(bias[:, None], 0.125)), bias[:, None] * np.float32(0.125), rows
+
+
+def test_biases_of_floats_are_added_to_products_of_integers():
+    rng, groups = np.random.default_rng(9), Groups()
+    image, wide = draw(rng, (2, 4, 5), U8), draw(rng, (4, 4), U8)
+    wanted, notes = [], {}
+    for make, weights, scale, bias, reason in biases():
+        x = image if weights.ndim > 2 else wide
+        name = make(groups, groups.dq(groups.input(x), 0.25, U8(9)))
+        notes[name] = reason
+        by_column = [np.float32(0.25) * np.float32(scale), np.float32(bias)]
+        if weights.ndim > 2:
+            windows = np.lib.stride_tricks.sliding_window_view(x.astype(int) - 9, 3, 2)
+            sums = np.einsum("nilk,oik->nol", windows, weights.astype(int))
+            by_column = [each.reshape(-1, 1) for each in by_column]
+        else:
+            sums = (x.astype(int) - 9) @ weights.astype(int)
+        wanted.append(sums.astype(np.float32) * by_column[0] + by_column[1])
+        groups.out(groups("Identity", name))
+    for got, want in zip(groups.run().values(), wanted, strict=True):
+        assert_same_bits(got, want)
+    noted = groups.notes()
+    for name, reason in notes.items():
+        operator = "convolution_integer, scaled to float" if "Conv" in name else "matrix_multiply_integer_to_float"
+        assert noted[name].startswith(f"{operator}: ")
+        assert noted[name].endswith(reason)
+
+
+def test_a_gemm_that_is_not_rounded_is_a_product_of_integers():
+    rng, groups = np.random.default_rng(10), Groups()
+    wide, b, bias = draw(rng, (4, 4), U8), draw(rng, (4, 3), S8), np.int32([5, -7, 900])
+    a, right = groups.dq(groups.input(wide), 0.25, U8(9)), groups.dq(b, 0.5)
+    names = [groups("Gemm", a, right), groups("Gemm", a, right, groups.dq(bias, 0.125))]
+    for name in names:
+        groups.out(groups("Identity", name))
+    alone, biased = groups.run().values()
+    product = ((wide.astype(int) - 9) @ b.astype(int)).astype(np.float32) * np.float32(0.125)
+    assert_same_bits(alone, product)
+    assert_same_bits(biased, product + bias.astype(np.float32) * np.float32(0.125))
+    assert {groups.notes()[name] for name in names} == {"matrix_multiply_integer_to_float"}
+
+
 def reasons():
     """Yield groups that stay float: what makes them, and why."""
     rng = np.random.default_rng(8)
@@ -435,15 +504,6 @@ def reasons():
     yield lambda g: g("Conv", x(g), g.dq(w, np.ones((4, 2, 3), np.float32), axis=1, block_size=2)), of_8
     by_input = "its filters have scales along another axis than output channels"
     yield lambda g: g("Conv", x(g), g.dq(w, four, axis=1)), by_input
-    not_32 = "its bias is not dequantized from int32"
-    yield lambda g: g("Conv", x(g), g.dq(w, 0.5), np.float32(bias)), not_32
-    yield lambda g: g("Conv", x(g), g.dq(w, 0.5), g.dq(S8(bias), 0.125)), not_32
-    other = "the scale of its bias is not that of image and filters"
-    yield lambda g: g("Conv", x(g), g.dq(w, four, axis=0), g.dq(bias, 0.125)), other
-    blocked = np.float32([0.125, 0.125])
-    yield lambda g: g("Conv", x(g), g.dq(w, 0.5), g.dq(bias, blocked, axis=0, block_size=2)), other
-    yield lambda g: g("Conv", x(g), g.dq(w, 0.5), g.dq(bias, 0.125, S32(1))), "its bias has a zero point"
-    yield lambda g: g("Conv", x(g), g.dq(w, 0.5), g.dq(bias, g.input(np.float32(0.125)))), UNKNOWN[7:]
     both = "its operands are not both dequantized from 8 bits"
     columns = "its second operand has scales along another axis than columns"
     yield lambda g: g("MatMul", a(g), np.float32(b)), both
@@ -455,10 +515,6 @@ def reasons():
     yield lambda g: g("Gemm", a(g), g.dq(b, 0.5), transA=1), "it has alpha, beta or transA"
     yield lambda g: g("Gemm", a(g), g.dq(b, 0.5), np.float32(bias), beta=2.0), "it has alpha, beta or transA"
     yield lambda g: g("Gemm", a(g), g.dq(b, four, axis=1), transB=1), columns
-    yield lambda g: g("Gemm", a(g), g.dq(b, 0.5), np.float32(bias)), not_32
-    rows = "its bias has more than one row"
-    yield lambda g: g("Gemm", a(g), g.dq(b, 0.5), g.dq(bias[:, None], 0.125)), rows
-    yield lambda g: g("Gemm", a(g), g.dq(b, 0.5), g.dq(np.tile(bias, (4, 1)), 0.125)), rows
     one = "its operands are not both dequantized with one scale"
     yield lambda g: g("Add", x(g), np.float32(1)), one
     yield lambda g: g("Sub", np.float32(1), x(g)), one

@@ -13,7 +13,7 @@ from jaxdml.onnx.nodes._handler import NodeCall
 from jaxdml.onnx.nodes._pending import UNKNOWN, Floats, pending
 from jaxdml.onnx.nodes._windows import windows_of_filters
 from jaxdml.onnx.values.kinds import Blocks, Dequantized, Quantization, channels_first, is_host
-from jaxdml.onnx.values.stored import on_device
+from jaxdml.onnx.values.stored import ChannelsLast, on_device
 
 
 def convolution(
@@ -34,13 +34,16 @@ def convolution(
         return "its filters have scales along another axis than output channels"
     if not 3 <= x.ndim <= 5:
         return "it has more than three spatial dimensions"
-    bias = _bias(b, x, w)
-    if isinstance(bias, str):
-        return bias
+    bias, scale = _bias(b, x, w), _product_of_scales(x, w)
     where = windows_of_filters(call, x.shape, w.shape, kernel_shape, **places)
     options = where.options | {"group_count": group}
     shape = (x.shape[0], w.shape[0], *where.counts)
-    scale = _product_of_scales(x, w)
+    if isinstance(bias, str):
+        if scale is None or x.dtype != np.float32:
+            return bias
+        call.note((call.node.name,), f"convolution_integer, scaled to float: {bias}")
+        scaled = rounded_once.convolution_to_float(x, w, None, scale, options)
+        return ChannelsLast(scaled.array + on_device(channels_first(b)))
 
     def to_floats() -> Any:
         if scale is None or x.dtype != np.float32:
@@ -82,12 +85,8 @@ def matrix_multiply(call: NodeCall, a: Any, b: Any, *, floats: Floats) -> Any:
     """Multiply dequantized matrices, or floats by packed blocks."""
     if isinstance(b, Blocks) and not b.transposed and a.ndim:
         return _with_blocks(call, a, b)
-    if not (rounded_once.is_simple(a) and rounded_once.has_8_bits(b)):
-        return "its operands are not both dequantized from 8 bits"
-    if a.ndim < 2 or b.ndim < 2:
-        return "an operand is a vector"
-    if b.quantization.axis not in (None, b.ndim - 1):
-        return "its second operand has scales along another axis than columns"
+    if reason := _why_not_multiplied(a, b, b.ndim - 1):
+        return reason
     shape = (*jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
 
     def to_floats() -> Any:
@@ -100,6 +99,19 @@ def matrix_multiply(call: NodeCall, a: Any, b: Any, *, floats: Floats) -> Any:
         return rounded_once.matrix_multiply(a, b, out, dtype)
 
     return pending(call, a, shape, "quantized_linear_matrix_multiply", quantized, to_floats)
+
+
+def _why_not_multiplied(a: Any, b: Any, columns: int) -> str:
+    """Return why operands are not multiplied as integers, if they are not; ``columns`` is that dimension of ``b``."""
+    if not (rounded_once.is_simple(a) and rounded_once.has_8_bits(b)):
+        return "its operands are not both dequantized from 8 bits"
+    if a.ndim < 2 or b.ndim < 2:
+        return "an operand is a vector"
+    return (
+        ""
+        if b.quantization.axis in (None, columns)
+        else "its second operand has scales along another axis than columns"
+    )
 
 
 def _with_blocks(call: NodeCall, a: Any, b: Blocks) -> jax.Array:
@@ -129,21 +141,32 @@ def gemm(
     if isinstance(b, Blocks) and b.transposed == bool(transB) and alpha == beta == 1 and not transA:
         product = _with_blocks(call, a, b)
         return product if c is None else product + on_device(channels_first(c))
-    if not (rounded_once.is_simple(a) and rounded_once.has_8_bits(b)):
-        return "its operands are not both dequantized from 8 bits"
-    if alpha != 1 or (c is not None and beta != 1) or transA:
-        return "it has alpha, beta or transA"
-    if b.quantization.axis not in (None, 1 - transB):
-        return "its second operand has scales along another axis than columns"
+    reason = "it has alpha, beta or transA"
+    if alpha == 1 and (c is None or beta == 1) and not transA:
+        reason = _why_not_multiplied(a, b, 1 - transB)
+    if reason:
+        return reason
     columns = b.shape[1 - transB]
     bias = _bias(c, a, b)
     if not (bias is None or isinstance(bias, str) or is_row(bias, columns)):
         bias = "its bias has more than one row"
+    right = replace(b, integers=rounded_once.transposed(b.integers, bool(transB)))
+
+    def to_floats() -> Any:
+        if a.dtype != np.float32:
+            return floats()
+        call.note((call.node.name,), "matrix_multiply_integer_to_float")
+        product = rounded_once.matrix_multiply_to_float(a, right)
+        return product if c is None else product + on_device(channels_first(c))
+
+    if isinstance(bias, str) and a.dtype == np.float32:
+        result = to_floats()
+        call.note((call.node.name,), f"matrix_multiply_integer_to_float: {bias}")
+        return result
     if isinstance(bias, str):
         return bias
 
     def quantized(out: Quantization, dtype: Any) -> Any:
-        right = replace(b, integers=rounded_once.transposed(b.integers, bool(transB)))
         return rounded_once.matrix_multiply(a, right, out, dtype, bias if bias is None else bias.reshape(-1))
 
-    return pending(call, a, (a.shape[0], columns), "quantized_linear_matrix_multiply with a bias", quantized, floats)
+    return pending(call, a, (a.shape[0], columns), "quantized_linear_matrix_multiply with a bias", quantized, to_floats)
