@@ -118,6 +118,30 @@ def test_a_matrix_is_packed_for_the_constants_beside_it(left_out, on_gpu):
     assert_same_bits(mapped, wanted)
 
 
+@pytest.mark.parametrize("constant", [True, False])
+def test_filters_are_packed_for_a_bias_that_is_constant(constant, on_gpu):
+    one, image = tensor(FLOAT32, 1, 1, 1, 1), tensor(UINT8, 1, 3, 2, 2)
+    convolve = dml.QuantizedLinearConvolutionOperatorDesc(
+        input_tensor=image, input_scale_tensor=one, filter_scale_tensor=one, output_scale_tensor=one,
+        filter_tensor=tensor(INT8, 4, 3, 1, 1, flags=dml.TensorFlags.OWNED_BY_DML),
+        bias_tensor=tensor(INT32, 1, 4, 1, 1), output_tensor=tensor(UINT8, 1, 4, 2, 2), strides=[1, 1],
+        dilations=[1, 1], start_padding=[0, 0], end_padding=[0, 0], group_count=1,
+    )  # fmt: skip
+    # Of the inputs 0 is the image, 1 its scale, 3 the filters, 4 their scale, 6 the bias, 7 the scale of the output.
+    numbers = {1: np.float32(0.5), 4: np.float32(0.25), 7: np.float32(2)}
+    if constant:
+        numbers[6] = np.int32([1, -2, 3, 4])
+    graph = dml.Graph(
+        input_count=3, output_count=1,
+        nodes=[dml.OperatorNode(convolve), *map(dml.ConstantNode, numbers.values())],
+        input_edges=[dml.InputEdge(0, 0, 0), dml.InputEdge(1, 0, 3), *([] if constant else [dml.InputEdge(2, 0, 6)])],
+        output_edges=[dml.OutputEdge(0, 0, 0)],
+        intermediate_edges=[dml.IntermediateEdge(1 + node, 0, 0, place) for node, place in enumerate(numbers)],
+    )  # fmt: skip
+    (packed,) = dml.compile_graph(graph).initialize({1: np.ones((4, 3, 1, 1), np.int8)}).bound.values()
+    assert bool(packed.chain) == constant
+
+
 def test_a_matrix_is_packed_for_any_numbers_where_a_call_gives_one(on_gpu):
     b = np.ones((1, 1, 32, 12), np.int8)
     for name in NUMBERS:

@@ -491,6 +491,19 @@ def test_a_gemm_that_is_not_rounded_is_a_product_of_integers():
     assert {groups.notes()[name] for name in names} == {"matrix_multiply_integer_to_float"}
 
 
+def test_products_in_half_precision_stay_floats():
+    rng, groups = np.random.default_rng(11), Groups()
+    wide, b, bias = draw(rng, (4, 4), U8) % 16, draw(rng, (4, 3), S8) % 16, np.float16([1, 2, 3])
+    a, right = groups.dq(groups.input(wide), np.float16(0.25)), groups.dq(b, np.float16(0.5))
+    names = [groups("Gemm", a, right), groups("Gemm", a, right, bias)]
+    for name in names:
+        groups.out(groups("Identity", name))
+    product = ((wide.astype(int) @ b) * 0.125).astype(np.float16)
+    for got, want in zip(groups.run().values(), (product, product + bias), strict=True):
+        assert_same_bits(got, want)
+    assert groups.notes()[names[1]] == "float: its bias is not dequantized from int32"
+
+
 def reasons():
     """Yield groups that stay float: what makes them, and why."""
     rng = np.random.default_rng(8)
@@ -504,6 +517,8 @@ def reasons():
     yield lambda g: g("Conv", x(g), g.dq(w, np.ones((4, 2, 3), np.float32), axis=1, block_size=2)), of_8
     by_input = "its filters have scales along another axis than output channels"
     yield lambda g: g("Conv", x(g), g.dq(w, four, axis=1)), by_input
+    not_32 = "its bias is not dequantized from int32"
+    yield lambda g: g("Conv", g.dq(g.input(image), g.input(np.float32(0.25))), g.dq(w, 0.5), np.float32(bias)), not_32
     both = "its operands are not both dequantized from 8 bits"
     columns = "its second operand has scales along another axis than columns"
     yield lambda g: g("MatMul", a(g), np.float32(b)), both

@@ -159,12 +159,12 @@ def gemm(
         product = rounded_once.matrix_multiply_to_float(a, right)
         return product if c is None else product + on_device(channels_first(c))
 
-    if isinstance(bias, str) and a.dtype == np.float32:
+    if isinstance(bias, str):
+        if a.dtype != np.float32:
+            return bias
         result = to_floats()
         call.note((call.node.name,), f"matrix_multiply_integer_to_float: {bias}")
         return result
-    if isinstance(bias, str):
-        return bias
 
     def quantized(out: Quantization, dtype: Any) -> Any:
         return rounded_once.matrix_multiply(a, right, out, dtype, bias if bias is None else bias.reshape(-1))
