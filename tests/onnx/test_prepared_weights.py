@@ -7,7 +7,10 @@ import pytest
 
 import jaxdml
 import jaxdml.onnx
+from jaxdml import reference
 from jaxdml._functions import prepack, prepack_filters
+from jaxdml.onnx._graph import Graph, Node, TensorType
+from jaxdml.onnx.running.quantized_weights import with_quantized_weights
 from tests.kit import assert_same_bits, quick
 from tests.onnx import models
 
@@ -131,6 +134,39 @@ def test_weights_that_a_model_quantizes_are_quantized_once():
     assert_same_bits(packed.unpacked(), wanted)
     x = RNG.integers(0, 256, (2, 4)).astype(np.uint8)
     assert_same_bits(model(x)[0], jaxdml.onnx.load(made, numerics="literal")(x)[0])
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float16])
+@pytest.mark.parametrize(("scale", "zero", "axis"), [("sw", "zw", -1), ("sw", "zw", 1), ("s", "z", 0), ("s", None, 0)])
+def test_they_have_the_bits_that_a_call_would_give_them(kind, scale, zero, axis):
+    ties = np.arange(-600, 600).reshape(-1, 3) / 2 * NUMBERS[scale]
+    x = np.concatenate([ties, np.nextafter(ties, 0), [[6e4, -6e4, 0]]]).astype(kind)
+    constants = {"x": x, "scale": NUMBERS[scale].astype(kind)} | ({"zero": NUMBERS[zero]} if zero else {})
+    node = Node("QuantizeLinear", "", 19, "node", (*constants,), ("y",), {"axis": axis})
+    wanted = reference.quantize_linear(
+        x, constants["scale"], constants.get("zero"), axis=axis % 2 if scale == "sw" else None,
+        output_dtype=NUMBERS[zero].dtype if zero else np.uint8,
+    )  # fmt: skip
+    graph = with_quantized_weights(Graph((), (TensorType("y", None, None),), constants, (node,)))
+    assert_same_bits(graph.constants["y"], wanted)
+    assert not graph.nodes
+
+
+UNUSUAL = {
+    "not finite": (np.float32([[1, np.nan]]), np.float32(1), {}),
+    "infinite": (np.float32([[1, np.inf]]), np.float32(1), {}),
+    "a scale of 0": (np.float32([[1, 2]]), np.float32(0), {}),
+    "blocks": (np.float32([[1, 2]]), np.float32([[1]]), {"block_size": 2}),
+    "4 bits": (np.float32([[1, 2]]), np.float32(1), {"output_dtype": 21}),
+}
+
+
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_others_are_quantized_in_the_call(name):
+    x, scale, attributes = UNUSUAL[name]
+    node = Node("QuantizeLinear", "", 21, "node", ("x", "scale"), ("y",), attributes)
+    graph = Graph((), (TensorType("y", None, None),), {"x": x, "scale": scale}, (node,))
+    assert with_quantized_weights(graph) is graph
 
 
 def test_what_else_reads_them_reads_floats():

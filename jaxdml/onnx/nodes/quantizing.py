@@ -119,7 +119,7 @@ def quantize_linear(
 ) -> Any:
     """Round real numbers once: by the integer operator that they are pending for, or as floats.
 
-    To integers quotients are rounded as real numbers, whatever ``precision`` says.
+    Of integers the quotients are float32, whatever ``precision`` says.
     """
     y_scale, y_zero_point = channels_first(y_scale), channels_first(y_zero_point)
     wanted = y_zero_point.dtype if y_zero_point is not None else _ELEMENT_TYPES[output_dtype] or "uint8"
