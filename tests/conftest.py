@@ -10,6 +10,7 @@ import hypothesis
 import jax
 import pytest
 
+from jaxdml._functions import prepack, prepack_filters
 from tests import memory_maps
 from tests.cross_section import ALL, EVERY, MOST, cross_section
 from tests.kit.compiling import quickly
@@ -82,6 +83,14 @@ def _quickly(request):
     mark = request.node.get_closest_marker("quick")
     with quickly() if mark and False not in mark.args else nullcontext():
         yield
+
+
+@pytest.fixture
+def on_gpu(monkeypatch):
+    """Pack as on a GPU."""
+    monkeypatch.setattr(prepack, "is_on_cpu", lambda x: False)
+    for module in (prepack, prepack_filters):
+        monkeypatch.setattr(module, "is_on_gpu", lambda x: not isinstance(x, jax.core.Tracer))
 
 
 _finished = itertools.count(1)

@@ -13,7 +13,7 @@ from jax.sharding import PartitionSpec as P
 
 import jaxdml
 from jaxdml import reference
-from jaxdml._functions import prepack, prepack_filters
+from jaxdml._functions import prepack_filters
 from jaxdml._kernels import requantization
 from jaxdml._kernels.requantization import float32_chain
 from jaxdml._kernels.requantization.float32_chain import Chain, factors, round_chain
@@ -96,14 +96,6 @@ def test_a_chain_subtracts_scales_and_clamps(dtype, zero, stored, subtracted):
     limits = np.iinfo(dtype)
     wanted = np.clip(np.rint((total - by.subtracted) * 0.25) + zero, limits.min, limits.max)
     assert_same_bits(got, wanted.astype(dtype))
-
-
-@pytest.fixture
-def on_gpu(monkeypatch):
-    """Pack as on a GPU."""
-    monkeypatch.setattr(prepack, "is_on_cpu", lambda x: False)
-    for module in (prepack, prepack_filters):
-        monkeypatch.setattr(module, "is_on_gpu", lambda x: not isinstance(x, jax.core.Tracer))
 
 
 RNG = np.random.default_rng(0)

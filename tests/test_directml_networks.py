@@ -12,7 +12,6 @@ import jaxdml.reference
 from benchmarks.models.net import Net
 from benchmarks.models.networks import Block, Image, as_int8, mobilenet_v2
 from jaxdml import directml as dml
-from jaxdml._functions import prepack, prepack_filters
 from tests.directml_descs import FLOAT32, INT8, UINT8, CopyOperatorDesc, tensor
 from tests.directml_networks import graph_of
 from tests.kit import assert_same_bits, compiled, quick
@@ -45,14 +44,6 @@ def test_a_quantized_network_keeps_its_integers_and_its_batch_sharded(network):
     assert_same_bits(np.asarray(got).reshape(judged.shape), judged)
     (door,) = jaxdml.onnx.load(network)(x)
     assert_same_bits(door, judged)
-
-
-@pytest.fixture
-def on_gpu(monkeypatch):
-    """Pack as on a GPU."""
-    monkeypatch.setattr(prepack, "is_on_cpu", lambda x: False)
-    for module in (prepack, prepack_filters):
-        monkeypatch.setattr(module, "is_on_gpu", lambda x: not isinstance(x, jax.core.Tracer))
 
 
 def test_weights_are_packed_for_the_constants_beside_them(network, on_gpu):

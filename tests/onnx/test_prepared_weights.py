@@ -8,7 +8,6 @@ import pytest
 import jaxdml
 import jaxdml.onnx
 from jaxdml import reference
-from jaxdml._functions import prepack, prepack_filters
 from jaxdml.onnx._graph import Graph, Node, TensorType
 from jaxdml.onnx.running.quantized_weights import with_quantized_weights
 from tests.kit import assert_same_bits, quick
@@ -53,14 +52,6 @@ def proto(nodes, given=MATRIX, outputs="y", overridable=()):
         kind = tensors[name].data_type
         made.graph.input.append(onnx.helper.make_tensor_value_info(name, kind, NUMBERS[name].shape))
     return made
-
-
-@pytest.fixture
-def on_gpu(monkeypatch):
-    """Pack as on a GPU."""
-    monkeypatch.setattr(prepack, "is_on_cpu", lambda x: False)
-    for module in (prepack, prepack_filters):
-        monkeypatch.setattr(module, "is_on_gpu", lambda x: not isinstance(x, jax.core.Tracer))
 
 
 def chains(model):

@@ -7,13 +7,15 @@ import numpy as np
 
 
 def known_parameters(desc: Any, known: Mapping[str, Any], factors: Mapping[str, str]) -> dict[str, Any] | None:
-    """Return the parameters that ``jaxdml.prepack`` takes, or None if a call will be given one of them.
+    """Return the parameters that ``jaxdml.prepack`` takes, or None if a call will be given one, or does not round.
 
     Args:
       desc: the description.
       known: the arrays of the fields that are known, by name.
       factors: what jaxdml calls the input and the weights, by the names of their fields without ``_tensor``.
     """
+    if not hasattr(desc, "output_scale_tensor"):
+        return None
     found = {}
     for of, name in {**factors, "output": "output"}.items():
         for kind in ("scale", "zero_point"):

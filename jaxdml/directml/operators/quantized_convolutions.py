@@ -123,12 +123,7 @@ def _convolve_last(function: Callable[..., Any], desc: Any, inputs: tuple[Any, .
 
 
 def _packed_filters(desc: Any, name: str, tensor: Any, known: Mapping[str, Any]) -> Any:
-    """Pack filters, but one that lacks a dimension, which a call adds."""
-    return prepack_filters(tensor) if name == "filter_tensor" and tensor.ndim == _RANK else tensor
-
-
-def _packed_to_be_rounded(desc: Any, name: str, tensor: Any, known: Mapping[str, Any]) -> Any:
-    """Pack filters for the parameters of the calls, if all are known."""
+    """Pack filters, for the parameters of the calls if all are known; none that lack a dimension, which a call adds."""
     if name != "filter_tensor" or tensor.ndim != _RANK:
         return tensor
     return prepack_filters(tensor, parameters=known_parameters(desc, known, {"input": "x", "filter": "w"}))
@@ -230,7 +225,7 @@ OPERATORS: Mapping[str, Operator] = {
         doc=f"Convolve quantized tensors and quantize the result. {_LACKING} Scales and zero points may each have "
         "another dimension count.",
         fields=_FIELDS,
-        prepared=_packed_to_be_rounded,
+        prepared=_packed_filters,
         channels_last=_to_quantized_last,
         images=("input_tensor",),
     ),

@@ -51,12 +51,7 @@ def _product_constraints(desc: Any, *parameters: str) -> Violations:
 
 
 def _packed_right(desc: Any, name: str, tensor: Any, known: Mapping[str, Any]) -> Any:
-    """Pack the right matrix."""
-    return prepack(tensor) if name == "b_tensor" else tensor
-
-
-def _packed_to_be_rounded(desc: Any, name: str, tensor: Any, known: Mapping[str, Any]) -> Any:
-    """Pack the right matrix for the parameters of the calls, if all are known."""
+    """Pack the right matrix, for the parameters of the calls if all are known."""
     if name != "b_tensor":
         return tensor
     return prepack(tensor, parameters=known_parameters(desc, known, {"a": "a", "b": "b"}))
@@ -160,6 +155,6 @@ OPERATORS: Mapping[str, Operator] = {
         "or in all but one. For ``a`` and the output that one is the second last, of size M; for ``b`` it is the last, "
         "of size N. All scales and zero points have one dimension count.",
         fields=_FIELDS,
-        prepared=_packed_to_be_rounded,
+        prepared=_packed_right,
     ),
 }

@@ -38,15 +38,16 @@ def convolution(
     where = windows_of_filters(call, x.shape, w.shape, kernel_shape, **places)
     options = where.options | {"group_count": group}
     shape = (x.shape[0], w.shape[0], *where.counts)
+    in_float32 = scale is not None and x.dtype == np.float32
     if isinstance(bias, str):
-        if scale is None or x.dtype != np.float32:
+        if not in_float32:
             return bias
         call.note((call.node.name,), f"convolution_integer, scaled to float: {bias}")
         scaled = rounded_once.convolution_to_float(x, w, None, scale, options)
         return ChannelsLast(scaled.array + on_device(channels_first(b)))
 
     def to_floats() -> Any:
-        if scale is None or x.dtype != np.float32:
+        if not in_float32:
             return floats()
         call.note((call.node.name,), "convolution_integer, scaled to float")
         return rounded_once.convolution_to_float(x, w, bias, scale, options)
@@ -152,19 +153,15 @@ def gemm(
         bias = "its bias has more than one row"
     right = replace(b, integers=rounded_once.transposed(b.integers, bool(transB)))
 
-    def to_floats() -> Any:
+    def to_floats(why: str = "") -> Any:
         if a.dtype != np.float32:
             return floats()
-        call.note((call.node.name,), "matrix_multiply_integer_to_float")
+        call.note((call.node.name,), f"matrix_multiply_integer_to_float{why}")
         product = rounded_once.matrix_multiply_to_float(a, right)
         return product if c is None else product + on_device(channels_first(c))
 
     if isinstance(bias, str):
-        if a.dtype != np.float32:
-            return bias
-        result = to_floats()
-        call.note((call.node.name,), f"matrix_multiply_integer_to_float: {bias}")
-        return result
+        return to_floats(f": {bias}") if a.dtype == np.float32 else bias
 
     def quantized(out: Quantization, dtype: Any) -> Any:
         return rounded_once.matrix_multiply(a, right, out, dtype, bias if bias is None else bias.reshape(-1))

@@ -26,7 +26,7 @@ from jaxdml.onnx.values.stored import ChannelsLast, stored, stored_axis
 _NARROW = {"int4": np.int8, "uint4": np.uint8, "int2": np.int8, "uint2": np.uint8}
 """Integers of fewer than 8 bits, and what they are computed in."""
 
-_ELEMENT_TYPES = {
+ELEMENT_TYPES = {
     0: None,
     2: "uint8",
     3: "int8",
@@ -122,7 +122,7 @@ def quantize_linear(
     Of integers the quotients are float32, whatever ``precision`` says.
     """
     y_scale, y_zero_point = channels_first(y_scale), channels_first(y_zero_point)
-    wanted = y_zero_point.dtype if y_zero_point is not None else _ELEMENT_TYPES[output_dtype] or "uint8"
+    wanted = y_zero_point.dtype if y_zero_point is not None else ELEMENT_TYPES[output_dtype] or "uint8"
     narrow = _NARROW.get(str(wanted))
     dtype = np.dtype(narrow or wanted)
     out = quantization(as_float32(y_scale), y_zero_point, axis, block_size, x.ndim)
@@ -179,7 +179,7 @@ def refuses_quantize(node: Node, dtypes: Mapping[str, Any]) -> str | None:
     """Refuse types that are not stored here."""
     dtype = dtypes.get(node.inputs[2]) if len(node.inputs) > 2 else None
     asked = node.attributes.get("output_dtype", 0)
-    if (dtype is not None and str(dtype) not in _STORED) or asked not in _ELEMENT_TYPES:
+    if (dtype is not None and str(dtype) not in _STORED) or asked not in ELEMENT_TYPES:
         return f"it quantizes to {asked if dtype is None else dtype}, which is {_NEITHER}"
     return None
 

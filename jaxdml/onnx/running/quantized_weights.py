@@ -11,9 +11,7 @@ import numpy as np
 
 from jaxdml._base.dtypes import QUANTIZED
 from jaxdml.onnx._graph import Graph, Node
-
-_TYPES = {0: "uint8", 2: "uint8", 3: "int8"}
-"""The dtypes that ONNX's numbers for ``output_dtype`` stand for, where they have 8 bits; 0 is none given."""
+from jaxdml.onnx.nodes.quantizing import ELEMENT_TYPES
 
 
 def with_quantized_weights(graph: Graph) -> Graph:
@@ -41,9 +39,10 @@ def with_quantized_weights(graph: Graph) -> Graph:
 def _quantized(node: Node, constants: Mapping[str, np.ndarray]) -> np.ndarray | None:
     """Return what a node makes of initializers, with the bits of ``jaxdml.quantize_linear``, or None if it stays."""
     x, scale, *others = (constants[name] for name in node.inputs if name)
-    zero = others[0] if others else np.zeros((), _TYPES.get(node.attributes.get("output_dtype", 0)))
-    if str(zero.dtype) not in QUANTIZED or node.attributes.get("block_size"):
+    wanted = str(others[0].dtype) if others else ELEMENT_TYPES[node.attributes.get("output_dtype", 0)] or "uint8"
+    if wanted not in QUANTIZED or node.attributes.get("block_size"):
         return None
+    zero = others[0] if others else np.zeros((), wanted)
     numbers, factors = x.astype(np.float32), scale.astype(np.float32)
     if not (np.isfinite(numbers).all() and np.isfinite(factors).all() and factors.all()):
         return None
