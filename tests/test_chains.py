@@ -16,9 +16,10 @@ from jaxdml import reference
 from jaxdml._functions import prepack_filters
 from jaxdml._kernels import requantization
 from jaxdml._kernels.requantization import float32_chain
-from jaxdml._kernels.requantization.float32_chain import Chain, factors, round_chain
+from jaxdml._kernels.requantization.float32_chain import Chain, factors, round_chain, shifted_factors
 from tests.kit import assert_same_bits, compiled
 from tests.kit.forms import forms_of
+from tests.kit.known_parameters import COLUMNS, PARAMETERS, lowered, named
 from tests.kit.meshes import COUNT, mesh_of, needs_devices
 
 # In float64 the products of these with sums are exact, so they round every sum correctly.
@@ -44,11 +45,11 @@ def test_factors_round_the_sums_beside_every_half_as_real_numbers_are_rounded(gr
 
 
 def test_float32_multipliers_alone_would_not_do():
-    sums, nearest = float32_chain._near_halves(SMALL, 2**24, np.arange(256) + 0.5)
+    sums, nearest = float32_chain._decisive(SMALL, 0, 2**24, np.arange(256) + 0.5)
     first, second = factors(SMALL, 2**24, 255)
     narrow = sums.astype(np.float32)
-    assert (np.rint(narrow * np.float32(SMALL)[:, None]) != nearest).any()
-    assert (np.rint(narrow * first[:, None] * second[:, None]) == nearest).all()
+    assert (np.minimum(np.rint(narrow * np.float32(SMALL)[:, None]), 256) != nearest).any()
+    assert (np.minimum(np.rint(narrow * first[:, None] * second[:, None]), 256) == nearest).all()
 
 
 def test_there_need_be_no_factors(monkeypatch):
@@ -62,9 +63,70 @@ def test_there_need_be_no_factors(monkeypatch):
 
 def test_factors_may_be_found_at_random(monkeypatch):
     monkeypatch.setattr(float32_chain, "_BITS", 1)
-    sums, nearest = float32_chain._near_halves(SMALL, 2**24, np.arange(256) + 0.5)
+    sums, nearest = float32_chain._decisive(SMALL, 0, 2**24, np.arange(256) + 0.5)
     first, second = factors(SMALL, 2**24, 255)
-    assert (np.rint(sums.astype(np.float32) * first[:, None] * second[:, None]) == nearest).all()
+    assert (np.minimum(np.rint(sums.astype(np.float32) * first[:, None] * second[:, None]), 256) == nearest).all()
+
+
+def assert_rounds(multipliers, ends, limits, found, subtracted):
+    """Compare a chain with real numbers, beside every half and at the ends."""
+    dtype = found.subtracted.dtype
+    low, high = (np.broadcast_to(end, multipliers.shape) for end in ends)
+    for at, by in enumerate(multipliers):
+        halves = np.clip(np.floor((np.arange(*limits) + 0.5) / by), -(2**40), 2**40)
+        sums = np.union1d(halves[:, None] + np.arange(-2, 4), np.linspace(low[at], high[at], 999)).astype(np.int64)
+        sums = sums[(sums >= low[at]) & (sums <= high[at])]
+        stored = jnp.asarray((sums + subtracted[at]).astype(dtype))
+        offset = np.float32(found.middle[at] - 128 - limits[0])
+        by_chain = Chain(found.subtracted[at], found.first[at], found.second[at], offset, of="")
+        got = np.asarray(round_chain(stored, by_chain, np.dtype("int8")))
+        np.testing.assert_array_equal(got, np.clip(rounded(sums, by), *limits) - 128 - limits[0])
+
+
+def test_sums_that_reach_no_half_have_factors_whatever_the_multiplier_is():
+    """The filters of a trained network may be nearly zero, and their bias may be anything."""
+    multipliers = np.float32([1e-9, 2.0**-40, 1e-30, 3e-9, 3e-9, -3e-9, 1e-6]).astype(np.float64)
+    middle = np.array([0, 0, 0, 10**9, 1_300_000_000, -1_300_000_000, 2_500_000])
+    ends, limits = (middle - 2**20, middle + 2**20), (0, 255)
+    subtracted = -middle
+    found = shifted_factors(multipliers, ends, limits, subtracted, 2**20)
+    assert_rounds(multipliers, ends, limits, found, subtracted)
+    # All but the last one have one result, so no large number is subtracted.
+    np.testing.assert_array_equal(found.subtracted, np.float32([0, 0, 0, 0, 0, 0, -2_500_000]))
+    assert shifted_factors(np.array([1e-6]), (-(2**30), 2**30), limits, np.zeros(1, np.int64), 2**30) is None
+
+
+@pytest.mark.parametrize("limits", [(0, 255), (-128, 127), (-255, 0), (-3, 252)])
+@pytest.mark.parametrize("stored", [2**24, 2**30])
+@pytest.mark.parametrize("room", [2**18, 2**23])
+def test_sums_are_shifted_where_a_multiplier_is_small(limits, stored, room):
+    """Those of trained networks differ from channel to channel."""
+    rng = np.random.default_rng(1)
+    # float32 holds what is subtracted, or what is stored, but not all.
+    in_float32 = room < 2**22 or stored <= 2**24
+    multipliers = np.exp2(rng.uniform(-12.2 if room < 2**22 else -11.2, -9, 64))
+    ends, subtracted = (-(2**22) + 5, 2**22), rng.integers(-room, room, 64)
+    found = shifted_factors(multipliers, ends, limits, subtracted, stored)
+    assert found.subtracted.dtype == (np.float32 if in_float32 else np.int32)
+    # Fractions are subtracted in float32 alone. Around 0 nothing need be.
+    shifted, one_sided = found.subtracted != subtracted, sum(limits) != -1
+    assert shifted.any() == one_sided
+    assert (found.subtracted % 1 != 0).any() == (room < 2**22 and one_sided)
+    assert_rounds(multipliers, ends, limits, found, subtracted)
+
+
+def test_sums_are_not_shifted_where_nothing_is_gained(monkeypatch):
+    multipliers = np.exp2(np.random.default_rng(2).uniform(-12.2, -11.5, 8))
+    ends, none = (-(2**22), 2**22), np.zeros(8, np.int64)
+    monkeypatch.setattr(float32_chain, "_LEAST_AROUND_THE_MIDDLE", 1)
+    found = shifted_factors(multipliers[:1], ends, (-128, 127), none[:1], 2**20)
+    assert found.subtracted == found.middle == 0
+    monkeypatch.setattr(float32_chain, "_TRIALS", 0)
+    assert shifted_factors(multipliers, ends, (0, 255), none, 2**20) is None
+    monkeypatch.setattr(float32_chain, "_LEAST_AROUND_THE_MIDDLE", 0)
+    monkeypatch.setattr(float32_chain, "_TRIALS_AROUND_THE_MIDDLE", 0)
+    # float32 does not hold what would be subtracted.
+    assert shifted_factors(multipliers, ends, (0, 255), none + 2**23, 2**20) is None
 
 
 @pytest.mark.parametrize("columns", [None, 1, 3])
@@ -72,7 +134,7 @@ def test_factors_that_are_constants_of_a_program_stay_two(columns):
     """XLA joins two constants that a number is multiplied by, and vectors of one number are such constants to it."""
     wrong = 0
     for multiplier in SMALL[::2]:
-        sums, nearest = float32_chain._near_halves(np.array([multiplier]), 2**24, np.arange(128) + 0.5)
+        sums, nearest = float32_chain._decisive(np.array([multiplier]), 0, 2**24, np.arange(128) + 0.5)
         first, second = factors(np.array([multiplier]), 2**24, 128)
         wrong += (np.rint(sums.astype(np.float32) * (first * second)) != nearest).any()
         shape = () if columns is None else (1, columns)
@@ -99,29 +161,6 @@ def test_a_chain_subtracts_scales_and_clamps(dtype, zero, stored, subtracted):
 
 
 RNG = np.random.default_rng(0)
-COLUMNS = 12
-PARAMETERS = {
-    "scale": np.float32(0.02), "zero_point": np.uint8(3),
-    "w_scale": RNG.uniform(0.5, 1, COLUMNS).astype(np.float32) / 64,
-    "output_scale": np.float32(0.07), "output_zero_point": np.uint8(9),
-    "bias": RNG.integers(-999, 999, COLUMNS).astype(np.int32),
-}  # fmt: skip
-
-
-def named(x, w, **changes):
-    """Return the parameters by the names that an operator has for its factors."""
-    given = PARAMETERS | changes
-    names = {
-        "scale": f"{x}_scale",
-        "zero_point": f"{x}_zero_point",
-        "w_scale": f"{w}_scale",
-        "w_zero": f"{w}_zero_point",
-    }
-    return {names.get(name, name): value for name, value in given.items()}
-
-
-def lowered(function, *operands):
-    return jax.jit(function).trace(*operands).lower(lowering_platforms=("cuda",)).as_text()
 
 
 @pytest.mark.parametrize("w_dtype", ["int8", "uint8"])
@@ -205,7 +244,7 @@ def test_numbers_that_round_are_sought_once(monkeypatch):
 
 def test_arrays_that_no_two_numbers_round():
     a, b = (RNG.integers(0, 256, shape).astype(np.uint8) for shape in ((5, 64), (64, 7)))
-    for scale in (np.float32(1e-6), jnp.float32(0.1), np.float32([[0.1], [0.2], [0.3], [0.4], [0.5]])):
+    for scale in (np.float32(2e-4), jnp.float32(0.1), np.float32([[0.1], [0.2], [0.3], [0.4], [0.5]])):
         known = {"a_scale": scale, "a_zero_point": 3, "b_scale": 1.0, "b_zero_point": 4, "output_scale": 2.0}
 
         def product(a, b, known=known):
@@ -331,7 +370,8 @@ def test_no_chain_where_none_serves(on_gpu, monkeypatch):
     assert chain(w_zero=np.int8(1)) == ()
     assert chain(scale=jnp.float32(0.02)) == ()
     assert chain(output_scale=np.float32(np.inf)) == ()
-    assert chain(output_scale=np.float32(1e6)) == ()
+    deep = RNG.integers(-128, 128, (COLUMNS, 600, 1, 1)).astype(np.int8)
+    assert jaxdml.prepack_filters(deep, parameters=named("x", "w", output_scale=np.float32(12))).chain == ()
     traced = jax.eval_shape(lambda w: jaxdml.prepack_filters(w, parameters=named("x", "w")), jnp.asarray(W))
     assert traced.sums.shape == (COLUMNS,)
     stack = jaxdml.prepack(np.zeros((2, 3, COLUMNS), np.int8), parameters=named("a", "b"))
@@ -352,7 +392,9 @@ def test_a_chain_subtracts_floats_if_float32_holds_all_that_it_adds_and_subtract
         (1024, -128, held, "float32"),
         (1024, -128, wider, "int32"),
         (2048, 64, -held, "float32"),
-        (2048, 65, 0, "int32"),
+        # Greater sums saturate, if not much is subtracted from them.
+        (2048, 65, 0, "float32"),
+        (2048, 65, -(2**22) - 1, "int32"),
     ]:
         chain = packed(depth, weight, bias).chain
         assert str(chain.subtracted.dtype) == dtype

@@ -14,9 +14,6 @@ from jaxdml._base.dtypes import QUANTIZED
 from jaxdml._kernels import integer_product, requantization
 from jaxdml._kernels.requantization import Chain, Multiplier
 
-_HELD = 2**24
-"""float32 holds every integer up to this."""
-
 _FORMAT = b"2"
 """Of chains. One of another format that was stored with weights is not used."""
 
@@ -155,20 +152,23 @@ def _made(known: Sequence[np.ndarray[Any, Any]], packed: Any, dtype: np.dtype[An
         return ()  # The call will say what is wrong with them.
     if (w_zero.astype(np.int64) != (128 if packed.dtype == np.uint8 else 0)).any():
         return ()  # Rows of the input would be summed.
-    greatest = integer_product.greatest_sum(packed.k, (zero, zero), (packed, w_zero))
-    greatest += int(np.abs(bias.astype(np.int64)).max(initial=0))
-    multiplier = requantization.proved((scale, w_scale, out_scale), greatest)
+    beside = np.abs(bias.astype(np.int64))
+    without_bias = integer_product.greatest_sum(packed.k, (zero, zero), (packed, w_zero))
+    multiplier = requantization.proved((scale, w_scale, out_scale), without_bias + int(beside.max(initial=0)))
     if multiplier is None:
         return ()
-    exact = np.broadcast_to(_exact(multiplier), sums.size)
-    found = requantization.factors(exact, greatest, _reach(int(out_zero[0]), dtype))
     stored_zero = int(zero[0]) - (128 if zero.dtype == np.uint8 else 0)
-    if found is None:
-        return ()
-    first, second = (factor.reshape(sums.shape) for factor in found)
-    subtracted = stored_zero * sums - bias
+    subtracted = np.broadcast_to(stored_zero * sums - bias, sums.shape)
     none = np.zeros(1, np.int8)
     stored = integer_product.greatest_sum(packed.k, (none, none), (packed, w_zero))
-    in_float32 = max(stored, int(np.abs(subtracted).max(initial=0))) <= _HELD
-    offset = np.broadcast_to(_offset(out_zero, dtype), sums.shape).copy()
-    return Chain(subtracted.astype(np.float32 if in_float32 else np.int32), first, second, offset, of=_digest(known))
+    limits = int(np.iinfo(dtype).min) - int(out_zero[0]), int(np.iinfo(dtype).max) - int(out_zero[0])
+    exact = np.broadcast_to(_exact(multiplier), sums.size)
+    ends = bias.astype(np.int64) - without_bias, bias.astype(np.int64) + without_bias
+    found = requantization.shifted_factors(exact, ends, limits, subtracted.reshape(-1), stored)
+    if found is None:
+        return ()
+    offset = (_offset(out_zero, dtype) + found.middle).astype(np.float32)
+    first, second, subtracted, offset = (
+        each.reshape(sums.shape) for each in (found.first, found.second, found.subtracted, offset)
+    )
+    return Chain(subtracted, first, second, offset, of=_digest(known))

@@ -1,6 +1,6 @@
 """Round int32 sums times scales to 8 bits, once and correctly."""
 
-from jaxdml._kernels.requantization.float32_chain import Chain, factors
+from jaxdml._kernels.requantization.float32_chain import Chain, factors, shifted_factors
 from jaxdml._kernels.requantization.float32_terms import Terms, proved_terms, round_terms
 from jaxdml._kernels.requantization.float64_rounding import (
     ON_CPU,
@@ -28,5 +28,6 @@ __all__ = [
     "round_products",
     "round_sums",
     "round_terms",
+    "shifted_factors",
     "sum_when_used",
 ]
