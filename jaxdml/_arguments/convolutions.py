@@ -1,6 +1,7 @@
 """Check the arguments of a convolution, and sum its windows on every shard, before an operator finishes the sums."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -13,6 +14,7 @@ from jaxdml._arithmetic.windows import Windows
 from jaxdml._kernels import integer_convolution, integer_product
 from jaxdml._kernels.integer_convolution import METHODS, Filters, PackedFilters, in_canonical_order, why_not
 from jaxdml._kernels.integer_sums import finish_everywhere
+from jaxdml._kernels.requantization import Multiplier
 from jaxdml._placement.layout import Labels, Names, axis_size, layout, run
 from jaxdml._placement.lowering import Forced
 from jaxdml._placement.materialized import materialized
@@ -78,6 +80,21 @@ def parameters(call: Call, given: InputAndFilters, **dtypes: Any) -> dict[str, j
     return quantized.without_zeros(call, aligned)
 
 
+def with_pairs(call: Call, given: InputAndFilters, multiplier: Multiplier | None) -> InputAndFilters:
+    """Return the arrays of a call, the filters for pairs of windows among them if the sums are rounded by their chain.
+
+    Args:
+      call: the call.
+      given: its arrays.
+      multiplier: that of the call, with a chain.
+    """
+    packed = call.operands["w"]
+    chain: Any = multiplier and multiplier.chain
+    if not isinstance(given.w, PackedFilters) or given.names or not chain or chain.of_complete_sums:
+        return given
+    return given._replace(w=replace(given.w, pairs=packed.pairs))
+
+
 _BY_CHANNEL = "w_scale", "w_zero_point", "bias"
 """The parameters that have one value, or one for each output channel. The others have one."""
 
@@ -134,7 +151,9 @@ def convolve(
     of_w = dimensions.ordered(("features", of_depth, *(f"{label} w" for label in spatial)), order.rhs_spec)
     of_filters: tuple[Labels, ...] = (of_w,)
     if isinstance(given.w, PackedFilters):
-        of_filters = (tuple(of_w[d] for d in given.w.order), ("features",))
+        # Pairs of windows are whole on every device.
+        whole = ((None,) * leaf.ndim for leaf in jax.tree.leaves(given.w.pairs))
+        of_filters = (tuple(of_w[d] for d in given.w.order), ("features",), *whole)
     labelled = [(given.x, of_x), *zip(jax.tree.leaves(given.w), of_filters, strict=True)]
     labelled += [
         (x, ("features" if x is not None and x.size == features > 1 else None,))

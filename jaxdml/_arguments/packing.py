@@ -62,7 +62,7 @@ def filters(call: Call, name: str, packed: PackedFilters, shards: int) -> Packed
         rule = f"{name}.sums must add up the numbers of a filter, {k}; got {name}.k = {packed.k}."
         fail(rule, "Pass axis_name for a block of filters whose channels are sharded, or prepack the filters anew.")
     call.operands[name] = replace(packed, filters=stored, sums=sums)
-    return replace(call.operands[name], chain=())
+    return replace(call.operands[name], chain=(), pairs=())
 
 
 def _arrays(call: Call, name: str, field: str, advice: str) -> tuple[jax.Array, jax.Array, Callable[..., NoReturn]]:

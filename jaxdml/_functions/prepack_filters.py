@@ -14,7 +14,7 @@ from jaxdml._arguments import dimensions, quantized
 from jaxdml._arguments.call import Call
 from jaxdml._arguments.chains import with_chain
 from jaxdml._arithmetic.magnitudes import bound_of
-from jaxdml._kernels.integer_convolution import PackedFilters, in_rows, pack
+from jaxdml._kernels.integer_convolution import PackedFilters, in_rows, pack, pair
 from jaxdml._placement.from_host import from_host
 from jaxdml._placement.processor import is_on_gpu
 
@@ -33,7 +33,8 @@ def prepack_filters(
       dimension_numbers: the order of the dimensions of ``w``, such as ``"HWIO"``, the second of the three strings that
         a convolution takes; None means ``w`` is as above. Static.
       parameters: the scales, the zero points and the bias of calls of ``quantized_linear_convolution`` that will take
-        the result, as for ``prepack``. Static.
+        the result, as for ``prepack``; and their ``strides``, with which a GPU convolves images of up to four channels
+        faster. Static.
 
     Returns:
       ``PackedFilters``: ``w`` as int8 in the order that is read fastest, and the sums of the filters as int32 ``[M]``.
@@ -72,11 +73,25 @@ def prepack_filters(
         rule = f"dimension_numbers must say where the {filters.ndim} dimensions of w are; got {dimension_numbers!r}."
         call.fail(ValueError, rule, "Pass a string such as 'HWIO', or None for output channels first.", "w")
     dimensions_of_w = tuple(order.rhs_spec)
+    parameters, strides = _without_strides(call, parameters, len(shape) - 2)
     on_host = isinstance(filters, np.ndarray)
     on_gpu = is_on_gpu(jax.device_put(np.zeros(1, np.int8)) if on_host else filters)
     packed, greatest = (pack if on_host else _pack)(filters, dimensions_of_w, in_rows(shape, dimensions_of_w, on_gpu))
     packed = replace(packed, bound=bound_of(greatest))
-    return from_host(with_chain(call, ("x", "w"), packed, parameters, on_gpu))
+    packed = with_chain(call, ("x", "w"), packed, parameters, on_gpu)
+    if len(strides) == 2 and packed.chain:
+        packed = replace(packed, pairs=pair(packed, strides[-1]))
+    return from_host(packed)
+
+
+def _without_strides(
+    call: Call, parameters: Mapping[str, Any] | None, count: int
+) -> tuple[Mapping[str, Any] | None, tuple[int, ...]]:
+    """Return the parameters that round sums, and the strides for each spatial dimension, if they are given."""
+    if parameters is None or "strides" not in parameters:
+        return parameters, ()
+    others = {name: value for name, value in parameters.items() if name != "strides"}
+    return others, dimensions.of_each(call, parameters, count)["strides"]
 
 
 _pack = jax.jit(pack, static_argnums=(1, 2), inline=True)

@@ -2,6 +2,17 @@
 
 from jaxdml._kernels.integer_convolution.kernel import METHODS, why_not
 from jaxdml._kernels.integer_convolution.packed_filters import Filters, PackedFilters, in_canonical_order, in_rows, pack
+from jaxdml._kernels.integer_convolution.pixel_pairs import pair
 from jaxdml._kernels.integer_convolution.shards import convolve
 
-__all__ = ["METHODS", "Filters", "PackedFilters", "convolve", "in_canonical_order", "in_rows", "pack", "why_not"]
+__all__ = [
+    "METHODS",
+    "Filters",
+    "PackedFilters",
+    "convolve",
+    "in_canonical_order",
+    "in_rows",
+    "pack",
+    "pair",
+    "why_not",
+]

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxdml._arithmetic.signedness import Quantized, Zero, as_int8
 from jaxdml._arithmetic.windows import Windows, padded
 from jaxdml._kernels import integer_product
-from jaxdml._kernels.integer_convolution import cpu, cuda, tpu
+from jaxdml._kernels.integer_convolution import cpu, cuda, pixel_pairs, tpu
 from jaxdml._kernels.integer_convolution.channel_convolution import (
     channel_weights,
     convolve_channels,
@@ -59,12 +59,23 @@ def convolve(
     method = implementation.method if implementation else cpu.fastest(x[0], w[0], windows)
     by_rows = isinstance(w[0], PackedFilters) and w[0].by_rows
     on_cuda = cuda.serves(depth, windows, x[0].shape[0] * math.prod(counts), getattr(w[0], "bound", 0))
-    choose = partial(form, method=method, windows=windows, on_cuda=on_cuda, by_rows=by_rows, forced=implementation)
+    paired = pixel_pairs.serves(getattr(w[0], "pairs", ()), w[0].shape, windows, counts) and not implementation
+    choose = partial(
+        form, method=method, windows=windows, on_cuda=on_cuda, by_rows=by_rows, forced=implementation, paired=paired
+    )
     shape = windows.with_channels(x[0].shape[0], counts, w[0].shape[0])
     return Accumulator(choose, (*x, *w), shape, integer_product.greatest_total(x, w, depth))
 
 
-def form(target: Target, method: str, windows: Windows, on_cuda: bool, by_rows: bool, forced: Forced | None) -> Form:
+def form(
+    target: Target,
+    method: str,
+    windows: Windows,
+    on_cuda: bool,
+    by_rows: bool,
+    forced: Forced | None,
+    paired: bool = False,
+) -> Form:
     """Say who convolves where a program is lowered for ``target``.
 
     Args:
@@ -74,9 +85,12 @@ def form(target: Target, method: str, windows: Windows, on_cuda: bool, by_rows: 
       on_cuda: whether XLA's own convolution serves there.
       by_rows: whether the filters are packed, and stored as rows.
       forced: the method that is forced, or None.
+      paired: whether the filters have pairs of windows for what rounds the sums.
     """
     if forced:
         forced.require(target)
+    if paired and target.alone and target.platform == "cuda":
+        return partial(_by_pairs, integer_product.form_of_patches(target, True, None), windows)
     if target.alone and target.platform == "cpu":
         return partial(cpu.convolve, windows, method)
     moves = method == "shifted_slices" or windows.taps > 1 or max(windows.strides) > 1
@@ -114,6 +128,11 @@ def _by_patches(product: Product, windows: Windows, x: jax.Array, zx: Zero, w: F
         array, zw = (w, zw) if isinstance(w, jax.Array) else as_int8_filters(w, zw)
         columns = filter_columns(array, windows.groups)[None]
     return patch_product(product, padded(x, zx, windows), zx, columns, zw, windows)
+
+
+def _by_pairs(product: Product, windows: Windows, x: jax.Array, zx: Zero, w: PackedFilters, zw: Zero) -> RawProduct:
+    del zw  # Filters with pairs have none.
+    return pixel_pairs.convolve(product, windows, w.pairs, x, zx)
 
 
 def _by_slices(

@@ -24,7 +24,7 @@ time than XLA's own convolution takes."""
 
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["filters", "sums", "chain"],
+    data_fields=["filters", "sums", "chain", "pairs"],
     meta_fields=["dtype", "dimensions", "by_rows", "k", "bound"],
 )
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -45,6 +45,7 @@ class PackedFilters:
         many filters that shorter sums are exact, so other numbers need another bound.
       chain: the vectors with which a GPU rounds sums in the kernel of the product, for the parameters that were known
         when it was packed; ``()`` if none were.
+      pairs: filters of few channels for two windows at once, ``PixelPairs``; ``()`` where those do not serve.
     """
 
     filters: jax.Array
@@ -55,12 +56,14 @@ class PackedFilters:
     k: int
     bound: int = 0
     chain: Any = ()
+    pairs: Any = ()
 
     def __post_init__(self) -> None:
         """Accept the name of a dtype, and for static fields the arrays that ``numpy.load`` returns."""
         settle(self, dtype=np.dtype, dimensions=tuple, by_rows=bool, k=int, bound=int)
-        if isinstance(self.chain, np.ndarray):  # What ``numpy.savez`` makes of nothing.
-            object.__setattr__(self, "chain", ())
+        for name in ("chain", "pairs"):
+            if isinstance(getattr(self, name), np.ndarray):  # What ``numpy.savez`` makes of nothing.
+                object.__setattr__(self, name, ())
 
     @property
     def order(self) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ int32 wraps around modulo 2**32, so single terms may overflow if the whole sum f
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +30,9 @@ class RawProduct(NamedTuple):
     za: jax.Array | None = None
     columns: jax.Array | None = None
     """``[..., 1, N]`` or ``[1, N]``: ``za`` times this is subtracted."""
+
+    chain: Any = None
+    """Vectors that round these sums, the parameters among them, where a row of the product has more than N columns."""
 
 
 class PerPart(NamedTuple):

@@ -172,6 +172,8 @@ def _by_chain(
     """Round what is stored, if the chain subtracts what belongs to zero points and the bias; or the complete sums."""
     del scales, zero_point
     chain, total = multiplier.chain, as_stored(raw, how.shape)
+    if raw.chain is not None:
+        return round_chain(total.reshape(-1, raw.chain.first.size), raw.chain, how.dtype).reshape(how.shape)
     if chain.of_complete_sums and not (raw.rows is None and raw.columns is None and bias is None):
         total = accumulator(raw, how.shape)
         total = total if bias is None else total + bias

@@ -126,7 +126,8 @@ def _packed_filters(desc: Any, name: str, tensor: Any, known: Mapping[str, Any])
     """Pack filters, for the parameters of the calls if all are known; none that lack a dimension, which a call adds."""
     if name != "filter_tensor" or tensor.ndim != _RANK:
         return tensor
-    return prepack_filters(tensor, parameters=known_parameters(desc, known, {"input": "x", "filter": "w"}))
+    parameters = known_parameters(desc, known, {"input": "x", "filter": "w"})
+    return prepack_filters(tensor, parameters=parameters and parameters | {"strides": desc.strides})
 
 
 def _of_integers(desc: Any) -> Violations:

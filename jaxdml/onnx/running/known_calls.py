@@ -5,7 +5,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,7 +27,7 @@ _CLAMPS = "Relu", "Clip"
 """What may stand before QuantizeLinear: it clamps the rounded integers."""
 
 
-def known_calls(graph: Graph) -> dict[str, dict[str, np.ndarray]]:
+def known_calls(graph: Graph) -> dict[str, dict[str, Any]]:
     """Return the parameters of the only operator that reads some weights, by the weights' name, if all are known."""
     users = Counter([*(name for node in graph.walk() for name in node.inputs), *(each.name for each in graph.outputs)])
     groups = _groups(graph)
@@ -44,8 +44,12 @@ def known_calls(graph: Graph) -> dict[str, dict[str, np.ndarray]]:
         if users[weights] == 1 and graph.constants.keys() >= {*given.values()}:
             known = {name: graph.constants[value] for name, value in given.items()}
             if _have_8_bits(known):
-                found[weights] = known
+                found[weights] = known | _strides(node)
     return found
+
+
+def _strides(node: Node) -> dict[str, Any]:
+    return {"strides": node.attributes.get("strides") or 1} if node.kind in ("QLinearConv", "Conv") else {}
 
 
 def _have_8_bits(known: Mapping[str, np.ndarray]) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -144,7 +145,7 @@ def _parameter(
     reads: Reads | None,
     exact: bool,
     spatial_first: bool,
-    known: dict[str, np.ndarray] | None,
+    known: dict[str, Any] | None,
 ) -> Parameter:
     """Return an initializer as a parameter of the model; ``known`` are the parameters of its only reader."""
     eight_bits = str(array.dtype) in QUANTIZED

@@ -1,0 +1,147 @@
+"""Convolve images of few channels on a GPU by a product of patches, each of two windows side by side.
+
+A window of an image has few numbers, and neighbours share most of them. So the patches of two of them together have
+little more than those of one, the product has twice as many columns, and its kernel rounds. The first two columns of
+a 3 x 3 window with a stride of two, and the next two::
+
+    patch      a b c d e
+    one        x x x
+    the next       x x x
+
+A pixel is a word of 32 bits, since a GPU copies a word as fast as a byte.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from operator import or_
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import export, lax
+
+from jaxdml._arithmetic.signedness import WORD, Zero, as_int8
+from jaxdml._arithmetic.windows import Windows, padded
+from jaxdml._base.static_fields import settle
+from jaxdml._kernels.integer_convolution.packed_filters import PackedFilters
+from jaxdml._kernels.integer_product import PackedMatrix, Product, product_shape
+from jaxdml._kernels.integer_product import pack as pack_columns
+from jaxdml._kernels.integer_sums import RawProduct, as_stored
+
+_DEPTH = 64
+"""K is padded to a multiple of this: 200704 x 256 x 128 takes 50 µs on an H100, and with a K of 252 and 208 75."""
+
+_LONGEST, _LONGEST_FOR_ONE = 2**9, 2**3
+"""Patches of more numbers are not copied, nor of more than the second number times the filters."""
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["columns"], meta_fields=["features", "stride"])
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PixelPairs:
+    """Hold filters as the columns of a product with patches of two windows; a pytree.
+
+    Attributes:
+      columns: ``[K, 2 * O]``, the filters for one window, and for the next. It has a chain.
+      features: O. A block of the columns has fewer, and serves no convolution. Static.
+      stride: the distance between the two windows. Static.
+    """
+
+    columns: PackedMatrix
+    features: int
+    stride: int
+
+    def __post_init__(self) -> None:
+        """Accept the arrays that ``numpy.load`` returns for static fields."""
+        settle(self, features=int, stride=int)
+
+
+export.register_pytree_node_serialization(
+    PixelPairs,
+    serialized_name="jaxdml.PixelPairs",
+    serialize_auxdata=lambda static: f"{static[0]} {static[1]}".encode(),
+    deserialize_auxdata=lambda text: tuple(map(int, text.decode().split())),
+)
+
+
+def pair(w: PackedFilters, stride: int) -> PixelPairs | tuple[()]:
+    """Return filters with a chain for pairs of windows, or () where those do not serve.
+
+    Args:
+      w: the filters, with two spatial dimensions.
+      stride: the distance between neighbouring windows of a row.
+    """
+    features, channels, height, width = (w.shape[d] for d in w.dimensions)
+    depth = height * (width + stride) * WORD
+    # Filters of one channel mostly are those of groups.
+    if not 1 < channels <= WORD or stride >= width or depth > min(_LONGEST, _LONGEST_FOR_ONE * features):
+        return ()
+    order = [w.order.index(w.dimensions[place]) for place in (0, 2, 3, 1)]
+    last = np.pad(np.transpose(w.filters, order), [(0, 0)] * 3 + [(0, WORD - channels)])
+    both = [np.pad(last, [(0, 0), (0, 0), (before, stride - before), (0, 0)]) for before in (0, stride)]
+    matrix = np.pad(np.concatenate(both).reshape(2 * features, depth), [(0, 0), (0, -depth % _DEPTH)])
+    twice = jax.tree.map(lambda vector: np.concatenate([vector, vector]), w.chain)
+    columns = replace(pack_columns(matrix, np.dtype(np.int8), np.dtype(np.int8)), chain=twice)
+    return PixelPairs(columns=columns, features=features, stride=stride)
+
+
+def serves(pairs: Any, w_shape: tuple[int, ...], windows: Windows, counts: tuple[int, ...]) -> bool:
+    """Tell whether a convolution is one of pairs.
+
+    Args:
+      pairs: ``PixelPairs``, or ().
+      w_shape: the shape of the filters ``[O, I, *sizes]``.
+      windows: where the windows lie.
+      counts: how many there are along each spatial dimension.
+    """
+    if isinstance(pairs, tuple) or not windows.channels_last or windows.groups > 1 or len(counts) != 2:
+        return False
+    whole = pairs.features == w_shape[0] and pairs.columns.shape[-1] == 2 * w_shape[0]
+    return whole and windows.strides[1] == pairs.stride and windows.dilations == (1, 1) and counts[1] % 2 == 0
+
+
+def convolve(product: Product, windows: Windows, pairs: PixelPairs, x: jax.Array, zx: Zero) -> RawProduct:
+    """Return the sums of products of int8 or uint8 ``[N, H, W, C]``, and what rounds them two windows at once.
+
+    Args:
+      product: multiplies on a GPU.
+      windows: where the windows lie.
+      pairs: the filters.
+      x: the images.
+      zx: their zero point.
+    """
+    rows = _patches(x, zx, windows, pairs)
+    # The chain subtracts what belongs to the zero point.
+    raw = product(rows, None, replace(pairs.columns, chain=()), None)
+    total = as_stored(raw, product_shape(rows, pairs.columns))
+    shape = x.shape[0], *windows.counts(x.shape), pairs.features
+    chain = jax.tree.map(lambda vector: vector[None], pairs.columns.chain)
+    return RawProduct(total.reshape(shape), chain=chain)
+
+
+def _patches(x: jax.Array, zx: Zero, windows: Windows, pairs: PixelPairs) -> jax.Array:
+    """Return for each pair of windows the pixels of both as a row of int8, filled up to K."""
+    x, zx = as_int8(x, zx)
+    height, width = windows.sizes
+    down, unit, needed = windows.strides[0], 2 * pairs.stride, width + pairs.stride
+    rows, count = windows.counts(x.shape)[0], windows.counts(x.shape)[1] // 2
+    steps = -(-needed // unit)
+    # What lies beyond the last pair is cut, or filled up.
+    end = (count - 1 + steps) * unit - x.shape[2] - windows.start_padding[1]
+    placed = windows._replace(end_padding=(windows.end_padding[0], end))
+    words = padded(_words(x)[..., None], None if zx is None else _words(jnp.broadcast_to(zx, x.shape[3:])), placed)
+    words = words.reshape(*words.shape[:2], count - 1 + steps, unit)
+    pixels = [words[:, :, step : step + count, : needed - step * unit] for step in range(steps)]
+    joined: jax.Array = lax.optimization_barrier(lax.concatenate(pixels, 3))  # type: ignore[no-untyped-call]
+    parts = [joined[:, row : row + (rows - 1) * down + 1 : down] for row in range(height)]
+    missing = pairs.columns.shape[0] // WORD - height * needed
+    filling = jnp.zeros((*parts[0].shape[:3], missing), jnp.int32)
+    # XLA for CUDA aborts where it fuses a product with a strided slice: issue 47381 of openxla/xla.
+    patches: jax.Array = lax.optimization_barrier(lax.concatenate([*parts, filling], 3))  # type: ignore[no-untyped-call]
+    return lax.bitcast_convert_type(patches, jnp.int8).reshape(math.prod(patches.shape[:3]), -1)
+
+
+def _words(x: jax.Array) -> jax.Array:
+    """Join the numbers of the last dimension to one int32, the first lowest."""
+    return reduce(or_, ((x[..., place].astype(jnp.int32) & 0xFF) << 8 * place for place in range(x.shape[-1])))
