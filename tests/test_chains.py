@@ -108,25 +108,31 @@ def test_sums_are_shifted_where_a_multiplier_is_small(limits, stored, room):
     ends, subtracted = (-(2**22) + 5, 2**22), rng.integers(-room, room, 64)
     found = shifted_factors(multipliers, ends, limits, subtracted, stored)
     assert found.subtracted.dtype == (np.float32 if in_float32 else np.int32)
-    # Fractions are subtracted in float32 alone. Around 0 nothing need be.
-    shifted, one_sided = found.subtracted != subtracted, sum(limits) != -1
-    assert shifted.any() == one_sided
-    assert (found.subtracted % 1 != 0).any() == (room < 2**22 and one_sided)
+    # Around 0 mostly nothing need be.
+    assert (found.subtracted != subtracted).any() or sum(limits) == -1
     assert_rounds(multipliers, ends, limits, found, subtracted)
 
 
-def test_sums_are_not_shifted_where_nothing_is_gained(monkeypatch):
-    multipliers = np.exp2(np.random.default_rng(2).uniform(-12.2, -11.5, 8))
-    ends, none = (-(2**22), 2**22), np.zeros(8, np.int64)
-    monkeypatch.setattr(float32_chain, "_LEAST_AROUND_THE_MIDDLE", 1)
-    found = shifted_factors(multipliers[:1], ends, (-128, 127), none[:1], 2**20)
-    assert found.subtracted == found.middle == 0
+def test_sums_are_not_shifted_where_no_shift_serves(monkeypatch):
+    multipliers, ends = np.exp2(np.random.default_rng(2).uniform(-11.5, -11, 8)), (-(2**22), 2**22)
+    none, limits = np.zeros(8, np.int64), (0, 255)
+    assert shifted_factors(multipliers, ends, limits, none, 2**20).subtracted.any()
+    monkeypatch.setattr(float32_chain, "_around_the_middle", lambda *given: None)
+    found = shifted_factors(multipliers, ends, limits, none, 2**20)
+    assert not found.subtracted.any()
+    assert_rounds(multipliers, ends, limits, found, none)
     monkeypatch.setattr(float32_chain, "_TRIALS", 0)
-    assert shifted_factors(multipliers, ends, (0, 255), none, 2**20) is None
-    monkeypatch.setattr(float32_chain, "_LEAST_AROUND_THE_MIDDLE", 0)
+    assert shifted_factors(multipliers, ends, limits, none, 2**20) is None
+
+
+def test_no_shift_serves(monkeypatch):
+    shifted = float32_chain._around_the_middle
+    given = (2.0**-11.3, (-(2**22), 2**22), (0, 255))
+    assert shifted(*given, 0)
+    assert shifted(*given, 2**23) is None  # float32 would not hold the sum with the shift.
+    assert shifted(2.0**-15, *given[1:], 0) is None
     monkeypatch.setattr(float32_chain, "_TRIALS_AROUND_THE_MIDDLE", 0)
-    # float32 does not hold what would be subtracted.
-    assert shifted_factors(multipliers, ends, (0, 255), none + 2**23, 2**20) is None
+    assert shifted(*given, 0) is None
 
 
 @pytest.mark.parametrize("columns", [None, 1, 3])

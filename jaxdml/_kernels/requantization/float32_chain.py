@@ -32,20 +32,23 @@ _NEAR = 2.0**-22
 """Three roundings to float32 have a smaller relative error."""
 
 _LEAST, _MOST_HALVES = 2.0**-13, 2**4
-"""For a smaller multiplier, whose products reach more halves, no factors are sought: hardly any are right for all."""
+"""For a smaller multiplier, whose products reach more halves, no factors are sought but for shifted sums."""
 
 _BEYOND = np.float32(2.0**64)
 """A greater product of a sum and a first factor saturates, as this does: a second one is more than a half."""
 
-_BITS, _TRIALS, _FEW_TRIALS, _AT_ONCE = 10, 2**17, 2**10, 2**8
-"""First factors of up to so many bits are tried, since the product of a sum with one is mostly exact, then so many
-others, or so few where sums may be shifted; and so many at once."""
+_BITS, _TRIALS, _FEW_TRIALS = 10, 2**17, 2**6
+"""First factors of up to so many bits are tried, since the product of a sum with one is mostly exact, then others. So
+many are tried, or so few where sums may be shifted."""
+
+_LEAST_AT_ONCE, _AT_ONCE = 2**3, 2**8
+"""How many are tried at once, at the beginning and later."""
 
 _NEIGHBOURS = 4
 """How many sums are tried at a half."""
 
-_LEAST_AROUND_THE_MIDDLE, _AROUND, _MIDDLES, _TRIALS_AROUND_THE_MIDDLE = 2.0**-15, 48, 24, 2**13
-"""For a smaller multiplier sums are not shifted. By how much the middle of results may differ from that of their
+_LEAST_AROUND_THE_MIDDLE, _AROUND, _MIDDLES, _TRIALS_AROUND_THE_MIDDLE = 2.0**-14, 48, 24, 2**12
+"""For a smaller multiplier sums are not shifted either. By how much the middle of results may differ from that of their
 limits; how many middles are tried, and so many first factors with each."""
 
 _HELD, _SATURATING = 2**24, 2.0**-14
@@ -141,8 +144,11 @@ def shifted_factors(
     in_float32 = bool(most <= _HELD and (stored <= _HELD or saturate))
     least, greatest = (each[varies] for each in (np.maximum(np.maximum(low, -high), 0), np.maximum(-low, high)))
     reach = max(map(abs, limits))
+    if _are_hopeless(sizes, least, greatest, reach, _LEAST_AROUND_THE_MIDDLE).any():
+        return None
     first[varies], second[varies], left = _factors(multipliers[varies], least, greatest, reach, _FEW_TRIALS)
-    for at in np.flatnonzero(varies)[left]:
+    # The smallest first: if one has no factors, the others need none.
+    for at in np.flatnonzero(varies)[left[np.argsort(sizes[left])]]:
         one = _around_the_middle(
             multipliers[at].item(), (low[at], high[at]), limits, abs(shifted[at]) if in_float32 else None
         )
@@ -166,7 +172,7 @@ def _factors(
     sums, nearest = _decisive(sizes, least, greatest, halves)
     unit = np.exp2(np.floor(np.log2(sizes)))
     first, second = sizes.astype(np.float32), np.ones(sizes.size, np.float32)
-    hopeless = (sizes < _LEAST) & (np.clip((greatest - least) * sizes, 0, reach) > _MOST_HALVES)
+    hopeless = _are_hopeless(sizes, least, greatest, reach, _LEAST)
     left = np.flatnonzero(~hopeless)
     for tried in _candidates(trials):
         if not left.size:
@@ -182,14 +188,20 @@ def _factors(
     return signed, second, np.sort(np.concatenate([left, np.flatnonzero(hopeless)]))
 
 
+def _are_hopeless(sizes: np.ndarray, least: Any, greatest: Any, reach: int, bound: float) -> Any:
+    """Say which multipliers hardly any factors serve: they are below the bound, and products reach many halves."""
+    return (sizes < bound) & (np.clip((greatest - least) * sizes, 0, reach) > _MOST_HALVES)
+
+
 def _candidates(trials: int) -> Iterator[np.ndarray]:
-    """Return first factors in units of a power of two."""
+    """Return so many first factors in units of a power of two, first few at once, since mostly one of those serves."""
     of_bits = (1 + np.arange(1, 1 << bits, 2) / (1 << bits) for bits in range(1, _BITS + 1))
     few = np.concatenate([np.ones(1), *of_bits])
-    yield from np.split(few, range(_AT_ONCE, few.size, _AT_ONCE))
-    random = np.random.default_rng(0)
-    for _ in range(trials // _AT_ONCE):
-        yield random.uniform(1, 2, _AT_ONCE)
+    random, at_once, given = np.random.default_rng(0), _LEAST_AT_ONCE, 0
+    while given < trials:
+        drawn = random.uniform(1, 2, at_once)
+        yield few[given : given + at_once] if given < few.size else drawn
+        given, at_once = given + at_once, min(2 * at_once, _AT_ONCE)
 
 
 def _decisive(sizes: np.ndarray, least: Any, greatest: Any, halves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
