@@ -33,7 +33,7 @@ def prepack_filters(
       dimension_numbers: the order of the dimensions of ``w``, such as ``"HWIO"``, the second of the three strings that
         a convolution takes; None means ``w`` is as above. Static.
       parameters: the scales, the zero points and the bias of calls of ``quantized_linear_convolution`` that will take
-        the result, as for ``prepack``; and their ``strides``, with which a GPU convolves images of up to four channels
+        the result, as for ``prepack``; and their ``strides``, with which a GPU convolves images of two to four channels
         faster. Static.
 
     Returns:
