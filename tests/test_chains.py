@@ -113,6 +113,14 @@ def test_sums_are_shifted_where_a_multiplier_is_small(limits, stored, room):
     assert_rounds(multipliers, ends, limits, found, subtracted)
 
 
+def test_sums_that_may_not_saturate_are_integers():
+    """float32 rounds sums beyond 2**24, which must not matter."""
+    ends, none = (-(2**17), 2**17), np.zeros(1, np.int64)
+    for multiplier, dtype in ((2.0**-14, np.float32), (2.0**-14.5, np.int32)):
+        found = shifted_factors(np.array([multiplier]), ends, (0, 255), none, 2**30)
+        assert found.subtracted.dtype == dtype
+
+
 def test_sums_are_not_shifted_where_no_shift_serves(monkeypatch):
     multipliers, ends = np.exp2(np.random.default_rng(2).uniform(-11.5, -11, 8)), (-(2**22), 2**22)
     none, limits = np.zeros(8, np.int64), (0, 255)
