@@ -138,6 +138,7 @@ def test_no_shift_serves(monkeypatch):
     given = (2.0**-11.3, (-(2**22), 2**22), (0, 255))
     assert shifted(*given, 0)
     assert shifted(*given, 2**23) is None  # float32 would not hold the sum with the shift.
+    assert shifted(given[0], (-(2**31) + 99, 2**22), given[2], None) is None  # Nor would int32.
     assert shifted(2.0**-15, *given[1:], 0) is None
     monkeypatch.setattr(float32_chain, "_TRIALS_AROUND_THE_MIDDLE", 0)
     assert shifted(*given, 0) is None

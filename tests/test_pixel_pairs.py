@@ -173,6 +173,31 @@ def test_strides_that_are_none_are_refused(strides, error, message):
         jaxdml.prepack_filters(np.ones((8, 3, 3, 3), np.int8), parameters=named("x", "w") | {"strides": strides})
 
 
+def test_no_images_have_no_pairs(on_gpu):
+    x, _, parameters, options, packed = of_stem("3 x 3, strided")
+    with forms_of("cuda"):
+        got = compiled(lambda x, w: jaxdml.quantized_linear_convolution(x, w=w, **parameters, **options))(x[:0], packed)
+    assert got.shape == (0, 5, 6, 16)
+
+
+@needs_devices
+def test_channels_of_pairs_are_on_one_device(on_gpu):
+    """Pairs hold all channels, and each device has some of those of the images."""
+    x = RNG.integers(0, 256, (2, 9, 12, 4)).astype(np.uint8)
+    w = RNG.integers(-128, 128, (16, 4, 3, 3)).astype(np.int8)
+    parameters = named("x", "w", w_zero=None, w_scale=np.float32(0.01), bias=None)
+    options = {"strides": 2, "end_padding": 1, "dimension_numbers": ("NHWC", "OIHW", "NHWC")}
+    packed = jaxdml.prepack_filters(w, parameters=parameters | {"strides": 2})
+    assert packed.pairs
+    mesh = mesh_of("explicit", d=2)
+    with jax.set_mesh(mesh), forms_of("cuda"):
+        images = jax.device_put(x, jax.NamedSharding(mesh, P(None, None, None, "d")))
+        weights = jax.device_put(packed, jax.NamedSharding(mesh, P()))
+        convolve = compiled(lambda x, w: jaxdml.quantized_linear_convolution(x, w=w, **parameters, **options))
+        got = convolve(images, weights)
+    assert_same_bits(got, reference.quantized_linear_convolution(x, w=w, **parameters, **options))
+
+
 @needs_devices
 @pytest.mark.parametrize("kind", ["auto", "explicit"])
 def test_pairs_on_meshes(on_gpu, kind):

@@ -34,7 +34,8 @@ def with_chain(call: Call, names: Sequence[str], packed: Any, given: Mapping[str
     wanted = *(f"{name}_{what}" for name in (x, w, "output") for what in ("scale", "zero_point")), "bias"
     unknown = sorted(set(given) - set(wanted))
     if unknown:
-        rule = f"parameters must be named {', '.join(wanted)}; got {', '.join(unknown)}."
+        names_of_all = *wanted, *(["strides"] if w == "w" else [])
+        rule = f"parameters must be named {', '.join(names_of_all)}; got {', '.join(unknown)}."
         call.fail(ValueError, rule, "Pass them by the names that the quantized product or convolution has.")
     dtypes = [getattr(given.get(f"{name}_zero_point"), "dtype", None) for name in (x, "output")]
     if not all(str(dtype) in QUANTIZED for dtype in dtypes):

@@ -81,7 +81,7 @@ def parameters(call: Call, given: InputAndFilters, **dtypes: Any) -> dict[str, j
 
 
 def with_pairs(call: Call, given: InputAndFilters, multiplier: Multiplier | None) -> InputAndFilters:
-    """Return the arrays of a call, the filters for pairs of windows among them if the sums are rounded by their chain.
+    """Return the arrays of a call, with the pairs of packed filters if their chain rounds the sums.
 
     Args:
       call: the call.
@@ -90,7 +90,7 @@ def with_pairs(call: Call, given: InputAndFilters, multiplier: Multiplier | None
     """
     packed = call.operands["w"]
     chain: Any = multiplier and multiplier.chain
-    if not isinstance(given.w, PackedFilters) or given.names or not chain or chain.of_complete_sums:
+    if not isinstance(given.w, PackedFilters) or not chain or chain.of_complete_sums:
         return given
     return given._replace(w=replace(given.w, pairs=packed.pairs))
 

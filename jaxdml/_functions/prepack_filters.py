@@ -43,7 +43,8 @@ def prepack_filters(
 
     Raises:
       TypeError: ``w`` is not an int8 or uint8 array of at least three dimensions.
-      ValueError: ``dimension_numbers`` does not say where the dimensions of ``w`` are.
+      ValueError: ``dimension_numbers`` does not say where the dimensions of ``w`` are; ``parameters`` has another name,
+        or ``strides`` that a convolution would refuse.
 
     Source:
       ``DML_TENSOR_FLAG_OWNED_BY_DML``: an operator is given such a tensor when it is initialized, and may keep it in

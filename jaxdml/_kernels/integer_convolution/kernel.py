@@ -85,7 +85,7 @@ def form(
       on_cuda: whether XLA's own convolution serves there.
       by_rows: whether the filters are packed, and stored as rows.
       forced: the method that is forced, or None.
-      paired: whether the filters have pairs of windows for what rounds the sums.
+      paired: whether to multiply patches of two windows, as ``pixel_pairs`` does.
     """
     if forced:
         forced.require(target)
@@ -132,7 +132,10 @@ def _by_patches(product: Product, windows: Windows, x: jax.Array, zx: Zero, w: F
 
 def _by_pairs(product: Product, windows: Windows, x: jax.Array, zx: Zero, w: PackedFilters, zw: Zero) -> RawProduct:
     del zw  # Filters with pairs have none.
-    return pixel_pairs.convolve(product, windows, w.pairs, x, zx)
+    raw, zero = pixel_pairs.convolve(product, windows, w.pairs, x, zx), as_int8(x, zx)[1]
+    if zero is None:
+        return raw
+    return raw._replace(za=windows.along_channels(zero), columns=windows.along_channels(w.sums))
 
 
 def _by_slices(

@@ -32,7 +32,8 @@ class RawProduct(NamedTuple):
     """``[..., 1, N]`` or ``[1, N]``: ``za`` times this is subtracted."""
 
     chain: Any = None
-    """Vectors that round these sums, the parameters among them, where a row of the product has more than N columns."""
+    """A ``Chain`` for these sums in place of the caller's: with twice the columns if a row of the product holds two
+    windows. Only ``requantize`` reads it."""
 
 
 class PerPart(NamedTuple):

@@ -9,8 +9,8 @@ ready before.
 sum if it is on both sides of each half, an integer plus 1/2, and for the least and the greatest sum. Only sums whose
 product is within a relative ``_NEAR`` of a half can be wrong. Whether one is depends on the last bits of the factors as
 if by chance, and mostly there are few. So other factors of the same product are tried until all are right. A small
-multiplier has many; but the sums of a filter that is nearly zero may reach no half at all. Sums that are shifted have
-fewer: a result of 255 has 16 bits after the point, one of 16 has 20.
+multiplier has many; but the sums of a filter that is nearly zero may reach no half at all. Shifted sums have fewer that
+are so near, since results near 0 keep more bits: 255 has 16 bits after the point, 15 has 20.
 """
 
 import math
@@ -28,8 +28,8 @@ from jaxdml._arithmetic.bits import with_flipped_sign
 from jaxdml._arithmetic.float_parts import MANTISSA_BITS
 from jaxdml._kernels.requantization.proofs import HALVES
 
-_NEAR = 2.0**-22
-"""Three roundings to float32 have a smaller relative error."""
+_NEAR = 1.01 * 2.0**-22
+"""Four roundings to float32 have a smaller relative error: of the sum, of the second factor and of two products."""
 
 _LEAST, _MOST_HALVES = 2.0**-13, 2**4
 """For a smaller multiplier, whose products reach more halves, no factors are sought but for shifted sums."""
@@ -67,13 +67,13 @@ class Chain:
     A number of the program would make a kernel of each layer, which XLA compiles and times anew. So all are operands.
 
     Attributes:
-      subtracted: from the sums of products of int8 numbers: the terms of the zero point, less the bias, and a shift.
-        float32 if that holds all of these numbers and sums, else int32. () if the chain is for complete sums, by one
-        number each.
+      subtracted: from the sums of products of int8 numbers: the terms of the zero point, less the bias, and a shift,
+        which may be a multiple of 1/16. float32 if that holds these numbers, and all sums that do not saturate; else
+        int32. () if the chain is for complete sums, by one number each.
       first: float32, which the difference is multiplied by.
       second: float32, which that is multiplied by.
-      offset: float32, the zero point of the output, less 128 if that is uint8, and what the shift took; it is added to
-        what is rounded.
+      offset: float32, the zero point of the output, less 128 if that is uint8, and ``Found.middle``; it is added to
+        what is rounded. A column with a single result has it here, and factors of 0.
       of: a digest of the parameters that all of it is computed from. Static.
     """
 
@@ -241,9 +241,11 @@ def _around_the_middle(
       limits: the least and the greatest result; others saturate.
       subtracted: the magnitude of what is subtracted from sums in float32, or None if it is an int32.
     """
+    # A negative multiplier, which no model has, is not served.
     centre = sum(limits) / 2
     greatest = (abs(centre) + _AROUND) / multiplier + (subtracted or 0)
-    if multiplier < _LEAST_AROUND_THE_MIDDLE or greatest > 1 << MANTISSA_BITS:
+    too_great = greatest > 1 << MANTISSA_BITS or max(map(abs, ends)) + greatest >= 1 << 31
+    if multiplier < _LEAST_AROUND_THE_MIDDLE or too_great:
         return None
     middle = np.ceil(centre - _AROUND) + np.arange(2 * _AROUND)
     unit = 1.0 if subtracted is None else 2.0 ** -min(_MOST_BITS, MANTISSA_BITS - math.ceil(math.log2(greatest)))
@@ -282,7 +284,7 @@ def round_chain(total: jax.Array, by: Chain, dtype: jnp.dtype) -> jax.Array:
         # Behind a barrier, numbers that are known are operands of the kernel. XLA takes such scalars, and no arrays.
         scalars = tuple(jnp.reshape(each, ()) for each in (first, second, offset))
         first, second, offset = lax.optimization_barrier(scalars)  # type: ignore[no-untyped-call]
-    # Of two integers that float32 holds it returns their difference rounded once, as int32 and a conversion do.
+    # Rounded once if float32 holds both numbers, as int32 and a conversion do; a greater sum saturates either way.
     difference = total if by.of_complete_sums else total.astype(by.subtracted.dtype) - by.subtracted
     # XLA would join factors that are constants, and a vector of one number is such a constant, too. So a limit stands
     # between them.

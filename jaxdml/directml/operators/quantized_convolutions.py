@@ -127,7 +127,9 @@ def _packed_filters(desc: Any, name: str, tensor: Any, known: Mapping[str, Any])
     if name != "filter_tensor" or tensor.ndim != _RANK:
         return tensor
     parameters = known_parameters(desc, known, {"input": "x", "filter": "w"})
-    return prepack_filters(tensor, parameters=parameters and parameters | {"strides": desc.strides})
+    if parameters and desc.group_count == 1:
+        parameters |= {"strides": desc.strides}
+    return prepack_filters(tensor, parameters=parameters)
 
 
 def _of_integers(desc: Any) -> Violations:

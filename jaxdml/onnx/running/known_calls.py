@@ -49,7 +49,11 @@ def known_calls(graph: Graph) -> dict[str, dict[str, Any]]:
 
 
 def _strides(node: Node) -> dict[str, Any]:
-    return {"strides": node.attributes.get("strides") or 1} if node.kind in ("QLinearConv", "Conv") else {}
+    """Return the strides of a convolution without groups and dilations, which may then take two windows at once."""
+    given = node.attributes
+    if node.kind not in ("QLinearConv", "Conv") or given.get("group", 1) > 1 or {*given.get("dilations", ())} - {1}:
+        return {}
+    return {"strides": given.get("strides") or 1}
 
 
 def _have_8_bits(known: Mapping[str, np.ndarray]) -> bool:
