@@ -90,7 +90,7 @@ def form(
     if forced:
         forced.require(target)
     if paired and target.alone and target.platform == "cuda":
-        return partial(_by_pairs, integer_product.form_of_patches(target, True, None), windows)
+        return partial(pixel_pairs.convolve, integer_product.form_of_patches(target, True, None), windows)
     if target.alone and target.platform == "cpu":
         return partial(cpu.convolve, windows, method)
     moves = method == "shifted_slices" or windows.taps > 1 or max(windows.strides) > 1
@@ -128,14 +128,6 @@ def _by_patches(product: Product, windows: Windows, x: jax.Array, zx: Zero, w: F
         array, zw = (w, zw) if isinstance(w, jax.Array) else as_int8_filters(w, zw)
         columns = filter_columns(array, windows.groups)[None]
     return patch_product(product, padded(x, zx, windows), zx, columns, zw, windows)
-
-
-def _by_pairs(product: Product, windows: Windows, x: jax.Array, zx: Zero, w: PackedFilters, zw: Zero) -> RawProduct:
-    del zw  # Filters with pairs have none.
-    raw, zero = pixel_pairs.convolve(product, windows, w.pairs, x, zx), as_int8(x, zx)[1]
-    if zero is None:
-        return raw
-    return raw._replace(za=windows.along_channels(zero), columns=windows.along_channels(w.sums))
 
 
 def _by_slices(

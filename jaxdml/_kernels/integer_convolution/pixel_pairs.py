@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import export, lax
 
-from jaxdml._arithmetic.signedness import WORD, Zero, as_int8
+from jaxdml._arithmetic.signedness import WORD, Zero, as_int8, int8_of_words
 from jaxdml._arithmetic.windows import Windows, padded
 from jaxdml._base.static_fields import settle
 from jaxdml._kernels.integer_convolution.packed_filters import PackedFilters
@@ -102,28 +102,31 @@ def serves(pairs: Any, w_shape: tuple[int, ...], windows: Windows, counts: tuple
     return whole and windows.strides[1] == pairs.stride and windows.dilations == (1, 1) and counts[1] % 2 == 0
 
 
-def convolve(product: Product, windows: Windows, pairs: PixelPairs, x: jax.Array, zx: Zero) -> RawProduct:
+def convolve(product: Product, windows: Windows, x: jax.Array, zx: Zero, w: PackedFilters, zw: Zero) -> RawProduct:
     """Return the sums of products of int8 or uint8 ``[N, H, W, C]``, and what rounds them two windows at once.
 
     Args:
       product: multiplies on a GPU.
       windows: where the windows lie.
-      pairs: the filters.
       x: the images.
       zx: their zero point.
+      w: filters with pairs.
+      zw: not read: filters with pairs have the zero point 0 as they are stored.
     """
-    rows = _patches(x, zx, windows, pairs)
+    del zw
+    x, zx = as_int8(x, zx)
+    rows = _patches(x, zx, windows, w.pairs)
+    columns = replace(w.pairs.columns, chain=())
     # The chain subtracts what belongs to the zero point.
-    raw = product(rows, None, replace(pairs.columns, chain=()), None)
-    total = as_stored(raw, product_shape(rows, pairs.columns))
-    shape = x.shape[0], *windows.counts(x.shape), pairs.features
-    chain = jax.tree.map(lambda vector: vector[None], pairs.columns.chain)
-    return RawProduct(total.reshape(shape), chain=chain)
+    total = as_stored(product(rows, None, columns, None), product_shape(rows, columns))
+    chain = jax.tree.map(lambda vector: vector[None], w.pairs.columns.chain)
+    shape = x.shape[0], *windows.counts(x.shape), w.pairs.features
+    za, sums = (None, None) if zx is None else map(windows.along_channels, (zx, w.sums))
+    return RawProduct(total.reshape(shape), za=za, columns=sums, chain=chain)
 
 
 def _patches(x: jax.Array, zx: Zero, windows: Windows, pairs: PixelPairs) -> jax.Array:
-    """Return for each pair of windows the pixels of both as a row of int8, padded to K."""
-    x, zx = as_int8(x, zx)
+    """Return for each pair of windows of int8 images the pixels of both as a row, padded to K."""
     height, width = windows.sizes
     down, unit, needed = windows.strides[0], 2 * pairs.stride, width + pairs.stride
     rows, count = windows.counts(x.shape)[0], windows.counts(x.shape)[1] // 2
@@ -140,8 +143,7 @@ def _patches(x: jax.Array, zx: Zero, windows: Windows, pairs: PixelPairs) -> jax
     zeros = jnp.zeros((*parts[0].shape[:3], missing), jnp.int32)
     # XLA for CUDA aborts where it fuses a product with a strided slice: issue 47381 of openxla/xla.
     patches: jax.Array = lax.optimization_barrier(lax.concatenate([*parts, zeros], 3))  # type: ignore[no-untyped-call]
-    rows_of_all = math.prod(patches.shape[:3]), pairs.columns.shape[0]
-    return lax.bitcast_convert_type(patches, jnp.int8).reshape(rows_of_all)
+    return int8_of_words(patches).reshape(math.prod(patches.shape[:3]), pairs.columns.shape[0])
 
 
 def _words(x: jax.Array) -> jax.Array:
