@@ -74,12 +74,18 @@ def chained(
     chain: Any = getattr(weights, "chain", ())
     if multiplier is None:
         return None
-    known = _known(call, names, x.dtype, weights.dtype, dtype) if chain else None
-    if known is None or _digest(known) != chain.of:
+    if not is_for(call, names, x.dtype, weights, dtype):
         return _with_one(multiplier, greatest, call.known("output_zero_point", dtype), dtype)
     return replace(
         multiplier, chain=jax.tree.map(lambda vector: vector.reshape((1,) * rank + vector.shape[-1:]), chain)
     )
+
+
+def is_for(call: Call, names: Sequence[str], x_dtype: Any, packed: Any, dtype: Any) -> bool:
+    """Say whether packed weights have a chain for the parameters of a call, with such an input and output."""
+    chain: Any = getattr(packed, "chain", ())
+    known = _known(call, names, x_dtype, packed.dtype, dtype) if chain else None
+    return known is not None and digest(known) == chain.of
 
 
 def _with_one(
@@ -139,7 +145,8 @@ def _known(call: Call, names: Sequence[str], *dtypes: Any) -> list[np.ndarray[An
     return found
 
 
-def _digest(known: Sequence[np.ndarray[Any, Any]]) -> str:
+def digest(known: Sequence[np.ndarray[Any, Any]]) -> str:
+    """Return a text that tells parameters from others."""
     made = hashlib.blake2b(_FORMAT, digest_size=8)
     for value in known:
         made.update(f"{value.dtype} {value.size} ".encode() + value.tobytes())
@@ -172,4 +179,4 @@ def _made(known: Sequence[np.ndarray[Any, Any]], packed: Any, dtype: np.dtype[An
     first, second, subtracted, offset = (
         each.reshape(sums.shape) for each in (found.first, found.second, found.subtracted, offset)
     )
-    return Chain(subtracted, first, second, offset, of=_digest(known))
+    return Chain(subtracted, first, second, offset, of=digest(known))

@@ -1,6 +1,6 @@
 """Round int32 sums times scales to 8 bits, once and correctly."""
 
-from jaxdml._kernels.requantization.float32_chain import Chain, factors, shifted_factors
+from jaxdml._kernels.requantization.float32_chain import Chain, factors, round_chain_and_sum, shifted_factors
 from jaxdml._kernels.requantization.float32_terms import Terms, proved_terms, round_terms
 from jaxdml._kernels.requantization.float64_rounding import (
     ON_CPU,
@@ -25,6 +25,7 @@ __all__ = [
     "proved_sum",
     "proved_terms",
     "requantize",
+    "round_chain_and_sum",
     "round_products",
     "round_sums",
     "round_terms",

@@ -26,6 +26,7 @@ from jax import export, lax
 
 from jaxdml._arithmetic.bits import with_flipped_sign
 from jaxdml._arithmetic.float_parts import MANTISSA_BITS
+from jaxdml._kernels.requantization.float32_terms import Terms
 from jaxdml._kernels.requantization.proofs import HALVES
 
 _NEAR = 1.01 * 2.0**-22
@@ -279,6 +280,26 @@ def round_chain(total: jax.Array, by: Chain, dtype: jnp.dtype) -> jax.Array:
       by: what it is rounded with, broadcast against ``total``.
       dtype: int8 or uint8.
     """
+    return _as_integers(_rounded(total, by), dtype)
+
+
+def round_chain_and_sum(total: jax.Array, by: Chain, terms: Terms, offset: jax.Array, dtype: jnp.dtype) -> jax.Array:
+    """Round a second time: return ``clamp(round(y * factor + terms) + offset)`` of what ``round_chain`` stores as int8.
+
+    Between the two all stays float32. XLA ends the kernel of a product where it makes integers of 8 bits wider.
+
+    Args:
+      total: int32 or float32, the sums of products as stored.
+      by: what ``y`` is rounded with.
+      terms: what ``proved_terms`` returns for ``y`` as it is stored, vectors that broadcast against ``total``.
+      offset: float32, the zero point of the sum, less 128 if that is uint8.
+      dtype: int8 or uint8, that of the sum.
+    """
+    return _as_integers(_whole(_rounded(total, by) * terms.factor + terms.terms, offset), dtype)
+
+
+def _rounded(total: jax.Array, by: Chain) -> jax.Array:
+    """Return the integers that are stored as int8, as float32."""
     first, second, offset = by.first, by.second, by.offset
     if by.of_complete_sums:
         # Behind a barrier, numbers that are known are operands of the kernel. XLA takes such scalars, and no arrays.
@@ -289,8 +310,15 @@ def round_chain(total: jax.Array, by: Chain, dtype: jnp.dtype) -> jax.Array:
     # XLA would join factors that are constants, and a vector of one number is such a constant, too. So a limit stands
     # between them.
     once = jnp.maximum(difference.astype(jnp.float32) * first, -_BEYOND)
-    # Both are integers. Where float32 does not hold their sum, it saturates.
-    whole = lax.round(once * second, lax.RoundingMethod.TO_NEAREST_EVEN) + offset
+    return _whole(once * second, offset)
+
+
+def _whole(x: jax.Array, offset: jax.Array) -> jax.Array:
+    """Return ``clamp(round(x) + offset)`` as float32. Where that does not hold the sum of the two, it saturates."""
+    return jnp.clip(lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN) + offset, -128, 127)
+
+
+def _as_integers(whole: jax.Array, dtype: jnp.dtype) -> jax.Array:
     # A conversion to uint8 would end the chain, and so would a bitcast of a float.
-    stored = jnp.clip(whole, -128, 127).astype(jnp.int32).astype(jnp.int8)
+    stored = whole.astype(jnp.int32).astype(jnp.int8)
     return stored if dtype == jnp.int8 else with_flipped_sign(stored, dtype)

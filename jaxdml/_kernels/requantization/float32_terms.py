@@ -45,6 +45,8 @@ def proved_terms(
     zero_points: Sequence[int],
     dtypes: Sequence[np.dtype[Any]],
     known: np.ndarray[Any, Any],
+    *,
+    stored: bool = False,
 ) -> Terms | None:
     """Return what rounds every sum of an array and a known one, or None if none is found.
 
@@ -53,10 +55,15 @@ def proved_terms(
       zero_points: of the same.
       dtypes: of the same, int8 or uint8.
       known: the integers that are known.
+      stored: whether the array is multiplied as it is stored, as int8, not less its zero point.
     """
     values, places = np.unique(known, return_inverse=True)
     found = _proved(
-        tuple(map(float, scales)), tuple(map(int, zero_points)), tuple(map(np.dtype, dtypes)), tuple(values.tolist())
+        tuple(map(float, scales)),
+        tuple(map(int, zero_points)),
+        tuple(map(np.dtype, dtypes)),
+        tuple(values.tolist()),
+        zero_points[0] - (128 if dtypes[0] == np.uint8 else 0) if stored else 0,
     )
     return found and Terms(found[0], found[1][places].reshape(known.shape))
 
@@ -67,6 +74,7 @@ def _proved(
     zero_points: tuple[int, ...],
     dtypes: tuple[np.dtype[Any], ...],
     values: tuple[int, ...],
+    subtracted: int,
 ) -> tuple[np.float32, np.ndarray[Any, Any]] | None:
     by = proved_sum(scales, zero_points[:2], dtypes[:2])
     if by is None or not by.fits:
@@ -79,12 +87,12 @@ def _proved(
     wanted = np.clip(np.rint(np.rint(sums / STEP) * STEP if by.with_halves else sums), low, high)
     for units in _FACTORS:
         factor = np.float32(first + units * np.spacing(np.float32(first)))
-        products = p * np.float64(factor)
+        products = (p + subtracted) * np.float64(factor)
         # Whether or not a device rounds the product before it adds.
         error = (np.abs(products) + np.abs(wanted) + 1) * _ERROR
         least = np.where(wanted > low, wanted - 0.5 - products + error, -np.inf).max(-1)
         most = np.where(wanted < high, wanted + 0.5 - products - error, np.inf).min(-1)
-        terms = np.clip(q[:, 0] * second, least, most).astype(np.float32)
+        terms = np.clip(q[:, 0] * second - subtracted * first, least, most).astype(np.float32)
         if ((least <= terms) & (terms <= most)).all():
             return factor, terms
     return None

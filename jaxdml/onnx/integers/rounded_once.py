@@ -18,11 +18,20 @@ import numpy as np
 import jaxdml
 from jaxdml._base.dtypes import QUANTIZED
 from jaxdml._base.shapes import is_static
+from jaxdml._networks import projection
 from jaxdml._networks.integers import to_nearest_integers
 from jaxdml._networks.lookup import entries_at
 from jaxdml.onnx.integers import limbs, tables
-from jaxdml.onnx.values.kinds import Dequantized, Quantization, alike, channels_first, channels_last, right_matrix
-from jaxdml.onnx.values.stored import ChannelsLast, Transposed, on_device
+from jaxdml.onnx.values.kinds import (
+    Dequantized,
+    Projected,
+    Quantization,
+    alike,
+    channels_first,
+    channels_last,
+    right_matrix,
+)
+from jaxdml.onnx.values.stored import ChannelsLast, HeadsFirst, Transposed, on_device, stored_axis
 
 _FEWEST_BITS = 20
 """Exponentials of fewer bits would often round to another 8-bit result."""
@@ -49,18 +58,36 @@ def mapped(x: Dequantized, out: Quantization, dtype: Any, real: tables.Real = ta
         return x.integers
     if not (tables.known(x.quantization) and tables.known(out)):
         return None
-    return tables.look_up(tables.table(real, x.quantization, x.integers.dtype, out, dtype), x.integers)
+    entries = tables.table(real, x.quantization, x.integers.dtype, out, dtype)
+    if isinstance(x.integers, Projected) and not x.integers.heads and not tables.is_identity(entries, x.integers.dtype):
+        return projection.looked_up(x.integers.product, entries)
+    return tables.look_up(entries, x.integers)
 
 
 def add(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> Any:
     """Add two arrays, which broadcast."""
     if isinstance(a.integers, np.ndarray):
         a, b = b, a
+    if isinstance(a.integers, Projected) and (summed := _summed(a, b, out, dtype)):
+        return summed
     (first, second), wrap = alike(a.integers, b.integers)
-    if isinstance(b.integers, np.ndarray) and wrap is not ChannelsLast:
-        second = b.integers  # It stays known, unless its dimensions were reordered.
+    is_reordered = wrap is ChannelsLast or (wrap is HeadsFirst and b.ndim > a.ndim - 2)
+    if isinstance(b.integers, np.ndarray) and not is_reordered:
+        second = b.integers  # It stays known.
     operands = (first, *a.quantization[:2], second, *b.quantization[:2])
     return wrap(jaxdml.quantized_linear_add(*operands, *out[:2], output_dtype=dtype))
+
+
+def _summed(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> Projected | None:
+    """Add a vector to a product that is not computed yet; None if its matrix is not packed for that."""
+    scaled = (a.quantization, a.integers.dtype), (b.quantization, b.integers.dtype), (out, dtype)
+    first, second, result = (
+        (each.scale, np.zeros((), of) if each.zero_point is None else each.zero_point) for each, of in scaled
+    )
+    added = projection.Sum(*first, b.integers, *second, *result)
+    if added.dtype != dtype or not projection.is_packed_with(a.integers.product, added):
+        return None
+    return Projected(a.integers.product._replace(added=added))
 
 
 def multiply(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> Any:
@@ -145,11 +172,22 @@ def average_pooling(x: Dequantized, out: Quantization, dtype: Any, options: dict
     return ChannelsLast(result)
 
 
-def matrix_multiply(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any, bias: Any = None) -> jax.Array:
+def matrix_multiply(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any, bias: Any = None) -> Any:
     """Multiply matrices. ``b`` may have a scale for each column; ``bias`` is as for ``convolution``."""
-    left, right = on_device(channels_first(a.integers)), right_matrix(b.integers)
-    operands = (left, *a.quantization[:2], right, *b.quantization[:2])
-    return jaxdml.quantized_linear_matrix_multiply(*operands, *out[:2], output_dtype=dtype, bias=bias)
+    scaled = {"a": a.quantization, "b": b.quantization, "output": out}
+    parameters = {f"{name}_scale": each.scale for name, each in scaled.items()}
+    parameters |= {f"{name}_zero_point": each.zero_point for name, each in scaled.items()}
+    # The right operand follows the left one, since scores, which are large, are left operands. Scales and zero points
+    # with a dimension for heads are in ONNX's order; then both operands are, too.
+    by_matrix = all(np.ndim(parameter) < 3 for parameter in parameters.values())
+    heads_first = isinstance(a.integers, HeadsFirst) and b.ndim == a.ndim and by_matrix
+    first, second = alike(a.integers, b.integers)[0] if heads_first else (a.integers, b.integers)
+    left = on_device(channels_first(first))
+    parameters |= {"output_dtype": np.dtype(dtype), "bias": bias}
+    if isinstance(second, projection.Projection) and left.ndim > 1:
+        return Projected(projection.Product(left, second, parameters))
+    result = jaxdml.quantized_linear_matrix_multiply(left, b=right_matrix(second), **parameters)
+    return HeadsFirst(result) if heads_first else result
 
 
 def matrix_multiply_to_float(a: Dequantized, b: Dequantized, bias: Any = None) -> jax.Array:
@@ -211,7 +249,12 @@ def softmax(
     """
     if not (tables.known(x.quantization) and tables.known(out)):
         return None
-    integers, least = on_device(channels_first(x.integers)).astype(jnp.int32), int(np.iinfo(x.integers.dtype).min)
+    # Of an axis that is out of range NumPy makes an error.
+    heads_first = isinstance(x.integers, HeadsFirst) and counts is None and all(-x.ndim <= d < x.ndim for d in axes)
+    if heads_first:
+        axes = tuple(stored_axis(x.integers, axis % x.ndim) for axis in axes)
+    whole = x.integers.array if heads_first else on_device(channels_first(x.integers))
+    integers, least = whole.astype(jnp.int32), int(np.iinfo(x.integers.dtype).min)
     scale, out_scale = tables.fraction(x.quantization.scale), tables.fraction(out.scale)
     sizes = [integers.shape[axis] for axis in axes]
     if not is_static(*sizes):
@@ -234,7 +277,8 @@ def softmax(
     quotients = [partial(how, axes=axes, terms=terms, scale=out_scale) for how in (_of_words, _of_limbs)]
     rounded = jax.lax.platform_dependent(term, default=quotients[0], tpu=quotients[1]) + tables.integer(out.zero_point)
     limits = np.iinfo(dtype)
-    return jnp.clip(rounded, int(limits.min), int(limits.max)).astype(dtype)
+    result = jnp.clip(rounded, int(limits.min), int(limits.max)).astype(dtype)
+    return HeadsFirst(result) if heads_first else result
 
 
 def _of_words(term: jax.Array, *, axes: Sequence[int], terms: int, scale: Fraction) -> jax.Array:

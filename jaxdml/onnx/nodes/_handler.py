@@ -83,7 +83,7 @@ class Handler:
       static: inputs whose values must be known while tracing; they arrive as NumPy arrays.
       host: whether ``run`` also computes with NumPy, where all operands are known.
       elementwise: whether ``run`` may get all operands with channels last; none of them is static.
-      raw: whether ``run`` gets values as they are: ChannelsLast, Dequantized, Pending, NumPy.
+      raw: whether ``run`` gets values as they are: ChannelsLast, HeadsFirst, Dequantized, Pending, NumPy.
       shape_only: inputs of which only the shape is read.
       constant: inputs of which an initializer stays a constant instead of becoming one of the model's parameters, such
         as scales and zero points.

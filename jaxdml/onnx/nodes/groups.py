@@ -14,9 +14,11 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxdml._base.shapes import is_static
 from jaxdml.onnx.integers import rounded_once, tables
 from jaxdml.onnx.nodes._groups_of_products import convolution, gemm, matrix_multiply
 from jaxdml.onnx.nodes._handler import Handler, NodeCall
@@ -29,12 +31,13 @@ from jaxdml.onnx.values.kinds import (
     Dequantized,
     IntegerProduct,
     Pending,
+    Projected,
     Quantization,
     channels_first,
     is_host,
     shape_of,
 )
-from jaxdml.onnx.values.stored import on_device, stored
+from jaxdml.onnx.values.stored import HeadsFirst, on_device, stored
 
 
 def _after_pending(call: NodeCall, x: Pending, bounds: tuple[Fraction | None, Fraction | None], floats: Floats) -> Any:
@@ -252,8 +255,21 @@ def softmax(call: NodeCall, x: Any, *, floats: Floats, axis: int | None = None, 
     return pending(call, x, x.shape, "exponentials from a table", normalized, floats)
 
 
+def reshape(call: NodeCall, x: Any, shape: Any, *, floats: Floats, **attributes: Any) -> Any:
+    """Split the columns of a projection into heads."""
+    if not isinstance(x, Projected) or x.heads or not is_host(shape) or not is_static(*x.shape):
+        return None
+    given = jax.ShapeDtypeStruct(x.shape, x.dtype)  # type: ignore[no-untyped-call]
+    sizes = jax.eval_shape(lambda y: call.handler.run(call, y, shape, **attributes), given).shape
+    return replace(x, heads=sizes[-2]) if len(sizes) > 2 and sizes[:-2] == x.shape[:-1] else None
+
+
 def transpose(call: NodeCall, x: Any, *, floats: Floats, perm: tuple[int, ...] | None = None) -> Any:
-    """Transpose a matrix that stays packed."""
+    """Bring the heads of a projection before its rows, or transpose a matrix that stays packed."""
+    if isinstance(x, Projected) and x.ndim == 4 and x.heads and perm in ((0, 2, 1, 3), (0, 2, 3, 1)):
+        call.note((call.node.name,), "heads first")
+        by_heads = x.heads_first()
+        return by_heads if perm[-1] == 3 else HeadsFirst(jnp.swapaxes(by_heads.array, -1, -2))
     if not isinstance(x, Blocks):
         return None
     call.note((call.node.name,), "packed")
@@ -274,6 +290,7 @@ GROUPS: Mapping[str, Group] = {
     "Mul": multiply,
     "ReduceMean": reduce_mean,
     "Relu": relu,
+    "Reshape": reshape,
     "Softmax": softmax,
     "Sub": subtract,
     "Transpose": transpose,

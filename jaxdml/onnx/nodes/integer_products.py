@@ -93,7 +93,7 @@ def quantized_linear_matrix_multiply(
     y_zero_point: Any,
 ) -> Any:
     """Multiply quantized matrices."""
-    left, right, shape = _matrices(a, b)
+    left, right, shape = (a, b, None) if min(a.ndim, b.ndim) > 1 else _matrices(a, b)
     first, second = (
         Dequantized(x, Quantization(as_float32(channels_first(scale)), channels_first(zero)), np.dtype(np.float32))
         for x, scale, zero in ((left, a_scale, a_zero_point), (right, b_scale, b_zero_point))

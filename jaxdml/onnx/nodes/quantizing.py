@@ -21,7 +21,7 @@ from jaxdml.onnx.values.kinds import (
     channels_first,
     computed,
 )
-from jaxdml.onnx.values.stored import ChannelsLast, stored, stored_axis
+from jaxdml.onnx.values.stored import ChannelsLast, HeadsFirst, stored, stored_axis
 
 _NARROW = {"int4": np.int8, "uint4": np.uint8, "int2": np.int8, "uint2": np.uint8}
 """Integers of fewer than 8 bits, and what they are computed in."""
@@ -77,7 +77,8 @@ def dequantize_linear(
         return Blocks(x, transposed=axis % 2 == 1)
     x_scale, x_zero_point = channels_first(x_scale), channels_first(x_zero_point)
     if narrow := _NARROW.get(str(x.dtype)):
-        x = ChannelsLast(x.array.astype(narrow)) if isinstance(x, ChannelsLast) else x.astype(narrow)
+        reordered = isinstance(x, ChannelsLast | HeadsFirst)
+        x = type(x)(x.array.astype(narrow)) if reordered else x.astype(narrow)
     dtype = _FLOATS[output_dtype] or x_scale.dtype
     stands_for = quantization(as_float32(x_scale), x_zero_point, axis, block_size, x.ndim)
     if str(x.dtype) in SMALL_FLOATS:
@@ -133,7 +134,8 @@ def quantize_linear(
         if result is not None:
             call.note((call.node.name,), f"rounds {x.nodes[-1]}" if isinstance(x, Pending) else "a table")
             return result
-    x = computed(x)
+    # Scales of blocks have the shape that ONNX gives them.
+    x = channels_first(x) if block_size else computed(x)
     data, wrap = stored(x)
     axis, blocks = stored_axis(x, out.axis), block_size or None
     result = jaxdml.quantize_linear(data, *out[:2], axis=axis, block_size=blocks, output_dtype=dtype)

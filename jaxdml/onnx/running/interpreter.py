@@ -147,7 +147,7 @@ def _on_integers(call: NodeCall, operands: list[Value]) -> tuple[Value, ...] | N
         return None
     if isinstance(first, Dequantized) and groups.moves(call.handler, first.quantization):
         call.note((call.node.name,), "the same on integers")
-        moved = _ordinarily(call, [first.integers, *operands[1:]])
+        moved = _of_fixed_sizes(call, [first.integers, *operands[1:]])
         integers, others = moved[: call.handler.moves], moved[call.handler.moves :]  # Such as indices, or a mask.
         return (*(replace(first, integers=x) for x in integers), *others)
     if kind not in groups.GROUPS:

@@ -10,16 +10,18 @@ import numpy as np
 
 import jaxdml
 from jaxdml._base.dtypes import QUANTIZED
+from jaxdml._networks.projection import Projection, Sum, with_sum
 from jaxdml.onnx import nodes
 from jaxdml.onnx._graph import Graph, Node
 from jaxdml.onnx.nodes._handler import Reads
 from jaxdml.onnx.running.known_calls import known_calls
+from jaxdml.onnx.running.known_sums import known_sums
 from jaxdml.onnx.running.needs import must_be_known, read_by_value
 from jaxdml.onnx.running.packing import packed_together, prepared
 from jaxdml.onnx.running.quantized_weights import with_quantized_weights
 from jaxdml.onnx.values.stored import Transposed, as_jax, from_host
 
-Parameter = jax.Array | Transposed | jaxdml.PackedFilters | jaxdml.PackedMatrix | jaxdml.PackedBlocks
+Parameter = jax.Array | Transposed | Projection | jaxdml.PackedFilters | jaxdml.PackedMatrix | jaxdml.PackedBlocks
 
 
 def constant_inputs(graph: Graph) -> frozenset[str]:
@@ -59,9 +61,11 @@ def parameters(graph: Graph, *, exact: bool) -> tuple[Graph, dict[str, Parameter
     # Popped one by one, so that of a large model there are never more than two copies.
     names = sorted(_weights(graph))
     filters = frozenset(name for name in names if _is_filters(constants[name], readings.get(name)))
-    calls = known_calls(graph) if exact else {}
+    calls, sums = (known_calls(graph), known_sums(graph)) if exact else ({}, {})
     weights = {
-        name: _parameter(constants.pop(name), readings.get(name), exact, name in filters, calls.get(name))
+        name: _parameter(
+            constants.pop(name), readings.get(name), exact, name in filters, calls.get(name), sums.get(name)
+        )
         for name in names
     }
     return replace(graph, constants=constants, filters=filters), weights | packed
@@ -146,15 +150,26 @@ def _parameter(
     exact: bool,
     spatial_first: bool,
     known: dict[str, Any] | None,
+    added: Sum | None,
 ) -> Parameter:
-    """Return an initializer as a parameter of the model; ``known`` are the parameters of its only reader."""
+    """Return an initializer as a parameter of the model.
+
+    Args:
+      array: the initializer.
+      reads: how operators read it.
+      exact: whether integers are read as integers.
+      spatial_first: whether it is filters of floats.
+      known: the parameters of its only reader.
+      added: what is then added.
+    """
     eight_bits = str(array.dtype) in QUANTIZED
     if spatial_first:
         return from_host(np.transpose(array, (*range(2, array.ndim), 1, 0)))
     if eight_bits and reads == Reads.FILTERS and array.ndim > 2:
         return jaxdml.prepack_filters(array, parameters=known)
     if exact and eight_bits and reads == Reads.MATRIX:
-        return jaxdml.prepack(array, parameters=known)
+        matrix = jaxdml.prepack(array, parameters=known)
+        return matrix if added is None or array.ndim > 2 else with_sum(matrix, added)
     if exact and eight_bits and reads == Reads.TRANSPOSED and array.ndim == 2:
         return Transposed(jaxdml.prepack(array, transposed=True, parameters=known))
     return as_jax(array)

@@ -4,11 +4,13 @@ A value is one of
 - a NumPy array: known while tracing, such as an initializer, a shape or what follows from them;
 - a JAX array, or a tracer: what the program computes;
 - ``ChannelsLast``: a JAX array whose channels, dimension 1 for ONNX, are stored last;
-- ``FloatFilters``, ``Transposed``, or what ``jaxdml.prepack`` and ``jaxdml.prepack_filters`` return: weights, stored as
-  operators read them;
+- ``FloatFilters``, ``Transposed``, ``Projection``, or what ``jaxdml.prepack`` and ``jaxdml.prepack_filters`` return:
+  weights, stored as operators read them;
 - ``Dequantized``: integers with a scale and a zero point. The floats are made only where a node wants floats;
 - ``Blocks``: a packed matrix of few bits. The floats are made only where no product reads it;
 - ``IntegerProduct``: the int32 result of MatMulInteger, and what it is scaled by;
+- ``HeadsFirst``: a JAX array ``[batch, heads, ...]`` that is stored with its heads first;
+- ``Projected``: the integers of a product by a matrix, or of its sum with a vector, before they are computed;
 - ``Bounded``: another value, of which only the first elements along some dimensions count;
 - ``Pending``: real numbers that are known as a function of integers. ``QuantizeLinear`` rounds them once; any other
   node gets float32.
@@ -25,9 +27,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxdml
+from jaxdml._networks import projection
 from jaxdml.onnx.values.bounded import Bounded, on_inner
 from jaxdml.onnx.values.lengths import LengthError
-from jaxdml.onnx.values.stored import ChannelsLast, in_onnx_order, on_device, stored, stored_axis
+from jaxdml.onnx.values.stored import ChannelsLast, HeadsFirst, in_onnx_order, on_device, stored, stored_axis
 
 
 class Quantization(NamedTuple):
@@ -92,7 +95,7 @@ class Dequantized(_Lazy):
     """Real numbers that are stored as integers.
 
     Attributes:
-      integers: a NumPy array, a JAX array, ChannelsLast or IntegerProduct.
+      integers: a NumPy array, a JAX array, ChannelsLast, HeadsFirst, Projected or IntegerProduct.
       quantization: what they mean.
       dtype: of the floats that they would be.
       forced: is called when a node wants the floats.
@@ -111,7 +114,8 @@ class Dequantized(_Lazy):
     def _computed(self) -> Any:
         self.forced()
         scale, zero, axis, block = self.quantization
-        integers = computed(self.integers)
+        # Scales of blocks have the shape that ONNX gives them.
+        integers = channels_first(self.integers) if block else computed(self.integers)
         data, wrap = stored(integers)
         axis = stored_axis(integers, axis)
         result = jaxdml.dequantize_linear(data, scale, zero, axis=axis, block_size=block or None)
@@ -197,7 +201,38 @@ class IntegerProduct(_Lazy):
         return self.scaled(np.float32(1) if self.scale is None else self.scale, None)
 
 
-LAZY = (Blocks, Dequantized, IntegerProduct, Pending)
+@dataclass(frozen=True, eq=False)
+class Projected(_Lazy):
+    """The integers of a product by a matrix, or of the sum of that and a vector.
+
+    Attributes:
+      product: the operands and parameters of both.
+      heads: into how many parts the columns are split; 0 where they are not.
+    """
+
+    product: projection.Product
+    heads: int = 0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """``[..., M, N]`` or ``[..., M, heads, N / heads]``."""
+        *rows, columns = self.product.shape
+        return (*rows, self.heads, columns // self.heads) if self.heads else self.product.shape
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype."""
+        return self.product.dtype
+
+    def heads_first(self) -> HeadsFirst:
+        """Return ``[batch, heads, M, size]``."""
+        return HeadsFirst(projection.by_heads(self.product, self.heads))
+
+    def _computed(self) -> Any:
+        return projection.whole(self.product).reshape(self.shape)
+
+
+LAZY = (Blocks, Dequantized, IntegerProduct, Pending, Projected)
 """Values that are computed when a node wants them, in the way that it wants."""
 
 Value = Any
@@ -222,7 +257,7 @@ def known(value: Any) -> np.ndarray:
 
 
 def computed(value: Value) -> Value:
-    """Return a NumPy array, a JAX array or ChannelsLast: what is pending or dequantized, as floats."""
+    """Return a NumPy array, a JAX array, ChannelsLast or HeadsFirst: what is pending or dequantized, as floats."""
     if isinstance(value, Bounded):
         return on_inner(value, computed)
     return value.floats() if isinstance(value, LAZY) else value
@@ -239,6 +274,8 @@ def channels_first(value: Value) -> Value:
 
 def right_matrix(value: Value) -> jax.Array | jaxdml.PackedMatrix:
     """Return the right matrix of a product, packed if it is."""
+    if isinstance(value, projection.Projection):
+        return value.matrix
     return value if isinstance(value, jaxdml.PackedMatrix) else on_device(channels_first(value))
 
 
@@ -257,6 +294,8 @@ def alike(*values: Value) -> tuple[list[Any], Callable[[jax.Array], Any]]:
     rank = max((operand.ndim for operand in operands if operand is not None), default=0)
     if any(isinstance(operand, ChannelsLast) and operand.ndim == rank for operand in operands):
         return [operand if operand is None else _last(operand, rank) for operand in operands], ChannelsLast
+    if any(isinstance(operand, HeadsFirst) and operand.ndim == rank for operand in operands):
+        return [operand if operand is None else _heads_first(operand, rank) for operand in operands], HeadsFirst
     return [operand if operand is None else on_device(channels_first(operand)) for operand in operands], lambda x: x
 
 
@@ -264,7 +303,19 @@ def _last(operand: Value, rank: int) -> jax.Array:
     """Bring an operand of at most this rank to channels last, so that it broadcasts as before."""
     if isinstance(operand, ChannelsLast) and operand.ndim == rank:
         return operand.array
+    array = _of_rank(operand, rank)
+    return jnp.moveaxis(array, 1, -1) if array.ndim else array
+
+
+def _heads_first(operand: Value, rank: int) -> jax.Array:
+    """Bring an operand of at most this rank to heads first, so that it broadcasts as before."""
+    if isinstance(operand, HeadsFirst) and operand.ndim == rank:
+        return operand.array
+    array = _of_rank(operand, rank)
+    return jnp.swapaxes(array, 0, 1) if array.ndim else array
+
+
+def _of_rank(operand: Value, rank: int) -> jax.Array:
+    """Return an array in ONNX's order with this rank, or a number as it is."""
     array = on_device(channels_first(operand))
-    if array.ndim == 0:
-        return array
-    return jnp.moveaxis(array.reshape((1,) * (rank - array.ndim) + array.shape), 1, -1)
+    return array.reshape((1,) * (rank - array.ndim) + array.shape) if array.ndim else array

@@ -1,4 +1,4 @@
-"""How arrays are stored: with channels last, as filters, packed, on the host or on the device."""
+"""How arrays are stored: with channels last, with heads first, as filters, packed, on the host or on the device."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -9,6 +9,7 @@ import numpy as np
 from jax import export, lax
 
 import jaxdml
+from jaxdml._networks.projection import Projection
 from jaxdml.onnx.values.lengths import as_traced, has_lengths
 
 
@@ -22,6 +23,28 @@ class ChannelsLast(NamedTuple):
         """The shape with channels as dimension 1."""
         batch, *spatial, channels = self.array.shape
         return (batch, channels, *spatial)
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self.array.ndim
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype."""
+        return self.array.dtype
+
+
+class HeadsFirst(NamedTuple):
+    """An array ``[batch, heads, ...]`` that is stored with its heads first."""
+
+    array: jax.Array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape in ONNX's order."""
+        heads, batch, *rest = self.array.shape
+        return (batch, heads, *rest)
 
     @property
     def ndim(self) -> int:
@@ -87,6 +110,10 @@ def in_onnx_order(array: Any) -> Any:
     """Return an array with ONNX's order of dimensions, however it is stored."""
     if isinstance(array, ChannelsLast):
         return jnp.moveaxis(array.array, -1, 1)
+    if isinstance(array, HeadsFirst):
+        return jnp.swapaxes(array.array, 0, 1)
+    if isinstance(array, Projection):
+        return array.matrix.unpacked()
     if isinstance(array, Transposed):
         return jnp.swapaxes(array.matrix.unpacked(), -1, -2)
     return array.unpacked() if isinstance(array, Packed) else array
@@ -94,13 +121,15 @@ def in_onnx_order(array: Any) -> Any:
 
 def stored(value: Any) -> tuple[jax.Array, Callable[[jax.Array], Any]]:
     """Return an array as it is stored, and what makes a value of a result that is stored alike."""
-    if isinstance(value, ChannelsLast):
-        return value.array, ChannelsLast
+    if isinstance(value, ChannelsLast | HeadsFirst):
+        return value.array, type(value)
     return on_device(in_onnx_order(value)), lambda array: array
 
 
 def stored_axis(value: Any, axis: Any) -> Any:
     """Return where an array that is stored like ``value`` has a dimension; None for None."""
+    if isinstance(value, HeadsFirst) and axis is not None:
+        return {0: 1, 1: 0}.get(axis, axis)
     if axis is None or not isinstance(value, ChannelsLast):
         return axis
     return {0: 0, 1: value.ndim - 1}.get(axis, axis - 1)

@@ -1,0 +1,275 @@
+"""Multiply by a matrix and add a vector, and split the sum into heads, as attention does, or look it up in a table.
+
+In 8 bits the product is rounded before the vector is added. On a GPU product, sum and split are one kernel: heads are a
+batch dimension of the product, whose left matrix is the same for all. Else the sums are read and written again, byte by
+byte, to bring heads before rows. A sum and a table are one kernel that reads four numbers at once.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import export, lax
+
+from jaxdml._arguments.call import Call
+from jaxdml._arguments.chains import digest, is_for
+from jaxdml._arithmetic.bits import bits_of, with_flipped_sign
+from jaxdml._arithmetic.signedness import WORD, as_int8, as_int8_words, int8_of_words
+from jaxdml._base.dtypes import QUANTIZED
+from jaxdml._base.shapes import is_static
+from jaxdml._kernels.integer_product import PackedMatrix, product_on_gpu
+from jaxdml._kernels.integer_sums import as_stored
+from jaxdml._kernels.requantization import Terms, proved_terms, round_chain_and_sum, round_terms
+from jaxdml._networks.lookup import entries_of
+from jaxdml._networks.reordering import reordered
+from jaxdml._operators.quantized_linear_add import quantized_linear_add
+from jaxdml._operators.quantized_linear_matrix_multiply import quantized_linear_matrix_multiply
+from jaxdml._placement.from_host import from_host
+from jaxdml._placement.lowering import Form, Target, at_lowering
+
+MIN_SIZE_IN_WORDS = 2**21
+"""With fewer sums XLA may split K. The next kernel then adds up the parts, too, but not if it reads words."""
+
+_ALIGNMENT = 16
+"""K must be a multiple of so many bytes: other matrices are padded in each call."""
+
+
+class Sum(NamedTuple):
+    """Hold the arguments of ``quantized_linear_add`` whose ``a`` is a product: NumPy arrays, or None if not known."""
+
+    a_scale: Any
+    a_zero_point: Any
+    b: Any
+    """int8 or uint8 ``[N]``."""
+    b_scale: Any
+    b_zero_point: Any
+    output_scale: Any
+    output_zero_point: Any
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the sum."""
+        return self.output_zero_point.dtype
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["matrix", "factor", "terms", "offset"], meta_fields=["of"])
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """Hold a packed matrix with a chain, and what rounds the sum of its products and a vector; a pytree.
+
+    Attributes:
+      matrix: ``[K, N]``.
+      factor: of the product, float32 ``[N]``, the same number for all columns. XLA takes vectors into the kernel.
+      terms: of the vector, float32 ``[N]``.
+      offset: float32 ``[N]``, the zero point of the sum, less 128 if that is uint8.
+      of: a digest of the sum's parameters. Static.
+    """
+
+    matrix: PackedMatrix
+    factor: Any
+    terms: Any
+    offset: Any
+    of: str
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the matrix."""
+        return self.matrix.shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions of the matrix."""
+        return self.matrix.ndim
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the matrix."""
+        return self.matrix.dtype
+
+
+export.register_pytree_node_serialization(
+    Projection,
+    serialized_name="jaxdml.Projection",
+    serialize_auxdata=lambda static: static[0].encode(),
+    deserialize_auxdata=lambda text: (text.decode(),),
+)
+
+
+class Product(NamedTuple):
+    """Hold a product by the matrix of a projection, or the sum that follows it, before it is computed."""
+
+    x: jax.Array
+    """int8 or uint8 ``[..., M, K]``."""
+
+    by: Projection
+
+    parameters: Mapping[str, Any]
+    """Those of ``quantized_linear_matrix_multiply`` beside ``a`` and ``b``, by name."""
+
+    added: Sum | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """``[..., M, N]``."""
+        return (*self.x.shape[:-1], self.by.matrix.shape[-1])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """int8 or uint8."""
+        dtype: np.dtype[Any] = self.parameters["output_dtype"] if self.added is None else self.added.dtype
+        return dtype
+
+
+def with_sum(matrix: PackedMatrix, added: Sum) -> PackedMatrix | Projection:
+    """Return a packed matrix with what rounds the sum after its products, if it has a chain and sums can be so rounded.
+
+    Args:
+      matrix: ``[K, N]``.
+      added: the parameters of the sum.
+    """
+    depth, columns = matrix.shape
+    found = _proved(added) if matrix.chain and depth % _ALIGNMENT == 0 else None
+    if found is None or found.terms.terms.size not in (1, columns):
+        return matrix
+    vectors = found.terms.factor, found.terms.terms, np.float32(found.offset)
+    factor, terms, offset = (np.broadcast_to(each, columns) for each in vectors)
+    return from_host(Projection(matrix, factor, terms, offset, of=found.of))
+
+
+class _Proved(NamedTuple):
+    """Hold what rounds a sum, as NumPy arrays."""
+
+    terms: Terms
+
+    offset: int
+    """The zero point of the sum, less 128 if that is uint8."""
+
+    of: str
+    """A digest of the parameters."""
+
+
+def _proved(added: Sum) -> _Proved | None:
+    facts = _facts(added)
+    if facts is None:
+        return None
+    scales, zero_points, known = facts[:3], facts[3:6], facts[6]
+    dtypes = [zero.dtype for zero in zero_points]
+    found = proved_terms(
+        [each.item() for each in scales], [each.item() for each in zero_points], dtypes, known, stored=True
+    )
+    offset = zero_points[2].item() - (128 if dtypes[2] == np.uint8 else 0)
+    return None if found is None else _Proved(found, offset, digest(facts))
+
+
+def _facts(added: Sum) -> list[np.ndarray[Any, Any]] | None:
+    """Return three scales, three zero points and the vector as they are digested; None if they are none of this."""
+    if not all(isinstance(each, np.ndarray) for each in added):
+        return None
+    scales = [added.a_scale, added.b_scale, added.output_scale]
+    zeros = [added.a_zero_point, added.b_zero_point, added.output_zero_point]
+    if any(each.size != 1 for each in (*scales, *zeros)) or any(str(each.dtype) not in QUANTIZED for each in zeros):
+        return None
+    if added.b.ndim != 1 or added.b.dtype != zeros[1].dtype:
+        return None
+    return [*(each.astype(np.float32).reshape(1) for each in scales), *(each.reshape(1) for each in zeros), added.b]
+
+
+def is_packed_with(product: Product, added: Sum) -> bool:
+    """Say whether the matrix of a product is packed for this sum after it."""
+    facts = _facts(added)
+    return facts is not None and product.added is None and digest(facts) == product.by.of
+
+
+def whole(product: Product) -> jax.Array:
+    """Return ``[..., M, N]``."""
+    rounded = quantized_linear_matrix_multiply(product.x, b=product.by.matrix, **product.parameters)
+    return rounded if product.added is None else quantized_linear_add(rounded, **product.added._asdict())
+
+
+def by_heads(product: Product, heads: int) -> jax.Array:
+    """Return ``[heads, ..., M, N / heads]``."""
+    x, by, rank = product.x, product.by, product.x.ndim
+    sizes = *x.shape[:-1], heads, product.shape[-1] // heads
+    split = reordered(whole(product).reshape(sizes), (rank - 1, *range(rank - 1), rank))
+    call = Call("quantized_linear_matrix_multiply", **product.parameters)
+    packed = product.added is not None and is_for(call, ("a", "b"), x.dtype, by.matrix, call.operands["output_dtype"])
+    if not packed or not is_static(*x.shape) or any(jax.typeof(x).sharding.spec):
+        return split
+    result: jax.Array = at_lowering(form, (x, by), split, heads=heads)
+    return result
+
+
+def form(target: Target) -> Form:
+    """Say who projects where a program is lowered for ``target``.
+
+    It is one kernel where XLA for CUDA multiplies int8 rightly for every K.
+    """
+    return _in_one_kernel if target.alone and target.tiled and target.platform == "cuda" else _otherwise
+
+
+def _otherwise(operands: Any, otherwise: jax.Array, **_: Any) -> jax.Array:
+    """Return what the operators compute one by one. In other forms nothing reads it, and XLA does not compute it."""
+    del operands
+    return otherwise
+
+
+def _in_one_kernel(operands: tuple[jax.Array, Projection], otherwise: jax.Array, *, heads: int) -> jax.Array:
+    """Multiply with heads as a batch dimension."""
+    x, by = operands
+    rows, _ = as_int8(x.reshape(-1, x.shape[-1]), None)
+    matrix, sums = by.matrix.matrix, by.matrix.sums
+    columns = sums.size // heads
+    packed = replace(by.matrix, matrix=matrix.reshape(heads, columns, -1), sums=sums.reshape(heads, columns), chain=())
+    repeated = jnp.broadcast_to(rows, (heads, *rows.shape))
+    raw = product_on_gpu(repeated, None, packed, None, tiled=True)
+    vectors = by.matrix.chain, Terms(by.factor, by.terms), by.offset
+    chain, terms, offset = jax.tree.map(lambda vector: vector.reshape(heads, 1, -1), vectors)
+    total = as_stored(raw, (heads, rows.shape[0], columns))
+    return round_chain_and_sum(total, chain, terms, offset, otherwise.dtype).reshape(otherwise.shape)
+
+
+def looked_up(product: Product, entries: np.ndarray[Any, Any]) -> jax.Array:
+    """Return the entries of a table for the sum, ``[..., M, N]``.
+
+    Args:
+      product: with the sum.
+      entries: int8 or uint8 ``[256]``, indexed by the bits of the sum.
+    """
+    otherwise, found = entries_of(entries, whole(product)), product.added and _proved(product.added)
+    size, columns = otherwise.size, product.shape[-1]
+    if not found or not is_static(size) or size < MIN_SIZE_IN_WORDS or columns % WORD:
+        return otherwise
+    rounded = whole(product._replace(added=None))
+    if any(jax.typeof(rounded).sharding.spec):
+        return otherwise
+    # As int8, which operators store between them.
+    by_stored = np.roll(entries, 128) if product.dtype == np.uint8 else entries
+    stored = with_flipped_sign(by_stored, np.int8) if entries.dtype == np.uint8 else by_stored
+    terms = Terms(found.terms.factor, np.broadcast_to(found.terms.terms, columns))
+    operands = rounded, terms, np.int8(found.offset), jnp.asarray(stored.view(np.uint8))
+    result: jax.Array = at_lowering(form_of_table, operands, otherwise)
+    return result
+
+
+def form_of_table(target: Target) -> Form:
+    """Say who looks up sums where a program is lowered for ``target``."""
+    return _in_words if target.alone and target.platform == "cuda" else _otherwise
+
+
+def _in_words(operands: tuple[jax.Array, Terms, jax.Array, jax.Array], otherwise: jax.Array) -> jax.Array:
+    """Read and write four numbers at once. XLA has one kernel for it if it is one expression."""
+    rounded, by, offset, entries = operands
+    words, _ = as_int8_words(as_int8(rounded, None)[0], None)  # As int8, which the product stores.
+    joined = jnp.zeros((), jnp.uint32)
+    for place in range(WORD):
+        terms = Terms(by.factor, by.terms.reshape(-1, WORD)[:, place])
+        number = words << (24 - 8 * place) >> 24
+        added = round_terms(number, terms, offset, dtype=jnp.int8, by_addition=True)
+        entry = entries.at[bits_of(added).astype(jnp.uint32)].get(mode="promise_in_bounds")
+        joined = joined | entry.astype(jnp.uint32) << 8 * place
+    stored = int8_of_words(lax.bitcast_convert_type(joined, jnp.int32))
+    return stored if otherwise.dtype == jnp.int8 else with_flipped_sign(stored, otherwise.dtype)
