@@ -1080,6 +1080,7 @@ SMALL_NETWORKS = {
     "mobilenet_v2": (lambda: networks.mobilenet_v2(Net("small"), SMALL_MOBILE), (3, 32, 32), 0),
     "resnet_50": (lambda: networks.resnet(Net("small"), SMALL_RESIDUAL), (3, 32, 32), 0),
     "bert_base": (lambda: networks.bert_base(Net("small"), networks.Text(1, 16, 2, 32, 50, 8)), (8,), 50),
+    "resnet_50_trained": (lambda: networks.resnet(Net("small", spread=0.7), SMALL_RESIDUAL), (3, 32, 32), 0),
     "language_model": (lambda: networks.language_model_of_bytes(Sizes()), (whole_models.PROMPT + 1,), 256),
 }
 
@@ -1101,7 +1102,8 @@ def test_whole_models_are_near_their_floats(small_networks, name):
     case = small_networks[name]
     draws = [case.draw(np.random.default_rng(0))]
     judge = Judge(case, draws[0])
-    for peer in ("jaxdml", "jaxdml float32", "jaxdml bfloat16", "onnxruntime", "onnxruntime float32"):
+    others = [] if name == "language_model" else ["jaxdml QDQ"]
+    for peer in (*others, "jaxdml", "jaxdml float32", "jaxdml bfloat16", "onnxruntime", "onnxruntime float32"):
         contender = prepare(peer, case, draws)
         contender.run()
         given = contender.answers(contender.run())
@@ -1146,7 +1148,16 @@ def test_whole_models_on_an_accelerator_have_the_wall_time_of_a_call(small_netwo
     )
 
 
-@pytest.mark.parametrize("name", ["mobilenet_v2", "resnet_50"])
+def test_channels_differ_as_those_of_trained_networks_do():
+    factors = Net("spread", spread=0.7).channels(10_000)
+    assert np.mean(factors**2) == pytest.approx(1, rel=1e-5)
+    alive = factors[factors > 1e-4]
+    assert 0.98 < len(alive) / len(factors) < 0.999
+    assert np.std(np.log2(alive)) == pytest.approx(0.7, rel=0.03)
+    assert (Net("alike").channels(9) == 1).all()
+
+
+@pytest.mark.parametrize("name", ["mobilenet_v2", "resnet_50", "resnet_50_trained"])
 def test_what_is_known_of_a_network_is_so(name):
     made, known = networks.NETWORKS[name](), whole_models.NETWORKS[name]
     assert networks.multiplications(made) == known.multiplications

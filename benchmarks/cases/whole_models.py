@@ -34,12 +34,20 @@ class Network(NamedTuple):
 _ENCODER = 12 * (4 * 768**2 + 2 * 768 * 3072)
 _DECODER = 30 * 576 * (2 * 576 + 2 * 3 * 64 + 3 * 1536) + 49152 * 576
 
-NETWORKS = {
+_WITH_RANDOM_WEIGHTS = {
     "mobilenet_v2": Network("MobileNetV2, 224 x 224", (3, 224, 224), 0, 1000, 3_487_886, 300_774_272),
     "resnet_50": Network("ResNet-50, 224 x 224", (3, 224, 224), 0, 1000, 25_530_472, 4_089_184_256),
     "bert_base": Network(
         *("BERT-base, 128 tokens", (128,), 30522, 128 * 768, _ENCODER, 128 * (_ENCODER + 12 * 2 * 128 * 768))
     ),
+}
+
+NETWORKS = {
+    **_WITH_RANDOM_WEIGHTS,
+    **{
+        f"{name}_trained": network._replace(origin=f"{network.origin}; channels that differ as trained ones do")
+        for name, network in _WITH_RANDOM_WEIGHTS.items()
+    },
     "language_model": Network(
         *(f"SmolLM2-135M, one token after {PROMPT}", (PROMPT + 1,), 49152, 49152, _DECODER, _DECODER),
         30 * 2 * 3 * 64 * PROMPT * 4,

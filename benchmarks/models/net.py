@@ -6,6 +6,9 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+_NEARLY_ZERO = 0.01
+"""How many channels are, where they differ."""
+
 
 class Net:
     """Collects the nodes and weights of a model.
@@ -14,10 +17,12 @@ class Net:
       name: of the model.
       opset: that its nodes are written in. 22 is the first one whose convolutions take bfloat16.
       batch: the first dimension of its inputs and outputs.
+      spread: by how many powers of two the weights of output channels differ, as a standard deviation. If it is not 0,
+        one channel in a hundred is nearly zero, too.
     """
 
-    def __init__(self, name: str, opset: int = 22, batch: int | str = "batch") -> None:
-        self.name, self.opset, self.batch = name, opset, batch
+    def __init__(self, name: str, opset: int = 22, batch: int | str = "batch", spread: float = 0.0) -> None:
+        self.name, self.opset, self.batch, self.spread = name, opset, batch, spread
         self.random = np.random.default_rng(0)
         self.nodes: list[onnx.NodeProto] = []
         self.weights: list[onnx.TensorProto] = []
@@ -47,6 +52,14 @@ class Net:
         """Draw weights."""
         return self.random.standard_normal(shape, np.float32) * np.float32(spread)
 
+    def channels(self, count: int) -> np.ndarray[Any, Any]:
+        """Draw what the weights of output channels are multiplied by, so that their squares keep their mean."""
+        if not self.spread:
+            return np.ones(count, np.float32)
+        factors = 2 ** (self.spread * self.random.standard_normal(count))
+        factors[self.random.random(count) < _NEARLY_ZERO] *= 2.0**-20
+        return (factors / np.sqrt(np.mean(factors**2))).astype(np.float32)
+
     def convolve(self, x: str, taken: int, given: int, window: int = 1, after: str = "", **options: Any) -> str:
         """Add a convolution with bias that keeps the size but for its strides, and what follows it.
 
@@ -62,18 +75,20 @@ class Net:
         # A Relu halves the squares; a sum with what went around the block doubles them.
         weights = self.normal(given, taken // options.get("group", 1), window, window, spread=(1 + bool(after)) ** 0.5)
         weights /= np.float32(each**0.5)
+        weights *= self.channels(given).reshape(-1, 1, 1, 1)
         pads = [window // 2] * 4
         x = self("Conv", x, weights, self.normal(given, spread=0.05), kernel_shape=[window] * 2, pads=pads, **options)
         return self("Clip", x, np.float32(0), np.float32(6)) if after == "Clip" else self(after, x) if after else x
 
     def linear(self, x: str, taken: int, given: int) -> str:
         """Add a product with a weight, and a bias, as transformers have it."""
-        product = self("MatMul", x, self.normal(taken, given, spread=taken**-0.5))
+        product = self("MatMul", x, self.normal(taken, given, spread=taken**-0.5) * self.channels(given))
         return self("Add", product, self.normal(given, spread=0.05))
 
     def dense(self, x: str, taken: int, given: int) -> str:
         """Add a Gemm whose weight is stored transposed."""
-        return self("Gemm", x, self.normal(given, taken, spread=taken**-0.5), self.normal(given, spread=0.05), transB=1)
+        weights = self.normal(given, taken, spread=taken**-0.5) * self.channels(given)[:, None]
+        return self("Gemm", x, weights, self.normal(given, spread=0.05), transB=1)
 
     def layer_norm(self, x: str, size: int) -> str:
         """Normalize the last dimension."""

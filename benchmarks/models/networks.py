@@ -5,7 +5,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -135,8 +135,13 @@ def bert_base(net: Net, sizes: Text = ENCODER) -> onnx.ModelProto:
     return net.finished(**{x: (sizes.length, hidden)})
 
 
-def as_int8(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Quantize: uint8 activations, int8 weights with a scale for each channel, operators on integers (QOperator)."""
+def as_int8(model: onnx.ModelProto, form: str = "QOperator") -> onnx.ModelProto:
+    """Quantize: uint8 activations, int8 weights with a scale for each channel.
+
+    Args:
+      model: of floats.
+      form: ``QOperator``, operators on integers; or ``QDQ``, nodes that quantize and dequantize around those on floats.
+    """
     from onnxruntime import quantization
 
     class Drawn(quantization.CalibrationDataReader):  # type: ignore[misc]
@@ -152,7 +157,7 @@ def as_int8(model: onnx.ModelProto) -> onnx.ModelProto:
             source,
             target,
             Drawn(),
-            quant_format=quantization.QuantFormat.QOperator,
+            quant_format=quantization.QuantFormat[form],
             activation_type=quantization.QuantType.QUInt8,
             weight_type=quantization.QuantType.QInt8,
             per_channel=True,
@@ -255,20 +260,36 @@ def multiplications(model: onnx.ModelProto) -> int:
     return total
 
 
+_BUILT: Mapping[str, Callable[[Net], onnx.ModelProto]] = {
+    "mobilenet_v2": mobilenet_v2,
+    "resnet_50": resnet,
+    "bert_base": bert_base,
+}
+
+_SPREAD = 0.7
+"""Of channels, in powers of two."""
+
+
+def _of_channels(name: str, spread: float = 0.0) -> onnx.ModelProto:
+    return _BUILT[name](Net(name, spread=spread))
+
+
 NETWORKS: Mapping[str, Callable[[], onnx.ModelProto]] = {
-    "mobilenet_v2": lambda: mobilenet_v2(Net("mobilenet_v2")),
-    "resnet_50": lambda: resnet(Net("resnet_50")),
-    "bert_base": lambda: bert_base(Net("bert_base")),
+    **{name: partial(_of_channels, name) for name in _BUILT},
+    **{f"{name}_trained": partial(_of_channels, name, _SPREAD) for name in _BUILT},
     "language_model": language_model_of_bytes,
 }
-"""By name; the language model comes with weights of 8 bits, the others as floats."""
+"""By name; the language model comes with weights of 8 bits, the others as floats. Channels of those that are named so
+differ as those of trained networks do."""
 
 
 @cache
 def made(name: str, kind: str) -> onnx.ModelProto:
-    """Return a network: ``int8``, ``float32`` or ``bfloat16``."""
+    """Return a network: ``int8``, ``int8 QDQ``, ``float32`` or ``bfloat16``."""
     if kind == "bfloat16":
         return as_bfloat16(made(name, "float32"))
     if name == "language_model":
         return NETWORKS[name]() if kind == "int8" else as_floats(made(name, "int8"))
-    return as_int8(made(name, "float32")) if kind == "int8" else NETWORKS[name]()
+    if kind.startswith("int8"):
+        return as_int8(made(name, "float32"), kind.removeprefix("int8").strip() or "QOperator")
+    return NETWORKS[name]()

@@ -17,7 +17,7 @@ from benchmarks.peers.contender import Absent, Contender, Expected, Peers, Prepa
 OURS = "jaxdml"
 
 NAMES = (
-    *(OURS, "jaxdml prepacked", "jaxdml float32", "jaxdml bfloat16"),
+    *(OURS, "jaxdml prepacked", "jaxdml QDQ", "jaxdml float32", "jaxdml bfloat16"),
     *("jaxdml auto axes", "jaxdml one device", "lax", "lax unstable"),
     *("onnxruntime", "onnxruntime prepacked", "onnxruntime float32"),
     *("torch", "torch prepacked", "torch quantized", "torch.compile", "torch.compile bfloat16", "cupy", "numpy"),

@@ -1,4 +1,4 @@
-"""How the peers run whole models: as int8, float32 and bfloat16."""
+"""How the peers run whole models: as int8, float32 and bfloat16; and jaxdml int8 as QDQ, too."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,8 @@ def _jaxdml(kind: str, case: Case, draws: Sequence[Arguments]) -> Contender:
 
     model = door.load(networks.made(case.operator, kind))
     narrow: Any = [(_of_kind(x, kind), dict(model.params)) for (x,) in draws]
-    program = with_jax.Program(lambda x, params: model.apply(params, x), kind, jit_for(model.params))
+    promises = kind.partition(" ")[0]
+    program = with_jax.Program(lambda x, params: model.apply(params, x), promises, jit_for(model.params))
     return with_jax.prepare(program, case, narrow)
 
 
@@ -117,6 +118,8 @@ def _alone(prepare: Callable[..., Contender]) -> Callable[..., Contender]:
 
 
 _HOW: Mapping[str, Mapping[str, Prepare]] = {
+    # Tools quantize language models in other ways.
+    "jaxdml QDQ": {name: partial(_jaxdml, "int8 QDQ") for name in NETWORKS if name != "language_model"},
     **{
         f"jaxdml{kind}": _all(_jaxdml, _alone(_jaxdml_decoder), kind.strip() or "int8")
         for kind in ("", " float32", " bfloat16")
@@ -131,7 +134,9 @@ _HOW: Mapping[str, Mapping[str, Prepare]] = {
     },
 }
 
-PEERS: Mapping[str, Peers] = {name: {peer: ways[name] for peer, ways in _HOW.items()} for name in NETWORKS}
+PEERS: Mapping[str, Peers] = {
+    name: {peer: ways[name] for peer, ways in _HOW.items() if name in ways} for name in NETWORKS
+}
 """For each model, how a peer runs it."""
 
 

@@ -121,8 +121,10 @@ With `--out benchmarks/results/NAME`, `python -m benchmarks page` writes the pag
   return ties in any order, so only their values are compared.
 - **Whole models** have random weights. onnxruntime's quantizer makes the integers of MobileNetV2, ResNet-50 and
   BERT-base (QOperator, uint8 activations, int8 weights for each channel); the language model has weights of 8 bits in
-  blocks of 32, and reads one token. `jaxdml` runs the integers, "jaxdml float32" and "jaxdml bfloat16" the model that
-  they were made of, all through `jaxdml.onnx`. Before anything is timed, each answer is compared as a whole with the
+  blocks of 32, and reads one token. Of those that are named "trained" output channels differ by factors of
+  `2**(0.7 * normal)`, and one in a hundred is nearly zero. `jaxdml` runs the integers, "jaxdml QDQ" the same as the
+  quantizer's other format, "jaxdml float32" and "jaxdml bfloat16" the model that they were made of, all through
+  `jaxdml.onnx`. Before anything is timed, each answer is compared as a whole with the
   floats of onnxruntime (`answers._NEAR`). There "torch.compile" is PyTorch's program of the float32 model, in its
   default mode.
 - `--devices N` measures calls with one dimension sharded over N devices, named by its letter in `jaxdml/_cases`:

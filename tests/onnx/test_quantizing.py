@@ -328,3 +328,25 @@ def test_products_that_are_used_otherwise_are_arrays():
     ):
         groups.out(groups("Cast", made, to=onnx.TensorProto.FLOAT))
     groups.nearly()
+
+
+@pytest.mark.parametrize("size", [4, 2])
+def test_scales_of_blocks_are_in_the_order_of_the_model_after_a_convolution(size):
+    # Its channels are stored last. With two of each size a wrong order has the right shape.
+    rng = np.random.default_rng(0)
+    values = {
+        "w": rng.integers(-9, 9, (size, size, 1, 1)).astype(np.int8),
+        "blocks": rng.uniform(0.1, 1, (1, size // 2, size, size)).astype(np.float32),
+        "starts": rng.integers(0, 256, (1, size // 2, size, size)).astype(np.uint8),
+        **{"s": np.float32(0.1), "z": np.uint8(100), "zw": np.int8(0)},
+    }
+    nodes = """c = QLinearConv(x, s, z, w, s, zw, s, z)
+        y = DequantizeLinear<axis = 1, block_size = 2>(c, blocks, starts)
+        q = QuantizeLinear<axis = 1, block_size = 2>(y, blocks, starts)"""
+    given = f'<ir_version: 10, opset_import: ["": 21]> g (uint8[1, {size}, {size}, {size}] x) => (y, q) {{ {nodes} }}'
+    proto = onnx.parser.parse_model(given)
+    proto.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in values.items())
+    x = rng.integers(0, 256, (1, size, size, size)).astype(np.uint8)
+    wanted = ReferenceEvaluator(proto).run(None, {"x": x})
+    for found, expected in zip(jaxdml.onnx.load(proto)(x), wanted, strict=True):
+        np.testing.assert_array_equal(np.asarray(found), expected)
