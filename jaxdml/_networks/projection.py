@@ -241,11 +241,10 @@ def looked_up(product: Product, entries: np.ndarray[Any, Any]) -> jax.Array:
     """
     otherwise, found = entries_of(entries, whole(product)), product.added and _proved(product.added)
     size, columns = otherwise.size, product.shape[-1]
-    if not found or not is_static(size) or size < MIN_SIZE_IN_WORDS or columns % WORD:
+    in_words = is_static(size) and size >= MIN_SIZE_IN_WORDS and columns % WORD == 0
+    if not found or not in_words or any(jax.typeof(otherwise).sharding.spec):
         return otherwise
     rounded = whole(product._replace(added=None))
-    if any(jax.typeof(rounded).sharding.spec):
-        return otherwise
     # As int8, which operators store between them.
     by_stored = np.roll(entries, 128) if product.dtype == np.uint8 else entries
     stored = with_flipped_sign(by_stored, np.int8) if entries.dtype == np.uint8 else by_stored

@@ -34,12 +34,14 @@ def numbers(dtype):
         "sw": RNG.uniform(0.5, 1, WIDTH).astype(np.float32) / 64,
         "zws": np.zeros(WIDTH, np.int8),
         "flat": np.int64([-1]),
+        "alone": np.int64([1, 1, HEADS, WIDTH // HEADS]),
         "other_zero": np.int8(3),
         "split": np.int64([0, 0, HEADS, WIDTH // HEADS]),
         "join": np.int64([0, 0, WIDTH]),
         "other": np.int64([0, -1, HEADS, 4]),
         "each": RNG.uniform(0.1, 0.2, (BATCH, HEADS, LENGTH, 1)).astype(np.float32),
         "b1": several(1),
+        "bm": several(LENGTH, WIDTH),
         "blocks": RNG.uniform(0.1, 0.3, (BATCH, HEADS // 2, LENGTH, WIDTH // HEADS)).astype(np.float32),
         "starts": several(BATCH, HEADS // 2, LENGTH, WIDTH // HEADS),
         "first": np.int64([1]),
@@ -171,6 +173,10 @@ REFUSED = {
     "the sum is read twice": f"{QUERY} y = Identity(q) o = Identity(aq)",
     "another order": QUERY.replace("0, 2, 1, 3", "0, 3, 1, 2") + " y = Identity(q)",
     "no order": QUERY.partition(" q = ")[0] + " y = Identity(rq)",
+    "what is added is not known": QUERY.replace("bq, sb, zb", "x, sx, zx") + " y = Identity(q)",
+    "a scale for each column": GRAPHS["dequantized around"].replace("(bq, sb, zb)", "<axis = 0>(bq, sw, zws)"),
+    "floats are split": "f = DequantizeLinear<axis = 2>(x, sw, zws) y = Reshape(f, split)",
+    "a matrix that is added": QUERY.replace("bq", "bm") + " y = Identity(q)",
 }
 
 
@@ -194,6 +200,15 @@ def test_nothing_is_projected_to_nothing(name, shape, forms, on_gpu):
     assert found.shape == shape
 
 
+def test_a_single_row_without_a_dimension_is_projected(on_gpu, monkeypatch):
+    made = proto(QUERY.replace("split", "alone") + " y = Identity(q)", np.uint8, given=f"uint8[{WIDTH}] x")
+    model, x = jaxdml.onnx.load(made), drawn(np.uint8)[0, 0]
+    assert projections(model) == 1
+    found = model(x)
+    monkeypatch.undo()
+    assert_same_bits(found, jaxdml.onnx.load(made)(x))
+
+
 WRONG = {
     "an axis out of range": GRAPHS["attention"].replace("axis = -1", "axis = 4"),
     "a sum of another dtype": QUERY.replace("s2, z2", "s2, other_zero") + " y = Identity(q)",
@@ -215,6 +230,7 @@ def test_what_is_refused_elsewhere_is_refused_with_the_same_message(name, on_gpu
 
 
 OTHERWISE = {
+    "a scale of the product is overridden": QUERY + " y = Identity(q)",
     "rows are split, too": QUERY.replace("split", "other") + " y = Identity(q)",
     "the vector is overridden": QUERY + " y = Identity(q)",
 }
@@ -224,9 +240,11 @@ OTHERWISE = {
 def test_a_packed_sum_is_computed_by_itself_where(name, on_gpu, monkeypatch):
     made, x, others = proto(OTHERWISE[name], np.int8), drawn(np.int8), {}
     if "overridden" in name:
-        kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(np.int8))
-        made.graph.input.append(onnx.helper.make_tensor_value_info("bq", kind, [WIDTH]))
         others = {"bq": RNG.integers(-128, 128, WIDTH).astype(np.int8)}
+        others = {"sx": np.float32(0.03)} if "scale" in name else others
+        for each, array in others.items():
+            kind = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+            made.graph.input.append(onnx.helper.make_tensor_value_info(each, kind, array.shape))
     model = jaxdml.onnx.load(made)
     assert others or BY_HEADS not in lowered(made, x)
     found = model(x=x, **others)

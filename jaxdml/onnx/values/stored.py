@@ -9,7 +9,6 @@ import numpy as np
 from jax import export, lax
 
 import jaxdml
-from jaxdml._networks.projection import Projection
 from jaxdml.onnx.values.lengths import as_traced, has_lengths
 
 
@@ -112,8 +111,6 @@ def in_onnx_order(array: Any) -> Any:
         return jnp.moveaxis(array.array, -1, 1)
     if isinstance(array, HeadsFirst):
         return jnp.swapaxes(array.array, 0, 1)
-    if isinstance(array, Projection):
-        return array.matrix.unpacked()
     if isinstance(array, Transposed):
         return jnp.swapaxes(array.matrix.unpacked(), -1, -2)
     return array.unpacked() if isinstance(array, Packed) else array
