@@ -17,16 +17,21 @@ def entries_of(entries: np.ndarray, x: jax.Array) -> jax.Array:
       entries: int8 or uint8 ``[256]``, indexed by the bits of ``x``.
       x: int8 or uint8.
     """
-    # As int8, which operators store between them.
+    stored = of_int8(entries, x.dtype)
     if x.dtype == jnp.uint8:
-        x, entries = with_flipped_sign(x, np.int8), np.roll(entries, 128)
-    if entries.dtype == np.uint8:
-        return with_flipped_sign(entries_of(with_flipped_sign(entries, np.int8), x), np.uint8)
+        x = with_flipped_sign(x, np.int8)
     bits = jax.lax.bitcast_convert_type(x, jnp.uint8).astype(jnp.int32)
     found: jax.Array = jax.lax.platform_dependent(
-        jnp.asarray(entries), bits, default=_indexed, tpu=partial(_selected, entries)
+        jnp.asarray(stored), bits, default=_indexed, tpu=partial(_selected, stored)
     )
-    return found
+    return with_flipped_sign(found, np.uint8) if entries.dtype == np.uint8 else found
+
+
+def of_int8(entries: np.ndarray, dtype: Any) -> np.ndarray:
+    """Return a table for integers of a dtype as int8, which operators store between them, for the same as int8."""
+    by_stored = np.roll(entries, 128) if dtype == np.uint8 else entries
+    stored: np.ndarray = with_flipped_sign(by_stored, np.int8) if entries.dtype == np.uint8 else by_stored
+    return stored
 
 
 def entries_at(entries: jax.Array, places: jax.Array) -> jax.Array:

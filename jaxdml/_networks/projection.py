@@ -24,7 +24,7 @@ from jaxdml._base.shapes import is_static
 from jaxdml._kernels.integer_product import PackedMatrix, product_on_gpu
 from jaxdml._kernels.integer_sums import as_stored
 from jaxdml._kernels.requantization import Terms, proved_terms, round_chain_and_sum, round_terms
-from jaxdml._networks.lookup import entries_of
+from jaxdml._networks.lookup import entries_of, of_int8
 from jaxdml._networks.reordering import reordered
 from jaxdml._operators.quantized_linear_add import quantized_linear_add
 from jaxdml._operators.quantized_linear_matrix_multiply import quantized_linear_matrix_multiply
@@ -245,9 +245,7 @@ def looked_up(product: Product, entries: np.ndarray[Any, Any]) -> jax.Array:
     if not found or not in_words or any(jax.typeof(otherwise).sharding.spec):
         return otherwise
     rounded = whole(product._replace(added=None))
-    # As int8, which operators store between them.
-    by_stored = np.roll(entries, 128) if product.dtype == np.uint8 else entries
-    stored = with_flipped_sign(by_stored, np.int8) if entries.dtype == np.uint8 else by_stored
+    stored = of_int8(entries, product.dtype)
     terms = Terms(found.terms.factor, np.broadcast_to(found.terms.terms, columns))
     operands = rounded, terms, np.int8(found.offset), jnp.asarray(stored.view(np.uint8))
     result: jax.Array = at_lowering(form_of_table, operands, otherwise)

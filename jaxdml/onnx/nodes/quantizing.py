@@ -21,7 +21,7 @@ from jaxdml.onnx.values.kinds import (
     channels_first,
     computed,
 )
-from jaxdml.onnx.values.stored import ChannelsLast, HeadsFirst, stored, stored_axis
+from jaxdml.onnx.values.stored import Reordered, stored, stored_axis
 
 _NARROW = {"int4": np.int8, "uint4": np.uint8, "int2": np.int8, "uint2": np.uint8}
 """Integers of fewer than 8 bits, and what they are computed in."""
@@ -77,8 +77,7 @@ def dequantize_linear(
         return Blocks(x, transposed=axis % 2 == 1)
     x_scale, x_zero_point = channels_first(x_scale), channels_first(x_zero_point)
     if narrow := _NARROW.get(str(x.dtype)):
-        reordered = isinstance(x, ChannelsLast | HeadsFirst)
-        x = type(x)(x.array.astype(narrow)) if reordered else x.astype(narrow)
+        x = type(x)(x.array.astype(narrow)) if isinstance(x, Reordered) else x.astype(narrow)
     dtype = _FLOATS[output_dtype] or x_scale.dtype
     stands_for = quantization(as_float32(x_scale), x_zero_point, axis, block_size, x.ndim)
     if str(x.dtype) in SMALL_FLOATS:

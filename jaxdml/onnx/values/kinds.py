@@ -292,30 +292,22 @@ def alike(*values: Value) -> tuple[list[Any], Callable[[jax.Array], Any]]:
     """
     operands = [computed(value) for value in values]
     rank = max((operand.ndim for operand in operands if operand is not None), default=0)
-    if any(isinstance(operand, ChannelsLast) and operand.ndim == rank for operand in operands):
-        return [operand if operand is None else _last(operand, rank) for operand in operands], ChannelsLast
-    if any(isinstance(operand, HeadsFirst) and operand.ndim == rank for operand in operands):
-        return [operand if operand is None else _heads_first(operand, rank) for operand in operands], HeadsFirst
+    for kind, reorder in _ORDERS.items():
+        if any(isinstance(operand, kind) and operand.ndim == rank for operand in operands):
+            return [x if x is None else _in_order(x, rank, kind, reorder) for x in operands], kind
     return [operand if operand is None else on_device(channels_first(operand)) for operand in operands], lambda x: x
 
 
-def _last(operand: Value, rank: int) -> jax.Array:
-    """Bring an operand of at most this rank to channels last, so that it broadcasts as before."""
-    if isinstance(operand, ChannelsLast) and operand.ndim == rank:
+_ORDERS: dict[type[Any], Callable[[jax.Array], jax.Array]] = {
+    ChannelsLast: lambda array: jnp.moveaxis(array, 1, -1),
+    HeadsFirst: lambda array: jnp.swapaxes(array, 0, 1),
+}
+"""How arrays are stored, and what brings one from ONNX's order to that."""
+
+
+def _in_order(operand: Value, rank: int, kind: type[Any], reorder: Callable[[jax.Array], jax.Array]) -> jax.Array:
+    """Bring an operand of at most this rank to how others are stored, so that it broadcasts as before."""
+    if isinstance(operand, kind) and operand.ndim == rank:
         return operand.array
-    array = _of_rank(operand, rank)
-    return jnp.moveaxis(array, 1, -1) if array.ndim else array
-
-
-def _heads_first(operand: Value, rank: int) -> jax.Array:
-    """Bring an operand of at most this rank to heads first, so that it broadcasts as before."""
-    if isinstance(operand, HeadsFirst) and operand.ndim == rank:
-        return operand.array
-    array = _of_rank(operand, rank)
-    return jnp.swapaxes(array, 0, 1) if array.ndim else array
-
-
-def _of_rank(operand: Value, rank: int) -> jax.Array:
-    """Return an array in ONNX's order with this rank, or a number as it is."""
     array = on_device(channels_first(operand))
-    return array.reshape((1,) * (rank - array.ndim) + array.shape) if array.ndim else array
+    return reorder(array.reshape((1,) * (rank - array.ndim) + array.shape)) if array.ndim else array

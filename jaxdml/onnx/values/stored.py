@@ -12,10 +12,24 @@ import jaxdml
 from jaxdml.onnx.values.lengths import as_traced, has_lengths
 
 
-class ChannelsLast(NamedTuple):
-    """An array that is stored with its dimension 1 last."""
+class _Array(NamedTuple):
+    """An array that is stored with its dimensions in another order."""
 
     array: jax.Array
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self.array.ndim
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype."""
+        return self.array.dtype
+
+
+class ChannelsLast(_Array):
+    """An array that is stored with its dimension 1 last."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -23,21 +37,9 @@ class ChannelsLast(NamedTuple):
         batch, *spatial, channels = self.array.shape
         return (batch, channels, *spatial)
 
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return self.array.ndim
 
-    @property
-    def dtype(self) -> Any:
-        """The dtype."""
-        return self.array.dtype
-
-
-class HeadsFirst(NamedTuple):
+class HeadsFirst(_Array):
     """An array ``[batch, heads, ...]`` that is stored with its heads first."""
-
-    array: jax.Array
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -45,37 +47,15 @@ class HeadsFirst(NamedTuple):
         heads, batch, *rest = self.array.shape
         return (batch, heads, *rest)
 
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return self.array.ndim
 
-    @property
-    def dtype(self) -> Any:
-        """The dtype."""
-        return self.array.dtype
-
-
-class FloatFilters(NamedTuple):
+class FloatFilters(_Array):
     """Filters ``[O, I, *spatial]`` of floats that are stored as ``Conv`` reads them: ``[*spatial, I, O]``."""
-
-    array: jax.Array
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape in ONNX's order."""
         *spatial, depth, features = self.array.shape
         return (features, depth, *spatial)
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return self.array.ndim
-
-    @property
-    def dtype(self) -> Any:
-        """The dtype."""
-        return self.array.dtype
 
 
 class Transposed(NamedTuple):
@@ -105,6 +85,10 @@ Packed = jaxdml.PackedFilters | jaxdml.PackedMatrix
 """What operators read packed."""
 
 
+Reordered = ChannelsLast | HeadsFirst
+"""What operators compute with as it is stored."""
+
+
 def in_onnx_order(array: Any) -> Any:
     """Return an array with ONNX's order of dimensions, however it is stored."""
     if isinstance(array, ChannelsLast):
@@ -118,7 +102,7 @@ def in_onnx_order(array: Any) -> Any:
 
 def stored(value: Any) -> tuple[jax.Array, Callable[[jax.Array], Any]]:
     """Return an array as it is stored, and what makes a value of a result that is stored alike."""
-    if isinstance(value, ChannelsLast | HeadsFirst):
+    if isinstance(value, Reordered):
         return value.array, type(value)
     return on_device(in_onnx_order(value)), lambda array: array
 
