@@ -151,8 +151,8 @@ def convolve(
     of_w = dimensions.ordered(("features", of_depth, *(f"{label} w" for label in spatial)), order.rhs_spec)
     of_filters: tuple[Labels, ...] = (of_w,)
     if isinstance(given.w, PackedFilters):
-        # Pairs of windows are whole on every device.
-        whole = ((None,) * leaf.ndim for leaf in jax.tree.leaves(given.w.pairs))
+        # Pairs of windows, and what belongs to edges, are whole on every device.
+        whole = ((None,) * leaf.ndim for leaf in jax.tree.leaves((given.w.pairs, given.w.edges)))
         of_filters = (tuple(of_w[d] for d in given.w.order), ("features",), *whole)
     labelled = [(given.x, of_x), *zip(jax.tree.leaves(given.w), of_filters, strict=True)]
     labelled += [

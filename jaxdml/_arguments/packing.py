@@ -61,7 +61,8 @@ def filters(call: Call, name: str, packed: PackedFilters, shards: int) -> Packed
     if features and packed.k not in (k, k * shards):
         rule = f"{name}.sums must add up the numbers of a filter, {k}; got {name}.k = {packed.k}."
         fail(rule, "Pass axis_name for a block of filters whose channels are sharded, or prepack the filters anew.")
-    call.operands[name] = replace(packed, filters=stored, sums=sums)
+    edges = jax.tree.map(jnp.asarray, packed.edges)
+    call.operands[name] = replace(packed, filters=stored, sums=sums, edges=edges)
     return replace(call.operands[name], chain=(), pairs=())
 
 

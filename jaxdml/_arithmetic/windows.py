@@ -48,6 +48,11 @@ class Windows(NamedTuple):
         return tuple((size + start + end - reach) // stride + 1 for size, start, end, reach, stride in edges)
 
     @property
+    def padded(self) -> bool:
+        """Whether there is any padding."""
+        return any((*self.start_padding, *self.end_padding))
+
+    @property
     def channels_last(self) -> bool:
         """Whether an input of a convolution is ``[N, *spatial, C]`` rather than ``[N, C, *spatial]``."""
         return self.dimensions[0] == 1

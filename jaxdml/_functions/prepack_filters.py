@@ -14,7 +14,7 @@ from jaxdml._arguments import dimensions, quantized
 from jaxdml._arguments.call import Call
 from jaxdml._arguments.chains import with_chain
 from jaxdml._arithmetic.magnitudes import bound_of
-from jaxdml._kernels.integer_convolution import PackedFilters, in_rows, pack, pair
+from jaxdml._kernels.integer_convolution import PackedFilters, edge_sums, has_edges, in_rows, pack, pair
 from jaxdml._placement.from_host import from_host
 from jaxdml._placement.processor import is_on_gpu
 
@@ -80,6 +80,8 @@ def prepack_filters(
     packed, greatest = (pack if on_host else _pack)(filters, dimensions_of_w, in_rows(shape, dimensions_of_w, on_gpu))
     packed = replace(packed, bound=bound_of(greatest))
     packed = with_chain(call, ("x", "w"), packed, parameters, on_gpu)
+    if parameters is not None and on_gpu and has_edges(packed):
+        packed = replace(packed, edges=(edge_sums if on_host else _edge_sums)(packed.filters))
     if len(strides) == 2 and packed.chain:
         packed = replace(packed, pairs=pair(packed, strides[-1]))
     return from_host(packed)
@@ -96,3 +98,4 @@ def _without_strides(
 
 
 _pack = jax.jit(pack, static_argnums=(1, 2), inline=True)
+_edge_sums = jax.jit(edge_sums, inline=True)

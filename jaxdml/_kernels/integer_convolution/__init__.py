@@ -1,7 +1,15 @@
 """Sum the windows of 8-bit arrays times filters exactly."""
 
+from jaxdml._kernels.integer_convolution.edges import edge_sums
 from jaxdml._kernels.integer_convolution.kernel import METHODS, why_not
-from jaxdml._kernels.integer_convolution.packed_filters import Filters, PackedFilters, in_canonical_order, in_rows, pack
+from jaxdml._kernels.integer_convolution.packed_filters import (
+    Filters,
+    PackedFilters,
+    has_edges,
+    in_canonical_order,
+    in_rows,
+    pack,
+)
 from jaxdml._kernels.integer_convolution.pixel_pairs import pair
 from jaxdml._kernels.integer_convolution.shards import convolve
 
@@ -10,6 +18,8 @@ __all__ = [
     "Filters",
     "PackedFilters",
     "convolve",
+    "edge_sums",
+    "has_edges",
     "in_canonical_order",
     "in_rows",
     "pack",

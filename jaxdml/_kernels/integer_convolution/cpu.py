@@ -126,7 +126,7 @@ def _part(
     if method == "native_convolution":
         # Transposed here, in a loop or a branch, the filters would become a convolution without a fast routine.
         w = filters.reshape(*windows.sizes, channels, filters.shape[2])
-        total = native_sums(x, w, windows, jnp.int32, partial(_patches_of, windows))
+        total = native_sums(x, w, windows.without_padding(), jnp.int32, partial(_patches_of, windows))
     elif method == "neighbours":
         total = _by_neighbours(windows, x, filters.reshape(*windows.sizes, channels, filters.shape[2]))
     else:

@@ -9,14 +9,21 @@ from jaxdml._arithmetic.signedness import WORD, Zero, as_int8, as_int8_words, in
 from jaxdml._arithmetic.windows import Windows, padded
 from jaxdml._base.shapes import is_static
 from jaxdml._kernels import integer_product
+from jaxdml._kernels.integer_convolution import edges
 from jaxdml._kernels.integer_convolution.native_convolution import native_sums, with_neighbours
-from jaxdml._kernels.integer_convolution.packed_filters import Filters, as_int8_filters, filter_sums
+from jaxdml._kernels.integer_convolution.packed_filters import (
+    FEW_CHANNELS,
+    Filters,
+    as_int8_filters,
+    edges_of,
+    filter_sums,
+)
 from jaxdml._kernels.integer_convolution.patch_product import corrected, filter_columns, patch_product
 from jaxdml._kernels.integer_product import GREATEST_FLOAT_BOUND, LONGEST_FLOAT_SUM
 from jaxdml._kernels.integer_sums import RawProduct
 
-FEW_CHANNELS, MULTIPLE = 8, 16
-"""For so few channels cuDNN has no fast GPU kernel. It has one for multiples of the second number."""
+MULTIPLE = 16
+"""cuDNN has a fast GPU kernel for multiples of so many channels."""
 
 SMALL_WINDOW = 64
 """Patches of so few numbers are copied and multiplied: a product takes the rounding into its kernel."""
@@ -46,28 +53,39 @@ def convolve(windows: Windows, x: jax.Array, zx: Zero, w: Filters, zw: Zero) -> 
 
     cuDNN transforms no int8, as it may floats. Small windows of few channels are copied, and multiplied.
     """
-    x, zx = _padded(x, zx, windows), as_int8(x, zx)[1]
     filters, zw = as_int8_filters(w, zw)
-    last = windows.with_channels_last()
+    few = w.shape[1] <= FEW_CHANNELS and windows.sizes[1] > 1 and windows.dilations == (1, 1)
+    with_zeros = not few and zw is None and _pads_with_zeros(as_int8(x, zx)[1], w, windows, x.shape)
+    read = windows if with_zeros else windows.without_padding()
+    x, zx = as_int8(x, zx) if with_zeros else (_padded(x, zx, windows), as_int8(x, zx)[1])
+    last = read.with_channels_last()
 
     def by_patches(x: jax.Array, w: jax.Array) -> jax.Array:
-        columns = filter_columns(jnp.transpose(w, (3, 2, 0, 1)), 1)[None]
+        columns, x = filter_columns(jnp.transpose(w, (3, 2, 0, 1)), 1)[None], padded(x, None, last)
         return patch_product(integer_product.product_on_gpu, x, None, columns, None, last).product.astype(jnp.float32)
 
     small = False
-    read, right = x if windows.channels_last else jnp.moveaxis(x, 1, -1), jnp.transpose(filters, (2, 3, 1, 0))
-    if w.shape[1] <= FEW_CHANNELS and windows.sizes[1] > 1 and windows.dilations == (1, 1):
-        read, right, last = with_neighbours(read, right, last, MULTIPLE, in_words=True, most=SMALL_WINDOW)
+    images, right = x if windows.channels_last else jnp.moveaxis(x, 1, -1), jnp.transpose(filters, (2, 3, 1, 0))
+    if few:
+        images, right, last = with_neighbours(images, right, last, MULTIPLE, in_words=True, most=SMALL_WINDOW)
         small = last.taps == 1 and last.strides == (1, 1)
-    total = by_patches(read, right) if small else native_sums(read, right, last, jnp.float32, by_patches)
+    total = by_patches(images, right) if small else native_sums(images, right, last, jnp.float32, by_patches)
+    if zx is not None and read.padded:
+        total += edges.lacking(edges_of(w), windows, x.shape, zx)
     sums = None if zx is None else filter_sums(w, filters)
     in_order = total if windows.channels_last else jnp.moveaxis(total, -1, 1)
     return corrected(in_order, sums, zx, zw, x, windows, windows.taps * w.shape[1])
 
 
+def _pads_with_zeros(zx: Zero, w: Filters, windows: Windows, shape: tuple[int, ...]) -> bool:
+    """Tell whether cuDNN pads int8 images of this shape and zero point: with zeros, and what sums then lack is held."""
+    if zx is None or not windows.padded:
+        return True
+    return edges_of(w) is not None and edges.kinds(windows, shape) is not None
+
+
 def _padded(x: jax.Array, zx: Zero, windows: Windows) -> jax.Array:
     """Pad ``x`` as int8, four channels at a time where that is possible."""
-    pads = any((*windows.start_padding, *windows.end_padding))
-    if pads and windows.channels_last and is_static(x.shape[-1]) and x.shape[-1] % WORD == 0:
+    if windows.padded and windows.channels_last and is_static(x.shape[-1]) and x.shape[-1] % WORD == 0:
         return int8_of_words(padded(*as_int8_words(x, zx), windows))
     return padded(*as_int8(x, zx), windows)

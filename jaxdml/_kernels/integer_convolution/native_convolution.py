@@ -21,15 +21,15 @@ def native_sums(
     summed: Any,
     otherwise: Callable[[jax.Array, jax.Array], jax.Array],
 ) -> jax.Array:
-    """Return the sums of products of padded int8 ``[N, H, W, C]`` and filters ``[H, W, C, O]``, in one group.
+    """Return the sums of products of int8 ``[N, H, W, C]`` and filters ``[H, W, C, O]``, in one group.
 
     If ``jax.vmap`` maps over the filters, JAX makes one convolution of several groups of them, which XLA gets wrong.
     ``otherwise`` takes the place of the convolution then.
 
     Args:
-      x: padded.
+      x: the images.
       w: the filters.
-      windows: where the windows lie.
+      windows: where the windows lie, with padding by zeros; without if ``x`` is padded already.
       summed: the dtype of the sums: int32, or float32 if that holds all of them.
       otherwise: returns the same for ``x`` and ``w``.
     """
@@ -41,7 +41,7 @@ def native_sums(
             lax.optimization_barrier(x),  # type: ignore[no-untyped-call]
             w,
             windows.strides,
-            "VALID",
+            [*zip(windows.start_padding, windows.end_padding, strict=True)],
             rhs_dilation=windows.dilations,
             dimension_numbers=("NHWC", "HWIO", "NHWC"),
             preferred_element_type=summed,

@@ -17,6 +17,9 @@ from jaxdml._arithmetic.signedness import as_int8
 from jaxdml._base.static_fields import settle
 from jaxdml._kernels.integer_product import PackedMatrix
 
+FEW_CHANNELS = 8
+"""For so few channels cuDNN has no fast GPU kernel."""
+
 LARGE = 2**18
 """From so many channels times output channels on, a CPU multiplies patches by filters that are stored as rows in less
 time than XLA's own convolution takes."""
@@ -24,7 +27,7 @@ time than XLA's own convolution takes."""
 
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["filters", "sums", "chain", "pairs"],
+    data_fields=["filters", "sums", "chain", "pairs", "edges"],
     meta_fields=["dtype", "dimensions", "by_rows", "k", "bound"],
 )
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -46,6 +49,8 @@ class PackedFilters:
       chain: the vectors with which a GPU rounds sums in the kernel of the product, for the parameters that were known
         when it was packed; ``()`` if none were.
       pairs: filters of few channels for two windows at once, ``PixelPairs``; ``()`` where those do not serve.
+      edges: int32 ``[*spatial, O]``, the sums of what each kind of window has beyond the edges of an image, so that a
+        GPU may pad with zeros; ``()`` if no parameters were known.
     """
 
     filters: jax.Array
@@ -57,12 +62,14 @@ class PackedFilters:
     bound: int = 0
     chain: Any = ()
     pairs: Any = ()
+    edges: Any = ()
 
     def __post_init__(self) -> None:
         """Accept the name of a dtype, and for static fields the arrays that ``numpy.load`` returns."""
         settle(self, dtype=np.dtype, dimensions=tuple, by_rows=bool, k=int, bound=int)
-        for name in ("chain", "pairs"):
-            if isinstance(getattr(self, name), np.ndarray):  # What ``numpy.savez`` makes of nothing.
+        for name in ("chain", "pairs", "edges"):
+            value = getattr(self, name)
+            if isinstance(value, np.ndarray) and not value.size:  # What ``numpy.savez`` makes of nothing.
                 object.__setattr__(self, name, ())
 
     @property
@@ -150,6 +157,21 @@ def sums_of(w: PackedFilters) -> jax.Array:
     """Return the sums of the stored filters; of a block of some channels those of the block."""
     features = w.filters.shape[0 if w.by_rows else -1]
     return w.sums if w.k * features == w.filters.size else _sums(w.filters, w.by_rows)
+
+
+def has_edges(w: PackedFilters) -> bool:
+    """Tell whether a GPU may convolve filters so that it pads with zeros."""
+    _, depth, *sizes = (w.shape[d] for d in w.dimensions)
+    return w.by_rows and len(sizes) == 2 and max(sizes) > 1 and depth > FEW_CHANNELS
+
+
+def edges_of(w: Filters) -> jax.Array | None:
+    """Return the sums beyond edges, or None if there are none, or those of another block of the filters."""
+    if not isinstance(w, PackedFilters):
+        return None
+    features, _, *sizes = w.shape
+    whole = w.k * features == w.filters.size and np.shape(w.edges) == (*sizes, features)
+    return w.edges if whole and sizes else None
 
 
 def rows_of(w: PackedFilters, *leading: int) -> PackedMatrix:
