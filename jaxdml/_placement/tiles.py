@@ -22,7 +22,7 @@ OPTIONS: dict[str, Any] = {
     "xla_gpu_gemm_autotuner_override_file": str(Path(__file__).with_name("tiles.txtpb")),
     # Larger products that share an operand are not joined to one. Its sums would be stored, and its matrices joined in
     # each call. Smaller ones are faster if they are joined.
-    "xla_gpu_dot_merger_threshold_mb": 8,
+    "xla_gpu_dot_merger_threshold_mb": 6,
 }
 """The options of such a program."""
 
