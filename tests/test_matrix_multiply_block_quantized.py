@@ -13,6 +13,7 @@ from jax.sharding import PartitionSpec as P
 import jaxdml
 from jaxdml._kernels.block_product import PackedBlocks, kernel, pack
 from tests.kit import quick
+from tests.kit.known_parameters import lowered
 from tests.kit.meshes import COUNT, mesh_of, needs_devices
 
 pytestmark = quick
@@ -87,6 +88,14 @@ def test_products_are_those_of_the_floats(shape, dtype, by_columns, method):
         wanted = a.astype(np.float64) @ floats
         assert (found.shape, found.dtype) == (wanted.shape, a.dtype)
         np.testing.assert_allclose(found, wanted, atol=2e-6 * np.abs(a).sum(-1).max(initial=1) * np.abs(floats).max())
+
+
+@pytest.mark.parametrize(("dtype", "count", "apart"), [("uint8", 1, False), ("uint4", 1, True), ("uint8", 2, True)])
+def test_one_row_of_bytes_is_read_where_it_is_on_a_gpu(dtype, count, apart):
+    """Other rows are stored in the order of the words before, in a kernel of their own."""
+    b, _ = packed(dtype, 64, 8, 32, by_columns=False)
+    text = lowered(jaxdml.matrix_multiply_block_quantized, rows(count, 64), b)
+    assert ("optimization_barrier" in text) == apart
 
 
 @pytest.mark.parametrize("size", [16, 64, 2**31, 2**62])

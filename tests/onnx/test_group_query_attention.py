@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 from onnx import helper
 
+from jaxdml._networks import attention
 from jaxdml.onnx import UnsupportedModelError, load
 from tests.kit import quick
+from tests.kit.known_parameters import lowered
 from tests.onnx.floats import by_onnxruntime, one_node
 
 pytestmark = quick
@@ -94,6 +96,34 @@ def test_steps_are_those_of_onnxruntime(case):
     assert [x.shape for x in found] == [x.shape for x in wanted]
     for one, other in zip(valid(found, given), valid(wanted, given), strict=True):
         np.testing.assert_allclose(one, other, atol=4e-3 if case == "narrow" else 2e-5)
+
+
+@pytest.mark.parametrize("case", ["token_of_ragged_rows", "chunk", "first_token", "empty_window", "narrow_token"])
+def test_few_queries_are_multiplied_as_sums_on_a_gpu(case, monkeypatch):
+    narrow = inputs(1, (6, 6), past=5, dtype=np.float16), TURNED
+    given, attributes = narrow if case == "narrow_token" else CASES[case]
+    proto, arrays = node(given, **attributes)
+    if case == "narrow_token":
+        for output in proto.graph.output:
+            output.type.tensor_type.elem_type = 10
+    sums = []
+
+    def as_on_cuda(*operands, cuda, default):
+        sums.append(default)
+        return cuda(*operands)
+
+    monkeypatch.setattr(attention.lax, "platform_dependent", as_on_cuda)
+    found = load(proto)(*arrays)
+    assert len(sums) == (0 if case == "empty_window" else 2)
+    for one, other in zip(valid(found, given), valid(by_onnxruntime(proto, *arrays), given), strict=True):
+        np.testing.assert_allclose(one, other, atol=4e-3 if case == "narrow_token" else 2e-5)
+
+
+def test_many_products_are_no_sums():
+    q, k = np.zeros((1, 2, 4, 64), np.float32), np.zeros((1, 2, 8192, 64), np.float32)
+    for keys, count in ((8191, 0), (8192, 0), (8193, 1)):
+        text = lowered(attention.products, q, np.resize(k, (1, 2, keys, 64)))
+        assert text.count("dot_general") == count
 
 
 STEPS = {

@@ -17,6 +17,10 @@ _FEW_ROWS = 8
 AMD EPYC. ``benchmarks/results/block-products.json`` has the times."""
 
 
+_PAIR = 2
+"""So few elements of a word are read as fast where they are: one row needs no kernel that takes them apart."""
+
+
 @jax.custom_jvp
 def multiply(a: jax.Array, b: PackedBlocks) -> jax.Array:
     """Return the product of ``a``, ``[..., K]``, and the floats that ``b``, ``[K, N]``, stands for.
@@ -68,17 +72,22 @@ def by_sums(a: jax.Array, b: PackedBlocks) -> jax.Array:
 
 
 def _sums_of_rows(rows: jax.Array, b: PackedBlocks) -> list[jax.Array]:
-    # The first elements of all words, then the second ones: neighbouring threads of a GPU read what is side by side.
-    fields = jnp.moveaxis(rows, -1, 1)
-    if len(rows) > 1 or rows.dtype.itemsize > 2:
-        fields = lax.optimization_barrier(fields)  # type: ignore[no-untyped-call]
+    if len(rows) == 1 and rows.shape[-1] <= _PAIR:
+        fields = [rows[..., i] for i in range(rows.shape[-1])]
+    else:
+        # First elements of all words, then second ones: neighbouring threads of a GPU read what is side by side.
+        stacked = jnp.moveaxis(rows, -1, 0)
+        if len(rows) > 1 or rows.dtype.itemsize > 2:
+            stacked = lax.optimization_barrier(stacked)  # type: ignore[no-untyped-call]
+        fields = list(stacked)
     differences, scale = b.differences(), b.along_words(b.scale)
 
-    def summed(row: jax.Array) -> jax.Array:
-        products = [part * row[None, i] for i, part in enumerate(differences)]
+    def summed(row: list[jax.Array]) -> jax.Array:
+        products = [part * field[None] for field, part in zip(row, differences, strict=True)]
         return jnp.sum(sum(products[1:], products[0]) * scale, (-1, -2))
 
-    return [summed(row) for row in fields.astype(jnp.float32)]
+    wide = [field.astype(jnp.float32) for field in fields]
+    return [summed([field[at] for field in wide]) for at in range(len(rows))]
 
 
 def _sums_of_columns(row: jax.Array, b: PackedBlocks) -> jax.Array:
