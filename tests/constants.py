@@ -68,7 +68,7 @@ _kernels/requantization/digit_products: DIGITS[0], DIGITS[1], _POINT - 1, _SATUR
   test_known_scales: digits_are_right_around_every_half_if_they_are_proved, \
 more_digits_for_smaller_multipliers_and_none_beyond_some_size, \
 the_greatest_multipliers_and_the_least_distances_have_digits
-_kernels/requantization/float32_chain: _NEAR * 2 / 2 * 2**20, _HELD, _SATURATING
+_kernels/requantization/chain_factors: _NEAR * 2 / 2 * 2**20, _HELD, _SATURATING
   test_chains: a_chain_subtracts_floats_if_float32_holds_all_that_it_adds_and_subtracts, \
 factors_round_the_sums_beside_every_half_as_real_numbers_are_rounded, sums_that_may_not_saturate_are_integers
 _kernels/requantization/float64_rounding: _TO_INTEGER

@@ -15,8 +15,9 @@ import jaxdml
 from jaxdml import reference
 from jaxdml._functions import prepack_filters
 from jaxdml._kernels import requantization
-from jaxdml._kernels.requantization import float32_chain
-from jaxdml._kernels.requantization.float32_chain import Chain, factors, round_chain, shifted_factors
+from jaxdml._kernels.requantization import chain_factors
+from jaxdml._kernels.requantization.chain_factors import factors, shifted_factors
+from jaxdml._kernels.requantization.float32_chain import Chain, round_chain
 from tests.kit import assert_same_bits, compiled
 from tests.kit.forms import forms_of
 from tests.kit.known_parameters import COLUMNS, PARAMETERS, lowered, named
@@ -45,7 +46,7 @@ def test_factors_round_the_sums_beside_every_half_as_real_numbers_are_rounded(gr
 
 
 def test_float32_multipliers_alone_would_not_do():
-    sums, nearest = float32_chain._decisive(SMALL, 0, 2**24, np.arange(256) + 0.5)
+    sums, nearest = chain_factors._decisive(SMALL, 0, 2**24, np.arange(256) + 0.5)
     first, second = factors(SMALL, 2**24, 255)
     narrow = sums.astype(np.float32)
     assert (np.minimum(np.rint(narrow * np.float32(SMALL)[:, None]), 256) != nearest).any()
@@ -54,16 +55,16 @@ def test_float32_multipliers_alone_would_not_do():
 
 def test_there_need_be_no_factors(monkeypatch):
     assert factors(np.array([0.5, 1e-4]), 2**24, 255) is None
-    monkeypatch.setattr(float32_chain, "_BITS", 1)
+    monkeypatch.setattr(chain_factors, "_BITS", 1)
     first, second = factors(SIZES[:3], 2**24, 255)
     np.testing.assert_array_equal(first.astype(float) * second, SIZES[:3])
-    monkeypatch.setattr(float32_chain, "_TRIALS", 0)
+    monkeypatch.setattr(chain_factors, "_TRIALS", 0)
     assert factors(SMALL, 2**24, 255) is None
 
 
 def test_factors_may_be_found_at_random(monkeypatch):
-    monkeypatch.setattr(float32_chain, "_BITS", 1)
-    sums, nearest = float32_chain._decisive(SMALL, 0, 2**24, np.arange(256) + 0.5)
+    monkeypatch.setattr(chain_factors, "_BITS", 1)
+    sums, nearest = chain_factors._decisive(SMALL, 0, 2**24, np.arange(256) + 0.5)
     first, second = factors(SMALL, 2**24, 255)
     assert (np.minimum(np.rint(sums.astype(np.float32) * first[:, None] * second[:, None]), 256) == nearest).all()
 
@@ -125,22 +126,22 @@ def test_sums_are_not_shifted_where_no_shift_serves(monkeypatch):
     multipliers, ends = np.exp2(np.random.default_rng(2).uniform(-11.5, -11, 8)), (-(2**22), 2**22)
     none, limits = np.zeros(8, np.int64), (0, 255)
     assert shifted_factors(multipliers, ends, limits, none, 2**20).subtracted.any()
-    monkeypatch.setattr(float32_chain, "_around_the_middle", lambda *given: None)
+    monkeypatch.setattr(chain_factors, "_around_the_middle", lambda *given: None)
     found = shifted_factors(multipliers, ends, limits, none, 2**20)
     assert not found.subtracted.any()
     assert_rounds(multipliers, ends, limits, found, none)
-    monkeypatch.setattr(float32_chain, "_TRIALS", 0)
+    monkeypatch.setattr(chain_factors, "_TRIALS", 0)
     assert shifted_factors(multipliers, ends, limits, none, 2**20) is None
 
 
 def test_no_shift_serves(monkeypatch):
-    shifted = float32_chain._around_the_middle
+    shifted = chain_factors._around_the_middle
     given = (2.0**-11.3, (-(2**22), 2**22), (0, 255))
     assert shifted(*given, 0)
     assert shifted(*given, 2**23) is None  # float32 would not hold the sum with the shift.
     assert shifted(given[0], (-(2**31) + 99, 2**22), given[2], None) is None  # Nor would int32.
     assert shifted(2.0**-15, *given[1:], 0) is None
-    monkeypatch.setattr(float32_chain, "_TRIALS_AROUND_THE_MIDDLE", 0)
+    monkeypatch.setattr(chain_factors, "_TRIALS_AROUND_THE_MIDDLE", 0)
     assert shifted(*given, 0) is None
 
 
@@ -149,7 +150,7 @@ def test_factors_that_are_constants_of_a_program_stay_two(columns):
     """XLA joins two constants that a number is multiplied by, and vectors of one number are such constants to it."""
     wrong = 0
     for multiplier in SMALL[::2]:
-        sums, nearest = float32_chain._decisive(np.array([multiplier]), 0, 2**24, np.arange(128) + 0.5)
+        sums, nearest = chain_factors._decisive(np.array([multiplier]), 0, 2**24, np.arange(128) + 0.5)
         first, second = factors(np.array([multiplier]), 2**24, 128)
         wrong += (np.rint(sums.astype(np.float32) * (first * second)) != nearest).any()
         shape = () if columns is None else (1, columns)
@@ -248,7 +249,7 @@ def test_a_product_of_two_arrays_is_rounded_by_two_numbers(name):
 
 
 def test_numbers_that_round_are_sought_once(monkeypatch):
-    sought, seek = [], float32_chain.factors
+    sought, seek = [], chain_factors.factors
     monkeypatch.setattr(requantization, "factors", lambda *given: sought.append(given) or seek(*given))
     for _ in range(2):
         jaxdml.quantized_linear_matrix_multiply(

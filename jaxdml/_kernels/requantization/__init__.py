@@ -1,6 +1,7 @@
 """Round int32 sums times scales to 8 bits, once and correctly."""
 
-from jaxdml._kernels.requantization.float32_chain import Chain, factors, round_chain_and_sum, shifted_factors
+from jaxdml._kernels.requantization.chain_factors import factors, shifted_factors
+from jaxdml._kernels.requantization.float32_chain import Chain, round_chain_and_sum
 from jaxdml._kernels.requantization.float32_terms import Terms, proved_terms, round_terms
 from jaxdml._kernels.requantization.float64_rounding import (
     ON_CPU,
