@@ -47,10 +47,14 @@ def products(q: Any, k: Any) -> Any:
     wide = jnp.promote_types(q.dtype, jnp.float32)
     by_dot = partial(jnp.einsum, "bghqd,bgkd->bghqk", precision=EXACTLY, preferred_element_type=wide)
 
+    def stored(q: Any, k: Any) -> Any:
+        # XLA for CUDA has one kernel for a softmax that begins with what is stored.
+        return lax.optimization_barrier(by_dot(q, k))  # type: ignore[no-untyped-call]
+
     def by_sums(q: Any, k: Any) -> Any:
         return jnp.sum(q[..., None, :].astype(wide) * k[:, :, None, None].astype(wide), -1)
 
-    return ungrouped(_product(grouped(q, k.shape[1]), k, by_dot, by_sums))
+    return ungrouped(_product(grouped(q, k.shape[1]), k, by_dot, cuda=(stored, by_sums)))
 
 
 def weighted(probabilities: Any, v: Any) -> Any:
@@ -64,19 +68,24 @@ def weighted(probabilities: Any, v: Any) -> Any:
         products = stored[..., None].astype(wide) * v[:, :, None, None].astype(wide)
         return jnp.sum(products, -2).astype(jnp.result_type(p, v))
 
-    return ungrouped(_product(grouped(probabilities, v.shape[1]), v, by_dot, by_sums))
+    return ungrouped(_product(grouped(probabilities, v.shape[1]), v, by_dot, cuda=(by_dot, by_sums)))
 
 
-def _product(by_group: Any, shared: Any, by_dot: Any, by_sums: Any) -> Any:
-    """Multiply ``[batch, groups, heads of a group, queries, ...]`` by what a group shares: as sums if those are few.
+def _product(by_group: Any, shared: Any, default: Any, *, cuda: tuple[Any, Any]) -> Any:
+    """Multiply ``[batch, groups, heads of a group, queries, ...]`` by what a group shares; on CUDA few rows as sums.
 
     A GPU multiplies few rows in blocks that are mostly padding, in a kernel of their own.
+
+    Args:
+      by_group: the left operand.
+      shared: the right one.
+      default: multiplies elsewhere.
+      cuda: multiplies on CUDA, and adds up products there.
     """
     sizes = *by_group.shape[:4], *shared.shape[2:]
     rows = math.prod(sizes[2:4]) if is_static(*sizes) else 0
-    if not 0 < rows <= MOST_ROWS or math.prod(sizes) > MOST_PRODUCTS:
-        return by_dot(by_group, shared)
-    return lax.platform_dependent(by_group, shared, cuda=by_sums, default=by_dot)
+    few = 0 < rows <= MOST_ROWS and math.prod(sizes) <= MOST_PRODUCTS
+    return lax.platform_dependent(by_group, shared, cuda=cuda[few], default=default)
 
 
 def without_unseen(v: Any, visible: Any) -> Any:
@@ -110,14 +119,15 @@ def probabilities(x: Any, visible: Any, sink: Any = None) -> Any:
       visible: booleans that broadcast to ``x``.
       sink: a score that counts in each row, and has no value.
     """
-    limited = jnp.where(visible, x, -jnp.inf)
-    most = lax.stop_gradient(jnp.max(limited, -1, keepdims=True, initial=-jnp.inf))
-    if sink is not None:
-        most = jnp.maximum(most, sink)
-    most = jnp.where(jnp.isfinite(most), most, 0)
-    powers = jnp.where(visible, jnp.exp(jnp.where(visible, x, most) - most), 0)
+    # XLA for CUDA has one kernel for all of this if nothing is selected between the two sums.
+    limited, limits = jnp.where(visible, x, -jnp.inf), jnp.finfo(x.dtype)
+    most = jnp.max(limited, -1, keepdims=True, initial=-jnp.inf)
+    most = most if sink is None else jnp.maximum(most, sink)
+    most = lax.stop_gradient(jnp.clip(most, limits.min, limits.max))
+    powers = jnp.exp(limited - most)
     total = powers.sum(-1, keepdims=True) + (0 if sink is None else jnp.exp(sink - most))
-    return powers / jnp.where(total == 0, 1, total)
+    # Where nothing is visible the total is 0; else the greatest power is 1, but for rounding.
+    return powers / jnp.maximum(total, 0.5)
 
 
 def rotated(x: Any, cos: Any, sin: Any, *, interleaved: bool) -> jax.Array:

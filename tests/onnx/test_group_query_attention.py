@@ -99,24 +99,43 @@ def test_steps_are_those_of_onnxruntime(case):
 
 
 @pytest.mark.parametrize("case", ["token_of_ragged_rows", "chunk", "first_token", "empty_window", "narrow_token"])
-def test_few_queries_are_multiplied_as_sums_on_a_gpu(case, monkeypatch):
+def test_few_queries_are_multiplied_as_sums_on_cuda(case, monkeypatch):
     narrow = inputs(1, (6, 6), past=5, dtype=np.float16), TURNED
     given, attributes = narrow if case == "narrow_token" else CASES[case]
     proto, arrays = node(given, **attributes)
     if case == "narrow_token":
         for output in proto.graph.output:
             output.type.tensor_type.elem_type = 10
-    sums = []
+    taken = []
 
     def as_on_cuda(*operands, cuda, default):
-        sums.append(default)
+        taken.append(getattr(cuda, "__name__", "by_dot"))
         return cuda(*operands)
 
     monkeypatch.setattr(attention.lax, "platform_dependent", as_on_cuda)
     found = load(proto)(*arrays)
-    assert len(sums) == (0 if case == "empty_window" else 2)
+    assert taken == (["stored", "by_dot"] if case == "empty_window" else ["by_sums", "by_sums"])
     for one, other in zip(valid(found, given), valid(by_onnxruntime(proto, *arrays), given), strict=True):
         np.testing.assert_allclose(one, other, atol=4e-3 if case == "narrow_token" else 2e-5)
+
+
+@pytest.mark.parametrize("sink", [None, np.float32(0.5), np.float32(-np.inf)])
+def test_rows_without_a_score_are_0_and_so_are_their_derivatives(sink):
+    x = np.array([[1, 2, 3], [-np.inf] * 3, [3e38, 1, -3e38], [-3e38, -3e38, 5], [1, 2, 3]], np.float32)
+    visible = np.array([[1, 1, 0], [1, 1, 1], [1, 1, 1], [1, 1, 0], [0, 0, 0]], bool)
+
+    def of(x):
+        return attention.probabilities(x, visible, sink)
+
+    with np.errstate(over="ignore"):
+        powers = np.where(visible, np.exp(np.where(x < -1e38, -np.inf, np.minimum(x, 88)).astype(np.float64)), 0)
+    powers[3] = [1, 1, 0] if sink is None or np.isinf(sink) else [0, 0, 0]
+    total = powers.sum(-1, keepdims=True) + (0 if sink is None else np.exp(np.float64(sink)))
+    np.testing.assert_allclose(of(x), powers / np.where(total == 0, 1, total), rtol=1e-6, atol=1e-30)
+    derivatives = np.asarray(jax.grad(lambda x: (of(x) ** 2).sum())(x))
+    assert np.isfinite(derivatives).all()
+    assert (derivatives[[1, 4]] == 0).all()
+    assert (derivatives[0] != 0).tolist() == [True, True, False]
 
 
 def test_many_products_are_no_sums():

@@ -72,14 +72,13 @@ def by_sums(a: jax.Array, b: PackedBlocks) -> jax.Array:
 
 
 def _sums_of_rows(rows: jax.Array, b: PackedBlocks) -> list[jax.Array]:
-    if len(rows) == 1 and rows.shape[-1] <= _PAIR:
-        fields = [rows[..., i] for i in range(rows.shape[-1])]
-    else:
-        # First elements of all words, then second ones: neighbouring threads of a GPU read what is side by side.
-        stacked = jnp.moveaxis(rows, -1, 0)
-        if len(rows) > 1 or rows.dtype.itemsize > 2:
-            stacked = lax.optimization_barrier(stacked)  # type: ignore[no-untyped-call]
-        fields = list(stacked)
+    places, as_it_is = range(rows.shape[-1]), len(rows) == 1 and rows.shape[-1] <= _PAIR
+    # First elements of all words, then second ones: neighbouring threads of a GPU read what is side by side.
+    stored = rows if as_it_is else jnp.moveaxis(rows, -1, 0)
+    if len(rows) > 1 or rows.dtype.itemsize > 2:
+        # Else XLA may compute the row anew for each column, and store all products.
+        stored = lax.optimization_barrier(stored)  # type: ignore[no-untyped-call]
+    fields = [stored[..., place] for place in places] if as_it_is else list(stored)
     differences, scale = b.differences(), b.along_words(b.scale)
 
     def summed(row: list[jax.Array]) -> jax.Array:
