@@ -456,3 +456,35 @@ def test_sums_over_devices_are_rounded_without_the_chain(on_gpu):
     with forms_of("cuda"):
         got = compiled(on_shards)(x, packed)
     assert_same_bits(got, reference.quantized_linear_convolution(x, w=w, **named("x", "w", w_zero=None)))
+
+
+UINT8 = {
+    "1 x 1": ((2, 16, 4, 4), (COLUMNS, 16, 1, 1), {}),
+    "1 x 1, strided": ((2, 16, 5, 4), (COLUMNS, 16, 1, 1), {"strides": 2}),
+    "3 x 3": ((2, 16, 5, 4), (COLUMNS, 16, 3, 3), {"start_padding": 1, "end_padding": 1}),
+    "groups": ((2, 16, 5, 4), (COLUMNS, 8, 3, 3), {"start_padding": 1, "group_count": 2}),
+    "one channel each": ((2, COLUMNS, 5, 4), (COLUMNS, 1, 3, 3), {"start_padding": 1, "group_count": COLUMNS}),
+    "one dimension": ((2, 16, 9), (COLUMNS, 16, 3), {"start_padding": 1}),
+    "three dimensions": ((1, 4, 3, 3, 4), (COLUMNS, 4, 2, 2, 3), {}),
+    "deep": ((1, 160, 4, 4), (COLUMNS, 160, 3, 3), {"start_padding": 1, "end_padding": 1}),
+}
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("name", UINT8)
+def test_uint8_filters_whose_zero_point_is_128_are_rounded_once(on_gpu, name, last):
+    """They are stored as int8 with the zero point 0, so the chain subtracts all that there is."""
+    shape, of_filters, options = UINT8[name]
+    x, w = (RNG.integers(0, 256, sizes).astype(np.uint8) for sizes in (shape, of_filters))
+    parameters = named("x", "w", w_zero=np.uint8(128), zero_point=np.uint8(147), output_scale=np.float32(0.4))
+    if last:
+        spatial = "DHW"[5 - x.ndim :]
+        options = options | {"dimension_numbers": (f"N{spatial}C", f"OI{spatial}", f"N{spatial}C")}
+        x = np.moveaxis(x, 1, -1)
+    packed = jaxdml.prepack_filters(w, parameters=parameters)
+    assert packed.chain
+    wanted = reference.quantized_linear_convolution(x, w=w, **parameters, **options)
+    assert wanted.std() > 3
+    with forms_of("cuda"):
+        got = compiled(lambda x, w: jaxdml.quantized_linear_convolution(x, w=w, **parameters, **options))(x, packed)
+    assert_same_bits(got, wanted)

@@ -45,12 +45,17 @@ def patch_product(product: Product, x: jax.Array, zx: Zero, columns: Right, zw: 
     rows = patch_rows(x, windows)
     zx = None if zx is None else zx.reshape(1, 1, 1, 1)
     raw = product(rows, zx, columns, None if zw is None else by_group(zw, windows.groups))
-    counts = _counts(x, windows)
-    if isinstance(columns, PackedMatrix) and raw.zb is None:
-        total = in_order(as_stored(raw, product_shape(rows, columns)), counts, windows)
-        of_columns = None if raw.columns is None else windows.along_channels(raw.columns.reshape(-1))
-        return RawProduct(total, za=None if raw.za is None else raw.za.reshape(()), columns=of_columns)
-    return RawProduct(in_order(accumulator(raw, product_shape(rows, columns)), counts, windows))
+    counts, shape = _counts(x, windows), product_shape(rows, columns)
+    if not isinstance(columns, PackedMatrix):
+        return RawProduct(in_order(accumulator(raw, shape), counts, windows))
+    # The sums of packed filters may be rounded by a chain, which subtracts from what is stored.
+    rows_of_group = raw.rows if raw.rows is None or windows.groups == 1 else jnp.broadcast_to(raw.rows, shape)
+    of_rows = None if rows_of_group is None else in_order(rows_of_group, counts, windows)
+    zb, of_columns = (
+        None if each is None else windows.along_channels(each.reshape(-1)) for each in (raw.zb, raw.columns)
+    )
+    za = None if raw.za is None else raw.za.reshape(())
+    return RawProduct(in_order(as_stored(raw, shape), counts, windows), zb, of_rows, za, of_columns)
 
 
 def by_group(parameter: jax.Array, groups: int) -> jax.Array:
