@@ -59,14 +59,14 @@ def products(q: Any, k: Any) -> Any:
 
 def weighted(probabilities: Any, v: Any) -> Any:
     """Add values up."""
-    wide = jnp.promote_types(v.dtype, jnp.float32)
+    wide = jnp.promote_types(jnp.promote_types(probabilities.dtype, v.dtype), jnp.float32)
     by_dot = partial(jnp.einsum, "bghqk,bgkv->bghqv", precision=EXACTLY)
 
     def by_sums(p: Any, v: Any) -> Any:
         # Without the barrier XLA would store all products, beside exponentials that it computed again for each.
         stored = lax.optimization_barrier(p)  # type: ignore[no-untyped-call]
         products = stored[..., None].astype(wide) * v[:, :, None, None].astype(wide)
-        return jnp.sum(products, -2).astype(jnp.result_type(p, v))
+        return jnp.sum(products, -2).astype(jnp.promote_types(p.dtype, v.dtype))
 
     return ungrouped(_product(grouped(probabilities, v.shape[1]), v, by_dot, cuda=(by_dot, by_sums)))
 
@@ -85,6 +85,8 @@ def _product(by_group: Any, shared: Any, default: Any, *, cuda: tuple[Any, Any])
     sizes = *by_group.shape[:4], *shared.shape[2:]
     rows = math.prod(sizes[2:4]) if is_static(*sizes) else 0
     few = 0 < rows <= MOST_ROWS and math.prod(sizes) <= MOST_PRODUCTS
+    if any(any(jax.typeof(x).sharding.spec) for x in (by_group, shared)):
+        return default(by_group, shared)  # On Explicit axes each form may give its result another sharding.
     return lax.platform_dependent(by_group, shared, cuda=cuda[few], default=default)
 
 

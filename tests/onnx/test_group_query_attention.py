@@ -3,12 +3,15 @@
 import jax
 import numpy as np
 import pytest
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
 from onnx import helper
 
 from jaxdml._networks import attention
 from jaxdml.onnx import UnsupportedModelError, load
 from tests.kit import quick
 from tests.kit.known_parameters import lowered
+from tests.kit.meshes import COUNT, mesh_of, needs_devices
 from tests.onnx.floats import by_onnxruntime, one_node
 
 pytestmark = quick
@@ -136,6 +139,17 @@ def test_rows_without_a_score_are_0_and_so_are_their_derivatives(sink):
     assert np.isfinite(derivatives).all()
     assert (derivatives[[1, 4]] == 0).all()
     assert (derivatives[0] != 0).tolist() == [True, True, False]
+
+
+@needs_devices
+def test_keys_may_be_sharded_and_queries_not():
+    mesh = mesh_of("explicit", d=COUNT)
+    q, k = (drawn(COUNT, heads, 1 + heads, 8) for heads in (4, 2))
+    placed = [jax.device_put(x, NamedSharding(mesh, spec)) for x, spec in ((q[:, :, :1], P()), (k, P("d")))]
+    scores = jax.jit(attention.products)(*placed)
+    np.testing.assert_allclose(scores, attention.products(q[:, :, :1], k), rtol=1e-5, atol=1e-6)
+    result = jax.jit(attention.weighted)(scores, placed[1])
+    np.testing.assert_allclose(result, attention.weighted(np.asarray(scores), k), rtol=1e-5, atol=1e-6)
 
 
 def test_many_products_are_no_sums():
