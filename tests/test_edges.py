@@ -45,7 +45,7 @@ def integers(dtype, shape):
     return RNG.integers(limits.min, limits.max, shape, dtype, endpoint=True)
 
 
-def layer(of, x_dtype="uint8", channels=12, **changes):
+def layer(of, x_dtype="uint8", channels=64, **changes):
     """Return images with channels last, filters, parameters and options, and what is packed on a GPU."""
     sizes, window, options = of
     x, w = integers(x_dtype, (2, *sizes, channels)), integers("int8", (COLUMNS, channels, *window))
@@ -107,7 +107,7 @@ def test_every_zero_point(on_gpu, zero_point):
 
 
 def test_a_zero_point_that_is_data_and_channels_first(on_gpu):
-    x, w, _, options, packed = layer(WITH_ZEROS["strided, at both"], channels=16)
+    x, w, _, options, packed = layer(WITH_ZEROS["strided, at both"], channels=80)
     first = {name: value for name, value in options.items() if name != "dimension_numbers"}
 
     def sums(x, zero, w):
@@ -136,7 +136,7 @@ def test_zero_is_padded_with_zeros_without_packed_filters():
 @pytest.mark.parametrize(
     "changes",
     [
-        {"channels": 8},  # Few.
+        {"channels": 63},  # What they lack would be many bytes beside the filters.
         {"w_zero": np.int8(3)},  # Rows of images are summed, with their padding.
     ],
 )
@@ -151,9 +151,12 @@ def test_other_calls_pad_before(on_gpu, changes):
 
 def test_no_edges_where_they_do_not_serve(on_gpu):
     parameters = named("x", "w", w_zero=None)
-    for shape in ((COLUMNS, 16, 1, 1), (COLUMNS, 16, 3), (COLUMNS, 8, 3, 3)):
+    for shape in ((COLUMNS, 64, 1, 1), (COLUMNS, 64, 3), (COLUMNS, 63, 3, 3), (COLUMNS, 64, 1, 8)):
         assert jaxdml.prepack_filters(integers("int8", shape), parameters=parameters).edges == ()
-    assert jaxdml.prepack_filters(integers("int8", (COLUMNS, 16, 3, 3))).edges == ()
+    w = integers("int8", (COLUMNS, 64, 3, 3))
+    assert jaxdml.prepack_filters(w).edges == ()
+    packed = jaxdml.prepack_filters(w, parameters=parameters)
+    assert 16 * packed.edges.nbytes == packed.filters.nbytes
 
 
 def test_mapped_over_images_and_over_filters(on_gpu):
@@ -189,10 +192,17 @@ def test_edges_are_kept_with_the_filters(on_gpu, tmp_path):
             assert_same_bits(compiled(program(parameters, options))(x, each), wanted)
 
 
+@pytest.mark.parametrize("wrong", [np.zeros((3, 3, COLUMNS), np.float32), np.zeros(COLUMNS, np.int32), (1, 2), [1]])
+def test_wrong_edges_are_refused(on_gpu, wrong):
+    x, _, parameters, options, packed = layer(WITH_ZEROS["around"])
+    with pytest.raises(TypeError, match=r"w\.edges must be"):
+        program(parameters, options)(x, replace(packed, edges=wrong))
+
+
 @needs_devices
 def test_channels_over_devices_are_padded_before(on_gpu):
     """A block has the edges of the whole filters, which are not those of its channels."""
-    x, w, parameters, options, packed = layer(WITH_ZEROS["around"], channels=16 * COUNT)
+    x, w, parameters, options, packed = layer(WITH_ZEROS["around"], channels=64 * COUNT)
     nowhere = jax.tree.map(lambda _: P(), packed.chain)
     parts = replace(packed, filters=P(None, None, None, "d"), sums=P(), edges=P(), chain=nowhere)
     convolve = partial(jaxdml.quantized_linear_convolution, axis_name="d", **parameters, **options)

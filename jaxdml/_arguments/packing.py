@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -61,7 +61,11 @@ def filters(call: Call, name: str, packed: PackedFilters, shards: int) -> Packed
     if features and packed.k not in (k, k * shards):
         rule = f"{name}.sums must add up the numbers of a filter, {k}; got {name}.k = {packed.k}."
         fail(rule, "Pass axis_name for a block of filters whose channels are sharded, or prepack the filters anew.")
-    edges = jax.tree.map(jnp.asarray, packed.edges)
+    edges: Any = packed.edges
+    if not isinstance(edges, tuple) or edges:
+        edges = Call(call.function, **{f"{name}.edges": edges}).array(f"{name}.edges")
+        if edges.dtype != jnp.int32 or edges.ndim != stored.ndim - 1:
+            fail(f"{name}.edges must be () or int32 [*spatial, M]; got {edges.dtype} {[*edges.shape]}.")
     call.operands[name] = replace(packed, filters=stored, sums=sums, edges=edges)
     return replace(call.operands[name], chain=(), pairs=())
 

@@ -55,9 +55,10 @@ def convolve(windows: Windows, x: jax.Array, zx: Zero, w: Filters, zw: Zero) -> 
     """
     filters, zw = as_int8_filters(w, zw)
     few = w.shape[1] <= FEW_CHANNELS and windows.sizes[1] > 1 and windows.dilations == (1, 1)
-    with_zeros = not few and zw is None and _pads_with_zeros(as_int8(x, zx)[1], w, windows, x.shape)
-    read = windows if with_zeros else windows.without_padding()
-    x, zx = as_int8(x, zx) if with_zeros else (_padded(x, zx, windows), as_int8(x, zx)[1])
+    images, zero = as_int8(x, zx)
+    kinds = None if few or zw is not None or not _holds_edges(zero, w, windows) else edges.kinds(windows, x.shape)
+    read = windows.without_padding() if kinds is None else windows
+    x = _padded(x, zx, windows) if kinds is None else images
     last = read.with_channels_last()
 
     def by_patches(x: jax.Array, w: jax.Array) -> jax.Array:
@@ -65,23 +66,21 @@ def convolve(windows: Windows, x: jax.Array, zx: Zero, w: Filters, zw: Zero) -> 
         return patch_product(integer_product.product_on_gpu, x, None, columns, None, last).product.astype(jnp.float32)
 
     small = False
-    images, right = x if windows.channels_last else jnp.moveaxis(x, 1, -1), jnp.transpose(filters, (2, 3, 1, 0))
+    left, right = x if windows.channels_last else jnp.moveaxis(x, 1, -1), jnp.transpose(filters, (2, 3, 1, 0))
     if few:
-        images, right, last = with_neighbours(images, right, last, MULTIPLE, in_words=True, most=SMALL_WINDOW)
+        left, right, last = with_neighbours(left, right, last, MULTIPLE, in_words=True, most=SMALL_WINDOW)
         small = last.taps == 1 and last.strides == (1, 1)
-    total = by_patches(images, right) if small else native_sums(images, right, last, jnp.float32, by_patches)
-    if zx is not None and read.padded:
-        total += edges.lacking(edges_of(w), windows, x.shape, zx)
-    sums = None if zx is None else filter_sums(w, filters)
+    total = by_patches(left, right) if small else native_sums(left, right, last, jnp.float32, by_patches)
+    if kinds is not None and zero is not None and read.padded:
+        total += edges.lacking(edges_of(w), kinds, zero)
+    sums = None if zero is None else filter_sums(w, filters)
     in_order = total if windows.channels_last else jnp.moveaxis(total, -1, 1)
-    return corrected(in_order, sums, zx, zw, x, windows, windows.taps * w.shape[1])
+    return corrected(in_order, sums, zero, zw, x, windows, windows.taps * w.shape[1])
 
 
-def _pads_with_zeros(zx: Zero, w: Filters, windows: Windows, shape: tuple[int, ...]) -> bool:
-    """Tell whether cuDNN pads int8 images of this shape and zero point: with zeros, and what sums then lack is held."""
-    if zx is None or not windows.padded:
-        return True
-    return edges_of(w) is not None and edges.kinds(windows, shape) is not None
+def _holds_edges(zx: Zero, w: Filters, windows: Windows) -> bool:
+    """Tell whether filters hold what sums lack if cuDNN pads int8 images with zeros, if they lack anything."""
+    return zx is None or not windows.padded or edges_of(w) is not None
 
 
 def _padded(x: jax.Array, zx: Zero, windows: Windows) -> jax.Array:

@@ -29,9 +29,10 @@ def edge_sums(filters: Any) -> Any:
       int32 ``[H, W, O]``.
     """
     of_taps = filters.sum(axis=-1, dtype=np.int32).transpose(1, 2, 0)
-    rows, columns = map(_inside, filters.shape[1:3])
-    beyond = 1 - rows[:, None, :, None] * columns[:, None, :]
-    return (of_taps[None, None] * beyond[..., None]).sum(axis=(2, 3), dtype=np.int32)
+    rows, columns = map(_inside, of_taps.shape[:2])
+    of_rows = (of_taps[None] * rows[..., None, None]).sum(axis=1, dtype=np.int32)
+    inside = (of_rows[:, None] * columns[None, :, :, None]).sum(axis=2, dtype=np.int32)
+    return of_taps.sum(axis=(0, 1), dtype=np.int32)[None, None] - inside
 
 
 def _inside(size: int) -> np.ndarray[Any, Any]:
@@ -67,19 +68,17 @@ def kinds(windows: Windows, shape: tuple[int, ...]) -> list[np.ndarray[Any, Any]
     return found
 
 
-def lacking(edges: Any, windows: Windows, shape: tuple[int, ...], zx: jax.Array) -> jax.Array:
+def lacking(edges: Any, kinds: list[np.ndarray[Any, Any]], zx: jax.Array) -> jax.Array:
     """Return as float32 ``[1, H, W, O]`` what sums of products with images that are padded with zeros lack.
 
     float32 holds it, as it does the sums.
 
     Args:
       edges: ``edge_sums`` of the filters.
-      windows: where the windows lie; they have ``kinds``.
-      shape: that of the images.
+      kinds: of the windows.
       zx: the int32 zero point of the images, ``[1]``.
     """
-    found: Any = kinds(windows, shape)
-    of_rows, of_columns = found
+    rows, columns = kinds
     # Multiplied behind the selection: all of this is done in the kernel that rounds the sums.
-    of_windows = edges.at[of_rows].get(mode="promise_in_bounds").at[:, of_columns].get(mode="promise_in_bounds")
+    of_windows = edges.at[rows].get(mode="promise_in_bounds").at[:, columns].get(mode="promise_in_bounds")
     return of_windows[None].astype(jnp.float32) * zx.astype(jnp.float32).reshape(1, 1, 1, 1)

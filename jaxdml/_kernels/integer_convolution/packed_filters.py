@@ -20,6 +20,10 @@ from jaxdml._kernels.integer_product import PackedMatrix
 FEW_CHANNELS = 8
 """For so few channels cuDNN has no fast GPU kernel."""
 
+LEAST_WITH_EDGES, LARGEST_WITH_EDGES = 64, 7
+"""Filters of fewer channels, or of larger windows, have no sums beyond edges. Those take ``4 / channels`` of the bytes
+of the filters."""
+
 LARGE = 2**18
 """From so many channels times output channels on, a CPU multiplies patches by filters that are stored as rows in less
 time than XLA's own convolution takes."""
@@ -50,7 +54,7 @@ class PackedFilters:
         when it was packed; ``()`` if none were.
       pairs: filters of few channels for two windows at once, ``PixelPairs``; ``()`` where those do not serve.
       edges: int32 ``[*spatial, O]``, the sums of what each kind of window has beyond the edges of an image, so that a
-        GPU may pad with zeros; ``()`` if no parameters were known.
+        GPU may pad with zeros; ``()`` if they are not needed. Other numbers need other ones.
     """
 
     filters: jax.Array
@@ -162,7 +166,7 @@ def sums_of(w: PackedFilters) -> jax.Array:
 def has_edges(w: PackedFilters) -> bool:
     """Tell whether a GPU may convolve filters so that it pads with zeros."""
     _, depth, *sizes = (w.shape[d] for d in w.dimensions)
-    return w.by_rows and len(sizes) == 2 and max(sizes) > 1 and depth > FEW_CHANNELS
+    return w.by_rows and len(sizes) == 2 and 1 < max(sizes) <= LARGEST_WITH_EDGES and depth >= LEAST_WITH_EDGES
 
 
 def edges_of(w: Filters) -> jax.Array | None:
@@ -171,7 +175,7 @@ def edges_of(w: Filters) -> jax.Array | None:
         return None
     features, _, *sizes = w.shape
     whole = w.k * features == w.filters.size and np.shape(w.edges) == (*sizes, features)
-    return w.edges if whole and sizes else None
+    return w.edges if whole else None
 
 
 def rows_of(w: PackedFilters, *leading: int) -> PackedMatrix:
