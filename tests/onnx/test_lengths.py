@@ -1,6 +1,7 @@
 """Lengths: what is said of them holds for every number that they may be."""
 
 import itertools
+from functools import cache
 
 import numpy as np
 import onnx
@@ -46,6 +47,7 @@ COMPARISONS = {
 }
 
 
+@cache
 def lengths(n, m):
     """Return lengths of these numbers, and numbers."""
     first, second = atom("n", "n", np.int32(n), 5), atom("m", "m", np.int32(m), 3)
