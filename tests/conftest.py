@@ -72,9 +72,10 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_collection_finish():
-    """Leave out of garbage collections what was imported: to go through it takes longer than through the rest."""
+    """Leave out of garbage collections what was imported, and have fewer: they take a twentieth of the time."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(10_000, 20, 10)
 
 
 @pytest.fixture(autouse=True)
