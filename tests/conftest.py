@@ -61,7 +61,7 @@ def pytest_report_header(config):
 def _case(item):
     """Name a case; those of one program have its name, because the whole program is compiled for any of them."""
     mark = item.get_closest_marker("program")
-    return f"{item.nodeid.partition('[')[0]}[{mark.args[0]}]" if mark else item.nodeid
+    return f"{item.nodeid.partition('[')[0]} of {mark.kwargs['of']}[{mark.args[0]}]" if mark else item.nodeid
 
 
 def pytest_collection_modifyitems(config, items):

@@ -10,10 +10,10 @@ import numpy as np
 
 from tests.kit import THOROUGH
 
-EVERY = 4
+EVERY = 8
 """Of the cases of a parametrized test, at most one of so many is run."""
 
-MOST = 30
+MOST = 20
 """So many cases of a test are enough: the time of a run is not to grow with the cases that each operator brings."""
 
 ALL = THOROUGH or bool(os.environ.get("CI"))

@@ -90,7 +90,7 @@ def assert_sharded(types, specs):
 def parameter(name, column, placement):
     marks = [] if placement == "one" else [meshes.needs_devices]
     if column not in CALLS:
-        marks.append(pytest.mark.program(f"{name}-{placement}"))
+        marks.append(pytest.mark.program(placement, of=name))
     return pytest.param(name, column, placement, id=f"{name}-{column}-{placement}", marks=marks)
 
 

@@ -10,7 +10,6 @@ import jaxdml
 from jaxdml import reference
 from jaxdml._cases import dimensions
 from tests import hunting
-from tests.cross_section import EVERY
 from tests.kit.methods import METHODS
 from tests.random_programs import NAMES, draw_program
 from tests.random_programs.calls import RECORDS, of_record
@@ -18,8 +17,14 @@ from tests.random_programs.operands import Drawing
 
 pytestmark = pytest.mark.skipif(jax.default_backend() != "cpu", reason="hunts errors of XLA's CPU backend")
 SEED = 3
-PROGRAMS = [number for first in range(len(NAMES)) for number in range(first, EVERY * len(NAMES), len(NAMES))]
-"""The programs of an operator stand together, so that a cross-section has one of each."""
+EACH = 4
+"""So many programs are of each operator, of which a cross-section has one."""
+
+PROGRAMS = [
+    pytest.param(number, marks=pytest.mark.program(number, of=name))
+    for first, name in enumerate(NAMES)
+    for number in range(first, EACH * len(NAMES), len(NAMES))
+]
 
 
 @pytest.mark.parametrize("number", PROGRAMS)

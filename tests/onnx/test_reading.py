@@ -330,9 +330,10 @@ def test_numerics_that_do_not_exist():
         jaxdml.onnx.load(b"", numerics="fast")
 
 
-def test_broken_models_are_refused_or_run():
+@pytest.mark.parametrize("first", range(8))
+def test_broken_models_are_refused_or_run(first):
     originals = mutations.models()
-    for number in range(200):
+    for number in range(first, 200, 8):
         name = list(originals)[number % len(originals)]
         mutations.outcome(mutations.mutated(originals[name], number))
 
