@@ -67,8 +67,9 @@ def _case(item):
 def pytest_collection_modifyitems(config, items):
     """Leave out cases of the whole suite, unless all are asked for."""
     if _is_whole(config) and not ALL:
-        items[:], left = cross_section(items, list(map(_case, items)))
-        config.hook.pytest_deselected(items=left)
+        chosen, left = cross_section(items, list(map(_case, items)))
+        items[:] = [item for item in chosen if not item.get_closest_marker("long")]
+        config.hook.pytest_deselected(items=left + [item for item in chosen if item.get_closest_marker("long")])
 
 
 def pytest_collection_finish():

@@ -67,7 +67,7 @@ from jaxdml._cases.quantized_linear_matrix_multiply import call as multiply
 from jaxdml._cases.top_k import call as top_k
 from jaxdml._kernels.integer_product import gpu as integer_product
 from jaxdml._kernels.selection import cpu as _selection_cpu
-from tests.kit import quick
+from tests.kit import long, quick
 
 pytestmark = quick
 
@@ -1131,6 +1131,7 @@ def test_a_whole_model_is_a_case_like_others(small_networks, tmp_path, capsys):
 
 
 @pytest.mark.usefixtures("no_plots")
+@long
 def test_whole_models_on_an_accelerator_have_the_wall_time_of_a_call(small_networks, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(environment, "platform", lambda: "another")
     monkeypatch.setattr(by_calls, "IN_FLIGHT", 2)
@@ -1203,6 +1204,7 @@ needs_two = pytest.mark.skipif(jax.device_count() < 2, reason="needs two devices
 
 
 @needs_two
+@long
 def test_sharded_cases_are_measured_and_shown(tmp_path, capsys):
     arguments = [
         "--devices",

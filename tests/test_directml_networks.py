@@ -14,7 +14,7 @@ from benchmarks.models.networks import Block, Image, as_int8, mobilenet_v2
 from jaxdml import directml as dml
 from tests.directml_descs import FLOAT32, INT8, UINT8, CopyOperatorDesc, tensor
 from tests.directml_networks import graph_of
-from tests.kit import assert_same_bits, compiled, quick
+from tests.kit import assert_same_bits, compiled, long, quick
 from tests.kit.forms import forms_of
 from tests.kit.meshes import COUNT, mesh_of, put
 
@@ -46,6 +46,7 @@ def test_a_quantized_network_keeps_its_integers_and_its_batch_sharded(network):
     assert_same_bits(door, judged)
 
 
+@long
 def test_weights_are_packed_for_the_constants_beside_them(network, on_gpu):
     graph, owned = graph_of(network, batch=2)
     run = dml.compile_graph(graph).initialize(owned)

@@ -5,7 +5,7 @@ import pytest
 
 from tests.directml.calls import Call, check, onnx
 from tests.directml.test_networks import numeric
-from tests.kit import quick
+from tests.kit import long, quick
 
 pytestmark = quick
 
@@ -243,6 +243,7 @@ def test_aligned_regions_by_loops():
     check(calls)
 
 
+@long
 def test_gradients_of_regions():
     x, rois, of = drawn(1, 2, 5, 4), np.float32([[0.3, 0.2, 2.6, 3.1], [1.1, 0.7, 2.8, 3.3]]), np.uint32([0, 0])
     gradient = drawn(2, 2, 2, 1)

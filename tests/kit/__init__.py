@@ -6,7 +6,7 @@ Meshes are in ``tests.kit.meshes``. They ask JAX for its devices, so they are im
 from jaxdml._cases.data import FLOATS, HALVES, INDEX_DTYPES, INTEGERS, WIDE, indices_for, unsigned
 from jaxdml._cases.data import TRAPS as DATA
 from tests.kit.compiling import as_shipped, compiled, quick
-from tests.kit.grids import THOROUGH, OneOf, grid
+from tests.kit.grids import THOROUGH, OneOf, grid, long
 from tests.kit.laws import assert_same_bits, assert_same_trees, bits
 from tests.kit.operators import OPERATORS
 from tests.kit.strategies import data, is_float, kinds, seeds
@@ -31,6 +31,7 @@ __all__ = [
     "indices_for",
     "is_float",
     "kinds",
+    "long",
     "quick",
     "seeds",
     "unsigned",

@@ -17,6 +17,9 @@ MOST_CASES = 300
 
 Case = tuple[Any, ...]
 
+long = pytest.mark.long
+"""Marks a test that takes seconds and is next to one of the same subject: it is run only where all cases are."""
+
 
 class OneOf(tuple):
     """Values that take turns as one: what is computed is expected to be the same code for each of them."""

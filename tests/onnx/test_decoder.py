@@ -14,7 +14,7 @@ from jax.sharding import PartitionSpec as P
 import jaxdml
 import jaxdml.onnx
 from benchmarks.models.language_model import MODELS, language_model
-from tests.kit import quick
+from tests.kit import long, quick
 from tests.kit.meshes import COUNT, mesh_of, needs_devices
 
 pytestmark = quick
@@ -107,6 +107,7 @@ def test_a_hundred_tokens_compile_two_programs():
     assert state.lengths.tolist() == [111]
 
 
+@long
 def test_prompts_of_several_lengths_share_programs_and_caches_are_updated_in_place():
     _, model = model_of()
     decoder = jaxdml.onnx.decoder(model, length=LENGTH)
@@ -306,6 +307,7 @@ def test_sizes_that_the_file_does_not_say_are_asked_for():
 @needs_devices
 @pytest.mark.parametrize("kind", ["auto", "explicit"])
 @pytest.mark.parametrize(("spec", "sliding"), [(P(), 0), (P("batch"), 8)])
+@long
 def test_caches_that_are_sharded_by_the_batch_are_enough(kind, spec, sliding):
     _, model = model_of(sliding=sliding)
     decoder = jaxdml.onnx.decoder(model, length=LENGTH)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.kit import quick
+from tests.kit import long, quick
 from tests.onnx.padded import check, parsed, together
 
 pytestmark = quick
@@ -136,6 +136,7 @@ def test_attention_of_microsoft():
     check_of(MICROSOFT.values())
 
 
+@long
 def test_what_stands_around_attention():
     check_of(AROUND.values())
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.kit import quick
+from tests.kit import long, quick
 from tests.onnx.padded import by_onnxruntime, check, exactly, parsed
 
 pytestmark = quick
@@ -128,6 +128,7 @@ def test_concatenations():
     check(proto_of(body), images(), CAPACITY, judge=by_onnxruntime)
 
 
+@long
 def test_concatenations_of_integers():
     body = "a = DequantizeLinear(x, s, zx) k = DequantizeLinear(x, st, zx)"
     for number, axis in enumerate((1, 2)):

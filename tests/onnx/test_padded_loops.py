@@ -6,7 +6,7 @@ import pytest
 
 from jaxdml.onnx import load
 from jaxdml.onnx.nodes import control_flow
-from tests.kit import quick
+from tests.kit import long, quick
 from tests.onnx.padded import check, parsed, together
 
 pytestmark = quick
@@ -109,6 +109,7 @@ NEVER_KNOWN = {
 
 
 @pytest.mark.parametrize("name", NEVER_KNOWN)
+@long
 def test_how_often_a_loop_runs_that_stacks_has_to_be_known(name, monkeypatch):
     monkeypatch.setattr(control_flow, "COUNTED", 20)
     body = "y = Loop(c, yes) <body = b (int64 i, bool on) => (bool off, float[4] o) { o = Gather(x, i) p = Not(on)"
