@@ -5,7 +5,7 @@ A window that reaches beyond an edge lacks the zero point times the sum of those
 There are few kinds of windows along a dimension, as many as a window has elements. Three, the middle one whole::
 
     image        | x x x x |
-    kind 0     . x x
+    kind 0       . x x
     kind 1         x x x
     kind 2             x x .
 """
