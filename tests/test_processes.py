@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests import two_processes
-from tests.kit import THOROUGH, long
+from tests.kit import THOROUGH
 
 ROOT = Path(__file__).parents[1]
 
@@ -84,7 +84,6 @@ def test_two_processes_give_the_bits_of_the_oracle(tmp_path, part):
 KILLED = range(two_processes.COUNT) if THOROUGH else (0,)
 
 
-@long
 def test_a_process_ends_with_an_error_when_the_other_is_killed(tmp_path):
     with ExitStack() as stack:
         # All pairs run at once.

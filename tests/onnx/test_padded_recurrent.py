@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.kit import long, quick
+from tests.kit import quick
 from tests.onnx.padded import check, parsed
 
 pytestmark = quick
@@ -66,7 +66,6 @@ QUANTIZED = {"forward": ("y", ""), "bidirectional": ("y, h, c", "lengths, first,
 
 
 @pytest.mark.parametrize("direction", QUANTIZED)
-@long
 def test_what_does_not_count_is_in_no_range(direction):
     """Inputs are quantized together, and the states of a batch: one element changes all integers."""
     outputs, states = QUANTIZED[direction]

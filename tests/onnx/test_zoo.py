@@ -5,7 +5,6 @@ import onnx.parser
 import pytest
 
 from benchmarks.reporting import journal
-from tests.kit import long
 from tests.onnx.zoo import __main__ as zoo
 from tests.onnx.zoo import judging
 
@@ -66,7 +65,6 @@ def test_what_float16_cannot_hold_is_no_difference():
     assert judging.difference(*pair, half=True) < 1e-5
 
 
-@long
 def test_a_run_goes_on_where_it_stopped(tmp_path, capsys):
     written(tmp_path, FLOATS)
     for _ in range(2):
