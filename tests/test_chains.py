@@ -461,6 +461,25 @@ def test_sums_over_devices_are_rounded_without_the_chain(on_gpu):
     assert_same_bits(got, reference.quantized_linear_convolution(x, w=w, **named("x", "w", w_zero=None)))
 
 
+@needs_devices
+def test_a_block_of_filters_may_have_the_vectors_of_all_or_its_own(on_gpu):
+    x = RNG.integers(0, 256, (1, 16, 3, 4)).astype(np.uint8)
+    w = RNG.integers(-128, 128, (COUNT * COLUMNS, 16, 1, 1)).astype(np.int8)
+    parameters = named("x", "w", w_zero=None, w_scale=np.float32(0.01), bias=np.int32(7))
+    packed = jaxdml.prepack_filters(w, parameters=parameters)
+    wanted = reference.quantized_linear_convolution(x, w=w, **parameters)
+    for spec in (P(), P("d")):
+        parts = replace(packed, filters=P("d"), sums=P("d"), chain=jax.tree.map(lambda _, of=spec: of, packed.chain))
+        on_shards = jax.shard_map(
+            lambda x, w: jaxdml.quantized_linear_convolution(x, w=w, **parameters),
+            mesh=mesh_of("auto", d=COUNT),
+            in_specs=(P(), parts),
+            out_specs=P(None, "d"),
+        )
+        with forms_of("cuda"):
+            assert_same_bits(compiled(on_shards)(x, packed), wanted)
+
+
 UINT8 = {
     "1 x 1": ((2, 16, 4, 4), (COLUMNS, 16, 1, 1), {}),
     "1 x 1, strided": ((2, 16, 5, 4), (COLUMNS, 16, 1, 1), {"strides": 2}),

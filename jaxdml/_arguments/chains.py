@@ -82,9 +82,13 @@ def chained(
 
 
 def is_for(call: Call, names: Sequence[str], x_dtype: Any, packed: Any, dtype: Any) -> bool:
-    """Say whether packed weights have a chain for the parameters of a call, with such an input and output."""
+    """Say whether packed weights have a chain for the parameters of a call, with such an input and output.
+
+    A block of some columns may come with the vectors of all columns, which do not fit it.
+    """
     chain: Any = getattr(packed, "chain", ())
-    known = _known(call, names, x_dtype, packed.dtype, dtype) if chain else None
+    fits = bool(chain) and np.shape(chain.first)[-1:] == np.shape(packed.sums)[-1:]
+    known = _known(call, names, x_dtype, packed.dtype, dtype) if fits else None
     return known is not None and digest(known) == chain.of
 
 
