@@ -63,7 +63,7 @@ def weighted(probabilities: Any, v: Any) -> Any:
     by_dot = partial(jnp.einsum, "bghqk,bgkv->bghqv", precision=EXACTLY)
 
     def by_sums(p: Any, v: Any) -> Any:
-        # Without the barrier XLA would store all products, beside exponentials that it computed again for each.
+        # Without the barrier XLA makes one kernel of all of attention of few keys. How fast that is was not timed.
         stored = lax.optimization_barrier(p)  # type: ignore[no-untyped-call]
         products = stored[..., None].astype(wide) * v[:, :, None, None].astype(wide)
         return jnp.sum(products, -2).astype(jnp.promote_types(p.dtype, v.dtype))
@@ -121,7 +121,7 @@ def probabilities(x: Any, visible: Any, sink: Any = None) -> Any:
       visible: booleans that broadcast to ``x``.
       sink: a score that counts in each row, and has no value.
     """
-    # XLA for CUDA has one kernel for all of this if nothing is selected between the two sums.
+    # XLA for CUDA has one kernel for all of this if nothing is selected between the maximum and the sum.
     limited, limits = jnp.where(visible, x, -jnp.inf), jnp.finfo(x.dtype)
     most = jnp.max(limited, -1, keepdims=True, initial=-jnp.inf)
     most = most if sink is None else jnp.maximum(most, sink)

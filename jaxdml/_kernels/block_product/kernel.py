@@ -16,7 +16,6 @@ _FEW_ROWS = 8
 """Up to so many rows, adding up products takes less time than writing the floats and reading them: on an H100 and on an
 AMD EPYC. ``benchmarks/results/block-products.json`` has the times."""
 
-
 _PAIR = 2
 """So few elements of a word are read as fast where they are: one row needs no kernel that takes them apart."""
 
@@ -72,13 +71,13 @@ def by_sums(a: jax.Array, b: PackedBlocks) -> jax.Array:
 
 
 def _sums_of_rows(rows: jax.Array, b: PackedBlocks) -> list[jax.Array]:
-    places, as_it_is = range(rows.shape[-1]), len(rows) == 1 and rows.shape[-1] <= _PAIR
+    as_it_is = len(rows) == 1 and rows.shape[-1] <= _PAIR
     # First elements of all words, then second ones: neighbouring threads of a GPU read what is side by side.
     stored = rows if as_it_is else jnp.moveaxis(rows, -1, 0)
     if len(rows) > 1 or rows.dtype.itemsize > 2:
         # Else XLA may compute the row anew for each column, and store all products.
         stored = lax.optimization_barrier(stored)  # type: ignore[no-untyped-call]
-    fields = [stored[..., place] for place in places] if as_it_is else list(stored)
+    fields = jnp.unstack(stored, axis=-1 if as_it_is else 0)
     differences, scale = b.differences(), b.along_words(b.scale)
 
     def summed(row: list[jax.Array]) -> jax.Array:

@@ -1,11 +1,10 @@
 """Sum the windows of 8-bit arrays times filters exactly."""
 
-from jaxdml._kernels.integer_convolution.edges import edge_sums
+from jaxdml._kernels.integer_convolution.edges import edge_sums, has_edges
 from jaxdml._kernels.integer_convolution.kernel import METHODS, why_not
 from jaxdml._kernels.integer_convolution.packed_filters import (
     Filters,
     PackedFilters,
-    has_edges,
     in_canonical_order,
     in_rows,
     pack,

@@ -12,18 +12,16 @@ from jaxdml._kernels import integer_product
 from jaxdml._kernels.integer_convolution import edges
 from jaxdml._kernels.integer_convolution.native_convolution import native_sums, with_neighbours
 from jaxdml._kernels.integer_convolution.packed_filters import (
-    FEW_CHANNELS,
     Filters,
     as_int8_filters,
-    edges_of,
     filter_sums,
 )
 from jaxdml._kernels.integer_convolution.patch_product import corrected, filter_columns, patch_product
 from jaxdml._kernels.integer_product import GREATEST_FLOAT_BOUND, LONGEST_FLOAT_SUM
 from jaxdml._kernels.integer_sums import RawProduct
 
-MULTIPLE = 16
-"""cuDNN has a fast GPU kernel for multiples of so many channels."""
+FEW_CHANNELS, MULTIPLE = 8, 16
+"""For so few channels cuDNN has no fast GPU kernel. It has one for multiples of the second number."""
 
 SMALL_WINDOW = 64
 """Patches of so few numbers are copied and multiplied: a product takes the rounding into its kernel."""
@@ -72,7 +70,7 @@ def convolve(windows: Windows, x: jax.Array, zx: Zero, w: Filters, zw: Zero) -> 
         small = last.taps == 1 and last.strides == (1, 1)
     total = by_patches(left, right) if small else native_sums(left, right, last, jnp.float32, by_patches)
     if kinds is not None and zero is not None and read.padded:
-        total += edges.lacking(edges_of(w), kinds, zero)
+        total += edges.lacking(edges.edges_of(w), kinds, zero)
     sums = None if zero is None else filter_sums(w, filters)
     in_order = total if windows.channels_last else jnp.moveaxis(total, -1, 1)
     return corrected(in_order, sums, zero, zw, x, windows, windows.taps * w.shape[1])
@@ -80,7 +78,7 @@ def convolve(windows: Windows, x: jax.Array, zx: Zero, w: Filters, zw: Zero) -> 
 
 def _holds_edges(zx: Zero, w: Filters, windows: Windows) -> bool:
     """Tell whether filters hold what sums lack if cuDNN pads int8 images with zeros, if they lack anything."""
-    return zx is None or not windows.padded or edges_of(w) is not None
+    return zx is None or not windows.padded or edges.edges_of(w) is not None
 
 
 def _padded(x: jax.Array, zx: Zero, windows: Windows) -> jax.Array:

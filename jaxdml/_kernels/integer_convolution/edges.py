@@ -17,6 +17,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdml._arithmetic.windows import Windows
+from jaxdml._kernels.integer_convolution.packed_filters import Filters, PackedFilters
+
+_LEAST_CHANNELS, _LARGEST = 64, 7
+"""Filters of fewer channels, or of larger windows, have no sums beyond edges. Those take ``4 / channels`` of the bytes
+of the filters."""
+
+
+def has_edges(w: PackedFilters) -> bool:
+    """Tell whether packed filters are to have sums beyond edges, because a GPU may pad with zeros for them."""
+    _, depth, *sizes = (w.shape[d] for d in w.dimensions)
+    return w.by_rows and len(sizes) == 2 and 1 < max(sizes) <= _LARGEST and depth >= _LEAST_CHANNELS
 
 
 def edge_sums(filters: Any) -> Any:
@@ -44,6 +55,15 @@ def _inside(size: int) -> np.ndarray[Any, Any]:
 def _whole(size: int) -> int:
     """Return the kind of the windows that lie inside as a whole."""
     return (size - 1) // 2
+
+
+def edges_of(w: Filters) -> jax.Array | None:
+    """Return the sums beyond edges, or None if there are none, or those of another block of the filters."""
+    if not isinstance(w, PackedFilters):
+        return None
+    features, _, *sizes = w.shape
+    whole = w.k * features == w.filters.size and np.shape(w.edges) == (*sizes, features)
+    return w.edges if whole else None
 
 
 def kinds(windows: Windows, shape: tuple[int, ...]) -> list[np.ndarray[Any, Any]] | None:

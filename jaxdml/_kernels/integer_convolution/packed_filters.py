@@ -17,13 +17,6 @@ from jaxdml._arithmetic.signedness import as_int8
 from jaxdml._base.static_fields import settle
 from jaxdml._kernels.integer_product import PackedMatrix
 
-FEW_CHANNELS = 8
-"""For so few channels cuDNN has no fast GPU kernel."""
-
-LEAST_WITH_EDGES, LARGEST_WITH_EDGES = 64, 7
-"""Filters of fewer channels, or of larger windows, have no sums beyond edges. Those take ``4 / channels`` of the bytes
-of the filters."""
-
 LARGE = 2**18
 """From so many channels times output channels on, a CPU multiplies patches by filters that are stored as rows in less
 time than XLA's own convolution takes."""
@@ -161,21 +154,6 @@ def sums_of(w: PackedFilters) -> jax.Array:
     """Return the sums of the stored filters; of a block of some channels those of the block."""
     features = w.filters.shape[0 if w.by_rows else -1]
     return w.sums if w.k * features == w.filters.size else _sums(w.filters, w.by_rows)
-
-
-def has_edges(w: PackedFilters) -> bool:
-    """Tell whether a GPU may convolve filters so that it pads with zeros."""
-    _, depth, *sizes = (w.shape[d] for d in w.dimensions)
-    return w.by_rows and len(sizes) == 2 and 1 < max(sizes) <= LARGEST_WITH_EDGES and depth >= LEAST_WITH_EDGES
-
-
-def edges_of(w: Filters) -> jax.Array | None:
-    """Return the sums beyond edges, or None if there are none, or those of another block of the filters."""
-    if not isinstance(w, PackedFilters):
-        return None
-    features, _, *sizes = w.shape
-    whole = w.k * features == w.filters.size and np.shape(w.edges) == (*sizes, features)
-    return w.edges if whole else None
 
 
 def rows_of(w: PackedFilters, *leading: int) -> PackedMatrix:
