@@ -1,9 +1,18 @@
 """Caches: arrays of keys or values, one row of the batch after the other, of which some are replaced."""
 
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
+
+from jaxdml._base.shapes import is_static
+
+MOST_BYTES = 2**20
+"""A cache of at most so many bytes is written whole on CUDA where one of its places is new: keys and values in one
+kernel, not four. On an H100 a step of attention with 32 heads of 64 numbers in eight groups took 8.9 µs so with 128
+keys, not 11.6; with 1,024 keys, 2 MiB, 17.1, not 17.6; with 2,048 keys 25.0, not 24.0."""
 
 
 def tensor_scatter(cache: Any, update: Any, starts: Any, *, axis: int, circular: bool = False) -> Any:
@@ -11,11 +20,28 @@ def tensor_scatter(cache: Any, update: Any, starts: Any, *, axis: int, circular:
     places = starts[:, None] + jnp.arange(update.shape[axis])[None]
     if circular:
         places = places % cache.shape[axis]
+    by_scatter, by_selection = (partial(form, axis=axis) for form in (_by_scatter, _by_selection))
+    small = is_static(*cache.shape, update.shape[axis]) and update.shape[axis] == 1 and cache.nbytes <= MOST_BYTES
+    if not small or any(any(jax.typeof(x).sharding.spec) for x in (cache, places, update)):
+        return by_scatter(cache, places, update)
+    return lax.platform_dependent(cache, places, update, cuda=by_selection, default=by_scatter)
+
+
+def _by_scatter(cache: Any, places: Any, update: Any, *, axis: int) -> Any:
+    """Write in place. XLA for CUDA makes one place a slice, and first reads what is there: it may be out of range."""
 
     def of_one(cache: Any, places: Any, update: Any) -> Any:
         return cache.at[(*[slice(None)] * (axis - 1), places)].set(update, mode="drop")
 
     return jax.vmap(of_one)(cache, *(on_shards_of_rows(cache, x) for x in (places, update)))
+
+
+def _by_selection(cache: Any, place: Any, update: Any, *, axis: int) -> Any:
+    """Write each element anew: in one place of each row that of the update."""
+    size = cache.shape[axis]
+    chosen = jnp.arange(size)[None] == jnp.where(place < 0, place + size, place)
+    others = [dimension for dimension in range(1, cache.ndim) if dimension != axis]
+    return jnp.where(jnp.expand_dims(chosen, others), update.astype(cache.dtype), cache)
 
 
 def on_shards_of_rows(cache: Any, x: Any) -> Any:

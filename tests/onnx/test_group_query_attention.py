@@ -1,13 +1,16 @@
 """GroupQueryAttention is onnxruntime's, with caches that grow, that have a fixed length, and that slide."""
 
+from functools import partial
+
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 from onnx import helper
 
-from jaxdml._networks import attention
+from jaxdml._networks import attention, caches
 from jaxdml.onnx import UnsupportedModelError, load
 from tests.kit import quick
 from tests.kit.known_parameters import lowered
@@ -112,14 +115,43 @@ def test_few_queries_are_multiplied_as_sums_on_cuda(case, monkeypatch):
     taken = []
 
     def as_on_cuda(*operands, cuda, default):
-        taken.append(getattr(cuda, "__name__", "by_dot"))
+        taken.append(getattr(getattr(cuda, "func", cuda), "__name__", "by_dot"))
         return cuda(*operands)
 
-    monkeypatch.setattr(attention.lax, "platform_dependent", as_on_cuda)
+    monkeypatch.setattr(jax.lax, "platform_dependent", as_on_cuda)
     found = load(proto)(*arrays)
-    assert taken == (["stored", "by_dot"] if case == "empty_window" else ["by_sums", "by_sums"])
+    of_a_token = ["_by_selection", "_by_selection", "by_sums", "by_sums"]
+    assert taken == {"chunk": of_a_token[2:], "empty_window": ["stored", "einsum"]}.get(case, of_a_token)
     for one, other in zip(valid(found, given), valid(by_onnxruntime(proto, *arrays), given), strict=True):
         np.testing.assert_allclose(one, other, atol=4e-3 if case == "narrow_token" else 2e-5)
+
+
+@pytest.mark.parametrize("circular", [False, True])
+@pytest.mark.parametrize("axis", [1, 2, 3])
+def test_one_place_of_a_cache_is_written_alike_on_cuda(axis, circular, monkeypatch):
+    starts = jnp.int32([-6, -5, -1, 0, 3, 4, 5, 9])
+    cache = np.where(drawn(len(starts), 5, 5, 5) < 0, np.nan, 1).astype(np.float16)
+    update = drawn(*(1 if d == axis else size for d, size in enumerate(cache.shape))).astype(np.float16)
+    wanted = jax.jit(caches.tensor_scatter, static_argnames=("axis", "circular"))(
+        cache, update, starts, axis=axis, circular=circular
+    )
+    monkeypatch.setattr(jax.lax, "platform_dependent", lambda *operands, cuda, default: cuda(*operands))
+    found = caches.tensor_scatter(jnp.asarray(cache), jnp.asarray(update), starts, axis=axis, circular=circular)
+    assert found.dtype == wanted.dtype
+    np.testing.assert_array_equal(found, wanted)
+    for row, start in enumerate(starts.tolist()):
+        place = start % 5 if circular else start
+        if -5 <= place < 5:
+            written = np.asarray(found[row]).take(place, axis - 1)
+            np.testing.assert_array_equal(written, update[row].take(0, axis - 1))
+
+
+def test_large_caches_are_written_in_place_on_cuda():
+    new, start = np.zeros((1, 2, 1, 64), np.float32), np.int32([5])
+    for keys, count in ((2048, 0), (2049, 1)):
+        cache = np.zeros((1, 2, keys, 64), np.float32)
+        text = lowered(partial(caches.tensor_scatter, axis=2), cache, new, start)
+        assert text.count('"stablehlo.scatter"(') == count
 
 
 @pytest.mark.parametrize("sink", [None, np.float32(0.5), np.float32(-np.inf)])
