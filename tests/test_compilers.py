@@ -13,6 +13,8 @@ from onnx import helper, numpy_helper
 
 import jaxdml.onnx
 from benchmarks.compiling import compilers
+from jaxdml._networks import attention
+from jaxdml._networks.caches import tensor_scatter
 from tests.onnx import models
 from tests.sharded_calls import SMALL, WAYS, named
 
@@ -36,6 +38,24 @@ def test_a_sum_of_quantized_arrays_is_a_gpu_kernel_or_few(devices, outputs, most
     lowered = jax.jit(jaxdml.quantized_linear_add).lower(data, scale, zero, data, scale, zero, scale, zero)
     entry = lowered.compile().as_text().partition("ENTRY")[2].partition("\n}")[0]
     assert 0 < entry.count(" fusion(") <= most
+
+
+def test_attention_of_a_token_is_three_gpu_kernels(devices):
+    """One writes keys and values, one has the scores and their softmax, and one the sum of values."""
+    if devices[0].platform == "tpu":
+        pytest.skip("a TPU multiplies a row as it does others")
+
+    def step(q, keys, values, k, v, place):
+        keys, values = (tensor_scatter(old, new, place, axis=2) for old, new in ((keys, k), (values, v)))
+        visible = (np.arange(keys.shape[2])[None] <= place[:, None])[:, None, None]
+        return attention.weighted(attention.probabilities(attention.products(q, keys), visible), values), keys, values
+
+    shapes = [(1, heads, keys, 64) for heads, keys in ((9, 1), (3, 128), (3, 128), (3, 1), (3, 1))]
+    given = [jax.ShapeDtypeStruct(each, "float32", sharding=SingleDeviceSharding(devices[0])) for each in shapes]
+    place = jax.ShapeDtypeStruct((1,), "int32", sharding=SingleDeviceSharding(devices[0]))
+    text = jax.jit(step, donate_argnums=(1, 2)).lower(*given, place).compile().as_text()
+    entry = text.partition("ENTRY")[2].partition("\n}")[0]
+    assert entry.count(" fusion(") == 3, entry
 
 
 @pytest.mark.parametrize(("call", "way"), WAYS, ids=named)

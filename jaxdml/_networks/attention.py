@@ -63,9 +63,7 @@ def weighted(probabilities: Any, v: Any) -> Any:
     by_dot = partial(jnp.einsum, "bghqk,bgkv->bghqv", precision=EXACTLY)
 
     def by_sums(p: Any, v: Any) -> Any:
-        # Without the barrier XLA makes one kernel of all of attention of few keys. How fast that is was not timed.
-        stored = lax.optimization_barrier(p)  # type: ignore[no-untyped-call]
-        products = stored[..., None].astype(wide) * v[:, :, None, None].astype(wide)
+        products = p[..., None].astype(wide) * v[:, :, None, None].astype(wide)
         return jnp.sum(products, -2).astype(jnp.promote_types(p.dtype, v.dtype))
 
     return ungrouped(_product(grouped(probabilities, v.shape[1]), v, by_dot, cuda=(by_dot, by_sums)))
