@@ -98,6 +98,16 @@ def test_one_row_of_bytes_is_read_where_it_is_on_a_gpu(dtype, count, apart):
     assert ("stablehlo.transpose" in text) == apart
 
 
+def test_one_row_reads_a_large_matrix_of_bytes_in_words(monkeypatch):
+    b, floats = packed("int8", 96, 8, 32, by_columns=False, zero=True)
+    a = rows(1, 96)
+    for most in (8 * 96, 8 * 96 - 1):
+        monkeypatch.setattr(kernel, "_MOST_BYTES", most)
+        bytewise = "tensor<8x3x16x2xui8>" in lowered(partial(kernel.by_sums), a, b)  # A new function is traced anew.
+        assert bytewise == (most == 8 * 96)
+        np.testing.assert_allclose(kernel.by_sums(a, b), a @ floats, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("size", [16, 64, 2**31, 2**62])
 @pytest.mark.parametrize("dtype", RANGES)
 def test_a_block_that_is_longer_than_a_column_takes_no_more_memory(dtype, size):
