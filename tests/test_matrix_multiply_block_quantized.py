@@ -98,24 +98,6 @@ def test_one_row_of_bytes_is_read_where_it_is_on_a_gpu(dtype, count, apart):
     assert ("stablehlo.transpose" in text) == apart
 
 
-@pytest.mark.parametrize(
-    ("changed", "served"),
-    [
-        ({}, True), ({"count": 16}, True), ({"count": 17}, False), ({"count": 8}, False), ({"size": 16}, False),
-        ({"dtype": "uint8"}, False), ({"zero": True}, False), ({"of": np.float16}, False),
-    ],
-)  # fmt: skip
-def test_some_rows_of_float32_are_multiplied_by_blocks_of_int8_on_cuda(changed, served):
-    case = {"count": 9, "size": 32, "dtype": "int8", "zero": False, "of": np.float32} | changed
-    b, floats = packed(case["dtype"], 50, 8, case["size"], by_columns=False, zero=case["zero"])
-    a = rows(case["count"], 50, dtype=case["of"])
-    text = lowered(jaxdml.matrix_multiply_block_quantized, a, b)
-    assert ("xi8>" in text and "dot_general" in text and "algorithm" in text) == served
-    if served:
-        found = kernel.by_blocks(jnp.asarray(a).reshape(3, -1, 50), b) if case["count"] == 9 else kernel.by_blocks(a, b)
-        np.testing.assert_allclose(found.reshape(-1, 8), a @ floats, rtol=1e-5, atol=1e-5)
-
-
 def test_one_row_reads_a_large_matrix_of_bytes_in_words(monkeypatch):
     b, floats = packed("int8", 96, 8, 32, by_columns=False, zero=True)
     a = rows(1, 96)

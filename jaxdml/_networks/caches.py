@@ -9,10 +9,10 @@ from jax import lax
 
 from jaxdml._base.shapes import is_static
 
-MOST_BYTES, MOST_BYTES_OF_ONE = 2**20, 2**23
-"""A cache of at most so many bytes, for several rows of a batch or for one, is written whole on CUDA where one of its
-places is new: keys and values in one kernel, not two, or for one row four. For one row steps of attention took 0.67 to
-0.97 of the time so on an H100, with caches of 96 KiB to 8 MiB."""
+MOST_BYTES = 2**20
+"""A cache of at most so many bytes is written whole on CUDA where one place of each row is new. On an H100 a step of
+attention of one query took 0.67 to 0.87 of the time so. Larger caches, of one row, gained too, up to 8 MiB; but a batch
+of those, as under ``jax.vmap``, would be many bytes for one place."""
 
 
 def tensor_scatter(cache: Any, update: Any, starts: Any, *, axis: int, circular: bool = False) -> Any:
@@ -21,15 +21,18 @@ def tensor_scatter(cache: Any, update: Any, starts: Any, *, axis: int, circular:
     if circular:
         places = places % cache.shape[axis]
     by_scatter, by_selection = (partial(form, axis=axis) for form in (_by_scatter, _by_selection))
-    one = is_static(*cache.shape, update.shape[axis]) and update.shape[axis] == 1
-    small = one and cache.nbytes <= (MOST_BYTES_OF_ONE if cache.shape[0] == 1 else MOST_BYTES)
+    small = is_static(*cache.shape, update.shape[axis]) and update.shape[axis] == 1 and cache.nbytes <= MOST_BYTES
     if not small or any(any(jax.typeof(x).sharding.spec) for x in (cache, places, update)):
         return by_scatter(cache, places, update)
     return lax.platform_dependent(cache, places, update, cuda=by_selection, default=by_scatter)
 
 
 def _by_scatter(cache: Any, places: Any, update: Any, *, axis: int) -> Any:
-    """Write in place. XLA for CUDA makes one place a slice, and first reads what is there: it may be out of range."""
+    """Write in place.
+
+    For one row XLA for CUDA writes a slice. It reads what is there before, since the place may be out of range: that is
+    four kernels for keys and values.
+    """
 
     def of_one(cache: Any, places: Any, update: Any) -> Any:
         return cache.at[(*[slice(None)] * (axis - 1), places)].set(update, mode="drop")

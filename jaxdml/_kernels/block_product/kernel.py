@@ -6,7 +6,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from jaxdml._base.shapes import is_static
@@ -17,14 +16,10 @@ _FEW_ROWS = 8
 """Up to so many rows, adding up products takes less time than writing the floats and reading them: on an H100 and on an
 AMD EPYC. ``benchmarks/results/block-products.json`` has the times."""
 
-_MOST_ROWS_OF_BLOCKS, _LEAST_BLOCK = 16, 32
-"""Up to so many rows, more than few, the products of blocks of int8 are fewer bytes than the floats of the matrix. On
-an H100 16 rows of float32 times 576 x 1536 take 6.2 µs so, not 13.8; times 2048 x 8192 49.5, not 74.0."""
-
 _BYTE, _MOST_BYTES = 8, 2**24
 """One row times a matrix of so many bytes reads it byte by byte: its elements lie as those of the row do, so XLA takes
-what computes the row into the kernel. A larger matrix is read faster in words. On an H100 576 x 1536 took 3.0 µs so and
-3.1 in words, 2048 x 8192 12.3 and 11.7, 576 x 49152 27.6 and 22.4, and a token of a language model 676 and 747."""
+what computes the row into the kernel. That is worth more than what words gain: on an H100 576 x 1536 took 3.0 µs as
+bytes and 3.1 in words, 2048 x 8192 12.3 and 11.7. At 576 x 49152, 27.6 and 22.4, it is worth less."""
 
 
 @jax.custom_jvp
@@ -35,10 +30,8 @@ def multiply(a: jax.Array, b: PackedBlocks) -> jax.Array:
     """
     if any(any(jax.typeof(x).sharding.spec) for x in jax.tree.leaves((a, b))):
         return by_dimensions(a, b)  # On Explicit axes no dimension that is sharded can be merged or taken apart.
-    rows = math.prod(a.shape[:-1]) if is_static(*a.shape) else 0
-    few = 0 < rows <= _FEW_ROWS
-    choose = partial(form, few=few, by_columns=b.by_columns, blocks=not few and _serves_blocks(a, rows, b))
-    product: jax.Array = at_lowering(choose, a, b)
+    few = is_static(*a.shape) and 0 < math.prod(a.shape[:-1]) <= _FEW_ROWS
+    product: jax.Array = at_lowering(partial(form, few=few, by_columns=b.by_columns), a, b)
     return product
 
 
@@ -48,13 +41,7 @@ def _(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[jax.Array, j
     return multiply(a, b), by_dimensions(tangent, b)
 
 
-def _serves_blocks(a: jax.Array, rows: int, b: PackedBlocks) -> bool:
-    """Tell whether ``by_blocks`` takes the operands, and a GPU should use it."""
-    taken = a.dtype == jnp.float32 and str(b.dtype) == "int8" and b.zero_point is None and not b.by_columns
-    return taken and 0 < rows <= _MOST_ROWS_OF_BLOCKS and b.block_size >= _LEAST_BLOCK
-
-
-def form(target: Target, few: bool, by_columns: bool, blocks: bool = False) -> Form:
+def form(target: Target, few: bool, by_columns: bool) -> Form:
     """Say who serves where a program is lowered for ``target``: of few rows, and of columns of words, or of rows."""
     if not target.alone:
         return by_dimensions
@@ -62,8 +49,6 @@ def form(target: Target, few: bool, by_columns: bool, blocks: bool = False) -> F
         return partial(
             _inside_of_loops, multiply=by_sums if by_columns and few else partial(by_floats, dtype=jnp.float32)
         )
-    if target.platform == "cuda" and blocks:
-        return partial(by_blocks, precision=lax.DotAlgorithmPreset.BF16_BF16_F32_X6)
     if target.platform == "cuda":
         return by_sums if few and not by_columns else partial(by_floats, alone=True)
     return by_floats
@@ -119,33 +104,6 @@ def _sums_of_columns(row: jax.Array, b: PackedBlocks) -> jax.Array:
     # XLA for CPUs hands the sum to its fast routine if the last operation before it is an addition, not a product.
     sums = sum(products[1:], products[0]) * scale + scale * (-b.along_words(b.zero) * total)
     return jnp.sum(sums, (0, 1))
-
-
-def by_blocks(a: jax.Array, b: PackedBlocks, *, precision: Any = lax.Precision.HIGHEST) -> jax.Array:
-    """Multiply the integers of each block, then scale and add up: no float of the matrix is written.
-
-    XLA for CUDA converts int8 in the kernel of the product. It takes no scales of blocks there.
-
-    Args:
-      a: the rows, of float32.
-      b: of int8 without zero points, in words of a column.
-      precision: of the product.
-    """
-    n, blocks, _ = b.words.shape
-    rows = _in_words(a, b).reshape(math.prod(a.shape[:-1]), blocks, b.block_size)
-    # What is stored is 128 more, modulo 256.
-    numbers = (lax.bitcast_convert_type(b.words, jnp.int8) + np.int8(-128)).reshape(n, blocks, b.block_size)
-    products = lax.dot_general(
-        numbers.astype(jnp.float32),
-        rows,
-        (((2,), (2,)), ((1,), (1,))),
-        precision=precision,
-        preferred_element_type=jnp.float32,
-    )
-    # The sum is stored: what follows may read the products of blocks in an order that is slow.
-    result = jnp.sum(products * b.scale.astype(jnp.float32).T[..., None], 0).T
-    stored: jax.Array = lax.optimization_barrier(result)  # type: ignore[no-untyped-call]
-    return stored.reshape(*a.shape[:-1], n)
 
 
 def by_floats(a: jax.Array, b: PackedBlocks, dtype: Any = None, *, alone: bool = False) -> jax.Array:
