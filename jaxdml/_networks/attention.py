@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxdml._base.shapes import is_static
+from jaxdml._placement.layout import on_explicit_axes
 
 EXACTLY = lax.Precision.HIGHEST
 
@@ -83,7 +84,7 @@ def _product(by_group: Any, shared: Any, default: Any, *, cuda: tuple[Any, Any])
     sizes = *by_group.shape[:4], *shared.shape[2:]
     rows = math.prod(sizes[2:4]) if is_static(*sizes) else 0
     few = 0 < rows <= MOST_ROWS and math.prod(sizes) <= MOST_PRODUCTS
-    if any(any(jax.typeof(x).sharding.spec) for x in (by_group, shared)):
+    if on_explicit_axes(by_group, shared):
         return default(by_group, shared)  # On Explicit axes each form may give its result another sharding.
     return lax.platform_dependent(by_group, shared, cuda=cuda[few], default=default)
 

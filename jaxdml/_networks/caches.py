@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxdml._base.shapes import is_static
+from jaxdml._placement.layout import on_explicit_axes
 
 MOST_BYTES = 2**20
 """A cache of at most so many bytes is written whole on CUDA where one place of each row is new. On an H100 a step of
@@ -22,7 +23,7 @@ def tensor_scatter(cache: Any, update: Any, starts: Any, *, axis: int, circular:
         places = places % cache.shape[axis]
     by_scatter, by_selection = (partial(form, axis=axis) for form in (_by_scatter, _by_selection))
     small = is_static(*cache.shape, update.shape[axis]) and update.shape[axis] == 1 and cache.nbytes <= MOST_BYTES
-    if not small or any(any(jax.typeof(x).sharding.spec) for x in (cache, places, update)):
+    if not small or on_explicit_axes(cache, places, update):
         return by_scatter(cache, places, update)
     return lax.platform_dependent(cache, places, update, cuda=by_selection, default=by_scatter)
 

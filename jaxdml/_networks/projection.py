@@ -29,6 +29,7 @@ from jaxdml._networks.reordering import reordered
 from jaxdml._operators.quantized_linear_add import quantized_linear_add
 from jaxdml._operators.quantized_linear_matrix_multiply import quantized_linear_matrix_multiply
 from jaxdml._placement.from_host import from_host
+from jaxdml._placement.layout import on_explicit_axes
 from jaxdml._placement.lowering import Form, Target, at_lowering
 
 MIN_SIZE_IN_WORDS = 2**21
@@ -197,7 +198,7 @@ def by_heads(product: Product, heads: int) -> jax.Array:
     split = reordered(whole(product).reshape(sizes), (rank - 1, *range(rank - 1), rank))
     call = Call("quantized_linear_matrix_multiply", **product.parameters)
     packed = product.added is not None and is_for(call, ("a", "b"), x.dtype, by.matrix, call.operands["output_dtype"])
-    if not packed or not is_static(*x.shape) or any(jax.typeof(x).sharding.spec):
+    if not packed or not is_static(*x.shape) or on_explicit_axes(x):
         return split
     result: jax.Array = at_lowering(form, (x, by), split, heads=heads)
     return result
@@ -242,7 +243,7 @@ def looked_up(product: Product, entries: np.ndarray[Any, Any]) -> jax.Array:
     otherwise, found = entries_of(entries, whole(product)), product.added and _proved(product.added)
     size, columns = otherwise.size, product.shape[-1]
     in_words = is_static(size) and size >= MIN_SIZE_IN_WORDS and columns % WORD == 0
-    if not found or not in_words or any(jax.typeof(otherwise).sharding.spec):
+    if not found or not in_words or on_explicit_axes(otherwise):
         return otherwise
     rounded = whole(product._replace(added=None))
     stored = of_int8(entries, product.dtype)

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxdml._arithmetic.bits import with_flipped_sign
+from jaxdml._placement.layout import on_explicit_axes
 from jaxdml._placement.lowering import Form, Target, at_lowering
 
 
@@ -16,7 +17,7 @@ def reordered(x: jax.Array, order: Sequence[int]) -> jax.Array:
     On a GPU integers of 8 bits are stored in the new order, before XLA makes wider numbers of them. Rows move whole. If
     the last two dimensions of the result must be swapped for that, XLA takes the swap into a product that reads it.
     """
-    if x.dtype not in (jnp.int8, jnp.uint8) or x.ndim < 3 or any(jax.typeof(x).sharding.spec):
+    if x.dtype not in (jnp.int8, jnp.uint8) or x.ndim < 3 or on_explicit_axes(x):
         return jnp.transpose(x, order)
     result: jax.Array = at_lowering(form, x, order=tuple(order))
     return result

@@ -205,6 +205,11 @@ _nested: ContextVar[bool] = ContextVar("nested", default=False)
 """Whether ``on_shards`` is called in a ``shard_map``."""
 
 
+def on_explicit_axes(*arrays: jax.Array) -> bool:
+    """Tell whether the type of an array says that it is sharded over Explicit axes."""
+    return any(any(jax.typeof(x).sharding.spec) for x in arrays)
+
+
 def _explicit_mesh(arrays: Sequence[jax.Array]) -> AbstractMesh | None:
     """Return the mesh with Explicit axes that the call is on, or None; quickly, because most calls are on none."""
     mesh = jax.sharding.get_abstract_mesh()

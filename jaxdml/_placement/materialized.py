@@ -8,6 +8,7 @@ from jax import lax
 from jaxdml._arithmetic.bits import with_flipped_sign
 from jaxdml._base.shapes import is_static
 from jaxdml._placement import jax_versions
+from jaxdml._placement.layout import on_explicit_axes
 from jaxdml._placement.lowering import Form, Target, at_lowering
 
 
@@ -18,7 +19,7 @@ def materialized(x: jax.Array) -> jax.Array:
     computes it anew, and what comes before it, so every sum takes longer than the one before. And a loop over a
     transposed array is slow.
     """
-    if not is_static(*x.shape) or x.size < 2 or any(jax.typeof(x).sharding.spec):
+    if not is_static(*x.shape) or x.size < 2 or on_explicit_axes(x):
         return x
     result: jax.Array = at_lowering(form, x)
     return result

@@ -10,6 +10,7 @@ from jax import lax
 
 from jaxdml._base.shapes import is_static
 from jaxdml._kernels.block_product.packed_blocks import PackedBlocks
+from jaxdml._placement.layout import on_explicit_axes
 from jaxdml._placement.lowering import Form, Target, at_lowering
 
 _FEW_ROWS = 8
@@ -28,7 +29,7 @@ def multiply(a: jax.Array, b: PackedBlocks) -> jax.Array:
 
     It is added up in float32, and has the dtype of ``a``.
     """
-    if any(any(jax.typeof(x).sharding.spec) for x in jax.tree.leaves((a, b))):
+    if on_explicit_axes(*jax.tree.leaves((a, b))):
         return by_dimensions(a, b)  # On Explicit axes no dimension that is sharded can be merged or taken apart.
     few = is_static(*a.shape) and 0 < math.prod(a.shape[:-1]) <= _FEW_ROWS
     product: jax.Array = at_lowering(partial(form, few=few, by_columns=b.by_columns), a, b)
