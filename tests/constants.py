@@ -92,11 +92,12 @@ _kernels/selection/ranked_pairs: _TOP, _NAN_KEY + 1
   test_top_k: most_or_all_of_an_axis_agrees_with_the_oracle
 _kernels/selection/threshold: _WORD - 1 // 2
   test_top_k: agrees_with_the_oracle, most_or_all_of_an_axis_agrees_with_the_oracle
-onnx/integers/limbs: _BITS, _COUNT + 1, _FACTOR_BITS + 1 - 1 // 2
+_networks/limbs: _BITS, _COUNT + 1, _FACTOR_BITS + 1 - 1 // 2
   onnx/test_limbs: numbers_are_added_at_their_places, products_are_exact, sums_do_not_wrap_around
-onnx/integers/rounded_once: _BEYOND * 2 / 2 * 2**20, _FEWEST_BITS
+_networks/softmax: BEYOND * 2 / 2 * 2**20, _FEWEST_BITS, _TO_INTEGER
   onnx/test_groups: softmax_is_right_in_rows_of_up_to_1000
   onnx/test_limbs: softmax_adds_exponentials_of_20_bits_or_is_left_to_floats
+  onnx/test_normalized_integers: softmax_in_one_kernel_has_the_bits_of_the_table
 """
 """Constants of a file, each with the changes that leave all results right, since its argument has room; then the tests.
 

@@ -13,7 +13,7 @@ from jax import export
 from onnx import numpy_helper
 
 from jaxdml import reference
-from jaxdml.onnx.integers.rounded_once import _bits_of_exponentials, _of_limbs, _of_words
+from jaxdml._networks.softmax import _of_limbs, _of_words, bits_of_exponentials
 from tests.kit import assert_same_bits, quick
 from tests.onnx.quantized import Groups, draw
 
@@ -286,7 +286,7 @@ def test_softmax_needs_no_integers_of_64_bits():
 @pytest.mark.parametrize("scale", [1 / 256, 1 / 255, 0.00037, 2.0**-20, 3.0])
 def test_softmax_divides_in_words_as_it_does_in_limbs(scale):
     rng, terms, out = np.random.default_rng(4), 64, float32(scale)
-    bits = _bits_of_exponentials(terms, out)
+    bits = bits_of_exponentials(terms, out)
     term = rng.integers(0, 2**bits + 1, (50, terms), np.uint32)
     term[:10] = 2**bits >> rng.integers(0, bits, (10, terms))  # Many quotients are halves.
     term[10:20, 1:] = 0

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from jaxdml.onnx.integers import limbs, rounded_once
+from jaxdml._networks import limbs
+from jaxdml.onnx.integers import rounded_once
 from jaxdml.onnx.values.kinds import Dequantized, Quantization
 from tests.kit.scattering import few_draws
 
@@ -52,22 +53,22 @@ def test_sums_do_not_wrap_around(count):
 def test_softmax_of_more_than_can_be_summed_is_left_to_floats():
     known = Quantization(np.asarray(0.5, np.float32), None)
 
-    def softmax(x):
+    def normalized(x):
         return rounded_once.softmax(Dequantized(x, known, np.dtype(np.float32)), (1,), known, np.uint8)
 
-    assert jax.eval_shape(softmax, jax.ShapeDtypeStruct((1, 2**31), np.uint8)) is None
-    assert jax.eval_shape(softmax, jax.ShapeDtypeStruct((1, 2**31 - 1), np.uint8)).shape == (1, 2**31 - 1)
+    assert jax.eval_shape(normalized, jax.ShapeDtypeStruct((1, 2**31), np.uint8)) is None
+    assert jax.eval_shape(normalized, jax.ShapeDtypeStruct((1, 2**31 - 1), np.uint8)).shape == (1, 2**31 - 1)
 
 
 def test_softmax_adds_exponentials_of_20_bits_or_is_left_to_floats():
     known, out = (Quantization(np.asarray(scale, np.float32), None) for scale in (0.5, 1 / 255))
 
-    def softmax(x):
+    def normalized(x):
         return rounded_once.softmax(Dequantized(x, known, np.dtype(np.float32)), (1,), out, np.uint8)
 
     # The sum of all terms, times the numerator of the scale, which has 24 bits, fits 61 bits.
-    assert jax.eval_shape(softmax, jax.ShapeDtypeStruct((1, 2**17), np.uint8)).shape == (1, 2**17)
-    assert jax.eval_shape(softmax, jax.ShapeDtypeStruct((1, 2**18), np.uint8)) is None
+    assert jax.eval_shape(normalized, jax.ShapeDtypeStruct((1, 2**17), np.uint8)).shape == (1, 2**17)
+    assert jax.eval_shape(normalized, jax.ShapeDtypeStruct((1, 2**18), np.uint8)) is None
 
 
 @few_draws

@@ -5,10 +5,7 @@ They serve groups of nodes that dequantize, compute and quantize, and the operat
 store the result.
 """
 
-import math
 from collections.abc import Sequence
-from fractions import Fraction
-from functools import partial
 from typing import Any
 
 import jax
@@ -18,10 +15,10 @@ import numpy as np
 import jaxdml
 from jaxdml._base.dtypes import QUANTIZED
 from jaxdml._base.shapes import is_static
-from jaxdml._networks import projection
-from jaxdml._networks.integers import to_nearest_integers
-from jaxdml._networks.lookup import entries_at
-from jaxdml.onnx.integers import limbs, tables
+from jaxdml._networks import limbs, projection
+from jaxdml._networks.normalization import normalized_integers
+from jaxdml._networks.softmax import BEYOND, normalized_exponentials
+from jaxdml.onnx.integers import tables
 from jaxdml.onnx.values.kinds import (
     Dequantized,
     Projected,
@@ -32,12 +29,6 @@ from jaxdml.onnx.values.kinds import (
     right_matrix,
 )
 from jaxdml.onnx.values.stored import ChannelsLast, HeadsFirst, Transposed, on_device, stored_axis
-
-_FEWEST_BITS = 20
-"""Exponentials of fewer bits would often round to another 8-bit result."""
-
-_BEYOND = np.float32(1023)
-"""A quotient this large saturates for every zero point, whatever is added. ``2 * _BEYOND + 1`` fits 11 bits."""
 
 
 def has_8_bits(value: Any) -> bool:
@@ -217,13 +208,13 @@ def mean(total: jax.Array, count: jax.Array, most: int, x: Quantization, out: Qu
     if not (tables.known(x) and tables.known(out)):
         return None
     ratio = tables.fraction(x.scale) / tables.fraction(out.scale)
-    sides = (2 * 255 * most * ratio.numerator, (2 * int(_BEYOND) + 1) * most * ratio.denominator)
+    sides = (2 * 255 * most * ratio.numerator, (2 * int(BEYOND) + 1) * most * ratio.denominator)
     if 255 * most >= 2**31 or any(side.bit_length() > 62 for side in sides):
         return None
     magnitude, number = (jnp.abs(each).astype(jnp.uint32) for each in (total, count))
-    # As in ``softmax``: the quotient is the floor of the estimate or one more.
+    # As in ``softmax._estimated``: the quotient is the floor of the estimate or one more.
     estimate = magnitude.astype(jnp.float32) * (float(ratio) / number.astype(jnp.float32))
-    lower = jnp.minimum(jnp.floor(estimate), _BEYOND).astype(jnp.uint32)
+    lower = jnp.minimum(jnp.floor(estimate), BEYOND).astype(jnp.uint32)
     half = limbs.product(limbs.times(limbs.of((number, 0)), ratio.denominator), 2 * lower + 1)
     up = limbs.exceeds(limbs.times(limbs.of((magnitude, 1)), ratio.numerator), half, or_equals=lower & 1 == 1)
     rounded = (lower + up.astype(jnp.uint32)).astype(jnp.int32)
@@ -235,10 +226,7 @@ def mean(total: jax.Array, count: jax.Array, most: int, x: Quantization, out: Qu
 def softmax(
     x: Dequantized, axes: Sequence[int], out: Quantization, dtype: Any, counts: tuple[Any, Any] | None = None
 ) -> Any:
-    """Normalize exponentials over some axes, in integers; None where a scale is not known while tracing.
-
-    An exponential is an integer of so many bits from a table that sums fit, so its error is half of the last bit. The
-    quotient of integers is rounded once. So the bits are the same on every device.
+    """Normalize exponentials over some axes, in integers; None where a scale or size is not known while tracing.
 
     Args:
       x: what to normalize.
@@ -254,77 +242,36 @@ def softmax(
     if heads_first:
         axes = tuple(stored_axis(x.integers, axis % x.ndim) for axis in axes)
     whole = x.integers.array if heads_first else on_device(channels_first(x.integers))
-    integers, least = whole.astype(jnp.int32), int(np.iinfo(x.integers.dtype).min)
-    scale, out_scale = tables.fraction(x.quantization.scale), tables.fraction(out.scale)
-    sizes = [integers.shape[axis] for axis in axes]
-    if not is_static(*sizes):
+    if not is_static(*(whole.shape[axis] for axis in axes)):
         return None
-    terms = math.prod(sizes)
-    bits = _bits_of_exponentials(terms, out_scale)
-    if bits < _FEWEST_BITS or terms >= 2**31:
+    scales = tables.fraction(x.quantization.scale), tables.fraction(out.scale)
+    quotients = normalized_exponentials(whole, axes, *scales, counts)
+    if quotients is None:
         return None
-    exponentials = _exponentials(scale, bits)
-    if counts is not None:
-        # Of fewer terms there may be more bits.
-        most = _bits_of_exponentials(1, out_scale)
-        limits_of = [(2 ** (61 - more) - 1) // out_scale.numerator for more in range(bits + 1, most + 1)]
-        more = jnp.sum(jnp.asarray(counts[1]) <= np.asarray([min(limit, terms) for limit in limits_of], np.int32))
-        exponentials = jnp.stack([_exponentials(scale, each) for each in range(bits, most + 1)])[more]
-        integers = jnp.where(counts[0], integers, least)
-    below = jnp.max(integers, axes, keepdims=True, initial=None if terms else least) - integers
-    term = entries_at(exponentials, below).astype(jnp.uint32)
-    term = term if counts is None else jnp.where(counts[0], term, 0)
-    quotients = [partial(how, axes=axes, terms=terms, scale=out_scale) for how in (_of_words, _of_limbs)]
-    rounded = jax.lax.platform_dependent(term, default=quotients[0], tpu=quotients[1]) + tables.integer(out.zero_point)
     limits = np.iinfo(dtype)
-    result = jnp.clip(rounded, int(limits.min), int(limits.max)).astype(dtype)
+    result = jnp.clip(quotients + tables.integer(out.zero_point), int(limits.min), int(limits.max)).astype(dtype)
     return HeadsFirst(result) if heads_first else result
 
 
-def _of_words(term: jax.Array, *, axes: Sequence[int], terms: int, scale: Fraction) -> jax.Array:
-    """Divide terms by their sums over axes and by the scale, rounded once, with integers of 64 bits.
+def layer_normalization(
+    x: Dequantized, axes: Sequence[int], epsilon: float, scale: Any, bias: Any, out: Quantization, dtype: Any
+) -> Any:
+    """Normalize over some axes in float32, and round that; None where a scale or size is not known while tracing.
 
-    ``_estimated``, and two comparisons, would take a GPU longer.
+    Args:
+      x: what to normalize.
+      axes: over which.
+      epsilon: what is added to the variance.
+      scale: float32, broadcasts against ``x``.
+      bias: the same, or None.
+      out: how to store the result.
+      dtype: of the result.
     """
-    del terms
-    with jax.enable_x64(True):
-        divisor = jnp.sum(term.astype(jnp.uint64), axes, keepdims=True) * np.uint64(scale.numerator)
-        # A sum is 0 where no element counts.
-        estimate = term.astype(jnp.float32) * (float(scale.denominator) / jnp.maximum(divisor.astype(jnp.float32), 1))
-        # The integer nearest to the estimate minus 1/2 will do as its floor does: the quotient is rounded to that or to
-        # one more. The minimum also stands between the two additions, which XLA would join.
-        lower = to_nearest_integers(jnp.minimum(estimate - np.float32(0.5), _BEYOND))
-        half = divisor * (2 * lower + 1).astype(jnp.uint64)
-        # The lowest bit of twice the dividend is 0. There the parity decides where both are equal.
-        twice = term.astype(jnp.uint64) << np.uint64(scale.denominator.bit_length())
-        return (lower + ((twice | (lower & 1).astype(jnp.uint64)) > half).astype(jnp.uint32)).astype(jnp.int32)
-
-
-def _of_limbs(term: jax.Array, *, axes: Sequence[int], terms: int, scale: Fraction) -> jax.Array:
-    """Return the same with integers of 32 bits: a TPU has no others."""
-    divisor = limbs.times(limbs.total(term, axes, terms), scale.numerator)
-    lower = _estimated(term, limbs.as_float(divisor), scale)
-    half = limbs.product(divisor, 2 * lower + 1)
-    up = limbs.exceeds(limbs.of((term, scale.denominator.bit_length())), half, or_equals=lower & 1 == 1)
-    return (lower + up.astype(jnp.uint32)).astype(jnp.int32)
-
-
-def _estimated(term: jax.Array, divisor: jax.Array, scale: Fraction) -> jax.Array:
-    """Return the floor of an estimate that is less than 1/2 from the quotient, which is rounded to that or to one more.
-
-    Integers decide. Twice the divisor, times this and a half, fits 63 bits, because it is at most one divisor more than
-    twice the dividend, and the estimate's error.
-    """
-    estimate = term.astype(jnp.float32) * (float(scale.denominator) / divisor)
-    return jnp.minimum(jnp.floor(estimate), _BEYOND).astype(jnp.uint32)
-
-
-def _bits_of_exponentials(terms: int, scale: Fraction) -> int:
-    # Both sides of the comparison fit 62 bits: a sum of terms times one, and a term times the other.
-    sides = (terms * scale.numerator, scale.denominator)
-    return min(30, *(61 - side.bit_length() for side in sides))
-
-
-def _exponentials(scale: Fraction, bits: int) -> jax.Array:
-    table = [round(math.exp(-float(scale * distance)) * 2**bits) for distance in range(256)]
-    return jnp.asarray(table, jnp.int32)
+    if not (tables.known(x.quantization) and tables.known(out)):
+        return None
+    whole = on_device(channels_first(x.integers))
+    if not is_static(*(whole.shape[axis] for axis in axes)):
+        return None
+    in_units = epsilon / float(x.quantization.scale) ** 2
+    parameters = in_units, scale, bias, float(out.scale), tables.integer(out.zero_point)
+    return normalized_integers(whole, axes, *parameters, dtype)

@@ -20,6 +20,7 @@ import numpy as np
 
 from jaxdml._base.shapes import is_static
 from jaxdml.onnx.integers import rounded_once, tables
+from jaxdml.onnx.nodes._groups_along_axes import layer_normalization, softmax
 from jaxdml.onnx.nodes._groups_of_products import convolution, gemm, matrix_multiply
 from jaxdml.onnx.nodes._handler import Handler, NodeCall
 from jaxdml.onnx.nodes._pending import Floats, Group, pending
@@ -240,21 +241,6 @@ def concatenate(call: NodeCall, *operands: Any, floats: Floats, axis: int) -> An
     return pending(call, operands[0], shape, "tables, joined", joined, floats)
 
 
-def softmax(call: NodeCall, x: Any, *, floats: Floats, axis: int | None = None, counts: Any = None) -> Any:
-    """Normalize exponentials of a dequantized array; ``counts`` is for ``rounded_once.softmax``."""
-    if not rounded_once.is_simple(x):
-        return None
-    old = call.node.opset < 13
-    axis = (1 if old else -1) if axis is None else axis
-    axes = tuple(range(axis_of(axis, x.ndim), x.ndim)) if old else (axis,)
-
-    def normalized(out: Quantization, dtype: Any) -> Any:
-        result = rounded_once.softmax(x, axes, out, dtype, counts)
-        return "its scales or sizes are not known while tracing, or out of range" if result is None else result
-
-    return pending(call, x, x.shape, "exponentials from a table", normalized, floats)
-
-
 def reshape(call: NodeCall, x: Any, shape: Any, *, floats: Floats, **attributes: Any) -> Any:
     """Split the columns of a projection into heads."""
     if not isinstance(x, Projected) or x.heads or not is_host(shape) or not is_static(*x.shape):
@@ -286,6 +272,7 @@ GROUPS: Mapping[str, Group] = {
     "Conv": convolution,
     "Gemm": gemm,
     "GlobalAveragePool": global_average_pool,
+    "LayerNormalization": layer_normalization,
     "MatMul": matrix_multiply,
     "Mul": multiply,
     "ReduceMean": reduce_mean,

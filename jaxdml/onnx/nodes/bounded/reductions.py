@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxdml._networks.integers import is_integer, truncating_divide
 from jaxdml.onnx.integers import rounded_once
-from jaxdml.onnx.nodes import groups
+from jaxdml.onnx.nodes import _groups_along_axes
 from jaxdml.onnx.nodes._sizes import axis_of
 from jaxdml.onnx.nodes.bounded import pools
 from jaxdml.onnx.nodes.bounded._masking import masked
@@ -100,7 +100,9 @@ def softmax(task: Task, x: Value) -> tuple[Value, ...]:
     integers = task.call.exact and task.call.node.op_type == "Softmax" and is_bounded_in(sizes, places)
     if integers and rounded_once.is_simple(inner(x)):
         counted = counts(sizes, places), true(product(sizes[d] for d in places))
-        result = groups.softmax(task.call, inner(x), floats=floats, axis=task.attribute("axis"), counts=counted)
+        result = _groups_along_axes.softmax(
+            task.call, inner(x), floats=floats, axis=task.attribute("axis"), counts=counted
+        )
         return (bounded(result, sizes),)
     return (bounded(floats(), sizes),)
 
