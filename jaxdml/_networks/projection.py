@@ -2,9 +2,12 @@
 
 In 8 bits the product is rounded before the vector is added. On a GPU product, sum and split are one kernel: heads are a
 batch dimension of the product, whose left matrix is the same for all. Else the sums are read and written again, byte by
-byte, to bring heads before rows. A sum and a table are one kernel that reads four numbers at once.
+byte, to bring heads before rows. Where matrices multiply the same rows they are packed as one, and so is their product:
+then one more kernel, which moves four numbers at once, takes less time. A sum and a table are one kernel that reads
+four numbers at once.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -57,7 +60,10 @@ class Sum(NamedTuple):
         return self.output_zero_point.dtype
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["matrix", "factor", "terms", "offset"], meta_fields=["of"])
+_FIELDS = ["matrix", "factor", "terms", "offset", "among"]
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=_FIELDS, meta_fields=["of"])
 @dataclass(frozen=True, eq=False)
 class Projection:
     """Hold a packed matrix with a chain, and what rounds the sum of its products and a vector; a pytree.
@@ -68,6 +74,7 @@ class Projection:
       terms: of the vector, float32 ``[N]``.
       offset: float32 ``[N]``, the zero point of the sum, less 128 if that is uint8.
       of: a digest of the sum's parameters. Static.
+      among: the ``Place`` of one of ``Projections``, or ``()``.
     """
 
     matrix: PackedMatrix
@@ -75,6 +82,7 @@ class Projection:
     terms: Any
     offset: Any
     of: str
+    among: Any = ()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -98,6 +106,77 @@ export.register_pytree_node_serialization(
     serialize_auxdata=lambda static: static[0].encode(),
     deserialize_auxdata=lambda text: (text.decode(),),
 )
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["stacked"], meta_fields=["names", "digests"])
+@dataclass(frozen=True, eq=False)
+class Projections:
+    """Hold projections that multiply the same rows, one after another; a pytree.
+
+    Attributes:
+      stacked: a projection whose arrays have a first dimension for them.
+      names: of each. Static.
+      digests: of each, ``(Projection.of, Chain.of)``. Static.
+    """
+
+    stacked: Projection
+    names: tuple[str, ...]
+    digests: tuple[tuple[str, str], ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the matrices, ``[projections, K, N]``."""
+        return self.stacked.shape
+
+    def by_name(self) -> dict[str, Projection]:
+        """Return each of them, which knows the others."""
+        found = {}
+        for number, (name, (of, of_chain)) in enumerate(zip(self.names, self.digests, strict=True)):
+            one = jax.tree.map(lambda array, number=number: array[number], self.stacked)
+            matrix = replace(one.matrix, chain=replace(one.matrix.chain, of=of_chain))
+            found[name] = replace(one, matrix=matrix, of=of, among=Place(self.stacked, number))
+        return found
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["stacked"], meta_fields=["number"])
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Say which of stacked projections one is; a pytree.
+
+    Attributes:
+      stacked: as in ``Projections``.
+      number: counted from 0. Static.
+    """
+
+    stacked: Projection
+    number: int
+
+
+export.register_pytree_node_serialization(
+    Projections,
+    serialized_name="jaxdml.Projections",
+    serialize_auxdata=lambda static: json.dumps(static).encode(),
+    deserialize_auxdata=lambda text: _static(*json.loads(text.decode())),
+)
+
+
+def _static(names: list[str], digests: list[list[str]]) -> tuple[Any, ...]:
+    return tuple(names), tuple((of, of_chain) for of, of_chain in digests)
+
+
+def joined(projections: Mapping[str, Projection]) -> Projections | None:
+    """Return projections that multiply the same rows as one; None if they are not alike."""
+    digests = tuple((each.of, each.matrix.chain.of) for each in projections.values())
+    bounds = [each.matrix.bound for each in projections.values()]
+    bound = max(bounds) if all(bounds) else 0
+    alike = [
+        replace(each, of="", matrix=replace(each.matrix, bound=bound, chain=replace(each.matrix.chain, of="")))
+        for each in projections.values()
+    ]
+    forms = {(jax.tree.structure(each), *((x.shape, x.dtype) for x in jax.tree.leaves(each))) for each in alike}
+    if len(forms) > 1:
+        return None
+    return Projections(jax.tree.map(lambda *arrays: jnp.stack(arrays), *alike), tuple(projections), digests)
 
 
 class Product(NamedTuple):
@@ -200,16 +279,18 @@ def by_heads(product: Product, heads: int) -> jax.Array:
     packed = product.added is not None and is_for(call, ("a", "b"), x.dtype, by.matrix, call.operands["output_dtype"])
     if not packed or not is_static(*x.shape) or on_explicit_axes(x):
         return split
-    result: jax.Array = at_lowering(form, (x, by), split, heads=heads)
+    result: jax.Array = at_lowering(partial(form, together=bool(by.among)), (x, by), split, heads=heads)
     return result
 
 
-def form(target: Target) -> Form:
+def form(target: Target, *, together: bool = False) -> Form:
     """Say who projects where a program is lowered for ``target``.
 
-    It is one kernel where XLA for CUDA multiplies int8 rightly for every K.
+    It is one kernel where XLA for CUDA multiplies int8 rightly for every K, or two for all that are packed together.
     """
-    return _in_one_kernel if target.alone and target.tiled and target.platform == "cuda" else _otherwise
+    if not (target.alone and target.tiled and target.platform == "cuda"):
+        return _otherwise
+    return _together if together else _in_one_kernel
 
 
 def _otherwise(operands: Any, otherwise: jax.Array, **_: Any) -> jax.Array:
@@ -231,6 +312,28 @@ def _in_one_kernel(operands: tuple[jax.Array, Projection], otherwise: jax.Array,
     chain, terms, offset = jax.tree.map(lambda vector: vector.reshape(heads, 1, -1), vectors)
     total = as_stored(raw, (heads, rows.shape[0], columns))
     return round_chain_and_sum(total, chain, terms, offset, otherwise.dtype).reshape(otherwise.shape)
+
+
+def _together(operands: tuple[jax.Array, Projection], otherwise: jax.Array, *, heads: int) -> jax.Array:
+    """Multiply by all matrices at once, and move rows of heads. XLA computes that once for all projections."""
+    x, by = operands
+    stacked: Projection = by.among.stacked
+    rows, _ = as_int8(x.reshape(-1, x.shape[-1]), None)
+    count, columns = stacked.factor.shape
+    flat = jax.tree.map(lambda array: array.reshape(-1, *array.shape[2:]), stacked)
+    raw = product_on_gpu(rows, None, replace(flat.matrix, chain=()), None, tiled=True)
+    total = as_stored(raw, (rows.shape[0], count * columns))
+    vectors = flat.matrix.chain, Terms(flat.factor, flat.terms), flat.offset
+    chain, terms, offset = jax.tree.map(lambda vector: vector[None], vectors)
+    stored = round_chain_and_sum(total, chain, terms, offset, jnp.dtype("int8"))
+    split = stored.reshape(-1, count, heads, columns // heads)
+    if total.size >= MIN_SIZE_IN_WORDS and split.shape[-1] % WORD == 0:
+        words = jnp.transpose(as_int8_words(split, None)[0], (1, 2, 0, 3))
+        own = int8_of_words(lax.optimization_barrier(words)[by.among.number])  # type: ignore[no-untyped-call]
+    else:
+        own = jnp.transpose(split, (1, 2, 0, 3))[by.among.number]
+    own = own.reshape(otherwise.shape)
+    return own if otherwise.dtype == jnp.int8 else with_flipped_sign(own, otherwise.dtype)
 
 
 def looked_up(product: Product, entries: np.ndarray[Any, Any]) -> jax.Array:

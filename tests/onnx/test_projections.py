@@ -11,7 +11,7 @@ import pytest
 import jaxdml.onnx
 from jaxdml._kernels.requantization import proved_terms
 from jaxdml._networks import projection
-from jaxdml._networks.projection import Projection
+from jaxdml._networks.projection import Projection, Projections
 from jaxdml._placement import tiles
 from tests.kit import assert_same_bits, quick
 
@@ -37,9 +37,14 @@ def numbers(dtype):
         "alone": np.int64([1, 1, HEADS, WIDTH // HEADS]),
         "other_zero": np.int8(3),
         "split": np.int64([0, 0, HEADS, WIDTH // HEADS]),
+        "split_n": np.int64([0, 0, HEADS, 2 * WIDTH // HEADS]),
         "join": np.int64([0, 0, WIDTH]),
         "other": np.int64([0, -1, HEADS, 4]),
         "each": RNG.uniform(0.1, 0.2, (BATCH, HEADS, LENGTH, 1)).astype(np.float32),
+        "wn": RNG.integers(-128, 128, (WIDTH, 2 * WIDTH)).astype(np.int8),
+        "bn": several(2 * WIDTH),
+        "swn": RNG.uniform(0.5, 1, 2 * WIDTH).astype(np.float32) / 64,
+        "zwn": np.zeros(2 * WIDTH, np.int8),
         "b1": several(1),
         "bm": several(LENGTH, WIDTH),
         "blocks": RNG.uniform(0.1, 0.3, (BATCH, HEADS // 2, LENGTH, WIDTH // HEADS)).astype(np.float32),
@@ -122,15 +127,18 @@ def drawn(dtype):
 
 
 def projections(model):
-    return sum(isinstance(each, Projection) for each in model.params.values())
+    found = model.params.values()
+    return sum(len(each.names) if isinstance(each, Projections) else isinstance(each, Projection) for each in found)
 
 
-@pytest.fixture(params=["one kernel", "otherwise"])
+@pytest.fixture(params=["together", "together in bytes", "one kernel", "otherwise"])
 def forms(request, monkeypatch):
     """Lower projections in each form, whatever the device is."""
-    monkeypatch.setattr(projection, "MIN_SIZE_IN_WORDS", 1)
-    if request.param == "one kernel":
-        monkeypatch.setattr(projection, "form", lambda target: projection._in_one_kernel)
+    monkeypatch.setattr(projection, "MIN_SIZE_IN_WORDS", 2**30 if "bytes" in request.param else 1)
+    if request.param != "otherwise":
+        joins = "together" in request.param
+        choose = lambda _, together: projection._together if together and joins else projection._in_one_kernel  # noqa: E731
+        monkeypatch.setattr(projection, "form", choose)
         monkeypatch.setattr(projection, "form_of_table", lambda target: projection._in_words)
     jax.clear_caches()
     yield request.param
@@ -162,9 +170,14 @@ BY_HEADS = f"(tensor<{HEADS}x{BATCH * LENGTH}x{WIDTH}xi8>, tensor<{HEADS}x{WIDTH
 
 
 def test_heads_are_a_batch_dimension_of_the_product_and_stay_first(on_gpu):
+    assert lowered(proto(GRAPHS["a result"], np.uint8), drawn(np.uint8)).count(BY_HEADS) == 1
+
+
+def test_products_of_the_same_rows_are_one_and_scores_are_of_heads_first(on_gpu):
     text = lowered(proto(GRAPHS["attention"], np.uint8), drawn(np.uint8))
-    assert text.count(BY_HEADS) == 3
-    # Scores are of heads first, too.
+    # Each of the three writes it, and XLA computes it once.
+    assert text.count(f"tensor<{BATCH * LENGTH}x{3 * WIDTH}xi32>") > 0
+    assert BY_HEADS not in text
     assert f"tensor<{HEADS}x{BATCH}x{LENGTH}x{LENGTH}xi8>" in text
 
 
@@ -281,3 +294,59 @@ def test_a_projection_is_a_pytree_that_is_exported(on_gpu):
     traced = jax.export.export(jax.jit(model.apply))(dict(model.params), x)
     again = jax.export.deserialize(traced.serialize())
     assert_same_bits(again.call(dict(model.params), x), model.apply(dict(model.params), x))
+
+
+def of_several(nodes):
+    """Return how many matrices each parameter holds, of a model that is loaded for a GPU, and the model."""
+    model = jaxdml.onnx.load(proto(nodes, np.uint8, "q, k, v"))
+    packed = [each for each in model.params.values() if isinstance(each, Projection | Projections)]
+    return [len(each.names) if isinstance(each, Projections) else 1 for each in packed], model
+
+
+APART = {
+    "another input": " ".join(("h = Relu(x)", INPUTS.replace("mk = QLinearMatMul(x", "mk = QLinearMatMul(h"))),
+    "another zero point": INPUTS.replace("mk = QLinearMatMul(x, sx, zx", "mk = QLinearMatMul(x, sx, z1"),
+}
+
+
+@pytest.mark.parametrize("name", APART)
+def test_matrices_of_other_rows_are_packed_apart(name, on_gpu):
+    found, model = of_several(APART[name])
+    assert sorted(found) == [1, 2]
+    assert len(model.params) == 2
+
+
+def test_matrices_of_other_sizes_are_packed_apart(on_gpu, monkeypatch):
+    nodes = (
+        INPUTS.replace("wk, sw, zws", "wn, swn, zwn").replace("bk, sb", "bn, sb").replace("ak, split", "ak, split_n")
+    )
+    made = proto(nodes, np.uint8, "q, k, v")
+    model, x = jaxdml.onnx.load(made), drawn(np.uint8)
+    assert projections(model) == 3
+    assert not any(isinstance(each, Projections) for each in model.params.values())
+    found = model(x)
+    monkeypatch.undo()
+    for one, other in zip(found, jaxdml.onnx.load(made)(x), strict=True):
+        assert_same_bits(one, other)
+
+
+def test_a_matrix_with_a_parameter_of_its_own_is_computed_by_itself(on_gpu, monkeypatch):
+    made, x, other = proto(INPUTS, np.int8, "q, k, v"), drawn(np.int8), RNG.integers(-128, 128, WIDTH).astype(np.int8)
+    made.graph.input.append(onnx.helper.make_tensor_value_info("bk", onnx.TensorProto.INT8, [WIDTH]))
+    model = jaxdml.onnx.load(made)
+    found = [model(x), model(x=x, bk=other)]
+    monkeypatch.undo()
+    wanted = [jaxdml.onnx.load(made)(x), jaxdml.onnx.load(made)(x=x, bk=other)]
+    for one, another in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+        assert_same_bits(one, another)
+
+
+def test_what_is_packed_together_is_one_parameter_with_no_more_bytes(on_gpu):
+    _, model = of_several(INPUTS)
+    (packed,) = model.params.values()
+    assert packed.names == ("wq", "wk", "wv")
+    assert packed.shape == (3, WIDTH, WIDTH)
+    assert packed.stacked.matrix.matrix.nbytes == 3 * WIDTH * WIDTH
+    alone = packed.by_name()
+    assert [each.shape for each in alone.values()] == [(WIDTH, WIDTH)] * 3
+    assert len({each.of for each in alone.values()}) == 3

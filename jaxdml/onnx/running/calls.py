@@ -87,7 +87,7 @@ class Calls:
     def parts(self) -> tuple[tuple[Stage, Programs], ...] | None:
         """The stages of a call, each with the programs of its own; None where all is one program."""
         traced = {value.name for value in self._program.inputs} - constant_inputs(self._program.graph)
-        found = stages(self._program.graph, traced | set(self._program.params))
+        found = stages(self._program.graph, traced | self._program.weights)
         if len(found) == 1 and not found[0].on_host:
             return None
         return tuple(

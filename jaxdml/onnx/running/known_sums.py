@@ -36,14 +36,32 @@ def known_sums(graph: Graph) -> dict[str, Sum]:
             and adding.op_type in ("QLinearAdd", "Add")
             and (_is_split(adding, edges) or _is_mapped(adding, edges))
         ):
-            matrix = node.inputs[_PRODUCTS[node.op_type]]
-            maker = edges.makers.get(matrix)
             product, added, out = _quantized(adding, edges)
             if added[0] not in graph.constants:
                 product, added = added, product
             constants = (graph.constants.get(name) for name in (*product[1:], *added, *out[1:]))
-            found[maker.inputs[0] if maker and maker.op_type in _SCALES else matrix] = Sum(*constants)
+            found[_stored(node.inputs[_PRODUCTS[node.op_type]], edges)] = Sum(*constants)
     return found
+
+
+def of_one_input(graph: Graph) -> list[list[str]]:
+    """Return the names of matrices that multiply the same rows, before the sums are split into heads."""
+    edges = _edges(graph)
+    found: dict[tuple[str, ...], list[str]] = {}
+    for node in graph.nodes:
+        adding = _next(node, edges) if node.op_type in _PRODUCTS else None
+        if adding and adding.op_type in ("QLinearAdd", "Add") and _is_split(adding, edges):
+            place = _PRODUCTS[node.op_type]
+            rows = edges.makers.get(node.inputs[0])
+            read = rows.inputs if rows and rows.op_type in _SCALES and place == 1 else node.inputs[:place]
+            found.setdefault(read, []).append(_stored(node.inputs[place], edges))
+    return [names for names in found.values() if len(names) > 1]
+
+
+def _stored(matrix: str, edges: _Edges) -> str:
+    """Return the name of the integers of a matrix that may be dequantized."""
+    maker = edges.makers.get(matrix)
+    return maker.inputs[0] if maker and maker.op_type in _SCALES else matrix
 
 
 def _edges(graph: Graph) -> _Edges:

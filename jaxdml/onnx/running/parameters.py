@@ -10,18 +10,20 @@ import numpy as np
 
 import jaxdml
 from jaxdml._base.dtypes import QUANTIZED
-from jaxdml._networks.projection import Projection, Sum, with_sum
+from jaxdml._networks.projection import Projection, Projections, Sum, joined, with_sum
 from jaxdml.onnx import nodes
 from jaxdml.onnx._graph import Graph, Node
 from jaxdml.onnx.nodes._handler import Reads
 from jaxdml.onnx.running.known_calls import known_calls
-from jaxdml.onnx.running.known_sums import known_sums
+from jaxdml.onnx.running.known_sums import known_sums, of_one_input
 from jaxdml.onnx.running.needs import must_be_known, read_by_value
 from jaxdml.onnx.running.packing import packed_together, prepared
 from jaxdml.onnx.running.quantized_weights import with_quantized_weights
 from jaxdml.onnx.values.stored import Transposed, as_jax, from_host
 
-Parameter = jax.Array | Transposed | Projection | jaxdml.PackedFilters | jaxdml.PackedMatrix | jaxdml.PackedBlocks
+Packed = Projection | Projections | jaxdml.PackedFilters | jaxdml.PackedMatrix | jaxdml.PackedBlocks
+
+Parameter = jax.Array | Transposed | Packed
 
 
 def constant_inputs(graph: Graph) -> frozenset[str]:
@@ -68,7 +70,19 @@ def parameters(graph: Graph, *, exact: bool) -> tuple[Graph, dict[str, Parameter
         )
         for name in names
     }
+    if exact:
+        weights = _together(weights, of_one_input(graph))
     return replace(graph, constants=constants, filters=filters), weights | packed
+
+
+def _together(weights: dict[str, Parameter], groups: Iterable[list[str]]) -> dict[str, Parameter]:
+    """Return weights, of which projections that multiply the same rows are one, which has the name of the first."""
+    found = dict(weights)
+    for names in groups:
+        alike = {name: each for name in names if isinstance(each := found.get(name), Projection)}
+        if len(alike) == len(names) and (all_of_them := joined(alike)):
+            found = {name: each for name, each in found.items() if name not in alike} | {names[0]: all_of_them}
+    return found
 
 
 def _weights(graph: Graph) -> frozenset[str]:

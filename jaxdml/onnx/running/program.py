@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import jax
 
 import jaxdml
+from jaxdml._networks.projection import Projections
 from jaxdml.onnx._graph import Graph, TensorType
 from jaxdml.onnx.running.interpreter import Report, run
 from jaxdml.onnx.running.open_dimensions import Lengths
@@ -69,9 +71,19 @@ class Program:
             limits = replace(limits, active=True)
         return self.computed(as_output, values, key, report or Report(), limits)
 
+    @property
+    def weights(self) -> frozenset[str]:
+        """The names of values of the graph that are parameters."""
+        every = ((each.names if isinstance(each, Projections) else (name,)) for name, each in self.params.items())
+        return frozenset(itertools.chain(*every))
+
     def as_read(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Return parameters as values of the graph: those that are stored as filters say so."""
-        return {name: FloatFilters(x) if name in self.graph.filters else x for name, x in params.items()}
+        """Return parameters as values of the graph: filters say so, and what is packed together gets apart."""
+        values = {name: FloatFilters(x) if name in self.graph.filters else x for name, x in params.items()}
+        for packed in params.values():
+            if isinstance(packed, Projections):
+                values |= packed.by_name()
+        return values
 
     def computed(
         self, returned: Callable[[Value], Any], given: Mapping[str, Any], key: Any, report: Report, bounds: Bounds
