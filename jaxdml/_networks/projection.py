@@ -38,6 +38,9 @@ from jaxdml._placement.lowering import Form, Target, at_lowering
 MIN_SIZE_IN_WORDS = 2**21
 """With fewer sums XLA may split K. The next kernel then adds up the parts, too, but not if it reads words."""
 
+MIN_SIZE_OF_PARTS_IN_WORDS = 2**19
+"""The same for products that are one: XLA splits K of fewer rows only."""
+
 _ALIGNMENT = 16
 """K must be a multiple of so many bytes: other matrices are padded in each call."""
 
@@ -327,11 +330,13 @@ def _together(operands: tuple[jax.Array, Projection], otherwise: jax.Array, *, h
     chain, terms, offset = jax.tree.map(lambda vector: vector[None], vectors)
     stored = round_chain_and_sum(total, chain, terms, offset, jnp.dtype("int8"))
     split = stored.reshape(-1, count, heads, columns // heads)
-    if total.size >= MIN_SIZE_IN_WORDS and split.shape[-1] % WORD == 0:
+    if total.size >= MIN_SIZE_OF_PARTS_IN_WORDS and split.shape[-1] % WORD == 0:
         words = jnp.transpose(as_int8_words(split, None)[0], (1, 2, 0, 3))
         own = int8_of_words(lax.optimization_barrier(words)[by.among.number])  # type: ignore[no-untyped-call]
     else:
         own = jnp.transpose(split, (1, 2, 0, 3))[by.among.number]
+        # An array of one dimension has only one layout.
+        own = lax.optimization_barrier(own.reshape(-1))  # type: ignore[no-untyped-call]
     own = own.reshape(otherwise.shape)
     return own if otherwise.dtype == jnp.int8 else with_flipped_sign(own, otherwise.dtype)
 

@@ -134,7 +134,8 @@ def projections(model):
 @pytest.fixture(params=["together", "together in bytes", "one kernel", "otherwise"])
 def forms(request, monkeypatch):
     """Lower projections in each form, whatever the device is."""
-    monkeypatch.setattr(projection, "MIN_SIZE_IN_WORDS", 2**30 if "bytes" in request.param else 1)
+    monkeypatch.setattr(projection, "MIN_SIZE_IN_WORDS", 1)
+    monkeypatch.setattr(projection, "MIN_SIZE_OF_PARTS_IN_WORDS", 2**30 if "bytes" in request.param else 1)
     if request.param != "otherwise":
         joins = "together" in request.param
         choose = lambda _, together: projection._together if together and joins else projection._in_one_kernel  # noqa: E731
