@@ -73,7 +73,8 @@ class Projection:
 
     Attributes:
       matrix: ``[K, N]``.
-      factor: of the product, float32 ``[N]``, the same number for all columns. XLA takes vectors into the kernel.
+      factor: of the product, float32 ``[N]``, the same number for all columns. XLA takes vectors into the kernel. This
+        and the next two are () if the sum is not split into heads: nothing would read them.
       terms: of the vector, float32 ``[N]``.
       offset: float32 ``[N]``, the zero point of the sum, less 128 if that is uint8.
       of: a digest of the sum's parameters. Static.
@@ -207,17 +208,20 @@ class Product(NamedTuple):
         return dtype
 
 
-def with_sum(matrix: PackedMatrix, added: Sum) -> PackedMatrix | Projection:
+def with_sum(matrix: PackedMatrix, added: Sum, *, by_heads: bool) -> PackedMatrix | Projection:
     """Return a packed matrix with what rounds the sum after its products, if it has a chain and sums can be so rounded.
 
     Args:
       matrix: ``[K, N]``.
       added: the parameters of the sum.
+      by_heads: whether the sum is split into heads.
     """
     depth, columns = matrix.shape
     found = _proved(added) if matrix.chain and depth % _ALIGNMENT == 0 else None
     if found is None or found.terms.terms.size not in (1, columns):
         return matrix
+    if not by_heads:
+        return Projection(matrix, (), (), (), of=found.of)
     vectors = found.terms.factor, found.terms.terms, np.float32(found.offset)
     factor, terms, offset = (np.broadcast_to(each, columns) for each in vectors)
     return from_host(Projection(matrix, factor, terms, offset, of=found.of))
@@ -279,7 +283,12 @@ def by_heads(product: Product, heads: int) -> jax.Array:
     sizes = *x.shape[:-1], heads, product.shape[-1] // heads
     split = reordered(whole(product).reshape(sizes), (rank - 1, *range(rank - 1), rank))
     call = Call("quantized_linear_matrix_multiply", **product.parameters)
-    packed = product.added is not None and is_for(call, ("a", "b"), x.dtype, by.matrix, call.operands["output_dtype"])
+    has_vectors = not isinstance(by.factor, tuple)
+    packed = (
+        has_vectors
+        and product.added is not None
+        and is_for(call, ("a", "b"), x.dtype, by.matrix, call.operands["output_dtype"])
+    )
     if not packed or not is_static(*x.shape) or on_explicit_axes(x):
         return split
     result: jax.Array = at_lowering(partial(form, together=bool(by.among)), (x, by), split, heads=heads)

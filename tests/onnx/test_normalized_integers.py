@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import export
 
 from jaxdml._networks import softmax
 from jaxdml._networks.normalization import normalized_integers
@@ -135,3 +136,13 @@ def test_parameters_that_are_not_finite_and_sizes_of_nothing():
     for epsilon, out in ((0.0, 0.5), (1e38, 0.5), (1e-5, 1e-40)):
         assert normalized_integers(x, (-1,), epsilon, one, None, out, 3, np.dtype(U8)) is None
     assert normalized_integers(x[:, :0], (-1,), 1e-5, one[:, :0], None, 0.5, 3, np.dtype(U8)) is None
+
+
+def test_layer_normalization_of_an_unknown_size_stays_in_floats():
+    groups = Groups()
+    x = groups.dq(groups.input(np.arange(12, dtype=U8).reshape(3, 4), 3, "n"), 0.5)
+    groups.q(groups("LayerNormalization", x, np.ones(1, np.float32)), 0.25, U8(100))
+    model, (size,) = groups.load(), export.symbolic_shape("n")
+    exported = export.export(jax.jit(model.apply))(model.params, jax.ShapeDtypeStruct((3, size), U8))
+    (got,) = exported.call(model.params, *groups.inputs.values())
+    np.testing.assert_array_equal(got, model(*groups.inputs.values())[0])

@@ -342,6 +342,12 @@ def test_a_matrix_with_a_parameter_of_its_own_is_computed_by_itself(on_gpu, monk
         assert_same_bits(one, another)
 
 
+def test_what_is_looked_up_has_no_vectors(on_gpu):
+    (packed,) = jaxdml.onnx.load(proto(GRAPHS["a table"], np.uint8)).params.values()
+    assert isinstance(packed, Projection)
+    assert (packed.factor, packed.terms, packed.offset) == ((), (), ())
+
+
 def test_what_is_packed_together_is_one_parameter_with_no_more_bytes(on_gpu):
     _, model = of_several(INPUTS)
     (packed,) = model.params.values()

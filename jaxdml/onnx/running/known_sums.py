@@ -25,37 +25,48 @@ class _Edges(NamedTuple):
     readers: Mapping[str, list[Node]]
 
 
-def known_sums(graph: Graph) -> dict[str, Sum]:
-    """Return the parameters of such sums by the name of the matrix; those that are not known are None."""
+class KnownSum(NamedTuple):
+    """Hold the sum after a product by a matrix."""
+
+    added: Sum
+    """Its parameters; those that are not known are None."""
+
+    rows: tuple[str, ...]
+    """The names of what the matrix multiplies if the sum is split into heads, and nothing if a function is computed."""
+
+
+def known_sums(graph: Graph) -> dict[str, KnownSum]:
+    """Return such sums by the name of the matrix."""
     edges = _edges(graph)
     found = {}
     for node in graph.nodes:
         adding = _next(node, edges) if node.op_type in _PRODUCTS else None
-        if (
-            adding
-            and adding.op_type in ("QLinearAdd", "Add")
-            and (_is_split(adding, edges) or _is_mapped(adding, edges))
-        ):
+        if not adding or adding.op_type not in ("QLinearAdd", "Add"):
+            continue
+        if (splits := _is_split(adding, edges)) or _is_mapped(adding, edges):
             product, added, out = _quantized(adding, edges)
             if added[0] not in graph.constants:
                 product, added = added, product
             constants = (graph.constants.get(name) for name in (*product[1:], *added, *out[1:]))
-            found[_stored(node.inputs[_PRODUCTS[node.op_type]], edges)] = Sum(*constants)
+            matrix = _stored(node.inputs[_PRODUCTS[node.op_type]], edges)
+            found[matrix] = KnownSum(Sum(*constants), _rows(node, edges) if splits else ())
     return found
 
 
-def of_one_input(graph: Graph) -> list[list[str]]:
+def of_the_same_rows(sums: Mapping[str, KnownSum]) -> list[list[str]]:
     """Return the names of matrices that multiply the same rows, before the sums are split into heads."""
-    edges = _edges(graph)
     found: dict[tuple[str, ...], list[str]] = {}
-    for node in graph.nodes:
-        adding = _next(node, edges) if node.op_type in _PRODUCTS else None
-        if adding and adding.op_type in ("QLinearAdd", "Add") and _is_split(adding, edges):
-            place = _PRODUCTS[node.op_type]
-            rows = edges.makers.get(node.inputs[0])
-            read = rows.inputs if rows and rows.op_type in _SCALES and place == 1 else node.inputs[:place]
-            found.setdefault(read, []).append(_stored(node.inputs[place], edges))
+    for matrix, known in sums.items():
+        if known.rows:
+            found.setdefault(known.rows, []).append(matrix)
     return [names for names in found.values() if len(names) > 1]
+
+
+def _rows(product: Node, edges: _Edges) -> tuple[str, ...]:
+    """Return the names of the integers that a product multiplies, and of their scale and zero point."""
+    place = _PRODUCTS[product.op_type]
+    maker = edges.makers.get(product.inputs[0])
+    return maker.inputs if place == 1 and maker and maker.op_type in _SCALES else product.inputs[:place]
 
 
 def _stored(matrix: str, edges: _Edges) -> str:

@@ -10,12 +10,12 @@ import numpy as np
 
 import jaxdml
 from jaxdml._base.dtypes import QUANTIZED
-from jaxdml._networks.projection import Projection, Projections, Sum, joined, with_sum
+from jaxdml._networks.projection import Projection, Projections, joined, with_sum
 from jaxdml.onnx import nodes
 from jaxdml.onnx._graph import Graph, Node
 from jaxdml.onnx.nodes._handler import Reads
 from jaxdml.onnx.running.known_calls import known_calls
-from jaxdml.onnx.running.known_sums import known_sums, of_one_input
+from jaxdml.onnx.running.known_sums import KnownSum, known_sums, of_the_same_rows
 from jaxdml.onnx.running.needs import must_be_known, read_by_value
 from jaxdml.onnx.running.packing import packed_together, prepared
 from jaxdml.onnx.running.quantized_weights import with_quantized_weights
@@ -71,7 +71,7 @@ def parameters(graph: Graph, *, exact: bool) -> tuple[Graph, dict[str, Parameter
         for name in names
     }
     if exact:
-        weights = _together(weights, of_one_input(graph))
+        weights = _together(weights, of_the_same_rows(sums))
     return replace(graph, constants=constants, filters=filters), weights | packed
 
 
@@ -164,7 +164,7 @@ def _parameter(
     exact: bool,
     spatial_first: bool,
     known: dict[str, Any] | None,
-    added: Sum | None,
+    added: KnownSum | None,
 ) -> Parameter:
     """Return an initializer as a parameter of the model.
 
@@ -183,7 +183,7 @@ def _parameter(
         return jaxdml.prepack_filters(array, parameters=known)
     if exact and eight_bits and reads == Reads.MATRIX:
         matrix = jaxdml.prepack(array, parameters=known)
-        return matrix if added is None or array.ndim > 2 else with_sum(matrix, added)
+        return matrix if added is None or array.ndim > 2 else with_sum(matrix, added.added, by_heads=bool(added.rows))
     if exact and eight_bits and reads == Reads.TRANSPOSED and array.ndim == 2:
         return Transposed(jaxdml.prepack(array, transposed=True, parameters=known))
     return as_jax(array)
