@@ -67,12 +67,14 @@ def normalized_integers(
       dtype: int8 or uint8.
 
     Returns:
-      Integers of that dtype, or None if there is nothing to normalize or a number is out of range. NaN counts as 0.
+      Integers of that dtype, or None if there is nothing to normalize, or if float32 does not hold what is added to the
+      variance, or what multiplies the result. NaN counts as 0.
     """
     count = math.prod(x.shape[axis] for axis in axes)
     with np.errstate(over="ignore", divide="ignore"):
         least, by = np.float32(epsilon * count**2), np.float32(1 / np.float64(out_scale))
-    if not (0 < least < np.inf and by < np.inf):
+    # XLA takes a subnormal for 0.
+    if not all(np.finfo(np.float32).tiny <= number < np.inf for number in (least, by)):
         return None
     integers = as_int8(x, None)[0].astype(jnp.float32)
     distance = integers * np.float32(count) - jnp.sum(integers, axes, keepdims=True)

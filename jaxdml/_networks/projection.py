@@ -8,7 +8,7 @@ four numbers at once.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -115,10 +115,10 @@ export.register_pytree_node_serialization(
 @partial(jax.tree_util.register_dataclass, data_fields=["stacked"], meta_fields=["names", "digests"])
 @dataclass(frozen=True, eq=False)
 class Projections:
-    """Hold projections that multiply the same rows, one after another; a pytree.
+    """Hold projections that multiply the same rows; a pytree.
 
     Attributes:
-      stacked: a projection whose arrays have a first dimension for them.
+      stacked: a projection whose arrays have one more dimension, the first: the projections.
       names: of each. Static.
       digests: of each, ``(Projection.of, Chain.of)``. Static.
     """
@@ -132,8 +132,18 @@ class Projections:
         """The shape of the matrices, ``[projections, K, N]``."""
         return self.stacked.shape
 
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions of that."""
+        return self.stacked.ndim
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the matrices."""
+        return self.stacked.dtype
+
     def by_name(self) -> dict[str, Projection]:
-        """Return each of them, which knows the others."""
+        """Return each of them, with its ``Place`` among all."""
         found = {}
         for number, (name, (of, of_chain)) in enumerate(zip(self.names, self.digests, strict=True)):
             one = jax.tree.map(lambda array, number=number: array[number], self.stacked)
@@ -168,8 +178,13 @@ def _static(names: list[str], digests: list[list[str]]) -> tuple[Any, ...]:
     return tuple(names), tuple((of, of_chain) for of, of_chain in digests)
 
 
-def joined(projections: Mapping[str, Projection]) -> Projections | None:
-    """Return projections that multiply the same rows as one; None if they are not alike."""
+def likeness(projection: Projection) -> Hashable:
+    """Return what is equal for projections that may be stacked."""
+    return tuple((array.shape, array.dtype) for array in jax.tree.leaves(projection)), projection.dtype
+
+
+def joined(projections: Mapping[str, Projection]) -> Projections:
+    """Return projections that multiply the same rows, and are alike, as one."""
     digests = tuple((each.of, each.matrix.chain.of) for each in projections.values())
     bounds = [each.matrix.bound for each in projections.values()]
     bound = max(bounds) if all(bounds) else 0
@@ -177,9 +192,6 @@ def joined(projections: Mapping[str, Projection]) -> Projections | None:
         replace(each, of="", matrix=replace(each.matrix, bound=bound, chain=replace(each.matrix.chain, of="")))
         for each in projections.values()
     ]
-    forms = {(jax.tree.structure(each), *((x.shape, x.dtype) for x in jax.tree.leaves(each))) for each in alike}
-    if len(forms) > 1:
-        return None
     return Projections(jax.tree.map(lambda *arrays: jnp.stack(arrays), *alike), tuple(projections), digests)
 
 
@@ -344,7 +356,7 @@ def _together(operands: tuple[jax.Array, Projection], otherwise: jax.Array, *, h
         own = int8_of_words(lax.optimization_barrier(words)[by.among.number])  # type: ignore[no-untyped-call]
     else:
         own = jnp.transpose(split, (1, 2, 0, 3))[by.among.number]
-        # An array of one dimension has only one layout.
+        # An array of one dimension has only one layout: XLA would store the columns of heads as rows, as bfloat16.
         own = lax.optimization_barrier(own.reshape(-1))  # type: ignore[no-untyped-call]
     own = own.reshape(otherwise.shape)
     return own if otherwise.dtype == jnp.int8 else with_flipped_sign(own, otherwise.dtype)

@@ -29,7 +29,7 @@ _FEWEST_BITS = 20
 """Exponentials of fewer bits would often round to another 8-bit result."""
 
 _ROWS_OF_ONE_KERNEL = 2, 4, 8, 16, 32, 64, 128, 256
-"""Of longer rows XLA gives a thread so many float64 that it stores some, and others it pads."""
+"""Rows of other lengths are padded, and of longer ones a thread has so many float64 that it stores some."""
 
 _TO_INTEGER = np.float64(1.5 * 2**52)
 """Adding this to a float64 from 0 to ``2**31`` rounds it, ties to even, and leaves it in the lower 32 bits."""
@@ -42,7 +42,8 @@ def normalized_exponentials(
 ) -> jax.Array | None:
     """Return exponentials over their sums along some axes, divided by a scale and rounded, as int32.
 
-    Quotients from ``BEYOND`` on may be that. The result is None if too few bits are left for exponentials.
+    In place of a quotient above ``BEYOND`` there may be ``BEYOND``. The result is None if too few bits are left for
+    exponentials.
 
     Args:
       x: int8 or uint8, of which only differences count.
@@ -152,7 +153,8 @@ def _in_one_kernel(
 ) -> jax.Array:
     """Do what ``_of_words`` does with operations of which XLA makes one kernel, for CUDA: it has no table there.
 
-    XLA takes a sum into the kernel of what follows only if one operation follows, so there are two of the same terms.
+    XLA takes a sum of a row into the kernel of what follows only if one operation reads it. So terms are summed twice,
+    and what reads the sum of integers is a difference, from which the sum is had again for each term.
     """
     del exponentials, counted, terms
     with jax.enable_x64(True):
@@ -169,7 +171,7 @@ def _in_one_kernel(
 
 
 def powers_of(scale: Fraction, bits: int) -> tuple[float, ...] | None:
-    """Return float64 whose product over the bits of a distance rounds to each exponential; None if one is too near 1/2.
+    """Return float64 whose product over the bits of a distance rounds to each exponential; None if they do not.
 
     The first is ``2**bits``, and the others are for the bits of a distance, the lowest first.
     """
@@ -182,8 +184,8 @@ def powers_of(scale: Fraction, bits: int) -> tuple[float, ...] | None:
 
 def _product(xp: Any, distance: Any, powers: tuple[float, ...]) -> Any:
     """Multiply the powers of those bits that are set, with the first of all."""
-    whole, lowest, *others = map(np.float64, powers)
-    product = xp.where((distance & 1) != 0, whole * lowest, whole)
+    of_none, lowest, *others = map(np.float64, powers)
+    product = xp.where((distance & 1) != 0, of_none * lowest, of_none)
     for bit, power in enumerate(others, 1):
         product = product * xp.where((distance & (1 << bit)) != 0, power, np.float64(1))
     return product

@@ -133,7 +133,8 @@ def test_parameters_that_are_not_finite_and_sizes_of_nothing():
     scale = jnp.asarray([[jnp.nan, jnp.inf, -jnp.inf, 1.0]])
     got = normalized_integers(x, (-1,), 1e-5, scale, None, 0.5, 3, np.dtype(U8))
     np.testing.assert_array_equal(got, [[3, 0, 0, 6]] * 2)  # NaN is 0; -1 / 3 of infinity is below all.
-    for epsilon, out in ((0.0, 0.5), (1e38, 0.5), (1e-5, 1e-40)):
+    # Of the second and the last XLA would make 0: they are subnormal.
+    for epsilon, out in ((0.0, 0.5), (1e-41, 0.5), (1e38, 0.5), (1e-5, 1e-40), (1e-5, 2e38)):
         assert normalized_integers(x, (-1,), epsilon, one, None, out, 3, np.dtype(U8)) is None
     assert normalized_integers(x[:, :0], (-1,), 1e-5, one[:, :0], None, 0.5, 3, np.dtype(U8)) is None
 
@@ -146,3 +147,16 @@ def test_layer_normalization_of_an_unknown_size_stays_in_floats():
     exported = export.export(jax.jit(model.apply))(model.params, jax.ShapeDtypeStruct((3, size), U8))
     (got,) = exported.call(model.params, *groups.inputs.values())
     np.testing.assert_array_equal(got, model(*groups.inputs.values())[0])
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+def test_layer_normalization_of_padded_rows_has_the_bits_of_others(axis):
+    groups, rng = Groups(), np.random.default_rng(2)
+    x, scale = rng.integers(0, 256, (50, 40, 16)).astype(U8), rng.normal(1, 0.2, 16).astype(np.float32)
+    dequantized = groups.dq(groups.input(x[:3], "N", 40, 16), 0.03, U8(128))
+    groups.q(groups("LayerNormalization", dequantized, scale, axis=axis), 0.02, U8(128))
+    model = groups.load()
+    (want,) = jax.jit(model.apply)(model.params, x)
+    for count in (7, 50):  # From the second length on, arrays are padded.
+        (got,) = model(x[:count])
+        np.testing.assert_array_equal(got, want[:count])

@@ -38,7 +38,7 @@ def layer_normalization(
     epsilon: float = 1e-5,
     stash_type: int = 1,
 ) -> Any:
-    """Normalize a dequantized array. Its integers are rounded from floats, so they are as close as those."""
+    """Normalize a dequantized array. It is computed in float32, and the result is rounded from that."""
     if not rounded_once.is_simple(X) or any(call.outputs[1:]):
         return None
     axes = tuple(range(axis_of(axis, X.ndim), X.ndim))

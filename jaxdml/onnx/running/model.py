@@ -37,8 +37,8 @@ class Model(Program):
       graph: what it computes.
       params: its weights by name, a pytree for ``apply``: float and 8-bit initializers of at least one dimension.
         Floats are arrays, shaped as in the file; filters that only ``Conv`` reads are ``[*spatial, I, O]``. Integers
-        may be packed. Scales, zero points, shapes and other initializers that must be known while tracing are not
-        among them.
+        may be packed, several matrices as one, which has the name of the first. Scales, zero points, shapes and other
+        initializers that must be known while tracing are not among them.
       numerics: "exact" or "literal".
       lengths: what ``load`` was told of the lengths for which calls compile programs.
 

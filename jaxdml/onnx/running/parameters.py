@@ -1,6 +1,6 @@
 """What must be known while tracing, and which initializers are parameters instead."""
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 import jaxdml
 from jaxdml._base.dtypes import QUANTIZED
-from jaxdml._networks.projection import Projection, Projections, joined, with_sum
+from jaxdml._networks.projection import Projection, Projections, joined, likeness, with_sum
 from jaxdml.onnx import nodes
 from jaxdml.onnx._graph import Graph, Node
 from jaxdml.onnx.nodes._handler import Reads
@@ -76,12 +76,18 @@ def parameters(graph: Graph, *, exact: bool) -> tuple[Graph, dict[str, Parameter
 
 
 def _together(weights: dict[str, Parameter], groups: Iterable[list[str]]) -> dict[str, Parameter]:
-    """Return weights, of which projections that multiply the same rows are one, which has the name of the first."""
+    """Return weights, of which projections that are alike and multiply the same rows are one, named as the first."""
     found = dict(weights)
     for names in groups:
-        alike = {name: each for name in names if isinstance(each := found.get(name), Projection)}
-        if len(alike) == len(names) and (all_of_them := joined(alike)):
-            found = {name: each for name, each in found.items() if name not in alike} | {names[0]: all_of_them}
+        alike: dict[Hashable, dict[str, Projection]] = {}
+        for name in names:
+            if isinstance(each := found.get(name), Projection):
+                alike.setdefault(likeness(each), {})[name] = each
+        for several in alike.values():
+            if len(several) > 1:
+                for name in several:
+                    del found[name]
+                found[next(iter(several))] = joined(several)
     return found
 
 

@@ -31,7 +31,7 @@ class Program:
 
     Attributes:
       graph: what it computes.
-      params: its weights by name.
+      params: its weights by name; several that are packed as one have the name of the first.
       numerics: one of ``NUMERICS``.
       lengths: of open dimensions, for which calls compile programs.
     """
@@ -78,7 +78,7 @@ class Program:
         return frozenset(itertools.chain(*every))
 
     def as_read(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Return parameters as values of the graph: filters say so, and what is packed together gets apart."""
+        """Return parameters as values of the graph: filters say so, and matrices that are packed as one come apart."""
         values = {name: FloatFilters(x) if name in self.graph.filters else x for name, x in params.items()}
         for packed in params.values():
             if isinstance(packed, Projections):

@@ -12,7 +12,7 @@ from jaxdml.onnx.nodes._sizes import axis_of
 from jaxdml.onnx.nodes.bounded._fitting import must_not_have_lengths, stretched
 from jaxdml.onnx.nodes.bounded._masking import masked
 from jaxdml.onnx.nodes.bounded._task import Rule, Rules, Task, array
-from jaxdml.onnx.values.bounded import bounded, counts, inner, sizes_of
+from jaxdml.onnx.values.bounded import Bounded, bounded, counts, inner, is_bounded_in, sizes_of
 from jaxdml.onnx.values.kinds import Value
 from jaxdml.onnx.values.lengths import LengthError, product, true
 from jaxdml.onnx.values.promises import broadcast
@@ -68,9 +68,12 @@ def from_axis(normalize: Callable[..., tuple[Value, ...]]) -> Rule:
         sizes = sizes_of(x)
         axis = axis_of(task.attribute("axis"), len(sizes))
         broadcast(task.call.node, sizes, *(sizes_of(part) for part in affine))
-        parts = (array(stretched(part, sizes)) for part in affine)
-        options = {"axis": axis, "epsilon": task.attribute("epsilon")}
-        y, *statistics = normalize(array(x), average_of(sizes), *parts, **options)
+        if is_bounded_in(sizes, tuple(range(axis, len(sizes)))) or any(isinstance(part, Bounded) for part in affine):
+            parts = (array(stretched(part, sizes)) for part in affine)
+            options = {"axis": axis, "epsilon": task.attribute("epsilon")}
+            y, *statistics = normalize(array(x), average_of(sizes), *parts, **options)
+        else:  # All of what is normalized together counts: integers may be read as such.
+            y, *statistics = task.compute(inner(x), *affine)
         ones = (*sizes[:axis], *(1,) * (len(sizes) - axis))
         return bounded(y, sizes), *(bounded(each, ones) for each in statistics)
 
