@@ -160,3 +160,16 @@ def test_layer_normalization_of_padded_rows_has_the_bits_of_others(axis):
     for count in (7, 50):  # From the second length on, arrays are padded.
         (got,) = model(x[:count])
         np.testing.assert_array_equal(got, want[:count])
+
+
+def test_images_of_a_padded_batch_are_normalized_as_others():
+    groups, rng = Groups(), np.random.default_rng(3)
+    x, ones = rng.normal(size=(20, 3, 4, 5)).astype(np.float32), np.ones(3, np.float32)
+    images = groups.input(x[:2], "N", 3, 4, 5)
+    groups.out(groups("InstanceNormalization", images, ones, 0 * ones))
+    groups.out(groups("MeanVarianceNormalization", images, axes=[2, 3]))
+    model = groups.load()
+    wanted = jax.jit(model.apply)(model.params, x)
+    for count in (7, 20):
+        for got, want in zip(model(x[:count]), wanted, strict=True):
+            np.testing.assert_allclose(got, want[:count], rtol=1e-6, atol=1e-6)
