@@ -77,7 +77,8 @@ def normalized_integers(
     if not all(np.finfo(np.float32).tiny <= number < np.inf for number in (least, by)):
         return None
     integers = as_int8(x, None)[0].astype(jnp.float32)
-    distance = integers * np.float32(count) - jnp.sum(integers, axes, keepdims=True)
+    # Of a difference in place of this sum the compiler for TPUs stores float32 twice.
+    distance = integers * np.float32(count) + -jnp.sum(integers, axes, keepdims=True)
     variance = jnp.sum(jnp.square(distance), axes, keepdims=True) * np.float32(1 / count)
     result = distance * lax.rsqrt(variance + least) * scale
     quotient = (result if bias is None else result + bias) * by
