@@ -8,7 +8,7 @@ rounded once.
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -204,5 +204,7 @@ def _exponentials(scale: Fraction, bits: int) -> jax.Array:
     return jnp.asarray(_table(scale, bits), jnp.int32)
 
 
+@lru_cache(2**6)
 def _table(scale: Fraction, bits: int) -> list[int]:
+    """Compute a table once for its entries and for the proof of its powers."""
     return [round(math.exp(-float(scale * int(distance))) * 2**bits) for distance in _DISTANCES]

@@ -6,8 +6,8 @@ from jaxdml.onnx.integers import rounded_once
 from jaxdml.onnx.nodes._handler import NodeCall
 from jaxdml.onnx.nodes._pending import Floats, pending
 from jaxdml.onnx.nodes._sizes import axis_of
-from jaxdml.onnx.values.kinds import Quantization, channels_first
-from jaxdml.onnx.values.stored import on_device, widened
+from jaxdml.onnx.nodes.normalization import parameter
+from jaxdml.onnx.values.kinds import Quantization
 
 _OUT_OF_RANGE = "its scales or sizes are not known while tracing, or out of range"
 
@@ -21,10 +21,9 @@ def softmax(call: NodeCall, x: Any, *, floats: Floats, axis: int | None = None, 
     axes = tuple(range(axis_of(axis, x.ndim), x.ndim)) if old else (axis,)
 
     def normalized(out: Quantization, dtype: Any) -> Any:
-        result = rounded_once.softmax(x, axes, out, dtype, counts)
-        return _OUT_OF_RANGE if result is None else result
+        return rounded_once.softmax(x, axes, out, dtype, counts)
 
-    return pending(call, x, x.shape, "exponentials from a table", normalized, floats)
+    return pending(call, x, x.shape, "exponentials from a table", normalized, floats, _OUT_OF_RANGE)
 
 
 def layer_normalization(
@@ -42,10 +41,9 @@ def layer_normalization(
     if not rounded_once.is_simple(X) or any(call.outputs[1:]):
         return None
     axes = tuple(range(axis_of(axis, X.ndim), X.ndim))
-    scale, bias = (each if each is None else widened(on_device(channels_first(each))) for each in (Scale, B))
+    scale, bias = parameter(Scale), None if B is None else parameter(B)
 
     def normalized(out: Quantization, dtype: Any) -> Any:
-        result = rounded_once.layer_normalization(X, axes, epsilon, scale, bias, out, dtype)
-        return _OUT_OF_RANGE if result is None else result
+        return rounded_once.layer_normalization(X, axes, epsilon, scale, bias, out, dtype)
 
-    return pending(call, X, X.shape, "float: normalized in float32 and rounded", normalized, floats)
+    return pending(call, X, X.shape, "float: normalized in float32 and rounded", normalized, floats, _OUT_OF_RANGE)

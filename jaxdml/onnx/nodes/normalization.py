@@ -15,7 +15,8 @@ from jaxdml.onnx.values.kinds import Value, channels_first, channels_last, compu
 from jaxdml.onnx.values.stored import ChannelsLast, on_device, widened
 
 
-def _parameter(value: Value) -> jax.Array:
+def parameter(value: Value) -> jax.Array:
+    """Return a scale, a bias or a statistic as an array, float32 if it is narrower."""
     return widened(on_device(channels_first(value)))
 
 
@@ -33,7 +34,7 @@ def _batch_normalization(
 ) -> Value:
     if any(call.outputs[1:]):
         raise unsupported(f"{call.node} has more than one output, which means training.")
-    return _normalized_batch(X, scale, B, _parameter(mean), _parameter(var), epsilon)
+    return _normalized_batch(X, scale, B, parameter(mean), parameter(var), epsilon)
 
 
 def _batch_normalization_14(
@@ -49,19 +50,19 @@ def _batch_normalization_14(
     training_mode: int = 0,
 ) -> Any:
     if not training_mode:
-        return _normalized_batch(X, scale, B, _parameter(mean), _parameter(var), epsilon)
+        return _normalized_batch(X, scale, B, parameter(mean), parameter(var), epsilon)
     x = channels_last(X)
     averages = [statistic.reshape(-1) for statistic in moments(widened(x), range(x.ndim - 1))]
     running = [
-        (_parameter(old) * momentum + new * (1 - momentum)).astype(old.dtype)
+        (parameter(old) * momentum + new * (1 - momentum)).astype(old.dtype)
         for old, new in zip((mean, var), averages, strict=True)
     ]
     return _normalized_batch(ChannelsLast(x), scale, B, averages[0], averages[1], epsilon), *running
 
 
 def _normalized_batch(X: Value, scale: Value, B: Value, mean: jax.Array, var: jax.Array, epsilon: float) -> Value:
-    factor = _parameter(scale) * lax.rsqrt(var + epsilon)
-    shift = _parameter(B) - mean * factor
+    factor = parameter(scale) * lax.rsqrt(var + epsilon)
+    shift = parameter(B) - mean * factor
     value = computed(X)
     if isinstance(value, ChannelsLast) and factor.ndim == 1:
         x = value.array
@@ -83,8 +84,8 @@ def by_instance(X: Value, average: Average, scale: Value, bias: Value, *, epsilo
     x = channels_last(X)
     wide = widened(x)
     mean, variance = moments(wide, range(1, x.ndim - 1), average)
-    factor = _parameter(scale) * lax.rsqrt(variance + epsilon)
-    return ChannelsLast(((wide - mean) * factor + _parameter(bias)).astype(x.dtype))
+    factor = parameter(scale) * lax.rsqrt(variance + epsilon)
+    return ChannelsLast(((wide - mean) * factor + parameter(bias)).astype(x.dtype))
 
 
 def _in_groups(X: Value, num_groups: int, epsilon: float, average: Average) -> jax.Array:
@@ -104,7 +105,7 @@ def _group_normalization_18(
 def by_group(X: Value, average: Average, scale: Value, bias: Value, *, num_groups: int, epsilon: float) -> ChannelsLast:
     """Normalize each group of channels, and scale it."""
     normal = _in_groups(X, num_groups, epsilon, average)
-    result = normal * _parameter(scale)[:, None] + _parameter(bias)[:, None]
+    result = normal * parameter(scale)[:, None] + parameter(bias)[:, None]
     return ChannelsLast(result.reshape(*result.shape[:-2], -1).astype(X.dtype))
 
 
@@ -119,7 +120,7 @@ def by_channel(
 ) -> ChannelsLast:
     """Normalize each group of channels, and scale each channel."""
     normal = _in_groups(X, num_groups, epsilon, average)
-    result = normal.reshape(*normal.shape[:-2], -1) * _parameter(scale) + _parameter(bias)
+    result = normal.reshape(*normal.shape[:-2], -1) * parameter(scale) + parameter(bias)
     return ChannelsLast(result.astype(X.dtype))
 
 
