@@ -11,7 +11,7 @@ import pytest
 import jaxdml.onnx
 from jaxdml._kernels.requantization import proved_terms
 from jaxdml._networks import projection
-from jaxdml._networks.projection import Projection, Projections
+from jaxdml._networks.packed_projections import Projection, Projections
 from jaxdml._placement import tiles
 from tests.kit import assert_same_bits, quick
 

@@ -17,6 +17,7 @@ from jaxdml._base.dtypes import QUANTIZED
 from jaxdml._base.shapes import is_static
 from jaxdml._networks import limbs, projection
 from jaxdml._networks.normalization import normalized_integers
+from jaxdml._networks.packed_projections import Projection, Sum
 from jaxdml._networks.softmax import BEYOND, normalized_exponentials
 from jaxdml.onnx.integers import tables
 from jaxdml.onnx.values.kinds import (
@@ -75,7 +76,7 @@ def _summed(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> Pr
     first, second, result = (
         (each.scale, np.zeros((), of) if each.zero_point is None else each.zero_point) for each, of in scaled
     )
-    added = projection.Sum(*first, b.integers, *second, *result)
+    added = Sum(*first, b.integers, *second, *result)
     if added.dtype != dtype or not projection.is_packed_with(a.integers.product, added):
         return None
     return Projected(a.integers.product._replace(added=added))
@@ -175,7 +176,7 @@ def matrix_multiply(a: Dequantized, b: Dequantized, out: Quantization, dtype: An
     first, second = alike(a.integers, b.integers)[0] if heads_first else (a.integers, b.integers)
     left = on_device(channels_first(first))
     parameters |= {"output_dtype": np.dtype(dtype), "bias": bias}
-    if isinstance(second, projection.Projection) and left.ndim > 1:
+    if isinstance(second, Projection) and left.ndim > 1:
         return Projected(projection.Product(left, second, parameters))
     result = jaxdml.quantized_linear_matrix_multiply(left, b=right_matrix(second), **parameters)
     return HeadsFirst(result) if heads_first else result
@@ -273,5 +274,5 @@ def layer_normalization(
     if not is_static(*(whole.shape[axis] for axis in axes)):
         return None
     in_units = epsilon / float(x.quantization.scale) ** 2
-    parameters = in_units, scale, bias, float(out.scale), tables.integer(out.zero_point)
-    return normalized_integers(whole, axes, *parameters, dtype)
+    zero_point = tables.integer(out.zero_point)
+    return normalized_integers(whole, axes, in_units, scale, bias, float(out.scale), zero_point, dtype)

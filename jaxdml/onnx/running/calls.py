@@ -12,7 +12,6 @@ import numpy as np
 from jax.experimental import checkify
 
 from jaxdml._base import errors
-from jaxdml._networks.projection import Projections
 from jaxdml.onnx._errors import NotKnownError
 from jaxdml.onnx._graph import Graph
 from jaxdml.onnx._memory import on_host
@@ -99,24 +98,22 @@ class Calls:
         self, parts: tuple[tuple[Stage, Programs], ...], known: Known, given: dict[str, Any], key: Any, named: Sizes
     ) -> tuple[Any, ...]:
         """Compute the stages one after another: programs, and what must know their results."""
-        params = self._program.params
-        together = {name: each for name, each in params.items() if isinstance(each, Projections)}
-        values = self._program.as_read({name: each for name, each in params.items() if name not in together}) | given
+        values: dict[str, Any] = given
         overridden = [value.name for value in self._program.optional_inputs if value.name in given]
         for number, (stage, part) in enumerate(parts):
             # Nodes are numbered within a stage.
             own = None if key is None else jax.random.fold_in(key, number)
-            # What is packed as one gets apart in the program that reads it.
-            packed = {name: each for name, each in together.items() if not {*stage.given}.isdisjoint(each.names)}
-            apart = {name for each in packed.values() for name in each.names}
-            read = {name: values[name] for name in {*stage.given, *overridden} - apart}
+            params = self._program.params_of(stage.given)
+            read = {name: values[name] for name in {*stage.given, *overridden} & values.keys()}
             names = [output.name for output in stage.graph.outputs]
             if stage.on_host:
-                results = self._on_host(stage.graph, names, known, read | self._program.as_read(packed), own)
+                results = self._on_host(stage.graph, names, known, self._program.as_read(params) | read, own)
             else:
-                results = part.computed(known, packed, read, own, named).results
+                results = part.computed(known, params, read, own, named).results
             values = values | dict(zip(names, results, strict=True))
-        return tuple(values[output.name] for output in self._program.outputs)
+        names = [output.name for output in self._program.outputs]
+        values = self._program.as_read(self._program.params_of(names)) | values
+        return tuple(values[name] for name in names)
 
     def _on_host(
         self, graph: Graph, names: list[str], known: Known, given: dict[str, Any], key: Any

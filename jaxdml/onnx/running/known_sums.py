@@ -6,7 +6,7 @@ If the vector is packed with the matrix, a GPU multiplies, adds and splits in on
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from jaxdml._networks.projection import Sum
+from jaxdml._networks.packed_projections import Sum
 from jaxdml.onnx._graph import Graph, Node
 from jaxdml.onnx.nodes._real_functions import REAL
 
@@ -51,15 +51,6 @@ def known_sums(graph: Graph) -> dict[str, KnownSum]:
             matrix = _stored(node.inputs[_PRODUCTS[node.op_type]], edges)
             found[matrix] = KnownSum(Sum(*constants), _rows(node, edges) if splits else ())
     return found
-
-
-def of_the_same_rows(sums: Mapping[str, KnownSum]) -> list[list[str]]:
-    """Return the names of matrices that multiply the same rows, before the sums are split into heads."""
-    found: dict[tuple[str, ...], list[str]] = {}
-    for matrix, known in sums.items():
-        if known.rows:
-            found.setdefault(known.rows, []).append(matrix)
-    return [names for names in found.values() if len(names) > 1]
 
 
 def _rows(product: Node, edges: _Edges) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """What must be known while tracing, and which initializers are parameters instead."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,20 +10,20 @@ import numpy as np
 
 import jaxdml
 from jaxdml._base.dtypes import QUANTIZED
-from jaxdml._networks.projection import Projection, Projections, joined, likeness, with_sum
+from jaxdml._networks.packed_projections import Projection, Projections, joined, likeness, with_sum
 from jaxdml.onnx import nodes
 from jaxdml.onnx._graph import Graph, Node
 from jaxdml.onnx.nodes._handler import Reads
 from jaxdml.onnx.running.known_calls import known_calls
-from jaxdml.onnx.running.known_sums import KnownSum, known_sums, of_the_same_rows
+from jaxdml.onnx.running.known_sums import KnownSum, known_sums
 from jaxdml.onnx.running.needs import must_be_known, read_by_value
 from jaxdml.onnx.running.packing import packed_together, prepared
 from jaxdml.onnx.running.quantized_weights import with_quantized_weights
 from jaxdml.onnx.values.stored import Transposed, as_jax, from_host
 
-Packed = Projection | Projections | jaxdml.PackedFilters | jaxdml.PackedMatrix | jaxdml.PackedBlocks
-
-Parameter = jax.Array | Transposed | Packed
+Parameter = (
+    jax.Array | Transposed | Projection | Projections | jaxdml.PackedFilters | jaxdml.PackedMatrix | jaxdml.PackedBlocks
+)
 
 
 def constant_inputs(graph: Graph) -> frozenset[str]:
@@ -71,24 +71,19 @@ def parameters(graph: Graph, *, exact: bool) -> tuple[Graph, dict[str, Parameter
         for name in names
     }
     if exact:
-        weights = _together(weights, of_the_same_rows(sums))
+        weights = _together(weights, sums)
     return replace(graph, constants=constants, filters=filters), weights | packed
 
 
-def _together(weights: dict[str, Parameter], groups: Iterable[list[str]]) -> dict[str, Parameter]:
+def _together(weights: dict[str, Parameter], sums: Mapping[str, KnownSum]) -> dict[str, Parameter]:
     """Return weights, of which projections that are alike and multiply the same rows are one, named as the first."""
-    found = dict(weights)
-    for names in groups:
-        alike: dict[Hashable, dict[str, Projection]] = {}
-        for name in names:
-            if isinstance(each := found.get(name), Projection):
-                alike.setdefault(likeness(each), {})[name] = each
-        for several in alike.values():
-            if len(several) > 1:
-                for name in several:
-                    del found[name]
-                found[next(iter(several))] = joined(several)
-    return found
+    alike: dict[Hashable, dict[str, Projection]] = {}
+    for name, known in sums.items():
+        if known.rows and isinstance(each := weights.get(name), Projection):
+            alike.setdefault((known.rows, likeness(each)), {})[name] = each
+    groups = [several for several in alike.values() if len(several) > 1]
+    found = {name: each for name, each in weights.items() if not any(name in several for several in groups)}
+    return found | {next(iter(several)): joined(several) for several in groups}
 
 
 def _weights(graph: Graph) -> frozenset[str]:

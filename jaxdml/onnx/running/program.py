@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain, starmap
 from typing import Any
 
 import jax
 
 import jaxdml
-from jaxdml._networks.projection import Projections
+from jaxdml._networks.packed_projections import Projections
 from jaxdml.onnx._graph import Graph, TensorType
 from jaxdml.onnx.running.interpreter import Report, run
 from jaxdml.onnx.running.open_dimensions import Lengths
@@ -74,8 +74,12 @@ class Program:
     @property
     def weights(self) -> frozenset[str]:
         """The names of values of the graph that are parameters."""
-        every = ((each.names if isinstance(each, Projections) else (name,)) for name, each in self.params.items())
-        return frozenset(itertools.chain(*every))
+        return frozenset(chain.from_iterable(starmap(_values_of, self.params.items())))
+
+    def params_of(self, values: Iterable[str]) -> dict[str, Parameter]:
+        """Return the parameters of which some values of the graph are made."""
+        wanted = frozenset(values)
+        return {name: each for name, each in self.params.items() if not wanted.isdisjoint(_values_of(name, each))}
 
     def as_read(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return parameters as values of the graph: filters say so, and matrices that are packed as one come apart."""
@@ -94,6 +98,11 @@ class Program:
             values = without_uniform_constants(given)
             results = run(self.graph, values, exact=exact, report=report, random=random, bounds=bounds)
             return tuple(map(returned, results))
+
+
+def _values_of(name: str, parameter: Parameter) -> tuple[str, ...]:
+    """Return the names of the values that a parameter of this name is."""
+    return parameter.names if isinstance(parameter, Projections) else (name,)
 
 
 def jit_for(params: Mapping[str, Any]) -> Callable[..., Any]:

@@ -28,6 +28,7 @@ import numpy as np
 
 import jaxdml
 from jaxdml._networks import projection
+from jaxdml._networks.packed_projections import Projection
 from jaxdml.onnx.values.bounded import Bounded, on_inner
 from jaxdml.onnx.values.lengths import LengthError
 from jaxdml.onnx.values.stored import ChannelsLast, HeadsFirst, in_onnx_order, on_device, stored, stored_axis
@@ -274,7 +275,7 @@ def channels_first(value: Value) -> Value:
 
 def right_matrix(value: Value) -> jax.Array | jaxdml.PackedMatrix:
     """Return the right matrix of a product, packed if it is."""
-    if isinstance(value, projection.Projection):
+    if isinstance(value, Projection):
         return value.matrix
     return value if isinstance(value, jaxdml.PackedMatrix) else on_device(channels_first(value))
 
