@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxdml._arithmetic.bits import with_flipped_sign
+
 
 class Pool(NamedTuple):
     """Hold where windows lie, with one number for each spatial dimension. Static."""
@@ -25,6 +27,11 @@ class Pool(NamedTuple):
 def least(dtype: Any) -> Any:
     """Return the value that never wins against another."""
     return -math.inf if jnp.issubdtype(dtype, jnp.floating) else jnp.iinfo(dtype).min
+
+
+def as_int8(pool: Callable[[jax.Array], jax.Array], x: jax.Array) -> jax.Array:
+    """Return the greatest elements of windows of uint8, from int8, which the operators before and after it store."""
+    return with_flipped_sign(pool(with_flipped_sign(x, np.int8)), np.uint8)
 
 
 def reduced(x: jax.Array, pool: Pool, reduce: Callable[..., Any], neutral: Any) -> jax.Array:

@@ -1,6 +1,7 @@
 """Poolings, beyond ONNX's own node tests."""
 
 import math
+from functools import partial
 
 import jax
 import numpy as np
@@ -12,7 +13,7 @@ from jaxdml._networks.coordinates import product, quotient
 from jaxdml.onnx import backend
 from jaxdml.onnx.nodes import pooling
 from jaxdml.onnx.nodes._windows import windows
-from tests.kit import quick
+from tests.kit import assert_same_bits, quick
 from tests.onnx._onnxruntime import assert_agree, model
 
 pytestmark = quick
@@ -105,12 +106,14 @@ def test_the_largest_element_is_the_same_with_and_without_its_index(dtype):
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
 @pytest.mark.parametrize("options", [{"pads": [1] * 4, "strides": [2, 2]}, {"dilations": [2, 1]}, {"ceil_mode": 1}])
-def test_integers_are_pooled_alike_in_the_form_of_tpus(dtype, options):
+def test_integers_are_pooled_alike_in_the_forms_of_tpus_and_of_cuda(dtype, options):
     x = np.random.default_rng(0).integers(*np.iinfo(dtype).min + np.array([0, 256]), (2, 7, 8, 3)).astype(dtype)
     where = windows(x.shape[1:3], (3, 3), **options)
-    least = pooling.least(x.dtype)
-    want = pooling._greatest_of_slices(x, where, least)
-    np.testing.assert_array_equal(pooling._reduced(x, where, jax.lax.max, least), want)
+    by_slices = partial(pooling._greatest_of_slices, where=where)
+    want = by_slices(x)
+    np.testing.assert_array_equal(pooling._reduced(x, where, jax.lax.max, pooling.least(x.dtype)), want)
+    if dtype == np.uint8:
+        assert_same_bits(pooling.as_int8(by_slices, x), want)
 
 
 def test_means_and_norms_agree_with_onnxruntime():

@@ -100,7 +100,8 @@ def form(
         return partial(_by_slices, target.is_gpu, target.is_gpu and target.alone, windows)
     if target.alone and target.platform == "cuda" and not forced and on_cuda:
         return partial(cuda.convolve, windows)
-    return partial(_by_patches, integer_product.form_of_patches(target, by_rows, forced), windows)
+    by_patches = _by_patches_of_int8 if target.is_gpu and target.alone else _by_patches
+    return partial(by_patches, integer_product.form_of_patches(target, by_rows, forced), windows)
 
 
 def why_not(method: str, depth: int, windows: Windows, longest: int) -> str | None:
@@ -128,6 +129,11 @@ def _by_patches(product: Product, windows: Windows, x: jax.Array, zx: Zero, w: F
         array, zw = (w, zw) if isinstance(w, jax.Array) else as_int8_filters(w, zw)
         columns = filter_columns(array, windows.groups)[None]
     return patch_product(product, padded(x, zx, windows), zx, columns, zw, windows)
+
+
+def _by_patches_of_int8(product: Product, windows: Windows, x: jax.Array, zx: Zero, w: Filters, zw: Zero) -> RawProduct:
+    """Copy int8, which the operator before stores. A product would convert uint8 in its kernel, which takes longer."""
+    return _by_patches(product, windows, *as_int8(x, zx), w, zw)
 
 
 def _by_slices(

@@ -6,8 +6,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
+from jaxdml._arithmetic.bits import bits_of, with_flipped_sign
 from jaxdml._arithmetic.nearest import nearest
 from jaxdml._arithmetic.signedness import WORD, as_int8, as_int8_words, centred, int8_of_words
 from jaxdml._base.shapes import is_static
@@ -35,16 +35,20 @@ def add(by: Addends, a: Any, b: Any, scales: Any, za: Any, zb: Any, zero: Any, *
 
 
 def add_words(by: Addends, a: Any, b: Any, scales: Any, za: Any, zb: Any, zero: Any, *, dtype: jnp.dtype) -> jax.Array:
-    """Add words of four numbers. A form of ``quantized_sum``; all zero points are single numbers."""
+    """Add words of four numbers. A form of ``quantized_sum``; all zero points are single numbers.
+
+    Words hold int8, which two operators store between them.
+    """
     del scales
+    (a, za), (b, zb) = as_int8(a, za), as_int8(b, zb)
     words = [as_int8_words(x, None)[0] for x in (a, b)]
-    zeros = [as_int8(x, of)[1] for x, of in ((a, za), (b, zb))]
     joined = jnp.zeros((), jnp.int32)
     for place in range(0, 8 * WORD, 8):
-        p, q = (centred(x << (24 - place) >> 24, of) for x, of in zip(words, zeros, strict=True))
-        stored = _rounded(by, p, q, zero, dtype)
-        joined = joined | lax.bitcast_convert_type(stored, jnp.uint8).astype(jnp.int32) << place
-    return lax.bitcast_convert_type(int8_of_words(joined), dtype)
+        p, q = (centred(x << (24 - place) >> 24, of) for x, of in zip(words, (za, zb), strict=True))
+        stored, _ = as_int8(_rounded(by, p, q, zero, dtype), None)
+        joined = joined | bits_of(stored).astype(jnp.int32) << place
+    stored = int8_of_words(joined)
+    return stored if dtype == jnp.int8 else with_flipped_sign(stored, dtype)
 
 
 def _rounded(by: Addends, p: jax.Array, q: jax.Array, zero: jax.Array | None, dtype: jnp.dtype) -> jax.Array:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxdml._networks.pooling import as_int8
 from jaxdml.onnx.nodes import pooling_regions
 from jaxdml.onnx.nodes._handler import FIRST, Handler, NodeCall, Table
 from jaxdml.onnx.nodes._windows import NodeWindows, slices, windows
@@ -50,16 +51,17 @@ def _max_pool(
     x = channels_last(X)
     neutral = least(x.dtype)
     reduced = partial(_reduced, where=where, reduce=lax.max, neutral=neutral)
-    by_slices = partial(_greatest_of_slices, where=where, neutral=neutral)
+    by_slices = partial(_greatest_of_slices, where=where)
     if jnp.issubdtype(x.dtype, jnp.integer) and int(np.prod(where.sizes)) <= _FEW_TAPS:
         # A CPU has no fast reduce_window of integers. The TPU's compiler aborts on some fusions of strided slices.
-        return ChannelsLast(lax.platform_dependent(x, default=by_slices, tpu=reduced))
+        on_cuda = partial(as_int8, by_slices) if x.dtype == np.uint8 else by_slices
+        return ChannelsLast(lax.platform_dependent(x, default=by_slices, cuda=on_cuda, tpu=reduced))
     # A dilated reduce_window has no derivative.
     return ChannelsLast((reduced if set(where.dilations) <= {1} else by_slices)(x))
 
 
-def _greatest_of_slices(x: jax.Array, where: NodeWindows, neutral: np.ndarray) -> jax.Array:
-    result, *others = (value for _, value in slices(x, 1, where, neutral))
+def _greatest_of_slices(x: jax.Array, where: NodeWindows) -> jax.Array:
+    result, *others = (value for _, value in slices(x, 1, where, least(x.dtype)))
     for value in others:
         result = jnp.maximum(result, value)
     return result
