@@ -50,7 +50,10 @@ _USUAL_BIASES[1] ALL
   test_matrix_multiply_integer_to_float: large_results_with_scales_at_the_ends_of_the_usual_ones
 _kernels/integer_product/kernel: _INT32_MAX - 1 // 2
   test_quantized_linear_matrix_multiply: the_first_sum_that_int32_cannot_hold_is_exact, the_greatest_sums_are_exact
-_kernels/integer_product/tensor_core_dot: LONGEST_FLOAT_SUM, _ALIGNMENT * 2
+_kernels/integer_product/operands: ALIGNMENT * 2
+  test_lowerings: gpus_multiply_deep_int8_in_sizes_that_are_multiples_of_16, \
+gpus_turn_the_right_matrix_of_many_rows_first
+_kernels/integer_product/tensor_core_dot: LONGEST_FLOAT_SUM
   test_lowerings: every_product_is_int8_by_int8_into_int32_or_as_exact, \
 gpus_multiply_deep_int8_in_sizes_that_are_multiples_of_16, gpus_turn_the_right_matrix_of_many_rows_first
   test_quantized_linear_matrix_multiply: products_broadcast_as_matmul_does

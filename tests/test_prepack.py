@@ -15,7 +15,8 @@ import jaxdml
 from jaxdml import reference
 from jaxdml._arithmetic import magnitudes
 from jaxdml._kernels.integer_product import cpu as lowering
-from jaxdml._kernels.integer_product import integer_dot, packed_columns, tensor_core_dot
+from jaxdml._kernels.integer_product import cutting, integer_dot, packed_columns, tensor_core_dot
+from jaxdml._kernels.integer_product.cutting import WHOLE, Cut
 from jaxdml._kernels.integer_product.kernel import greatest_sum
 from jaxdml._kernels.integer_product.packed_matrix import pack
 from jaxdml._kernels.integer_sums import raw as raw_product
@@ -259,6 +260,44 @@ def test_few_rows_are_multiplied_in_sections_on_gpus(sizes, section, zero_points
         np.testing.assert_array_equal(raw_product.accumulator(raw, want.shape), want)
         text = jax.jit(jaxdml.matrix_multiply_integer).trace(a, None, packed, None)
         assert f"x{section}xbf16" in text.lower(lowering_platforms=("cuda",)).as_text()
+
+
+CUTS = [
+    # Sections of K where tiles are few and K is long; fewer of them if another kernel has nothing else to do.
+    ((392, 4608, 512), Cut(depth=3), Cut(depth=3)), ((128, 3072, 768), Cut(depth=4), Cut(depth=6)),
+    ((128, 768, 768), Cut(rows=2), Cut(depth=3)), ((1568, 1024, 256), Cut(rows=28), WHOLE),
+    # A K that sections do not divide, a single row, many outputs, and rows that no part divides.
+    ((100, 4097, 64), WHOLE, WHOLE), ((1, 4096, 512), WHOLE, WHOLE), ((6272, 256, 1024), WHOLE, WHOLE),
+    ((131, 256, 64), WHOLE, Cut(depth=2)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sizes", "of_convolution", "of_product"), CUTS)
+def test_a_product_is_cut_where_tiles_are_few(sizes, of_convolution, of_product):
+    rows, depth, columns = sizes
+    a, packed = np.zeros((rows, depth), np.int8), jaxdml.prepack(np.zeros((depth, columns), np.int8))
+    found = [cutting.cut_in_tiles(a, packed, at_once) for at_once in (True, False)]
+    assert found == [of_convolution, of_product]
+
+
+@pytest.mark.parametrize("cut", [Cut(rows=3), Cut(depth=4)])
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_a_product_that_is_cut_has_the_sums_of_the_whole(cut, batch):
+    rng = np.random.default_rng(0)
+    a, b = integers(rng, np.int8, (*batch, 6, 128)), integers(rng, np.int8, (9, 128))
+    a[..., 0, :], b[0] = -128, -128
+    za, zb = np.full((1,) * a.ndim, -128, np.int32), np.full((1,) * (a.ndim - 1) + (9,), 5, np.int32)
+    raw = compiled(lambda a, b: tensor_core_dot.packed_dot(a, za, b, zb, cut=cut))(a, pack(b, b.dtype))
+    want = (a.astype(np.int64) + 128) @ (b.T.astype(np.int64) - 5)
+    np.testing.assert_array_equal(raw_product.accumulator(raw, want.shape), want)
+
+
+def test_each_of_several_matrices_is_cut_into_sections():
+    rng = np.random.default_rng(1)
+    a, b = integers(rng, np.int8, (2, 6, 128)), integers(rng, np.int8, (2, 9, 128))
+    raw = compiled(lambda a, b: tensor_core_dot.packed_dot(a, None, b, None, cut=Cut(depth=2)))(a, pack(b, b.dtype))
+    want = a.astype(np.int64) @ np.swapaxes(b, -1, -2).astype(np.int64)
+    np.testing.assert_array_equal(raw_product.accumulator(raw, want.shape), want)
 
 
 def test_a_packed_matrix_is_cut_into_slices_of_k():

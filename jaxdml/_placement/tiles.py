@@ -23,6 +23,8 @@ OPTIONS: dict[str, Any] = {
     # Larger products that share an operand are not joined to one. Its sums would be stored, and its matrices joined in
     # each call. Smaller ones are faster if they are joined.
     "xla_gpu_dot_merger_threshold_mb": 6,
+    # XLA splits no K, whose sums it would store: the products that rely on these options are cut into sections of K.
+    "xla_gpu_experimental_force_split_k": 1,
 }
 """The options of such a program."""
 

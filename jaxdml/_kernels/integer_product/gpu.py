@@ -11,6 +11,7 @@ from jax import lax
 
 from jaxdml._arithmetic.signedness import Quantized, as_int8
 from jaxdml._base.shapes import is_static
+from jaxdml._kernels.integer_product.cutting import WHOLE, cut_in_tiles
 from jaxdml._kernels.integer_product.operands import row_count
 from jaxdml._kernels.integer_product.packed_matrix import PackedMatrix, Right
 from jaxdml._kernels.integer_product.tensor_core_dot import (
@@ -74,8 +75,7 @@ def kept_apart(a: jax.Array, b: Right, tiled: bool) -> tuple[jax.Array, Right]:
     """
     if not isinstance(b, PackedMatrix):
         return a, b
-    many = not tiled and row_count(a, b.matrix) >= MIN_ROWS_APART
-    if not many and not section_of(a, b):
+    if tiled or (row_count(a, b.matrix) < MIN_ROWS_APART and not section_of(a, b)):
         return a, b
     a, matrix = lax.optimization_barrier((a, b.matrix))  # type: ignore[no-untyped-call]
     return a, replace(b, matrix=matrix)
@@ -94,7 +94,15 @@ def stored_for(b: Right, a: jax.Array, zero_point: jax.Array | None) -> Quantize
     return lax.optimization_barrier(a.astype(jnp.bfloat16)), zero_point  # type: ignore[no-untyped-call]
 
 
-def on_gpu(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None, *, tiled: bool = False) -> RawProduct:
+def on_gpu(
+    a: jax.Array,
+    za: jax.Array | None,
+    b: Right,
+    zb: jax.Array | None,
+    *,
+    tiled: bool = False,
+    rounded_at_once: bool = False,
+) -> RawProduct:
     """Avoid the products that XLA's GPU backend computes wrongly or slowly.
 
     For int8 products with a small K it can choose a generated GPU kernel with a tile of 16 along K, whose sums are
@@ -102,13 +110,14 @@ def on_gpu(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None, *
     then no tile is so short.
     """
     k = a.shape[-1]
-    if isinstance(b, PackedMatrix) and (section := section_of(a, b, only_padded=tiled)):
+    if isinstance(b, PackedMatrix) and not tiled and (section := section_of(a, b)):
         return sectioned_dot(a, za, b, zb, section)
     in_int8 = tiled and isinstance(b, PackedMatrix) and k >= LEAST_DEPTH_IN_TILES
     if k <= LONGEST_FLOAT_SUM and not in_int8:
         return bfloat16_dot(a, za, b, zb)
     if isinstance(b, PackedMatrix):
+        cut = cut_in_tiles(a, b, rounded_at_once) if tiled else WHOLE
         with tiles.marked() if tiled else nullcontext():
-            return packed_dot(a, za, b, zb, MIN_ROWS_IF_LONGER if k > LONGEST_SINGLE_ROW else 1)
+            return packed_dot(a, za, b, zb, MIN_ROWS_IF_LONGER if k > LONGEST_SINGLE_ROW else 1, cut)
     few = row_count(a, b) <= MAX_ROWS_UNTRANSPOSED
     return (padded_dot if few else transposed_dot)(a, za, b, zb)

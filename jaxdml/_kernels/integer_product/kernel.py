@@ -76,7 +76,7 @@ def form_of_patches(target: Target, packed: bool, forced: Forced | None) -> Prod
     if not target.alone:
         return _partitioned(target, forced)
     if target.is_gpu:
-        return partial(product_on_gpu, tiled=target.tiled)
+        return partial(product_on_gpu, tiled=target.tiled, rounded_at_once=True)
     return partial(_shifted, product=merged_dot if target.platform == "tpu" else _general(packed))
 
 
@@ -159,15 +159,25 @@ def _sum_slices_of_segments(
 
 
 def product_on_gpu(
-    a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None, *, tiled: bool = False
+    a: jax.Array,
+    za: jax.Array | None,
+    b: Right,
+    zb: jax.Array | None,
+    *,
+    tiled: bool = False,
+    rounded_at_once: bool = False,
 ) -> RawProduct:
-    """Multiply on one GPU; a and b may be uint8. In a ``tiled`` program int8 is multiplied rightly for every K."""
+    """Multiply on one GPU; a and b may be uint8. In a ``tiled`` program int8 is multiplied rightly for every K.
+
+    ``rounded_at_once`` tells that the sums are rounded and stored, as for a convolution after it, which reads each of
+    them often.
+    """
     if not tiled:
         a, za = stored_for(b, a, za)
     a, b = kept_apart(a, b, tiled)
     if a.dtype != jnp.bfloat16:
         a, za = as_int8(a, za)
-    return on_gpu(a, za, *_as_int8(b, zb), tiled=tiled)
+    return on_gpu(a, za, *_as_int8(b, zb), tiled=tiled, rounded_at_once=rounded_at_once)
 
 
 def _on_tpu(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None) -> RawProduct:

@@ -11,6 +11,9 @@ from jaxdml._arithmetic.signedness import Zero
 from jaxdml._kernels.integer_product.packed_matrix import Right
 from jaxdml._kernels.integer_sums import RawProduct
 
+ALIGNMENT = 16
+"""Every size is padded to a multiple of so many bytes, one load of a tensor core's operand."""
+
 Product = Callable[[jax.Array, Zero, Any, Zero], RawProduct]
 """Multiplies ``a - za`` by ``b - zb``.
 

@@ -13,7 +13,8 @@ from jax import lax
 
 from jaxdml._arithmetic.bits import bits_of
 from jaxdml._base.shapes import is_static
-from jaxdml._kernels.integer_product.operands import greatest_factor, row_count, with_merged_rows
+from jaxdml._kernels.integer_product.cutting import WHOLE, Cut
+from jaxdml._kernels.integer_product.operands import ALIGNMENT, greatest_factor, row_count, with_merged_rows
 from jaxdml._kernels.integer_product.packed_matrix import PackedMatrix, Right, column_sums, matrix_of
 from jaxdml._kernels.integer_sums import RawProduct, with_corrections
 
@@ -21,9 +22,6 @@ _GREATEST_FLOAT_SUM = 2**24
 LONGEST_FLOAT_SUM, GREATEST_FLOAT_BOUND = _GREATEST_FLOAT_SUM // 128**2, _GREATEST_FLOAT_SUM // 128
 """The greatest K whose sums of int8 products are at most 2**24: float32 holds every integer up to that. It also holds
 the sums of int8 times weights of which no column has magnitudes that add up to more than the second number."""
-
-_ALIGNMENT = 16
-"""Every size is padded to a multiple of so many bytes, one load of a tensor core's operand."""
 
 _LEAST_OF_BFLOAT16 = 256
 """How many elements ``a`` and ``b`` must have together, without batch dimensions, to be multiplied as bfloat16.
@@ -78,11 +76,10 @@ def _centred(x: jax.Array, zero_point: jax.Array | None) -> jax.Array:
     return x.astype(jnp.bfloat16) if zero_point is None else x.astype(jnp.bfloat16) - zero_point.astype(jnp.bfloat16)
 
 
-def section_of(a: jax.Array, b: PackedMatrix, only_padded: bool = False) -> int | None:
-    """Return by how long sections of K to multiply few rows by one matrix, or None.
+def section_of(a: jax.Array, b: PackedMatrix) -> int | None:
+    """Return by how long sections of K to multiply few rows by one matrix as bfloat16, or None.
 
-    XLA would split K itself, but shorter, or into parts for which it pads the packed matrix in each call. The second is
-    all that counts if ``only_padded``, as for int8.
+    XLA would split K itself, but shorter, or into parts for which it pads the packed matrix in each call.
     """
     *_, columns, depth = b.matrix.shape
     if b.matrix.size != columns * depth or not is_static(*a.shape, columns, depth):
@@ -93,7 +90,7 @@ def section_of(a: jax.Array, b: PackedMatrix, only_padded: bool = False) -> int 
     tiles = -(-rows // _TILE) * -(-columns // _TILE)
     is_split = tiles * _DEPTH_OF_TILE < depth and min(rows, _TILE) * min(columns, _TILE) * depth >= _LEAST_IN_TILE
     pads = depth % _TILE > 0
-    pays = pads or (columns * _LEAST_DEPTH_TO_COLUMNS <= depth and not only_padded)
+    pays = pads or columns * _LEAST_DEPTH_TO_COLUMNS <= depth
     if not is_split or columns * depth > _MOST_IN_SECTIONS or not pays:
         return None
     sections = _SHORT_SECTIONS if pads else _LONG_SECTIONS
@@ -110,19 +107,29 @@ def sectioned_dot(
 
 
 def packed_dot(
-    a: jax.Array, za: jax.Array | None, b: PackedMatrix, zb: jax.Array | None, min_rows: int = 1
+    a: jax.Array, za: jax.Array | None, b: PackedMatrix, zb: jax.Array | None, min_rows: int = 1, cut: Cut = WHOLE
 ) -> RawProduct:
     """Multiply by a packed matrix, which is already stored as tensor cores read it unless K is unaligned.
 
-    ``a`` is padded to ``min_rows``.
+    ``a`` is padded to ``min_rows``. The product is ``cut``, as ``cut_in_tiles`` says.
     """
     left, right = with_merged_rows(a, b.matrix)
     missing = max(0, min_rows - left.shape[-2])
     left = lax.pad(left, jnp.int8(0), [(0, 0, 0)] * (left.ndim - 2) + [(0, missing, 0), (0, 0, 0)])
-    if a.shape[-1] % _ALIGNMENT:
+    if a.shape[-1] % ALIGNMENT:
         left, right = _stored_by_rows(left), _stored_by_rows(right)
-    total = _dot_of_rows(left, right)
+    total = _dot_in_parts(left, right, cut)
     return with_corrections(total, a.shape[-1], za, zb, lambda: _row_sums(a), lambda: column_sums(b))
+
+
+def _dot_in_parts(a: jax.Array, b: jax.Array, cut: Cut) -> jax.Array:
+    if cut.depth > 1:
+        parts = (x.reshape(*x.shape[:-1], cut.depth, x.shape[-1] // cut.depth) for x in (a, b))
+        return jnp.einsum("...msk,...nsk->...smn", *parts, preferred_element_type=jnp.int32).sum(-3)
+    if cut.rows == 1:
+        return _dot_of_rows(a, b)
+    parts_of_rows = a.reshape(cut.rows, a.shape[0] // cut.rows, a.shape[1])
+    return _dot_of_rows(parts_of_rows, jnp.broadcast_to(b, (cut.rows, *b.shape))).reshape(a.shape[0], b.shape[0])
 
 
 def transposed_dot(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> RawProduct:
@@ -132,7 +139,7 @@ def transposed_dot(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Arr
     total = _dot_of_rows(stored, transposed)
 
     def row_sums() -> jax.Array:
-        if a.shape[-1] % _ALIGNMENT == 0:
+        if a.shape[-1] % ALIGNMENT == 0:
             return _row_sums(a)
         # Rows of a that begin at unaligned addresses would be read byte by byte. So sum the stored ones, whose padding
         # adds 0.
@@ -169,7 +176,7 @@ def _row_sums(x: jax.Array) -> jax.Array:
 
 def _padded(x: jax.Array) -> jax.Array:
     """Pad rows and columns with zeros to multiples of the alignment."""
-    missing = [(0, -size % _ALIGNMENT, 0) for size in x.shape[-2:]]
+    missing = [(0, -size % ALIGNMENT, 0) for size in x.shape[-2:]]
     return lax.pad(x, jnp.int8(0), [(0, 0, 0)] * (x.ndim - 2) + missing)
 
 

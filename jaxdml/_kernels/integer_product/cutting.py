@@ -1,0 +1,66 @@
+"""Choose how to cut int8 products on a GPU, so that they have enough tiles."""
+
+import math
+from typing import NamedTuple
+
+import jax
+
+from jaxdml._base.shapes import is_static
+from jaxdml._kernels.integer_product.operands import ALIGNMENT, row_count
+from jaxdml._kernels.integer_product.packed_matrix import PackedMatrix
+
+_US_OF_STEP, _US_OF_SUM, _US_OF_KERNEL = 0.3, 1.25e-6, 1.5
+"""What an H200 takes for one step along K of an int8 product whose tiles are computed at once; to write a sum, or to
+read one; and for another kernel. ``benchmarks/results/trials-h200.json`` has what these are taken from."""
+
+_STEPS = 128, 64, 32
+"""How long a step is: mostly the first that divides a section."""
+
+_TILES_AT_ONCE, _SIDE, _MOST_SECTIONS = 132, 64, 32
+"""How many tiles an H200 computes at once; how many rows and columns each has, about; and the most sections."""
+
+_ROWS_OF_PART, _MOST_IN_PARTS = range(64, 47, -1), 2**20
+"""How many rows a part has, in the order of preference: most of a tile. Larger products are not cut."""
+
+
+class Cut(NamedTuple):
+    """Say into how many parts of equal size a product is cut, which are a batch dimension of it. Static."""
+
+    rows: int = 1
+    depth: int = 1
+
+
+WHOLE = Cut()
+
+
+def cut_in_tiles(a: jax.Array, b: PackedMatrix, rounded_at_once: bool) -> Cut:
+    """Return how to cut an int8 product in a program where XLA splits no K.
+
+    Few tiles leave a GPU idle, and sections of K make more of them. But they are added up by another kernel. Rows are
+    cut where a product is not: XLA chooses among other kernels then, which whole models are faster with.
+
+    Args:
+      a: the rows.
+      b: the matrix.
+      rounded_at_once: whether another kernel would do nothing else. What follows a product may add up sections, too.
+    """
+    rows, (columns, depth), matrices = row_count(a, b.matrix), b.matrix.shape[-2:], math.prod(b.matrix.shape[:-2])
+    if not is_static(*a.shape, columns, depth) or rows == 1:
+        return WHOLE  # A single row is computed as a reduction.
+    outputs = matrices * rows * columns
+    tiles = matrices * math.ceil(rows / _SIDE) * math.ceil(columns / _SIDE)
+
+    def microseconds(sections: int) -> float:
+        section = depth // sections
+        step = next((step for step in _STEPS if section % step == 0), _STEPS[-1])
+        product = math.ceil(section / step) * _US_OF_STEP * max(1, sections * tiles / _TILES_AT_ONCE)
+        sums = sections * outputs * _US_OF_SUM
+        if sections == 1:
+            return product
+        return product + (2 * sums + _US_OF_KERNEL if rounded_at_once else sums)
+
+    possible = (n for n in range(1, _MOST_SECTIONS + 1) if n == 1 or depth % (n * _STEPS[-1]) == 0)
+    sections = min(possible, key=microseconds)
+    if sections > 1 or not rounded_at_once or matrices > 1 or outputs > _MOST_IN_PARTS or depth % ALIGNMENT:
+        return Cut(depth=sections)
+    return Cut(rows=next((rows // part for part in _ROWS_OF_PART if rows % part == 0 and rows > part), 1))
