@@ -108,13 +108,14 @@ def test_a_pooling_between_convolutions_compiles(devices):
         helper.make_node("MaxPool", ["first_out"], ["pooled"], **window),
         convolution("pooled", 64, 64, 1, "narrow"),
         convolution("pooled", 64, 256, 1, "wide"),
+        convolution("pooled", 64, 256, 2, "strided"),
     ]
     kind, shape = onnx.TensorProto.UINT8, (32, 3, 112, 112)
     graph = helper.make_graph(
         nodes,
         "pooling",
         [helper.make_tensor_value_info("x", kind, shape)],
-        [helper.make_tensor_value_info(f"{name}_out", kind, None) for name in ("narrow", "wide")],
+        [helper.make_tensor_value_info(f"{name}_out", kind, None) for name in ("narrow", "wide", "strided")],
         [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
     )
     model = jaxdml.onnx.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))

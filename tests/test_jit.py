@@ -34,6 +34,12 @@ def products(function, *operands, platform="cuda", option=False):
         return multiplied(traced.lower(lowering_platforms=(platform,)).as_text())
 
 
+def text_of(function, *operands):
+    """Return what is lowered for CUDA with the options."""
+    with tiles.with_option():
+        return jax.jit(function).trace(*operands).lower(lowering_platforms=("cuda",)).as_text()
+
+
 def multiplied(text):
     return set(re.findall(r"dot_general.*: \(tensor<[\dx]+x(\w+)>", text))
 
@@ -57,6 +63,24 @@ def test_few_rows_are_multiplied_as_int8_in_sections():
     x, w = np.resize(X, (196, 576)), jaxdml.prepack(np.resize(W, (576, 96)))
     assert products(layer, x, w) == {"bf16"}
     assert products(layer, x, w, option=True) == {"i8"}
+    text = text_of(layer, x, w)
+    assert "9x196x96xi32" in text
+    # XLA would join two of one input, and transpose and join their matrices for that in each call.
+    assert "optimization_barrier" in text
+    assert "optimization_barrier" not in text_of(layer, x[:1], w)
+    assert tiles.OPTIONS["xla_gpu_experimental_force_split_k"] == 1
+
+
+def test_the_product_of_a_convolution_is_cut_otherwise():
+    """A kernel that adds up sections would do nothing else. So rows are cut, as a batch dimension."""
+    x, w = np.resize(X, (1, 8, 16, 768)), np.resize(W, (1, 1, 768, 768))
+
+    def convolution(x, w):
+        return jaxdml.convolution_integer(x, np.uint8(3), w, None, dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+    packed = jaxdml.prepack_filters(w, dimension_numbers="HWIO")
+    assert "2x64x768xi32" in text_of(convolution, x, packed)
+    assert "3x128x768xi32" in text_of(layer, x.reshape(128, 768), jaxdml.prepack(w[0, 0]))
 
 
 def test_no_tile_is_shorter_than_what_one_instruction_multiplies():

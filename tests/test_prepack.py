@@ -262,32 +262,65 @@ def test_few_rows_are_multiplied_in_sections_on_gpus(sizes, section, zero_points
         assert f"x{section}xbf16" in text.lower(lowering_platforms=("cuda",)).as_text()
 
 
+OF_GROUPS = jaxdml.prepack(np.zeros((1, 2, 1728, 192), np.int8))
+
 CUTS = [
     # Sections of K where tiles are few and K is long; fewer of them if another kernel has nothing else to do.
-    ((392, 4608, 512), Cut(depth=3), Cut(depth=3)), ((128, 3072, 768), Cut(depth=4), Cut(depth=6)),
-    ((128, 768, 768), Cut(rows=2), Cut(depth=3)), ((1568, 1024, 256), Cut(rows=28), WHOLE),
+    ((392, 4608, 512), Cut(sections=3), Cut(sections=3)),
+    ((128, 3072, 768), Cut(sections=4), Cut(sections=6)),
+    ((128, 768, 768), Cut(parts_of_rows=2), Cut(sections=3)),
+    ((1568, 1024, 256), Cut(parts_of_rows=28), WHOLE),
+    # A K that no step of 128 divides.
+    ((49, 960, 160), Cut(sections=15), Cut(sections=15)),
+    ((196, 576, 96), Cut(sections=9), Cut(sections=9)),
     # A K that sections do not divide, a single row, many outputs, and rows that no part divides.
-    ((100, 4097, 64), WHOLE, WHOLE), ((1, 4096, 512), WHOLE, WHOLE), ((6272, 256, 1024), WHOLE, WHOLE),
-    ((131, 256, 64), WHOLE, Cut(depth=2)),
-]  # fmt: skip
+    ((100, 4097, 64), WHOLE, WHOLE),
+    ((1, 4096, 512), WHOLE, WHOLE),
+    ((6272, 256, 1024), WHOLE, WHOLE),
+    ((131, 256, 64), WHOLE, Cut(sections=2)),
+    # Nothing.
+    ((0, 256, 64), WHOLE, WHOLE),
+    ((64, 256, 0), WHOLE, WHOLE),
+]
 
 
 @pytest.mark.parametrize(("sizes", "of_convolution", "of_product"), CUTS)
 def test_a_product_is_cut_where_tiles_are_few(sizes, of_convolution, of_product):
     rows, depth, columns = sizes
     a, packed = np.zeros((rows, depth), np.int8), jaxdml.prepack(np.zeros((depth, columns), np.int8))
-    found = [cutting.cut_in_tiles(a, packed, at_once) for at_once in (True, False)]
+    found = [cutting.cut_in_tiles(a, packed, adds_a_kernel) for adds_a_kernel in (True, False)]
     assert found == [of_convolution, of_product]
+    assert cutting.cut_in_tiles(a[None], packed, True) == of_convolution
 
 
-@pytest.mark.parametrize("cut", [Cut(rows=3), Cut(depth=4)])
+def test_each_of_several_products_counts():
+    def cut(*batch, of_matrices):
+        a, b = np.zeros((*batch, 128, 768), np.int8), np.zeros((*of_matrices, 768, 64), np.int8)
+        return cutting.cut_in_tiles(a, jaxdml.prepack(b), True)
+
+    assert cut(1, 2, of_matrices=(1, 2)) == WHOLE  # No rows are cut where there are several matrices.
+    assert cut(12, of_matrices=(12,)) == WHOLE
+    few, many = (cutting.cut_in_tiles(np.zeros((n, 2, 169, 1728), np.int8), OF_GROUPS, True) for n in (1, 8))
+    assert few.sections > 1
+    assert many == WHOLE
+
+
+def test_a_long_single_row_is_padded_and_cut():
+    a, packed = np.zeros((1, 2**15), np.int8), jaxdml.prepack(np.zeros((2**15, 64), np.int8))
+    assert cutting.cut_in_tiles(a, packed, False, min_rows=8).sections > 1
+
+
+@pytest.mark.parametrize("cut", [Cut(parts_of_rows=3), Cut(sections=4)])
 @pytest.mark.parametrize("batch", [(), (2,)])
-def test_a_product_that_is_cut_has_the_sums_of_the_whole(cut, batch):
+@pytest.mark.parametrize("x64", [False, True])
+def test_a_product_that_is_cut_has_the_sums_of_the_whole(cut, batch, x64):
     rng = np.random.default_rng(0)
     a, b = integers(rng, np.int8, (*batch, 6, 128)), integers(rng, np.int8, (9, 128))
     a[..., 0, :], b[0] = -128, -128
     za, zb = np.full((1,) * a.ndim, -128, np.int32), np.full((1,) * (a.ndim - 1) + (9,), 5, np.int32)
-    raw = compiled(lambda a, b: tensor_core_dot.packed_dot(a, za, b, zb, cut=cut))(a, pack(b, b.dtype))
+    with jax.enable_x64(x64):
+        raw = compiled(lambda a, b: tensor_core_dot.packed_dot(a, za, b, zb, cut=cut))(a, pack(b, b.dtype))
+    assert raw.product.dtype == np.int32
     want = (a.astype(np.int64) + 128) @ (b.T.astype(np.int64) - 5)
     np.testing.assert_array_equal(raw_product.accumulator(raw, want.shape), want)
 
@@ -295,7 +328,7 @@ def test_a_product_that_is_cut_has_the_sums_of_the_whole(cut, batch):
 def test_each_of_several_matrices_is_cut_into_sections():
     rng = np.random.default_rng(1)
     a, b = integers(rng, np.int8, (2, 6, 128)), integers(rng, np.int8, (2, 9, 128))
-    raw = compiled(lambda a, b: tensor_core_dot.packed_dot(a, None, b, None, cut=Cut(depth=2)))(a, pack(b, b.dtype))
+    raw = compiled(lambda a, b: tensor_core_dot.packed_dot(a, None, b, None, cut=Cut(sections=2)))(a, pack(b, b.dtype))
     want = a.astype(np.int64) @ np.swapaxes(b, -1, -2).astype(np.int64)
     np.testing.assert_array_equal(raw_product.accumulator(raw, want.shape), want)
 

@@ -20,8 +20,8 @@ with jax.core.eval_context():
 def jit(function: Callable[..., object], **options: object) -> Wrapped:
     """Compile as ``jax.jit`` does, and let products with packed matrices use the int8 units of an NVIDIA GPU.
 
-    Integers have the same bits; products of floats may be summed in another order. The program gets an option with
-    which XLA multiplies int8 rightly for every K. Without it jaxdml multiplies bfloat16 up to a K of 1024. Models of
+    Integers have the same bits; products of floats may be summed in another order. The program gets options with
+    which XLA multiplies int8 rightly for every K. Without them jaxdml multiplies bfloat16 up to a K of 1024. Models of
     ``jaxdml.onnx`` and initialized graphs of ``jaxdml.directml`` are called so, if they have packed 8-bit weights.
 
     Args:
@@ -30,8 +30,9 @@ def jit(function: Callable[..., object], **options: object) -> Wrapped:
 
     Returns:
       A function with the methods ``lower``, ``trace``, ``eval_shape`` and ``clear_cache``, as that of ``jax.jit``. It
-      does what ``jax.jit`` does on other devices, for several devices, and within another trace, such as that of
-      ``jax.jit``, ``jax.vmap``, ``jax.grad`` or ``jax.export``. So does a program that is lowered from its ``trace``.
+      does what ``jax.jit`` does on other devices, and within another trace, such as that of ``jax.jit``, ``jax.vmap``,
+      ``jax.grad`` or ``jax.export``. So does a program that is lowered from its ``trace``. For several devices products
+      are those of ``jax.jit``, too, but the program has the options.
 
     Source:
       JAX: ``jax.jit``.

@@ -29,7 +29,7 @@ def least(dtype: Any) -> Any:
     return -math.inf if jnp.issubdtype(dtype, jnp.floating) else jnp.iinfo(dtype).min
 
 
-def as_int8(pool: Callable[[jax.Array], jax.Array], x: jax.Array) -> jax.Array:
+def greatest_by_int8(pool: Callable[[jax.Array], jax.Array], x: jax.Array) -> jax.Array:
     """Return the greatest elements of windows of uint8, from int8, which the operators before and after it store."""
     return with_flipped_sign(pool(with_flipped_sign(x, np.int8)), np.uint8)
 

@@ -34,10 +34,10 @@ from jaxdml._placement.layout import on_explicit_axes
 from jaxdml._placement.lowering import Form, Target, at_lowering
 
 MIN_SIZE_IN_WORDS = 2**21
-"""With fewer sums XLA may split K. The next kernel then adds up the parts, too, but not if it reads words."""
+"""With fewer sums K may be cut. The next kernel then adds up the sections, too, but not if it reads words."""
 
 MIN_SIZE_OF_PARTS_IN_WORDS = 2**19
-"""The same for products that are one: XLA splits K of fewer rows only."""
+"""The same for products that are one: K is cut of fewer rows only."""
 
 
 class Product(NamedTuple):

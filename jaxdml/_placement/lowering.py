@@ -39,7 +39,7 @@ class Target(NamedTuple):
     """Whether all sizes are known."""
 
     tiled: bool = False
-    """Whether it is compiled with the option of ``tiles``, so that XLA for CUDA multiplies int8 rightly for every K."""
+    """Whether it is compiled with the options of ``tiles``: XLA for CUDA multiplies int8 rightly for every K then."""
 
     @property
     def alone(self) -> bool:

@@ -113,7 +113,7 @@ def test_integers_are_pooled_alike_in_the_forms_of_tpus_and_of_cuda(dtype, optio
     want = by_slices(x)
     np.testing.assert_array_equal(pooling._reduced(x, where, jax.lax.max, pooling.least(x.dtype)), want)
     if dtype == np.uint8:
-        assert_same_bits(pooling.as_int8(by_slices, x), want)
+        assert_same_bits(pooling.greatest_by_int8(by_slices, x), want)
 
 
 def test_means_and_norms_agree_with_onnxruntime():

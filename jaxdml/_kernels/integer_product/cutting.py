@@ -5,8 +5,7 @@ from typing import NamedTuple
 
 import jax
 
-from jaxdml._base.shapes import is_static
-from jaxdml._kernels.integer_product.operands import ALIGNMENT, row_count
+from jaxdml._kernels.integer_product.operands import ALIGNMENT, product_shape, row_count
 from jaxdml._kernels.integer_product.packed_matrix import PackedMatrix
 
 _US_OF_STEP, _US_OF_SUM, _US_OF_KERNEL = 0.3, 1.25e-6, 1.5
@@ -26,29 +25,33 @@ _ROWS_OF_PART, _MOST_IN_PARTS = range(64, 47, -1), 2**20
 class Cut(NamedTuple):
     """Say into how many parts of equal size a product is cut, which are a batch dimension of it. Static."""
 
-    rows: int = 1
-    depth: int = 1
+    parts_of_rows: int = 1
+    sections: int = 1
+    """Of K."""
 
 
 WHOLE = Cut()
 
 
-def cut_in_tiles(a: jax.Array, b: PackedMatrix, rounded_at_once: bool) -> Cut:
+def cut_in_tiles(a: jax.Array, b: PackedMatrix, adds_a_kernel: bool, min_rows: int = 1) -> Cut:
     """Return how to cut an int8 product in a program where XLA splits no K.
 
     Few tiles leave a GPU idle, and sections of K make more of them. But they are added up by another kernel. Rows are
-    cut where a product is not: XLA chooses among other kernels then, which whole models are faster with.
+    cut where K is not: XLA chooses among other kernels then, with which whole models are faster.
 
     Args:
       a: the rows.
       b: the matrix.
-      rounded_at_once: whether another kernel would do nothing else. What follows a product may add up sections, too.
+      adds_a_kernel: whether that kernel would do nothing else. What follows a product may add up sections, too.
+      min_rows: that the rows are padded to.
     """
-    rows, (columns, depth), matrices = row_count(a, b.matrix), b.matrix.shape[-2:], math.prod(b.matrix.shape[:-2])
-    if not is_static(*a.shape, columns, depth) or rows == 1:
+    shape, (columns, depth) = product_shape(a, b), b.matrix.shape[-2:]
+    merged = math.prod(b.matrix.shape[:-2]) == 1
+    rows, products = max(min_rows, row_count(a, b.matrix)), 1 if merged else math.prod(shape[:-2])
+    outputs = products * rows * columns
+    if rows == 1 or not outputs:
         return WHOLE  # A single row is computed as a reduction.
-    outputs = matrices * rows * columns
-    tiles = matrices * math.ceil(rows / _SIDE) * math.ceil(columns / _SIDE)
+    tiles = products * math.ceil(rows / _SIDE) * math.ceil(columns / _SIDE)
 
     def microseconds(sections: int) -> float:
         section = depth // sections
@@ -57,10 +60,10 @@ def cut_in_tiles(a: jax.Array, b: PackedMatrix, rounded_at_once: bool) -> Cut:
         sums = sections * outputs * _US_OF_SUM
         if sections == 1:
             return product
-        return product + (2 * sums + _US_OF_KERNEL if rounded_at_once else sums)
+        return product + (2 * sums + _US_OF_KERNEL if adds_a_kernel else sums)
 
     possible = (n for n in range(1, _MOST_SECTIONS + 1) if n == 1 or depth % (n * _STEPS[-1]) == 0)
     sections = min(possible, key=microseconds)
-    if sections > 1 or not rounded_at_once or matrices > 1 or outputs > _MOST_IN_PARTS or depth % ALIGNMENT:
-        return Cut(depth=sections)
-    return Cut(rows=next((rows // part for part in _ROWS_OF_PART if rows % part == 0 and rows > part), 1))
+    if sections > 1 or not adds_a_kernel or not merged or outputs > _MOST_IN_PARTS or depth % ALIGNMENT:
+        return Cut(sections=sections)
+    return Cut(parts_of_rows=next((rows // part for part in _ROWS_OF_PART if rows % part == 0 and rows > part), 1))

@@ -11,7 +11,7 @@ from jax import lax
 
 from jaxdml._arithmetic.signedness import Quantized, as_int8
 from jaxdml._base.shapes import is_static
-from jaxdml._kernels.integer_product.cutting import WHOLE, cut_in_tiles
+from jaxdml._kernels.integer_product.cutting import WHOLE, Cut, cut_in_tiles
 from jaxdml._kernels.integer_product.operands import row_count
 from jaxdml._kernels.integer_product.packed_matrix import PackedMatrix, Right
 from jaxdml._kernels.integer_product.tensor_core_dot import (
@@ -66,19 +66,29 @@ def on_gpus(
     return unmerged_dot(a, za, b, zb)
 
 
-def kept_apart(a: jax.Array, b: Right, tiled: bool) -> tuple[jax.Array, Right]:
+def kept_apart(a: jax.Array, b: Right, cut: Cut | None) -> tuple[jax.Array, Right]:
     """Hide from XLA that many rows, or sections of rows, are multiplied by other packed matrices, too.
 
     It would join the products to one, whose sums are stored, and join the matrices in each call. Few rows are faster
-    so: their sums are stored anyway. For sections it would transpose the matrices, too. Where a program is ``tiled``
-    an option of it keeps many rows apart.
+    so: their sums are stored anyway. For sections it would transpose the matrices, too. Where tiles are chosen, and a
+    product has a ``cut``, an option keeps many rows apart.
     """
     if not isinstance(b, PackedMatrix):
         return a, b
-    if tiled or (row_count(a, b.matrix) < MIN_ROWS_APART and not section_of(a, b)):
+    sectioned = bool(section_of(a, b)) if cut is None else cut.sections > 1
+    if not sectioned and (cut is not None or row_count(a, b.matrix) < MIN_ROWS_APART):
         return a, b
     a, matrix = lax.optimization_barrier((a, b.matrix))  # type: ignore[no-untyped-call]
     return a, replace(b, matrix=matrix)
+
+
+def cut_of(a: jax.Array, b: Right, tiled: bool, adds_a_kernel: bool) -> Cut | None:
+    """Return how to cut a product with a packed matrix in a ``tiled`` program, or None for others."""
+    return cut_in_tiles(a, b, adds_a_kernel, _min_rows(a.shape[-1])) if tiled and isinstance(b, PackedMatrix) else None
+
+
+def _min_rows(k: int) -> int:
+    return MIN_ROWS_IF_LONGER if k > LONGEST_SINGLE_ROW else 1
 
 
 def stored_for(b: Right, a: jax.Array, zero_point: jax.Array | None) -> Quantized:
@@ -99,25 +109,21 @@ def on_gpu(
     za: jax.Array | None,
     b: Right,
     zb: jax.Array | None,
-    *,
-    tiled: bool = False,
-    rounded_at_once: bool = False,
+    cut: Cut | None = None,
 ) -> RawProduct:
     """Avoid the products that XLA's GPU backend computes wrongly or slowly.
 
     For int8 products with a small K it can choose a generated GPU kernel with a tile of 16 along K, whose sums are
-    wrong (docs/platforms.md). So those are multiplied as bfloat16, unless ``b`` is packed and the program ``tiled``:
-    then no tile is so short.
+    wrong (docs/platforms.md). So those are multiplied as bfloat16, unless there is a ``cut``: then ``b`` is packed, and
+    tiles are chosen, none of which is so short.
     """
     k = a.shape[-1]
-    if isinstance(b, PackedMatrix) and not tiled and (section := section_of(a, b)):
+    if isinstance(b, PackedMatrix) and cut is None and (section := section_of(a, b)):
         return sectioned_dot(a, za, b, zb, section)
-    in_int8 = tiled and isinstance(b, PackedMatrix) and k >= LEAST_DEPTH_IN_TILES
-    if k <= LONGEST_FLOAT_SUM and not in_int8:
+    if k <= LONGEST_FLOAT_SUM and (cut is None or k < LEAST_DEPTH_IN_TILES):
         return bfloat16_dot(a, za, b, zb)
     if isinstance(b, PackedMatrix):
-        cut = cut_in_tiles(a, b, rounded_at_once) if tiled else WHOLE
-        with tiles.marked() if tiled else nullcontext():
-            return packed_dot(a, za, b, zb, MIN_ROWS_IF_LONGER if k > LONGEST_SINGLE_ROW else 1, cut)
+        with nullcontext() if cut is None else tiles.marked():
+            return packed_dot(a, za, b, zb, _min_rows(k), cut or WHOLE)
     few = row_count(a, b) <= MAX_ROWS_UNTRANSPOSED
     return (padded_dot if few else transposed_dot)(a, za, b, zb)

@@ -12,7 +12,7 @@ import numpy as np
 from jaxdml._arithmetic.signedness import Quantized, as_int8, as_uint8
 from jaxdml._base.shapes import is_static
 from jaxdml._kernels.integer_product.cpu import methods_on_cpu, on_cpu, packed_on_cpu
-from jaxdml._kernels.integer_product.gpu import kept_apart, on_gpu, on_gpus, stored_for
+from jaxdml._kernels.integer_product.gpu import cut_of, kept_apart, on_gpu, on_gpus, stored_for
 from jaxdml._kernels.integer_product.integer_dot import dot_with_ones, sum_of_slices
 from jaxdml._kernels.integer_product.merged_dot import merged_dot
 from jaxdml._kernels.integer_product.operands import Product, greatest_factor, product_shape
@@ -76,7 +76,7 @@ def form_of_patches(target: Target, packed: bool, forced: Forced | None) -> Prod
     if not target.alone:
         return _partitioned(target, forced)
     if target.is_gpu:
-        return partial(product_on_gpu, tiled=target.tiled, rounded_at_once=True)
+        return partial(product_on_gpu, tiled=target.tiled, adds_a_kernel=True)
     return partial(_shifted, product=merged_dot if target.platform == "tpu" else _general(packed))
 
 
@@ -165,19 +165,23 @@ def product_on_gpu(
     zb: jax.Array | None,
     *,
     tiled: bool = False,
-    rounded_at_once: bool = False,
+    adds_a_kernel: bool = False,
 ) -> RawProduct:
     """Multiply on one GPU; a and b may be uint8. In a ``tiled`` program int8 is multiplied rightly for every K.
 
-    ``rounded_at_once`` tells that the sums are rounded and stored, as for a convolution after it, which reads each of
-    them often.
+    ``adds_a_kernel`` tells that a kernel that adds up sections of K would do little else: what reads the result of a
+    convolution reads each number of it often.
     """
-    if not tiled:
+    cut = cut_of(a, b, tiled, adds_a_kernel)
+    if cut is not None:
+        # Before the barrier, so that XLA sees what made the input.
+        a, za = as_int8(a, za)
+    elif not tiled:
         a, za = stored_for(b, a, za)
-    a, b = kept_apart(a, b, tiled)
+    a, b = kept_apart(a, b, cut)
     if a.dtype != jnp.bfloat16:
         a, za = as_int8(a, za)
-    return on_gpu(a, za, *_as_int8(b, zb), tiled=tiled, rounded_at_once=rounded_at_once)
+    return on_gpu(a, za, *_as_int8(b, zb), cut=cut)
 
 
 def _on_tpu(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | None) -> RawProduct:

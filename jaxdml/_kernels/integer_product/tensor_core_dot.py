@@ -123,13 +123,15 @@ def packed_dot(
 
 
 def _dot_in_parts(a: jax.Array, b: jax.Array, cut: Cut) -> jax.Array:
-    if cut.depth > 1:
-        parts = (x.reshape(*x.shape[:-1], cut.depth, x.shape[-1] // cut.depth) for x in (a, b))
-        return jnp.einsum("...msk,...nsk->...smn", *parts, preferred_element_type=jnp.int32).sum(-3)
-    if cut.rows == 1:
+    if cut.sections > 1:
+        parts = (x.reshape(*x.shape[:-1], cut.sections, x.shape[-1] // cut.sections) for x in (a, b))
+        sums = jnp.einsum("...msk,...nsk->...smn", *parts, preferred_element_type=jnp.int32)
+        return sums.sum(-3, dtype=jnp.int32)
+    if cut.parts_of_rows == 1:
         return _dot_of_rows(a, b)
-    parts_of_rows = a.reshape(cut.rows, a.shape[0] // cut.rows, a.shape[1])
-    return _dot_of_rows(parts_of_rows, jnp.broadcast_to(b, (cut.rows, *b.shape))).reshape(a.shape[0], b.shape[0])
+    parts_of_rows = a.reshape(cut.parts_of_rows, a.shape[0] // cut.parts_of_rows, a.shape[1])
+    repeated = jnp.broadcast_to(b, (cut.parts_of_rows, *b.shape))
+    return _dot_of_rows(parts_of_rows, repeated).reshape(a.shape[0], b.shape[0])
 
 
 def transposed_dot(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> RawProduct:
