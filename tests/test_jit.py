@@ -28,16 +28,15 @@ def layer(x, w, factor=1):
 
 
 def products(function, *operands, platform="cuda", option=False):
-    """Return the dtypes that a program multiplies which is lowered for a platform, with the option or without."""
+    """Return the dtypes that a program multiplies which is lowered for a platform, with the options or without."""
+    return multiplied(text_of(function, *operands, platform=platform, option=option))
+
+
+def text_of(function, *operands, platform="cuda", option=True):
+    """Return what is lowered for a platform, with the options or without."""
     traced = jax.jit(tiles.traced_alone(function)).trace(*operands)
     with tiles.with_option(option):
-        return multiplied(traced.lower(lowering_platforms=(platform,)).as_text())
-
-
-def text_of(function, *operands):
-    """Return what is lowered for CUDA with the options."""
-    with tiles.with_option():
-        return jax.jit(function).trace(*operands).lower(lowering_platforms=("cuda",)).as_text()
+        return traced.lower(lowering_platforms=(platform,)).as_text()
 
 
 def multiplied(text):
@@ -91,9 +90,7 @@ def test_no_tile_is_shorter_than_what_one_instruction_multiplies():
 
 
 def test_a_product_that_relies_on_the_option_says_so():
-    traced = jax.jit(layer).trace(X, jaxdml.prepack(W))
-    with tiles.with_option():
-        (line,) = re.findall(r".*dot_general.*", traced.lower(lowering_platforms=("cuda",)).as_text())
+    (line,) = re.findall(r".*dot_general.*", text_of(layer, X, jaxdml.prepack(W)))
     assert 'jaxdml_least_tile = "32"' in line
 
 

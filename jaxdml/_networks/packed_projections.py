@@ -13,12 +13,9 @@ from jax import export
 
 from jaxdml._arguments.chains import digest
 from jaxdml._base.dtypes import QUANTIZED
-from jaxdml._kernels.integer_product import PackedMatrix
+from jaxdml._kernels.integer_product import ALIGNMENT, PackedMatrix
 from jaxdml._kernels.requantization import Terms, proved_terms
 from jaxdml._placement.from_host import from_host
-
-_ALIGNMENT = 16
-"""K must be a multiple of so many bytes: other matrices are padded in each call."""
 
 
 class Sum(NamedTuple):
@@ -158,7 +155,8 @@ def with_sum(matrix: PackedMatrix, added: Sum, *, by_heads: bool) -> PackedMatri
       by_heads: whether the sum is split into heads.
     """
     depth, columns = matrix.shape
-    found = proved(added) if matrix.chain and depth % _ALIGNMENT == 0 else None
+    # Matrices with another K are padded in each call.
+    found = proved(added) if matrix.chain and depth % ALIGNMENT == 0 else None
     if found is None or found.terms.terms.size not in (1, columns):
         return matrix
     if not by_heads:

@@ -11,12 +11,13 @@ from jaxdml._kernels.integer_product.kernel import (
     longest,
     product_on_gpu,
 )
-from jaxdml._kernels.integer_product.operands import Product, product_shape
+from jaxdml._kernels.integer_product.operands import ALIGNMENT, Product, product_shape
 from jaxdml._kernels.integer_product.packed_matrix import PackedMatrix, Right, pack
 from jaxdml._kernels.integer_product.shards import multiply
 from jaxdml._kernels.integer_product.tensor_core_dot import GREATEST_FLOAT_BOUND, LONGEST_FLOAT_SUM
 
 __all__ = [
+    "ALIGNMENT",
     "GREATEST_FLOAT_BOUND",
     "LONGEST_FLOAT_SUM",
     "METHODS",
