@@ -37,7 +37,7 @@ def cut_in_tiles(a: jax.Array, b: PackedMatrix, adds_a_kernel: bool, min_rows: i
     """Return how to cut an int8 product in a program where XLA splits no K.
 
     Few tiles leave a GPU idle, and sections of K make more of them. But they are added up by another kernel. Rows are
-    cut where K is not: XLA chooses among other kernels then, with which whole models are faster.
+    cut where K is not: whole models are faster so, it is not known why.
 
     Args:
       a: the rows.
