@@ -15,6 +15,7 @@ from jaxdml._kernels.quantized_sum.fixed_point_sum import clear_limbs, rounded_s
 from jaxdml._kernels.requantization import (
     ON_CPU,
     ON_CUDA,
+    pair_sum,
     proved,
     proved_sum,
     proved_terms,
@@ -276,19 +277,30 @@ def test_two_limbs_add_what_is_clear():
     assert min(counts.values()) > 2
 
 
-@pytest.mark.parametrize("fused", [None, 0, 1])
+@pytest.mark.parametrize("fused", [None, (False, False), (True, False), (False, True), (True, True)])
 def test_all_sums_of_two_in_float32_are_right(fused):
-    """Round both products, or one of them, as a device does that multiplies and adds at once."""
-    found = 0
+    """Compute as this device does, or round products or not, as a device does that multiplies and adds at once."""
+    stored, turned = np.int8(ALL), 0
     for scales in map(np.float32, draws_of_two()):
         by = proved_sum(scales.tolist(), *SUMMED)
-        if by is not None and by.pair is not None:
-            found += 1
-            products = [x.astype(np.float64) * factor for x, factor in zip((P[:, None], Q), by.pair, strict=True)]
-            added = [x if number == fused else x.astype(np.float32) for number, x in enumerate(products)]
-            total = np.rint((added[0] + added[1]).astype(np.float32))
-            np.testing.assert_array_equal(np.clip(total, -256, 256), np.clip(sums_of_two(*scales), -256, 256))
-    assert found > 6
+        if by is None or by.pair is None:
+            continue
+        turned += not by.with_halves
+        if fused is None:
+            total = np.float64(jax.jit(pair_sum, static_argnums=2)(stored[:, None], stored[None], by.pair))
+        else:
+            *factors, offset = by.pair
+            products = [ALL[:, None] * np.float64(factors[0]), ALL * np.float64(factors[1])]
+            order = sorted((0, 1), key=lambda which: -abs(factors[which]))
+            total = np.float64(offset)
+            for which, whole in zip(order, fused, strict=True):
+                product = products[which] if whole else np.float64(np.float32(products[which]))
+                total = np.float64(np.float32(product + total))
+        wanted = np.clip(sums_of_two(*scales), -256, 256)
+        np.testing.assert_array_equal(np.clip(np.rint(total), -256, 256), wanted)
+        if not by.with_halves:  # Whatever ties do, since there are none.
+            np.testing.assert_array_equal(np.clip(np.rint(total + 1) - 1, -256, 256), wanted)
+    assert turned > 6
 
 
 @pytest.mark.parametrize(
@@ -327,9 +339,9 @@ def test_all_sums_with_a_known_one_are_right(contracted, by_addition):
         by = proved_terms(scales.tolist(), (*SUMMED[0], 5), (*SUMMED[1], np.uint8), ALL[None])
         if by is not None:
             found += 1
-            got = of_all(np.int32(P), by)
+            got = of_all(np.int8(ALL), by)
             if contracted:
-                at_once = (P[:, None] * np.float64(by.factor) + np.float64(by.terms)).astype(np.float32)
+                at_once = (ALL[:, None] * np.float64(by.factor) + np.float64(by.terms)).astype(np.float32)
                 got = np.clip(np.rint(at_once) + 5, 0, 255)
             np.testing.assert_array_equal(got, np.clip(sums_of_two(*scales) + 5, 0, 255))
     assert found > 12

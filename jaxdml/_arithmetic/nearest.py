@@ -42,6 +42,26 @@ def nearest(values: jax.Array, zero_point: jax.Array | None, dtype: Any) -> jax.
     return with_flipped_sign(_stored(whole - 128, jnp.int8), dtype)
 
 
+def nearest_without_ties(values: jax.Array, zero_point: jax.Array | None, dtype: Any) -> jax.Array:
+    """Return the same, in fewer operations, of values below ``2**22`` of which none is an integer plus 1/2.
+
+    Args:
+      values: float32, not NaN.
+      zero_point: as ``nearest`` takes it.
+      dtype: int8 or uint8.
+    """
+    limits = np.iinfo(np.int8)
+    zero = jnp.int32(0) if zero_point is None else zero_point.astype(jnp.int32)
+    zero = zero - 128 if dtype == np.uint8 else zero
+    # With no ties an odd zero point turns none, so one addition rounds and adds the zero point.
+    above = jnp.maximum(values, (limits.min - zero).astype(jnp.float32)) + (TO_INTEGER + zero.astype(jnp.float32))
+    # The bits of positive floats are in the order of the floats. The lowest byte of those of ``TO_INTEGER`` is 0, and a
+    # conversion to int8 keeps the lowest byte.
+    bits = lax.bitcast_convert_type(above, jnp.int32)
+    stored = jnp.minimum(bits, TO_INTEGER.view(np.int32) + limits.max).astype(jnp.int8)
+    return stored if dtype == np.int8 else with_flipped_sign(stored, dtype)
+
+
 def _stored(whole: jax.Array, dtype: Any) -> jax.Array:
     """Convert integers of this range.
 

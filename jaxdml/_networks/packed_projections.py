@@ -185,9 +185,7 @@ def proved(added: Sum) -> Proved | None:
         return None
     scales, zero_points, vector = known[:3], known[3:6], known[6]
     dtypes = [zero.dtype for zero in zero_points]
-    found = proved_terms(
-        [each.item() for each in scales], [each.item() for each in zero_points], dtypes, vector, stored=True
-    )
+    found = proved_terms([each.item() for each in scales], [each.item() for each in zero_points], dtypes, vector)
     offset = zero_points[2].item() - (128 if dtypes[2] == np.uint8 else 0)
     return None if found is None else Proved(found, offset, digest(known))
 

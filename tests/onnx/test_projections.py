@@ -277,7 +277,7 @@ def test_terms_of_stored_numbers_round_every_sum(dtypes):
     scales = np.float32([0.1134267, 0.0430917, 0.1203311])
     zeros = [int(np.iinfo(dtype).min) + at for dtype, at in zip(dtypes, (131, 9, 126), strict=True)]
     known = np.arange(np.iinfo(dtypes[1]).min, np.iinfo(dtypes[1]).max + 1).astype(dtypes[1])
-    by = proved_terms(scales.tolist(), zeros, [*map(np.dtype, dtypes)], known, stored=True)
+    by = proved_terms(scales.tolist(), zeros, [*map(np.dtype, dtypes)], known)
     a, b, out = map(Fraction, scales.tolist())
     given, limits = np.iinfo(dtypes[0]), np.iinfo(dtypes[2])
     for number in range(given.min, given.max + 1):

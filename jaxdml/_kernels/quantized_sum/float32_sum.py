@@ -5,13 +5,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxdml._arithmetic.bits import bits_of, with_flipped_sign
-from jaxdml._arithmetic.nearest import nearest
-from jaxdml._arithmetic.signedness import WORD, as_int8, as_int8_words, centred, int8_of_words
+from jaxdml._arithmetic.nearest import nearest, nearest_without_ties
+from jaxdml._arithmetic.signedness import WORD, as_int8, as_int8_words, int8_of_words
 from jaxdml._base.shapes import is_static
-from jaxdml._kernels.requantization import Addends
+from jaxdml._kernels.requantization import Addends, pair_sum
 
 MIN_OUTPUTS_IN_WORDS = 2**22
 """From so many on a GPU reads and writes words, four numbers at once. With fewer that costs more
@@ -29,9 +28,9 @@ def serves_words(a: jax.Array, b: jax.Array) -> bool:
 
 def add(by: Addends, a: Any, b: Any, scales: Any, za: Any, zb: Any, zero: Any, *, dtype: jnp.dtype) -> jax.Array:
     """Add numbers. A form of ``quantized_sum``."""
-    del scales
+    del scales, za, zb
     # As int8, which two operators store between them.
-    return _rounded(by, centred(*as_int8(a, za)), centred(*as_int8(b, zb)), zero, dtype)
+    return _rounded(by, as_int8(a, None)[0], as_int8(b, None)[0], zero, dtype)
 
 
 def add_words(by: Addends, a: Any, b: Any, scales: Any, za: Any, zb: Any, zero: Any, *, dtype: jnp.dtype) -> jax.Array:
@@ -39,12 +38,11 @@ def add_words(by: Addends, a: Any, b: Any, scales: Any, za: Any, zb: Any, zero: 
 
     Words hold int8, which two operators store between them.
     """
-    del scales
-    (a, za), (b, zb) = as_int8(a, za), as_int8(b, zb)
-    words = [as_int8_words(x, None)[0] for x in (a, b)]
+    del scales, za, zb
+    words = [as_int8_words(as_int8(x, None)[0], None)[0] for x in (a, b)]
     joined = jnp.zeros((), jnp.int32)
     for place in range(0, 8 * WORD, 8):
-        p, q = (centred(x << (24 - place) >> 24, of) for x, of in zip(words, (za, zb), strict=True))
+        p, q = (x << (24 - place) >> 24 for x in words)
         stored, _ = as_int8(_rounded(by, p, q, zero, dtype), None)
         joined = joined | bits_of(stored).astype(jnp.int32) << place
     stored = int8_of_words(joined)
@@ -52,5 +50,6 @@ def add_words(by: Addends, a: Any, b: Any, scales: Any, za: Any, zb: Any, zero: 
 
 
 def _rounded(by: Addends, p: jax.Array, q: jax.Array, zero: jax.Array | None, dtype: jnp.dtype) -> jax.Array:
-    first, second = map(np.float32, by.pair or ())
-    return nearest(p.astype(jnp.float32) * first + q.astype(jnp.float32) * second, zero, dtype)
+    assert by.pair is not None
+    round_sums = nearest if by.with_halves else nearest_without_ties
+    return round_sums(pair_sum(p, q, by.pair), zero, dtype)

@@ -67,7 +67,8 @@ def form_of_terms(target: Target) -> Form:
 
 
 def _by_terms(a: Any, za: Any, by: Terms, zero: Any, *, dtype: jnp.dtype, by_addition: bool) -> jax.Array:
-    return round_terms(centred(*as_int8(a, za)), by, zero, dtype=dtype, by_addition=by_addition)
+    del za
+    return round_terms(as_int8(a, None)[0], by, zero, dtype=dtype, by_addition=by_addition)
 
 
 class Proved(NamedTuple):

@@ -2,6 +2,7 @@
 
 from jaxdml._kernels.requantization.chain_factors import factors, shifted_factors
 from jaxdml._kernels.requantization.float32_chain import Chain, round_chain_and_sum
+from jaxdml._kernels.requantization.float32_pair import pair_sum
 from jaxdml._kernels.requantization.float32_terms import Terms, proved_terms, round_terms
 from jaxdml._kernels.requantization.float64_rounding import (
     ON_CPU,
@@ -21,6 +22,7 @@ __all__ = [
     "Multiplier",
     "Terms",
     "factors",
+    "pair_sum",
     "proved",
     "proved_rounding",
     "proved_sum",

@@ -1,18 +1,23 @@
-"""Round ``p * A + q * B`` in float32, where A and B are known, and p and q are differences of 8-bit integers.
+"""Round ``(p - zp) * A + (q - zq) * B`` in float32, where A, B and the zero points are known, and p and q are int8.
 
-For A and B near 1 float32 errs by less than 0.0001. Of the 65,536 sums there are some tens so near to a half, an
-integer plus 1/2, that this can decide. They are computed on the host, as each device may: with both products rounded,
-or with one of them inside a fused multiply-add. Where some are wrong, numbers next to A and B are tried.
+What the zero points contribute is one number C, which is added to the greater product before the other one. For A and
+B near 1 float32 errs by less than 0.0001. Of the 65,536 sums there are some tens so near to a half, an integer plus
+1/2, that this can decide. They are computed on the host, as each device may: with products rounded, or inside a fused
+multiply-add. Where some are wrong, numbers next to A and B are tried, and C moves with them.
 """
 
 import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 _LEAST, _GREATEST = 2.0**-15, 2.0**6
 """Of A and B. Between these float64 holds the sum of an exact product and a rounded one, wherever it is tried."""
 
-_UNITS = range(-6, 7)
+_UNITS = range(-14, 15)
 """By how many units in the last place the factors may differ from A and B."""
 
 _CANDIDATES = sorted(itertools.product(_UNITS, _UNITS), key=lambda both: abs(both[0]) + abs(both[1]))
@@ -21,41 +26,76 @@ _MOST_NEAR = 2**12
 """More sums near to halves are not tried: then many are halves."""
 
 _SATURATED = 257
-"""A greater sum is clamped, whatever the zero point."""
+"""A greater sum is clamped, whatever the zero point of the result."""
+
+_STORED = np.arange(-128, 128)
+
+
+class Pair(NamedTuple):
+    """Hold what ``proved_pair`` returns. Every sum is below 2**16 in magnitude."""
+
+    first: float
+    second: float
+    offset: float
 
 
 def proved_pair(
-    p: np.ndarray, q: np.ndarray, factors: np.ndarray, total: np.ndarray, distance: np.ndarray
-) -> tuple[float, float] | None:
-    """Return two float32 numbers that round every sum correctly, or None if none are found.
+    factors: np.ndarray, zero_points: Sequence[int], total: np.ndarray, distance: np.ndarray
+) -> Pair | None:
+    """Return float32 numbers with which ``pair_sum`` rounds every sum correctly, or None if none are found.
 
     Args:
-      p: all integers of the first, ``[256]``.
-      q: those of the second, ``[256]``.
       factors: A and B, float64.
-      total: their sums in float64, ``[256, 256]``; what is a half is one exactly.
+      zero_points: zp and zq, of integers as they are stored.
+      total: the sums of all p and q in float64, ``[256, 256]``; what is a half is one exactly.
       distance: of these from the nearest half.
     """
     sizes = np.abs(factors)
     if (sizes < _LEAST).any() or (sizes > _GREATEST).any():
         return None
-    error = 255 * sizes.sum() * (len(_UNITS) // 2 + 2) * 2.0**-23
-    near = (distance <= error) & (np.abs(total) <= _SATURATED)
+    # Of the factors and of the sum. C may differ by as much from what the zero points contribute.
+    error = 256 * sizes.sum() * (len(_UNITS) // 2 + 2) * 2.0**-23
+    near = (distance <= 2 * error) & (np.abs(total) <= _SATURATED)
     if np.count_nonzero(near) > _MOST_NEAR:
         return None
     wanted = np.rint(total[near])
-    places = np.nonzero(near)
-    first, second = p[places[0]].astype(np.float32), q[places[1]].astype(np.float32)
+    # An odd zero point may turn ties, so that no sum may be computed as a half, if none is one.
+    ties = (0, 1) if np.all(np.abs(total[near] - np.floor(total[near]) - 0.5)) else (0,)
+    p, q = (_STORED[places].astype(np.float32) for places in np.nonzero(near))
     middle = factors.astype(np.float32)
+    contributed = -float(factors @ zero_points)
     for units in _CANDIDATES:
-        pair = middle + np.asarray(units, np.float32) * np.spacing(middle)
-        if all((np.rint(sums) == wanted).all() for sums in _computed(first, second, *pair)):
-            return float(pair[0]), float(pair[1])
+        a, b = middle + np.asarray(units, np.float32) * np.spacing(middle)
+        products = p * np.float64(a) + q * np.float64(b)
+        least = (wanted - 0.5 - products).max(initial=contributed - error)
+        most = (wanted + 0.5 - products).min(initial=contributed + error)
+        if least > most:
+            continue
+        tried = [np.clip(contributed, least, most), *np.linspace(least, most, 9)[1:-1]]
+        for c in np.asarray(tried, np.float32):
+            if all((np.rint(sums + n) - n == wanted).all() for sums in _computed(p, q, a, b, c) for n in ties):
+                return Pair(float(a), float(b), float(c))
     return None
 
 
-def _computed(p: np.ndarray, q: np.ndarray, a: np.float32, b: np.float32) -> tuple[np.ndarray, ...]:
+def pair_sum(p: jax.Array, q: jax.Array, by: Pair) -> jax.Array:
+    """Return the sum as float32.
+
+    Args:
+      p: the integers as they are stored, less 128 if that is uint8; int8 or int32.
+      q: alike; broadcasts against ``p``.
+      by: what is proved to round every sum.
+    """
+    first, second, offset = map(np.float32, by)
+    x, y = p.astype(jnp.float32) * first, q.astype(jnp.float32) * second
+    return y + offset + x if abs(second) > abs(first) else x + offset + y
+
+
+def _computed(p: np.ndarray, q: np.ndarray, a: np.float32, b: np.float32, c: np.float32) -> list[np.ndarray]:
     """Return the sums as devices compute them."""
-    x, y = p * a, q * b
+    if abs(b) > abs(a):
+        p, q, a, b = q, p, b, a
     of_x, of_y = p * np.float64(a), q * np.float64(b)
-    return x + y, (of_x + y).astype(np.float32), (x + of_y).astype(np.float32)
+    partial = p * a + c, (of_x + c).astype(np.float32)
+    each = [sums for x in partial for sums in (x + q * b, (x + of_y).astype(np.float32))]
+    return [sums.astype(np.float64) for sums in each]

@@ -15,12 +15,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml._arithmetic.nearest import nearest
+from jaxdml._arithmetic.nearest import nearest_without_ties
 from jaxdml._arithmetic.residuals import clamp
-from jaxdml._kernels.requantization.proofs import STEP, proved_sum
+from jaxdml._kernels.requantization.proofs import STEP, proved_sum, stored_zero
 
 _ERROR = 2.0**-24
 """Of a product and of a sum in float32, relative to each."""
+
+_GREATEST = 2.0**12
+"""Of the magnitudes of both factors together. Then every sum is below 2**22, as ``nearest_without_ties`` asks."""
 
 _FACTORS = (0, 1, -1, 2, -2, 3, -3, 4, -4)
 """By how many units in the last place the factor may differ from A, in the order of trial."""
@@ -45,8 +48,6 @@ def proved_terms(
     zero_points: Sequence[int],
     dtypes: Sequence[np.dtype[Any]],
     known: np.ndarray[Any, Any],
-    *,
-    stored: bool = False,
 ) -> Terms | None:
     """Return what rounds every sum of an array and a known one, or None if none is found.
 
@@ -55,7 +56,6 @@ def proved_terms(
       zero_points: of the same.
       dtypes: of the same, int8 or uint8.
       known: the integers that are known.
-      stored: whether the array is multiplied as it is stored, as int8, not less its zero point.
     """
     values, places = np.unique(known, return_inverse=True)
     found = _proved(
@@ -63,7 +63,6 @@ def proved_terms(
         tuple(map(int, zero_points)),
         tuple(map(np.dtype, dtypes)),
         tuple(values.tolist()),
-        zero_points[0] - (128 if dtypes[0] == np.uint8 else 0) if stored else 0,
     )
     return found and Terms(found[0], found[1][places].reshape(known.shape))
 
@@ -74,7 +73,6 @@ def _proved(
     zero_points: tuple[int, ...],
     dtypes: tuple[np.dtype[Any], ...],
     values: tuple[int, ...],
-    subtracted: int,
 ) -> tuple[np.float32, np.ndarray[Any, Any]] | None:
     by = proved_sum(scales, zero_points[:2], dtypes[:2])
     if by is None or not by.fits:
@@ -83,16 +81,19 @@ def _proved(
     low, high = out.min - zero_points[2], out.max - zero_points[2]
     p, q = np.arange(given.min, given.max + 1) - zero_points[0], np.asarray(values, np.int64)[:, None] - zero_points[1]
     first, second = by.factors.reshape(-1).view(np.float64)
+    if abs(first) + abs(second) > _GREATEST:
+        return None
+    zero = stored_zero(zero_points[0], dtypes[0])
     sums = p * first + q * second
     wanted = np.clip(np.rint(np.rint(sums / STEP) * STEP if by.with_halves else sums), low, high)
     for units in _FACTORS:
         factor = np.float32(first + units * np.spacing(np.float32(first)))
-        products = (p + subtracted) * np.float64(factor)
+        products = (p + zero) * np.float64(factor)
         # Whether or not a device rounds the product before it adds.
         error = (np.abs(products) + np.abs(wanted) + 1) * _ERROR
         least = np.where(wanted > low, wanted - 0.5 - products + error, -np.inf).max(-1)
         most = np.where(wanted < high, wanted + 0.5 - products - error, np.inf).min(-1)
-        terms = np.clip(q[:, 0] * second - subtracted * first, least, most).astype(np.float32)
+        terms = np.clip(q[:, 0] * second - zero * first, least, most).astype(np.float32)
         if ((least <= terms) & (terms <= most)).all():
             return factor, terms
     return None
@@ -102,7 +103,7 @@ def round_terms(p: jax.Array, by: Terms, zero_point: jax.Array | None, *, dtype:
     """Return ``clamp(round(p * factor + terms) + zero_point)``.
 
     Args:
-      p: int32 of at most 255 in magnitude.
+      p: integers as they are stored, less 128 if that is uint8; int8 or int32.
       by: the terms, which broadcast against it.
       zero_point: integers that broadcast against it, or None for 0.
       dtype: int8 or uint8.
@@ -110,6 +111,6 @@ def round_terms(p: jax.Array, by: Terms, zero_point: jax.Array | None, *, dtype:
     """
     values = p.astype(jnp.float32) * by.factor + by.terms
     if by_addition:
-        return nearest(values, zero_point, dtype)
+        return nearest_without_ties(values, zero_point, dtype)
     rounded = lax.round(values, lax.RoundingMethod.TO_NEAREST_EVEN).astype(jnp.int32)
     return clamp(rounded, None if zero_point is None else zero_point.astype(jnp.int32), dtype)

@@ -26,7 +26,7 @@ import jax
 import numpy as np
 
 from jaxdml._kernels.requantization.digit_products import enough
-from jaxdml._kernels.requantization.float32_pair import proved_pair
+from jaxdml._kernels.requantization.float32_pair import Pair, proved_pair
 
 MARGIN = 2.0**-39
 """How far products of accumulators must be from a half for float64 to be on the same side."""
@@ -154,14 +154,14 @@ class Addends:
       with_halves: whether some sums are halves. Static.
       fits: whether int32 holds all sums. Static.
       clear: whether all sums are below 2**10 in magnitude and are halves or further from one than ``CLEAR``. Static.
-      pair: two float32 numbers that do the same in float32, or None. Static.
+      pair: what does the same in float32, for integers as they are stored, or None. Static.
     """
 
     factors: Any
     with_halves: bool
     fits: bool
     clear: bool
-    pair: tuple[float, float] | None = None
+    pair: Pair | None = None
 
 
 def proved_sum(scales: Sequence[float], zero_points: Sequence[int], dtypes: Sequence[np.dtype[Any]]) -> Addends | None:
@@ -196,7 +196,8 @@ def _proved_sum(
     doubtful = np.argwhere((distance <= 4 * STEP + greatest * 2.0**-50) & (np.abs(total) <= 257))
     near = np.count_nonzero((distance <= CLEAR) & (np.abs(total) <= 257))
     clear = bool(greatest < 2.0**10 and near == len(doubtful))
-    pair = proved_pair(p, q, factors, np.rint(total / STEP) * STEP if doubtful.size else total, distance)
+    stored = [stored_zero(zero, dtype) for zero, dtype in zip(zero_points, dtypes, strict=True)]
+    pair = proved_pair(factors, stored, np.rint(total / STEP) * STEP if doubtful.size else total, distance)
     addends = Addends(factors.view(np.uint32).reshape(2, 2), bool(doubtful.size), bool(greatest < 2.0**31), clear, pair)
     if not addends.with_halves:
         return addends
@@ -206,3 +207,8 @@ def _proved_sum(
     are_halves = ((2 * exact - unit) % (2 * unit) == 0).all()
     no_error = unit & (unit - 1) == 0 and unit <= 1 / STEP and unit * greatest < 2**53
     return addends if are_halves and (no_error or greatest * 2.0**-51 < STEP / 2) else None
+
+
+def stored_zero(zero_point: int, dtype: np.dtype[Any]) -> int:
+    """Return the zero point of integers that are stored as int8, less 128 if they are uint8."""
+    return zero_point - 128 if dtype == np.uint8 else zero_point
