@@ -43,6 +43,19 @@ def test_a_sum_of_quantized_arrays_is_a_gpu_kernel_or_few(devices, outputs, most
     assert 0 < entry.count(" fusion(") <= most
 
 
+@pytest.mark.parametrize("outputs", [2**16, 2**23])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_a_sum_with_known_scales_is_one_gpu_kernel(devices, outputs, dtype):
+    if devices[0].platform == "tpu":
+        pytest.skip("a TPU has no kernels")
+    data = jax.ShapeDtypeStruct((outputs // 64, 64), dtype, sharding=SingleDeviceSharding(devices[0]))
+    lowered = jax.jit(lambda a, b: jaxdml.quantized_linear_add(a, 0.02, 5, b, 0.017, 3, 0.03, dtype(7))).lower(
+        data, data
+    )
+    entry = lowered.compile().as_text().partition("ENTRY")[2].partition("\n}")[0]
+    assert entry.count(" fusion(") == 1, entry
+
+
 def test_attention_of_a_token_is_three_gpu_kernels(devices):
     """One writes keys and values, one has the scores and their softmax, and one the sum of values."""
     if devices[0].platform == "tpu":

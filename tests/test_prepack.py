@@ -15,7 +15,7 @@ import jaxdml
 from jaxdml import reference
 from jaxdml._arithmetic import magnitudes
 from jaxdml._kernels.integer_product import cpu as lowering
-from jaxdml._kernels.integer_product import cutting, integer_dot, packed_columns, tensor_core_dot
+from jaxdml._kernels.integer_product import cutting, gpu, integer_dot, packed_columns, tensor_core_dot
 from jaxdml._kernels.integer_product.cutting import WHOLE, Cut
 from jaxdml._kernels.integer_product.kernel import greatest_sum
 from jaxdml._kernels.integer_product.packed_matrix import pack
@@ -323,6 +323,27 @@ def test_a_product_that_is_cut_has_the_sums_of_the_whole(cut, batch, x64):
     assert raw.product.dtype == np.int32
     want = (a.astype(np.int64) + 128) @ (b.T.astype(np.int64) - 5)
     np.testing.assert_array_equal(raw_product.accumulator(raw, want.shape), want)
+
+
+@pytest.mark.parametrize("product", [tensor_core_dot.padded_dot, tensor_core_dot.transposed_dot])
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_a_product_of_two_arrays_that_is_cut_has_the_sums_of_the_whole(product, batch):
+    rng = np.random.default_rng(2)
+    a, b = integers(rng, np.int8, (*batch, 6, 128)), integers(rng, np.int8, (*batch, 128, 9))
+    a[..., 0, :], b[..., 0] = -128, -128
+    za, zb = np.full((1,) * a.ndim, -128, np.int32), np.full((1,) * (a.ndim - 1) + (9,), 5, np.int32)
+    with jax.enable_x64(True):
+        raw = compiled(lambda a, b: product(a, za, b, zb, Cut(sections=4)))(a, b)
+    want = (a.astype(np.int64) + 128) @ (b.astype(np.int64) - 5)
+    np.testing.assert_array_equal(raw_product.accumulator(raw, want.shape), want)
+
+
+def test_only_k_is_cut_of_two_arrays():
+    a, b = np.zeros((1, 3072), np.int8), np.zeros((3072, 768), np.int8)
+    of_16 = gpu.cut_of(np.zeros((16, 3072), np.int8), b, True, True)
+    assert gpu.cut_of(a, b, True, True) == of_16 == Cut(sections=12)
+    assert gpu.cut_of(np.zeros((128, 768), np.int8), b[:768], True, True) == WHOLE
+    assert gpu.cut_of(a, b, False, True) is None
 
 
 def test_each_of_several_matrices_is_cut_into_sections():

@@ -15,6 +15,7 @@ from jaxdml import reference
 from jaxdml._kernels.quantized_sum import float32_sum, float64_sum
 from jaxdml._kernels.quantized_sum.fixed_point_sum import addends, rounded_sum
 from jaxdml._kernels.quantized_sum.kernel import FEW_OUTPUTS, MOST_WITHIN
+from jaxdml._networks import quantized_sums
 from tests.kit import assert_same_bits, quick
 from tests.kit.forms import forms_of
 from tests.test_quantized_linear_matrix_multiply import integers
@@ -213,8 +214,20 @@ def test_the_form_of_cuda_agrees_with_the_oracle(rows, of_a, without):
     assert_same_bits(lowered.compile()(*given)[some], reference.quantized_linear_add(a[some], *given[1:]))
 
 
-@pytest.mark.parametrize("dtypes", [("uint8", "uint8", "uint8"), ("int8", "uint8", "int8"), ("uint8", "int8", "uint8")])
-def test_words_of_a_gpu_have_the_same_bits(dtypes, monkeypatch):
+IN_WORDS = "x4xi8>) ->"
+"""The text of programs in which words of four int8 are numbers."""
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "in_words"),
+    [
+        (("int8", "int8", "int8"), True),
+        (("int8", "int8", "uint8"), True),
+        (("uint8", "uint8", "uint8"), False),
+        (("int8", "uint8", "int8"), False),
+    ],
+)
+def test_words_of_a_gpu_have_the_same_bits(dtypes, in_words, monkeypatch):
     monkeypatch.setattr(float32_sum, "MIN_OUTPUTS_IN_WORDS", 2**16)
     rng = np.random.default_rng(7)
     a, b = (np.arange(2**16).reshape(256, 256) // step % 256 for step in (1, 256))
@@ -224,10 +237,34 @@ def test_words_of_a_gpu_have_the_same_bits(dtypes, monkeypatch):
     want = jaxdml.quantized_linear_add(*given)
     with forms_of("cuda"):
         lowered = jax.jit(lambda a, b: add(a, *given[1:3], b, *given[4:])).lower(a, b)
-    assert "bitcast_convert" in lowered.as_text()
+    assert (IN_WORDS in lowered.as_text()) == in_words
     assert "f64" not in lowered.as_text()
     assert_same_bits(lowered.compile()(a, b), want)
     assert_same_bits(want[::37], reference.quantized_linear_add(a[::37], *given[1:3], b[::37], *given[4:]))
+
+
+@pytest.mark.parametrize("dtypes", [("uint8", "uint8", "uint8"), ("int8", "uint8", "int8"), ("uint8", "int8", "uint8")])
+@pytest.mark.parametrize("without", [(), (0,), (1, 2)])
+def test_between_operators_large_sums_are_int8(dtypes, without, monkeypatch):
+    monkeypatch.setattr(float32_sum, "MIN_OUTPUTS_IN_WORDS", 2**12)
+    rng = np.random.default_rng(11)
+    a, b = (integers(rng, dtype, (64, 64)) for dtype in dtypes[:2])
+    zeros = [None if number in without else integers(rng, dtype, ()) for number, dtype in enumerate(dtypes)]
+    given = np.float32(0.031), zeros[0], b, np.float32(0.0507), zeros[1], np.float32(0.0613), zeros[2]
+
+    def between(a, b):
+        return quantized_sums.add(a, *given[:2], b, *given[3:], output_dtype=dtypes[2])
+
+    want = reference.quantized_linear_add(a, *given, output_dtype=dtypes[2])
+    assert_same_bits(between(jnp.asarray(a), jnp.asarray(b)), want)
+    with forms_of("cuda"):
+        lowered = jax.jit(between).lower(a, b)
+    assert IN_WORDS in lowered.as_text()
+    assert_same_bits(lowered.compile()(a, b), want)
+    monkeypatch.undo()
+    assert between(jnp.asarray(a), jnp.asarray(b)).dtype == dtypes[2]
+    as_they_are = partial(add, a, *given[:2], b, *given[3:], output_dtype=dtypes[2])
+    assert str(jax.make_jaxpr(partial(between, a, b))()) == str(jax.make_jaxpr(as_they_are)())  # Where there are few.
 
 
 BIASES = [

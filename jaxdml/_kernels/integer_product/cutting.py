@@ -6,7 +6,7 @@ from typing import NamedTuple
 import jax
 
 from jaxdml._kernels.integer_product.operands import ALIGNMENT, product_shape, row_count
-from jaxdml._kernels.integer_product.packed_matrix import PackedMatrix
+from jaxdml._kernels.integer_product.packed_matrix import PackedMatrix, Right
 
 _US_OF_STEP, _US_OF_SUM, _US_OF_KERNEL = 0.3, 1.25e-6, 1.5
 """What an H200 takes for one step along K of an int8 product whose tiles are computed at once; to write a sum, or to
@@ -33,7 +33,7 @@ class Cut(NamedTuple):
 WHOLE = Cut()
 
 
-def cut_in_tiles(a: jax.Array, b: PackedMatrix, adds_a_kernel: bool, min_rows: int = 1) -> Cut:
+def cut_in_tiles(a: jax.Array, b: Right, adds_a_kernel: bool, min_rows: int = 1) -> Cut:
     """Return how to cut an int8 product in a program where XLA splits no K.
 
     Few tiles leave a GPU idle, and sections of K make more of them. But they are added up by another kernel. Rows are
@@ -41,13 +41,13 @@ def cut_in_tiles(a: jax.Array, b: PackedMatrix, adds_a_kernel: bool, min_rows: i
 
     Args:
       a: the rows.
-      b: the matrix.
+      b: the matrix. If it is not packed, only K is cut.
       adds_a_kernel: whether that kernel would do nothing else. What follows a product may add up sections, too.
       min_rows: that the rows are padded to.
     """
-    shape, (columns, depth) = product_shape(a, b), b.matrix.shape[-2:]
-    merged = math.prod(b.matrix.shape[:-2]) == 1
-    rows, products = max(min_rows, row_count(a, b.matrix)), 1 if merged else math.prod(shape[:-2])
+    shape, (depth, columns) = product_shape(a, b), b.shape[-2:]
+    merged = math.prod(b.shape[:-2]) == 1
+    rows, products = max(min_rows, row_count(a, b)), 1 if merged else math.prod(shape[:-2])
     outputs = products * rows * columns
     if rows == 1 or not outputs:
         return WHOLE  # A single row is computed as a reduction.
@@ -64,6 +64,7 @@ def cut_in_tiles(a: jax.Array, b: PackedMatrix, adds_a_kernel: bool, min_rows: i
 
     possible = (n for n in range(1, _MOST_SECTIONS + 1) if n == 1 or depth % (n * _STEPS[-1]) == 0)
     sections = min(possible, key=microseconds)
-    if sections > 1 or not adds_a_kernel or not merged or outputs > _MOST_IN_PARTS or depth % ALIGNMENT:
+    by_rows = isinstance(b, PackedMatrix) and adds_a_kernel and merged
+    if sections > 1 or not by_rows or outputs > _MOST_IN_PARTS or depth % ALIGNMENT:
         return Cut(sections=sections)
     return Cut(parts_of_rows=next((rows // part for part in _ROWS_OF_PART if rows % part == 0 and rows > part), 1))

@@ -12,7 +12,7 @@ from jax import lax
 from jaxdml._arithmetic.signedness import Quantized, as_int8
 from jaxdml._base.shapes import is_static
 from jaxdml._kernels.integer_product.cutting import WHOLE, Cut, cut_in_tiles
-from jaxdml._kernels.integer_product.operands import row_count
+from jaxdml._kernels.integer_product.operands import ALIGNMENT, row_count
 from jaxdml._kernels.integer_product.packed_matrix import PackedMatrix, Right
 from jaxdml._kernels.integer_product.tensor_core_dot import (
     LONGEST_FLOAT_SUM,
@@ -83,8 +83,11 @@ def kept_apart(a: jax.Array, b: Right, cut: Cut | None) -> tuple[jax.Array, Righ
 
 
 def cut_of(a: jax.Array, b: Right, tiled: bool, adds_a_kernel: bool) -> Cut | None:
-    """Return how to cut a product with a packed matrix in a ``tiled`` program, or None for others."""
-    return cut_in_tiles(a, b, adds_a_kernel, _min_rows(a.shape[-1])) if tiled and isinstance(b, PackedMatrix) else None
+    """Return how to cut a product in a ``tiled`` program, where XLA splits no K, or None in others."""
+    if not tiled:
+        return None
+    min_rows = _min_rows(a.shape[-1]) if isinstance(b, PackedMatrix) else ALIGNMENT
+    return cut_in_tiles(a, b, adds_a_kernel, min_rows)
 
 
 def _min_rows(k: int) -> int:
@@ -114,16 +117,17 @@ def on_gpu(
     """Avoid the products that XLA's GPU backend computes wrongly or slowly.
 
     For int8 products with a small K it can choose a generated GPU kernel with a tile of 16 along K, whose sums are
-    wrong (docs/platforms.md). So those are multiplied as bfloat16, unless there is a ``cut``: then ``b`` is packed, and
+    wrong (docs/platforms.md). So those are multiplied as bfloat16, unless ``b`` is packed and there is a ``cut``: then
     tiles are chosen, none of which is so short.
     """
     k = a.shape[-1]
     if isinstance(b, PackedMatrix) and cut is None and (section := section_of(a, b)):
         return sectioned_dot(a, za, b, zb, section)
-    if k <= LONGEST_FLOAT_SUM and (cut is None or k < LEAST_DEPTH_IN_TILES):
+    in_tiles = isinstance(b, PackedMatrix) and cut is not None and k >= LEAST_DEPTH_IN_TILES
+    if k <= LONGEST_FLOAT_SUM and not in_tiles:
         return bfloat16_dot(a, za, b, zb)
     if isinstance(b, PackedMatrix):
         with nullcontext() if cut is None else tiles.marked():
             return packed_dot(a, za, b, zb, _min_rows(k), cut or WHOLE)
     few = row_count(a, b) <= MAX_ROWS_UNTRANSPOSED
-    return (padded_dot if few else transposed_dot)(a, za, b, zb)
+    return (padded_dot if few else transposed_dot)(a, za, b, zb, cut or WHOLE)

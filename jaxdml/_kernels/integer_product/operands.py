@@ -35,7 +35,7 @@ def with_merged_rows(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
     return a, b
 
 
-def row_count(a: jax.Array, matrix: jax.Array) -> int:
+def row_count(a: jax.Array, matrix: Right) -> int:
     """Return the number of rows that ``with_merged_rows`` makes of ``a``."""
     return math.prod(a.shape[:-1]) if math.prod(matrix.shape[:-2]) == 1 else a.shape[-2]
 

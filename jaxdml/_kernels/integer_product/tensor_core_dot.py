@@ -124,9 +124,7 @@ def packed_dot(
 
 def _dot_in_parts(a: jax.Array, b: jax.Array, cut: Cut) -> jax.Array:
     if cut.sections > 1:
-        parts = (x.reshape(*x.shape[:-1], cut.sections, x.shape[-1] // cut.sections) for x in (a, b))
-        sums = jnp.einsum("...msk,...nsk->...smn", *parts, preferred_element_type=jnp.int32)
-        return sums.sum(-3, dtype=jnp.int32)
+        return _added("...msk,...nsk->...smn", *(_in_sections(x, -1, cut.sections) for x in (a, b)))
     if cut.parts_of_rows == 1:
         return _dot_of_rows(a, b)
     parts_of_rows = a.reshape(cut.parts_of_rows, a.shape[0] // cut.parts_of_rows, a.shape[1])
@@ -134,11 +132,24 @@ def _dot_in_parts(a: jax.Array, b: jax.Array, cut: Cut) -> jax.Array:
     return _dot_of_rows(parts_of_rows, repeated).reshape(a.shape[0], b.shape[0])
 
 
-def transposed_dot(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> RawProduct:
+def _in_sections(x: jax.Array, axis: int, sections: int) -> jax.Array:
+    """Divide an axis, which counts from the last one."""
+    axis += x.ndim
+    return x.reshape(*x.shape[:axis], sections, x.shape[axis] // sections, *x.shape[axis + 1 :])
+
+
+def _added(products: str, a: jax.Array, b: jax.Array) -> jax.Array:
+    """Multiply sections, which are a batch dimension ``s`` of the products, and add up."""
+    return jnp.einsum(products, a, b, preferred_element_type=jnp.int32).sum(-3, dtype=jnp.int32)
+
+
+def transposed_dot(
+    a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None, cut: Cut = WHOLE
+) -> RawProduct:
     """Transpose ``b`` first, in a GPU kernel of its own; its column sums become row sums, which are faster."""
     left, right = with_merged_rows(a, b)
     stored, transposed = _stored_by_rows(left), _stored_by_columns(right)
-    total = _dot_of_rows(stored, transposed)
+    total = _dot_in_parts(stored, transposed, cut)
 
     def row_sums() -> jax.Array:
         if a.shape[-1] % ALIGNMENT == 0:
@@ -153,13 +164,17 @@ def transposed_dot(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Arr
     return with_corrections(total, a.shape[-1], za, zb, row_sums, column_sums)
 
 
-def padded_dot(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None) -> RawProduct:
+def padded_dot(a: jax.Array, za: jax.Array | None, b: jax.Array, zb: jax.Array | None, cut: Cut = WHOLE) -> RawProduct:
     """Multiply few rows by ``b`` as it is stored; a row of ones below ``a`` gives the sums of the columns of ``b``."""
     left, right = with_merged_rows(a, b)
     *batch, m, k = left.shape
     ones = jnp.ones((*batch, 0 if za is None else 1, k), jnp.int8)
-    left = _padded(jnp.concatenate([left, ones], axis=-2))
-    total = jnp.einsum("...mk,...kn->...mn", left, _padded(right), preferred_element_type=jnp.int32)
+    left, right = _padded(jnp.concatenate([left, ones], axis=-2)), _padded(right)
+    if cut.sections > 1:
+        parts = _in_sections(left, -1, cut.sections), _in_sections(right, -2, cut.sections)
+        total = _added("...msk,...skn->...smn", *parts)
+    else:
+        total = jnp.einsum("...mk,...kn->...mn", left, right, preferred_element_type=jnp.int32)
 
     def column_sums() -> jax.Array:
         return total[..., m : m + 1, : b.shape[-1]]

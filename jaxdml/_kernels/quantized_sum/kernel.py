@@ -56,7 +56,8 @@ def add(
         return rounded
     outputs = math.prod(jnp.broadcast_shapes(a.shape, b.shape))
     few, within = (at_most(outputs, most) is True for most in (FEW_OUTPUTS, MOST_WITHIN))
-    choose = partial(form, few=few, within=within, words=float32_sum.serves_words(a, b), proved=_proof_of(known))
+    words = float32_sum.serves_words(a, b) and a.dtype == b.dtype == jnp.int8
+    choose = partial(form, few=few, within=within, words=words, proved=_proof_of(known))
     result: jax.Array = at_lowering(choose, known, a, b, scales, za, zb, zero_point, dtype=dtype)
     return result
 

@@ -15,7 +15,7 @@ import numpy as np
 import jaxdml
 from jaxdml._base.dtypes import QUANTIZED
 from jaxdml._base.shapes import is_static
-from jaxdml._networks import limbs, projection
+from jaxdml._networks import limbs, projection, quantized_sums
 from jaxdml._networks.normalization import normalized_integers
 from jaxdml._networks.packed_projections import Projection, Sum
 from jaxdml._networks.softmax import BEYOND, normalized_exponentials
@@ -67,7 +67,7 @@ def add(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> Any:
     if isinstance(b.integers, np.ndarray) and not is_reordered:
         second = b.integers  # It stays known.
     operands = (first, *a.quantization[:2], second, *b.quantization[:2])
-    return wrap(jaxdml.quantized_linear_add(*operands, *out[:2], output_dtype=dtype))
+    return wrap(quantized_sums.add(*operands, *out[:2], output_dtype=dtype))
 
 
 def _summed(a: Dequantized, b: Dequantized, out: Quantization, dtype: Any) -> Projected | None:
