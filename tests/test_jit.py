@@ -94,6 +94,17 @@ def test_a_product_that_relies_on_the_option_says_so():
     assert 'jaxdml_least_tile = "32"' in line
 
 
+@pytest.mark.parametrize(("rows", "sums"), [(8, "17x16x48xi32"), (196, "17x208x48xi32")])
+def test_k_of_two_arrays_is_cut_too(rows, sums):
+    x, w = np.resize(X, (rows, 1088)), np.resize(W, (1088, 48))
+    text = text_of(layer, x, w)
+    assert sums in text
+    (line,) = re.findall(r".*dot_general.*", text)
+    assert 'jaxdml_least_tile = "32"' in line
+    # A shorter one is multiplied as bfloat16, as it is elsewhere.
+    assert products(layer, x[:, :576], w[:576], option=True) == {"bf16"}
+
+
 def test_what_one_program_has_traced_is_lowered_for_each():
     inner, w = jax.jit(layer), jaxdml.prepack(W)
     assert products(inner, X, w, option=True) == {"i8"}

@@ -243,6 +243,30 @@ def test_words_of_a_gpu_have_the_same_bits(dtypes, in_words, monkeypatch):
     assert_same_bits(want[::37], reference.quantized_linear_add(a[::37], *given[1:3], b[::37], *given[4:]))
 
 
+@pytest.mark.parametrize(
+    "scales", [(0.5, 0.5, 1), (1, 0.03125, 1), (0.14547847, 0.06943458, 0.099966906), (0.3, 1.7, 1)]
+)
+@pytest.mark.parametrize("zeros", [(-61, -78, 0), (17, -128, -7), (0, 127, 5)])
+def test_a_constant_and_ties_have_the_same_bits_on_cuda(scales, zeros):
+    """XLA adds what is constant first, and an odd zero point turns ties of what is rounded together with it."""
+    scales, zeros = np.float32(scales), np.int8(zeros)
+    a = np.arange(-128, 128, dtype=np.int8)
+    rest = scales[1], zeros[1], scales[2], zeros[2]
+    with forms_of("cuda"):
+        of_all = jax.jit(lambda a, b: add(a, scales[0], zeros[0], b, *rest)).lower(a[:, None], a[None]).compile()
+    want = reference.quantized_linear_add(a[:, None], scales[0], zeros[0], a[None], *rest)
+    assert_same_bits(of_all(a[:, None], a[None]), want)
+    for number in (-128, -12, 17, 127):
+        b = np.full_like(a, number)
+        with forms_of("cuda"):
+            first = jax.jit(lambda a, b=b: add(a, scales[0], zeros[0], b, scales[1], zeros[1], scales[2], zeros[2]))
+            second = jax.jit(lambda a, b=b: add(b, scales[1], zeros[1], a, scales[0], zeros[0], scales[2], zeros[2]))
+            got = [each.lower(a).compile()(a) for each in (first, second)]
+        want = reference.quantized_linear_add(a, scales[0], zeros[0], b, scales[1], zeros[1], scales[2], zeros[2])
+        for each in got:
+            assert_same_bits(each, want)
+
+
 @pytest.mark.parametrize("dtypes", [("uint8", "uint8", "uint8"), ("int8", "uint8", "int8"), ("uint8", "int8", "uint8")])
 @pytest.mark.parametrize("without", [(), (0,), (1, 2)])
 def test_between_operators_large_sums_are_int8(dtypes, without, monkeypatch):

@@ -43,10 +43,10 @@ def nearest(values: jax.Array, zero_point: jax.Array | None, dtype: Any) -> jax.
 
 
 def nearest_without_ties(values: jax.Array, zero_point: jax.Array | None, dtype: Any) -> jax.Array:
-    """Return the same, in fewer operations, of values below ``2**22`` of which none is an integer plus 1/2.
+    """Return what ``nearest`` does, in fewer operations, of values of which none is an integer plus 1/2.
 
     Args:
-      values: float32, not NaN.
+      values: float32 below ``2**22``, not NaN.
       zero_point: as ``nearest`` takes it.
       dtype: int8 or uint8.
     """

@@ -44,4 +44,5 @@ def _as_int8(x: jax.Array, zero_point: Any) -> tuple[jax.Array, Any]:
 
 def _zero_of_int8(zero_point: Any) -> Any:
     """Return the zero point of uint8 less 128, of NumPy if that is."""
-    return with_flipped_sign(np.zeros((), np.uint8) if zero_point is None else zero_point, np.int8)
+    zero = np.zeros((), np.uint8) if zero_point is None else zero_point
+    return with_flipped_sign(np.asarray(zero) if isinstance(zero, np.generic) else zero, np.int8)

@@ -83,7 +83,7 @@ def kept_apart(a: jax.Array, b: Right, cut: Cut | None) -> tuple[jax.Array, Righ
 
 
 def cut_of(a: jax.Array, b: Right, tiled: bool, adds_a_kernel: bool) -> Cut | None:
-    """Return how to cut a product in a ``tiled`` program, where XLA splits no K, or None in others."""
+    """Return how to cut a product of int8 in a ``tiled`` program, where XLA splits no K, or None in others."""
     if not tiled:
         return None
     min_rows = _min_rows(a.shape[-1]) if isinstance(b, PackedMatrix) else ALIGNMENT
@@ -126,8 +126,8 @@ def on_gpu(
     in_tiles = isinstance(b, PackedMatrix) and cut is not None and k >= LEAST_DEPTH_IN_TILES
     if k <= LONGEST_FLOAT_SUM and not in_tiles:
         return bfloat16_dot(a, za, b, zb)
-    if isinstance(b, PackedMatrix):
-        with nullcontext() if cut is None else tiles.marked():
+    with nullcontext() if cut is None else tiles.marked():
+        if isinstance(b, PackedMatrix):
             return packed_dot(a, za, b, zb, _min_rows(k), cut or WHOLE)
-    few = row_count(a, b) <= MAX_ROWS_UNTRANSPOSED
-    return (padded_dot if few else transposed_dot)(a, za, b, zb, cut or WHOLE)
+        few = row_count(a, b) <= MAX_ROWS_UNTRANSPOSED
+        return (padded_dot if few else transposed_dot)(a, za, b, zb, cut or WHOLE)

@@ -176,7 +176,7 @@ def product_on_gpu(
     if cut is not None:
         # Before the barrier, so that XLA sees what made the input.
         a, za = as_int8(a, za)
-    elif not tiled:
+    else:
         a, za = stored_for(b, a, za)
     a, b = kept_apart(a, b, cut)
     if a.dtype != jnp.bfloat16:

@@ -52,5 +52,5 @@ def add_words(by: Addends, a: Any, b: Any, scales: Any, za: Any, zb: Any, zero: 
 
 def _rounded(by: Addends, p: jax.Array, q: jax.Array, zero: jax.Array | None, dtype: jnp.dtype) -> jax.Array:
     assert by.pair is not None
-    round_sums = nearest if by.with_halves else nearest_without_ties
+    round_sums = nearest_without_ties if by.pair.without_ties else nearest
     return round_sums(pair_sum(p, q, by.pair), zero, dtype)

@@ -1,9 +1,10 @@
 """Round ``(p - zp) * A + (q - zq) * B`` in float32, where A, B and the zero points are known, and p and q are int8.
 
-What the zero points contribute is one number C, which is added to the greater product before the other one. For A and
-B near 1 float32 errs by less than 0.0001. Of the 65,536 sums there are some tens so near to a half, an integer plus
-1/2, that this can decide. They are computed on the host, as each device may: with products rounded, or inside a fused
-multiply-add. Where some are wrong, numbers next to A and B are tried, and C moves with them.
+One number C, about ``-(zp * A + zq * B)``, stands for both zero points. It is added to the greater product before the
+other one. For A and B near 1 float32 errs by less than 0.0001. Of the 65,536 sums there are some tens so near to an
+integer plus 1/2 that this can decide. They are computed on the host, as each device may: with products rounded, or
+inside a fused multiply-add. A compiler also adds C to the lesser product first if that is a constant. Where some sums
+are wrong, numbers next to A and B are tried, and for each some numbers C.
 """
 
 import itertools
@@ -15,9 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 
 _LEAST, _GREATEST = 2.0**-15, 2.0**6
-"""Of A and B. Between these float64 holds the sum of an exact product and a rounded one, wherever it is tried."""
+"""Of A and B. Between these, products are multiples of ``2**-38`` below ``2**14``: float64 holds the sum of one and a
+rounded one."""
 
-_UNITS = range(-14, 15)
+_STEP = 2.0**-36
+"""C is a multiple of this, so that float64 holds its sums with products, too."""
+
+_UNITS = range(-24, 25)
 """By how many units in the last place the factors may differ from A and B."""
 
 _CANDIDATES = sorted(itertools.product(_UNITS, _UNITS), key=lambda both: abs(both[0]) + abs(both[1]))
@@ -32,11 +37,14 @@ _STORED = np.arange(-128, 128)
 
 
 class Pair(NamedTuple):
-    """Hold what ``proved_pair`` returns. Every sum is below 2**16 in magnitude."""
+    """Hold what ``proved_pair`` returns: three float32 numbers. Every sum is below 2**16 in magnitude."""
 
     first: float
     second: float
     offset: float
+
+    without_ties: bool
+    """Whether no sum is an integer plus 1/2, nor computed as one, so that it does not matter how ties are rounded."""
 
 
 def proved_pair(
@@ -59,23 +67,25 @@ def proved_pair(
     if np.count_nonzero(near) > _MOST_NEAR:
         return None
     wanted = np.rint(total[near])
-    # An odd zero point may turn ties, so that no sum may be computed as a half, if none is one.
-    ties = (0, 1) if np.all(np.abs(total[near] - np.floor(total[near]) - 0.5)) else (0,)
     p, q = (_STORED[places].astype(np.float32) for places in np.nonzero(near))
     middle = factors.astype(np.float32)
     contributed = -float(factors @ zero_points)
-    for units in _CANDIDATES:
+    ways = (False,) if _ties(total[near]).any() else (True, False)
+    for without_ties, units in itertools.product(ways, _CANDIDATES):
         a, b = middle + np.asarray(units, np.float32) * np.spacing(middle)
         products = p * np.float64(a) + q * np.float64(b)
         least = (wanted - 0.5 - products).max(initial=contributed - error)
         most = (wanted + 0.5 - products).min(initial=contributed + error)
-        if least > most:
-            continue
-        tried = [np.clip(contributed, least, most), *np.linspace(least, most, 9)[1:-1]]
-        for c in np.asarray(tried, np.float32):
-            if all((np.rint(sums + n) - n == wanted).all() for sums in _computed(p, q, a, b, c) for n in ties):
-                return Pair(float(a), float(b), float(c))
+        tried = [np.clip(contributed, least, most), *np.linspace(least, most, 9)[1:-1]] if least <= most else []
+        for c in np.asarray(np.rint(np.divide(tried, _STEP)) * _STEP, np.float32):
+            computed = np.stack(_computed(p, q, a, b, c))
+            if (np.rint(computed) == wanted).all() and not (without_ties and _ties(computed).any()):
+                return Pair(float(a), float(b), float(c), without_ties)
     return None
+
+
+def _ties(sums: np.ndarray) -> np.ndarray:
+    return np.abs(sums - np.floor(sums)) == 0.5
 
 
 def pair_sum(p: jax.Array, q: jax.Array, by: Pair) -> jax.Array:
@@ -86,7 +96,7 @@ def pair_sum(p: jax.Array, q: jax.Array, by: Pair) -> jax.Array:
       q: alike; broadcasts against ``p``.
       by: what is proved to round every sum.
     """
-    first, second, offset = map(np.float32, by)
+    first, second, offset = map(np.float32, by[:3])
     x, y = p.astype(jnp.float32) * first, q.astype(jnp.float32) * second
     return y + offset + x if abs(second) > abs(first) else x + offset + y
 
@@ -96,6 +106,8 @@ def _computed(p: np.ndarray, q: np.ndarray, a: np.float32, b: np.float32, c: np.
     if abs(b) > abs(a):
         p, q, a, b = q, p, b, a
     of_x, of_y = p * np.float64(a), q * np.float64(b)
-    partial = p * a + c, (of_x + c).astype(np.float32)
-    each = [sums for x in partial for sums in (x + q * b, (x + of_y).astype(np.float32))]
-    return [sums.astype(np.float64) for sums in each]
+    x, y = p * a, q * b
+    each = [sums for partial in (x + c, (of_x + c).astype(np.float32)) for sums in (partial + y, partial + of_y)]
+    # A product that is a constant, and C, are one number.
+    each += [x + (y + c), of_x + (y + c)]
+    return [sums.astype(np.float32).astype(np.float64) for sums in each]
