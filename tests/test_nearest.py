@@ -41,9 +41,8 @@ def test_it_rounds_the_same_without_ties(dtype, traced):
     limits = np.iinfo(dtype)
     halves = np.float32(np.arange(-600, 600) + 0.5)
     near = [np.nextafter(halves, np.float32(to)) for to in (-np.inf, np.inf)]
-    values = np.concatenate([*near, np.arange(-600, 600), [-np.inf, -3e38, -(2**23), 2**22 - 1, -0.0]]).astype(
-        np.float32
-    )
+    ends = [-np.inf, np.inf, -3e38, 3e38, -(2**23), 2**22 - 1, 2**22, 2**23 + 1, 2**31, -0.0]
+    values = np.float32(np.concatenate([*near, np.arange(-600, 600), ends]))
     for zero in (0, limits.min, limits.min + 1, 3, limits.max):
         of = jax.jit(lambda values, zero: nearest_without_ties(values, zero, np.dtype(dtype)))
         got = of(values, dtype(zero)) if traced else nearest_without_ties(values, jnp.asarray(zero, dtype), dtype)

@@ -46,14 +46,15 @@ def nearest_without_ties(values: jax.Array, zero_point: jax.Array | None, dtype:
     """Return what ``nearest`` does, in fewer operations, of values of which none is an integer plus 1/2.
 
     Args:
-      values: float32 below ``2**22``, not NaN.
+      values: float32, not NaN.
       zero_point: as ``nearest`` takes it.
       dtype: int8 or uint8.
     """
     limits = np.iinfo(np.int8)
     zero = jnp.int32(0) if zero_point is None else zero_point.astype(jnp.int32)
     zero = zero - 128 if dtype == np.uint8 else zero
-    # With no ties an odd zero point turns none, so one addition rounds and adds the zero point.
+    # With no ties an odd zero point turns none, so one addition rounds and adds the zero point. Greater values than it
+    # rounds to integers saturate.
     above = jnp.maximum(values, (limits.min - zero).astype(jnp.float32)) + (TO_INTEGER + zero.astype(jnp.float32))
     # The bits of positive floats are in the order of the floats. The lowest byte of those of ``TO_INTEGER`` is 0, and a
     # conversion to int8 keeps the lowest byte.

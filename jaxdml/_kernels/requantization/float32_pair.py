@@ -37,7 +37,7 @@ _STORED = np.arange(-128, 128)
 
 
 class Pair(NamedTuple):
-    """Hold what ``proved_pair`` returns: three float32 numbers. Every sum is below 2**16 in magnitude."""
+    """Hold what ``proved_pair`` returns: three float32 numbers."""
 
     first: float
     second: float

@@ -22,9 +22,6 @@ from jaxdml._kernels.requantization.proofs import STEP, proved_sum, stored_zero
 _ERROR = 2.0**-24
 """Of a product and of a sum in float32, relative to each."""
 
-_GREATEST = 2.0**12
-"""Of the magnitudes of both factors together. Then every sum is below 2**22, as ``nearest_without_ties`` asks."""
-
 _FACTORS = (0, 1, -1, 2, -2, 3, -3, 4, -4)
 """By how many units in the last place the factor may differ from A, in the order of trial."""
 
@@ -81,8 +78,6 @@ def _proved(
     low, high = out.min - zero_points[2], out.max - zero_points[2]
     p, q = np.arange(given.min, given.max + 1) - zero_points[0], np.asarray(values, np.int64)[:, None] - zero_points[1]
     first, second = by.factors.reshape(-1).view(np.float64)
-    if abs(first) + abs(second) > _GREATEST:
-        return None
     zero = stored_zero(zero_points[0], dtypes[0])
     sums = p * first + q * second
     wanted = np.clip(np.rint(np.rint(sums / STEP) * STEP if by.with_halves else sums), low, high)
