@@ -29,6 +29,11 @@ def devices(request):
     return compilers.devices_of(request.param)
 
 
+def entry_of(lowered):
+    """Return the text of the kernels of a program."""
+    return lowered.compile().as_text().partition("ENTRY")[2].partition("\n}")[0]
+
+
 @pytest.mark.parametrize(("outputs", "most"), [(2**16, 1), (2**23, 3)])
 def test_a_sum_of_quantized_arrays_is_a_gpu_kernel_or_few(devices, outputs, most):
     """Left to itself, XLA for CUDA has a GPU kernel for each scalar that is computed of scales and zero points."""
@@ -39,7 +44,7 @@ def test_a_sum_of_quantized_arrays_is_a_gpu_kernel_or_few(devices, outputs, most
         for shape, dtype in (((outputs,), "uint8"), ((), "float32"), ((), "uint8"))
     )
     lowered = jax.jit(jaxdml.quantized_linear_add).lower(data, scale, zero, data, scale, zero, scale, zero)
-    entry = lowered.compile().as_text().partition("ENTRY")[2].partition("\n}")[0]
+    entry = entry_of(lowered)
     assert 0 < entry.count(" fusion(") <= most
 
 
@@ -52,7 +57,7 @@ def test_a_sum_with_known_scales_is_one_gpu_kernel(devices, outputs, dtype):
     lowered = jax.jit(lambda a, b: jaxdml.quantized_linear_add(a, 0.02, 5, b, 0.017, 3, 0.03, dtype(7))).lower(
         data, data
     )
-    entry = lowered.compile().as_text().partition("ENTRY")[2].partition("\n}")[0]
+    entry = entry_of(lowered)
     assert entry.count(" fusion(") == 1, entry
 
 
@@ -69,8 +74,7 @@ def test_attention_of_a_token_is_three_gpu_kernels(devices):
     shapes = [(1, heads, keys, 64) for heads, keys in ((9, 1), (3, 128), (3, 128), (3, 1), (3, 1))]
     given = [jax.ShapeDtypeStruct(each, "float32", sharding=SingleDeviceSharding(devices[0])) for each in shapes]
     place = jax.ShapeDtypeStruct((1,), "int32", sharding=SingleDeviceSharding(devices[0]))
-    text = jax.jit(step, donate_argnums=(1, 2)).lower(*given, place).compile().as_text()
-    entry = text.partition("ENTRY")[2].partition("\n}")[0]
+    entry = entry_of(jax.jit(step, donate_argnums=(1, 2)).lower(*given, place))
     assert entry.count(" fusion(") == 3, entry
 
 

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from jaxdml._arguments.call import Call
+from jaxdml._arithmetic.signedness import stored_zero
 from jaxdml._base.dtypes import QUANTIZED
 from jaxdml._kernels import integer_product, requantization
 from jaxdml._kernels.requantization import Chain, Multiplier
@@ -169,8 +170,7 @@ def _made(known: Sequence[np.ndarray[Any, Any]], packed: Any, dtype: np.dtype[An
     multiplier = requantization.proved((scale, w_scale, out_scale), without_bias + int(beside.max(initial=0)))
     if multiplier is None:
         return ()
-    stored_zero = int(zero[0]) - (128 if zero.dtype == np.uint8 else 0)
-    subtracted = np.broadcast_to(stored_zero * sums - bias, sums.shape)
+    subtracted = np.broadcast_to(stored_zero(int(zero[0]), zero.dtype) * sums - bias, sums.shape)
     none = np.zeros(1, np.int8)
     stored = integer_product.greatest_sum(packed.k, (none, none), (packed, w_zero))
     limits = int(np.iinfo(dtype).min) - int(out_zero[0]), int(np.iinfo(dtype).max) - int(out_zero[0])

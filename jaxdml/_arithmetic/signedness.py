@@ -24,6 +24,11 @@ def as_int8(x: jax.Array, zero_point: jax.Array | None) -> tuple[jax.Array, jax.
     return _shift(x, zero_point, jnp.int8, -128)
 
 
+def stored_zero(zero_point: int, dtype: Any) -> int:
+    """Return the zero point of integers that are stored as int8, less 128 if they are uint8."""
+    return zero_point - 128 if dtype == np.uint8 else zero_point
+
+
 def centred(x: jax.Array, zero_point: jax.Array | None) -> jax.Array:
     """Return integers less their zero point, as int32."""
     wide = x.astype(jnp.int32)

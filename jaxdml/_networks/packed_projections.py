@@ -12,6 +12,7 @@ import numpy as np
 from jax import export
 
 from jaxdml._arguments.chains import digest
+from jaxdml._arithmetic.signedness import stored_zero
 from jaxdml._base.dtypes import QUANTIZED
 from jaxdml._kernels.integer_product import ALIGNMENT, PackedMatrix
 from jaxdml._kernels.requantization import Terms, proved_terms
@@ -186,7 +187,7 @@ def proved(added: Sum) -> Proved | None:
     scales, zero_points, vector = known[:3], known[3:6], known[6]
     dtypes = [zero.dtype for zero in zero_points]
     found = proved_terms([each.item() for each in scales], [each.item() for each in zero_points], dtypes, vector)
-    offset = zero_points[2].item() - (128 if dtypes[2] == np.uint8 else 0)
+    offset = stored_zero(zero_points[2].item(), dtypes[2])
     return None if found is None else Proved(found, offset, digest(known))
 
 

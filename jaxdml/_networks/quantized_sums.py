@@ -26,16 +26,14 @@ def add(
 
     XLA sees that the 128 that is added to what an operator stores is subtracted here. Zero points are arrays or None.
     """
-    if not serves_words(a, b):
-        given = a, a_scale, a_zero_point, b, b_scale, b_zero_point, output_scale, output_zero_point
-        return quantized_linear_add(*given, output_dtype=output_dtype)
-    (a, a_zero_point), (b, b_zero_point) = _as_int8(a, a_zero_point), _as_int8(b, b_zero_point)
-    as_uint8 = np.dtype(output_dtype) == np.uint8
-    if as_uint8:
-        output_zero_point = _zero_of_int8(output_zero_point)
+    dtype = stored = np.dtype(output_dtype)
+    if serves_words(a, b):
+        (a, a_zero_point), (b, b_zero_point) = _as_int8(a, a_zero_point), _as_int8(b, b_zero_point)
+        output_zero_point = output_zero_point if dtype == np.int8 else _zero_of_int8(output_zero_point)
+        stored = np.dtype(np.int8)
     operands = (a, a_scale, a_zero_point, b, b_scale, b_zero_point, output_scale, output_zero_point)
-    total = quantized_linear_add(*operands, output_dtype=np.int8)
-    return with_flipped_sign(total, np.uint8) if as_uint8 else total
+    total = quantized_linear_add(*operands, output_dtype=stored)
+    return total if stored == dtype else with_flipped_sign(total, dtype)
 
 
 def _as_int8(x: jax.Array, zero_point: Any) -> tuple[jax.Array, Any]:

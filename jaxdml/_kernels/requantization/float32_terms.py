@@ -17,7 +17,8 @@ from jax import lax
 
 from jaxdml._arithmetic.nearest import nearest_without_ties
 from jaxdml._arithmetic.residuals import clamp
-from jaxdml._kernels.requantization.proofs import STEP, proved_sum, stored_zero
+from jaxdml._arithmetic.signedness import stored_zero
+from jaxdml._kernels.requantization.proofs import STEP, proved_sum
 
 _ERROR = 2.0**-24
 """Of a product and of a sum in float32, relative to each."""

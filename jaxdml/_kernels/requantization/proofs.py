@@ -25,6 +25,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxdml._arithmetic.signedness import stored_zero
 from jaxdml._kernels.requantization.digit_products import enough
 from jaxdml._kernels.requantization.float32_pair import Pair, proved_pair
 
@@ -207,8 +208,3 @@ def _proved_sum(
     are_halves = ((2 * exact - unit) % (2 * unit) == 0).all()
     no_error = unit & (unit - 1) == 0 and unit <= 1 / STEP and unit * greatest < 2**53
     return addends if are_halves and (no_error or greatest * 2.0**-51 < STEP / 2) else None
-
-
-def stored_zero(zero_point: int, dtype: np.dtype[Any]) -> int:
-    """Return the zero point of integers that are stored as int8, less 128 if they are uint8."""
-    return zero_point - 128 if dtype == np.uint8 else zero_point
