@@ -61,6 +61,17 @@ def test_a_sum_with_known_scales_is_one_gpu_kernel(devices, outputs, dtype):
     assert entry.count(" fusion(") == 1, entry
 
 
+@pytest.mark.parametrize("dtype", [None, "uint32"])
+@pytest.mark.parametrize(("shape", "axis", "kernels"), [((1, 50257), 1, 2), ((32, 1000), 1, 1), ((21, 64, 64), 0, 1)])
+def test_argmax_converts_its_indices_in_no_gpu_kernel(devices, shape, axis, kernels, dtype):
+    """XLA reduces a long row in two kernels, and joins what follows to neither."""
+    if devices[0].platform == "tpu":
+        pytest.skip("a TPU has no kernels")
+    data = jax.ShapeDtypeStruct(shape, np.float32, sharding=SingleDeviceSharding(devices[0]))
+    entry = entry_of(jax.jit(lambda x: jaxdml.argmax(x, axis=axis, index_dtype=dtype)).lower(data))
+    assert entry.count(" fusion(") == kernels, entry
+
+
 def test_attention_of_a_token_is_three_gpu_kernels(devices):
     """One writes keys and values, one has the scores and their softmax, and one the sum of values."""
     if devices[0].platform == "tpu":

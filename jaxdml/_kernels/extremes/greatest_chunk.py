@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from jaxdml._arithmetic.exact_gather import along
-from jaxdml._arithmetic.sizes import at_most, index_dtype
+from jaxdml._arithmetic.sizes import at_most
 from jaxdml._kernels.extremes.reductions import Axes, Rule, extreme_keys, first_or_last
 
 
@@ -39,13 +40,15 @@ _GREATEST = {last: Rule(least=False, last=last) for last in (False, True)}
 """By whether the last one is chosen: the rule for keys."""
 
 
-def by_greatest_chunk(x: jax.Array, axes: Axes, rule: Rule, *, lengths: Lengths) -> tuple[jax.Array, jax.Array]:
+def by_greatest_chunk(
+    x: jax.Array, axes: Axes, rule: Rule, dtype: np.dtype[np.integer], *, lengths: Lengths
+) -> tuple[jax.Array, jax.Array]:
     """Find the greatest key of each chunk, the chunk whose key is the greatest, and the position in that chunk.
 
     Exact, with its ties. The first chunk whose greatest key is that of the whole sequence holds the first such element,
     and the last chunk the last one. That holds too where the chunk at the end overlaps the one before it.
     """
-    return _find(*_merged(x, axes), rule, lengths)
+    return _find(*_merged(x, axes), rule, dtype, lengths)
 
 
 def _merged(x: jax.Array, axes: Axes) -> tuple[jax.Array, int]:
@@ -58,23 +61,24 @@ def _merged(x: jax.Array, axes: Axes) -> tuple[jax.Array, int]:
     return x.reshape(*x.shape[:first], n, *x.shape[end:]), first
 
 
-def _find(x: jax.Array, axis: int, rule: Rule, lengths: Lengths) -> tuple[jax.Array, jax.Array]:
+def _find(
+    x: jax.Array, axis: int, rule: Rule, dtype: np.dtype[np.integer], lengths: Lengths
+) -> tuple[jax.Array, jax.Array]:
     """Return the greatest key along one axis, and its position."""
     n = x.shape[axis]
     # Sizes of other dimensions may be symbolic. Then they count as long.
     in_rows = bool(at_most(math.prod(x.shape[axis + 1 :]), lengths.lanes - 1))
     if n <= lengths.short_column:
-        return _one_by_one(x, axis, rule)
+        return _one_by_one(x, axis, rule, dtype)
     if in_rows and n <= lengths.short_row:
-        return _by_lanes(x, axis, rule, lengths.lanes)
+        return _by_lanes(x, axis, rule, dtype, lengths.lanes)
     chunk, lanes = lengths.chunk_of_columns, 1
     if in_rows:
         shortest, longest = lengths.chunks_of_rows
         chunk, lanes = max(shortest, min(longest, 1 << math.isqrt(n).bit_length())), lengths.lanes
     parts = [_greatest_key(part, axis + 1, rule, lanes) for part in _in_parts(x, axis, chunk)]
-    greatest, number = _find(_barrier(jnp.concatenate(parts, axis)), axis, _GREATEST[rule.last], lengths)
-    dtype = index_dtype(n)
-    start = jnp.minimum(number.astype(dtype) * dtype.type(chunk), dtype.type(n - chunk))
+    greatest, number = _find(_barrier(jnp.concatenate(parts, axis)), axis, _GREATEST[rule.last], dtype, lengths)
+    start = jnp.minimum(number * dtype.type(chunk), dtype.type(n - chunk))
     start = jnp.expand_dims(start, axis)
     places = start + lax.broadcasted_iota(dtype, (*x.shape[:axis], chunk, *x.shape[axis + 1 :]), axis)
     inside = _taken(x, places, axis)
@@ -102,11 +106,10 @@ _traced_once = jax.jit(extreme_keys, static_argnums=1, inline=True)
 """``extreme_keys``, traced once for all elements: up to 32 of one shape are compared."""
 
 
-def _one_by_one(x: jax.Array, axis: int, rule: Rule) -> tuple[jax.Array, jax.Array]:
+def _one_by_one(x: jax.Array, axis: int, rule: Rule, dtype: np.dtype[np.integer]) -> tuple[jax.Array, jax.Array]:
     """Compare the elements along an axis one after another, in operations that XLA makes one vectorized loop of."""
     elements = [lax.index_in_dim(x, i, axis, keepdims=False) for i in range(x.shape[axis])]
     greatest = _traced_once(elements[0], rule)
-    dtype = index_dtype(x.shape[axis])
     position = jnp.zeros_like(greatest, dtype)
     for i, element in enumerate(elements[1:], 1):
         keys = _traced_once(element, rule)
@@ -115,7 +118,9 @@ def _one_by_one(x: jax.Array, axis: int, rule: Rule) -> tuple[jax.Array, jax.Arr
     return greatest, position
 
 
-def _by_lanes(x: jax.Array, axis: int, rule: Rule, lanes: int) -> tuple[jax.Array, jax.Array]:
+def _by_lanes(
+    x: jax.Array, axis: int, rule: Rule, dtype: np.dtype[np.integer], lanes: int
+) -> tuple[jax.Array, jax.Array]:
     """Find the greatest key, then the first or last position that has it, each in two steps.
 
     XLA's CPU backend vectorizes the first step, to one result for each lane. The barriers keep XLA from merging the two
@@ -124,7 +129,6 @@ def _by_lanes(x: jax.Array, axis: int, rule: Rule, lanes: int) -> tuple[jax.Arra
     parts = [extreme_keys(part, rule) for part in _in_parts(x, axis, lanes)]
     by_lane = functools.reduce(jnp.maximum, [part.max(axis) for part in parts])
     greatest = _barrier(_barrier(by_lane).max(axis, keepdims=True))
-    dtype = index_dtype(x.shape[axis])
     found = []
     for number, part in enumerate(parts):
         row, lane = (lax.broadcasted_iota(dtype, part.shape, axis + more) for more in (0, 1))

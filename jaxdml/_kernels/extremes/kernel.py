@@ -4,8 +4,10 @@ import math
 from functools import partial
 
 import jax
+import numpy as np
 from jax import lax
 
+from jaxdml._arithmetic.sizes import index_dtype
 from jaxdml._base.shapes import is_static
 from jaxdml._kernels.extremes.greatest_chunk import Lengths, by_greatest_chunk
 from jaxdml._kernels.extremes.reductions import Axes, Find, Rule, by_pair_reduction, by_two_reductions
@@ -31,15 +33,15 @@ _LARGE_ARRAY = 2**25
 """From so many elements of 8 or 16 bits on, chunks of rows take from 0.35 to 0.9 of the time of pairs on an H200."""
 
 
-def _on_gpu(x: jax.Array, axes: Axes, rule: Rule) -> tuple[jax.Array, jax.Array]:
+def _on_gpu(x: jax.Array, axes: Axes, rule: Rule, dtype: np.dtype[np.integer]) -> tuple[jax.Array, jax.Array]:
     """Choose a method for one GPU. Pairs read once, but XLA reduces pairs with elements of 8 or 16 bits slowly."""
     row = math.prod(x.shape[axis] for axis in axes)
     if is_static(*x.shape) and axes == tuple(range(x.ndim - len(axes), x.ndim)):
         if row * x.dtype.itemsize <= _SHORT_ROW_BYTES:
-            return by_two_reductions(x, axes, rule)
+            return by_two_reductions(x, axes, rule, dtype)
         if x.dtype.itemsize <= 2 and x.size >= _LARGE_ARRAY:
-            return METHODS["greatest_chunk"](x, axes, rule)
-    return by_pair_reduction(x, axes, rule)
+            return METHODS["greatest_chunk"](x, axes, rule, dtype)
+    return by_pair_reduction(x, axes, rule, dtype)
 
 
 def form(target: Target) -> Form:
@@ -63,10 +65,16 @@ def why_not(method: str, *sizes: int) -> str | None:
     return f"it needs to know the length of an axis, which is the symbolic size {unknown[0]}"
 
 
-def find(x: jax.Array, axes: Axes, rule: Rule, implementation: str | None) -> tuple[jax.Array, jax.Array]:
-    """Return the key of the element that the rule chooses, and its position, row-major over the axes."""
+def find(
+    x: jax.Array, axes: Axes, rule: Rule, implementation: str | None, wanted: np.dtype[np.integer]
+) -> tuple[jax.Array, jax.Array]:
+    """Return the key of the element that the rule chooses, and its position, row-major over the axes.
+
+    Positions have the dtype that is wanted if it has 32 bits; searching with 64 where 32 do takes longer.
+    """
     x = lax.stop_gradient(x)
+    dtype = wanted if wanted.itemsize == 4 else index_dtype(math.prod(x.shape[axis] for axis in axes))
     if implementation:
-        return METHODS[implementation](x, axes, rule)
-    found: tuple[jax.Array, jax.Array] = at_lowering(form, x, axes=axes, rule=rule)
+        return METHODS[implementation](x, axes, rule, dtype)
+    found: tuple[jax.Array, jax.Array] = at_lowering(form, x, axes=axes, rule=rule, dtype=dtype)
     return found

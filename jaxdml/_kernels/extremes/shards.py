@@ -28,7 +28,7 @@ def find(
       index_dtype: the dtype of the indices, wide enough for the whole axes.
       over: for each axis the mesh axes that it is sharded over.
     """
-    keys, places = extremes.find(x, axes, rule, implementation)
+    keys, places = extremes.find(x, axes, rule, implementation, index_dtype)
     if not any(over):
         return places.astype(index_dtype)
     names = tuple(name for of_axis in over for name in of_axis)
