@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+import jax
 import onnx
 
 from jaxdml._base import errors
@@ -38,6 +39,7 @@ ADVICE = (
 __all__ = ["Artifact", "Decoder", "DecoderState", "Model", "Padded", "UnsupportedModelError", "decoder", "load"]
 
 
+@jax.ensure_compile_time_eval()  # A function that is traced may load a model, and keep it.
 def load(
     model: str | os.PathLike[str] | bytes | onnx.ModelProto,
     *,

@@ -184,3 +184,19 @@ def test_weights_that_a_call_may_override_are_quantized_in_the_call(overridable)
 def test_weights_of_16_bits_stay_floats():
     model = jaxdml.onnx.load(proto("u = com.microsoft.QuantizeLinear(real, s, wide) y = Cast<to = 6>(u)"))
     assert [str(x.dtype) for x in model.params.values()] == ["float32"]
+
+
+@pytest.mark.parametrize("name", ["mobilenet_v2", "bert"])
+def test_a_model_that_a_traced_function_loads_may_be_kept(name):
+    kept, file = [], models.model(name, "qoperator")
+
+    @jax.jit
+    def run(given):
+        kept.append(jaxdml.onnx.load(file))
+        return kept[0](**given)
+
+    given = models.inputs(name, batch=2)
+    within, outside = run(given), jaxdml.onnx.load(file)
+    assert jax.tree.structure(kept[0].params) == jax.tree.structure(outside.params)  # With the bounds of weights.
+    for found in (within, kept[0](**given)):
+        jax.tree.map(assert_same_bits, found, outside(**given))
