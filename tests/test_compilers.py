@@ -34,7 +34,7 @@ def entry_of(lowered):
     return lowered.compile().as_text().partition("ENTRY")[2].partition("\n}")[0]
 
 
-@pytest.mark.parametrize(("outputs", "most"), [(2**16, 1), (2**23, 3)])
+@pytest.mark.parametrize(("outputs", "most"), [(2**16, 1), (2**23, 2)])
 def test_a_sum_of_quantized_arrays_is_a_gpu_kernel_or_few(devices, outputs, most):
     """Left to itself, XLA for CUDA has a GPU kernel for each scalar that is computed of scales and zero points."""
     if devices[0].platform == "tpu":
@@ -114,7 +114,8 @@ def test_a_model_compiles(devices, name, count):
     model, inputs = jaxdml.onnx.load(models.model(name, "qoperator")), models.inputs(name, batch=4)
 
     def on_devices(x, *spec):
-        return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=NamedSharding(mesh, P(*spec)))
+        dtype = jax.dtypes.canonicalize_dtype(x.dtype)
+        return jax.ShapeDtypeStruct(x.shape, dtype, sharding=NamedSharding(mesh, P(*spec)))
 
     params = jax.tree.map(on_devices, dict(model.params))
     given = [on_devices(inputs[value.name], "batch") for value in model.inputs]

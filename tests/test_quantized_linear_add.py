@@ -196,14 +196,20 @@ def test_subnormal_scales_are_scales_in_float64():
 
 
 @pytest.mark.parametrize(
-    ("rows", "of_a", "without"),
-    [(2, (), ()), (MOST_WITHIN // 64 + 1, (), (1,)), (MOST_WITHIN // 64 + 1, (64,), ()), (2, (64,), (0, 1, 2))],
+    ("rows", "of_a", "of_zero", "without"),
+    [
+        (2, (), (), ()),
+        (MOST_WITHIN // 64 + 1, (), (), (1,)),
+        (MOST_WITHIN // 64 + 1, (64,), (64,), ()),
+        (MOST_WITHIN // 64 + 1, (), (64,), ()),
+        (2, (64,), (64,), (0, 1, 2)),
+    ],
 )
-def test_the_form_of_cuda_agrees_with_the_oracle(rows, of_a, without):
+def test_the_form_of_cuda_agrees_with_the_oracle(rows, of_a, of_zero, without):
     rng = np.random.default_rng(rows)
     a, b = integers(rng, "uint8", (rows, 64)), integers(rng, "int8", (64,))
     a_scale, some = rng.uniform(0.5, 2, of_a).astype(np.float32), slice(None, None, max(1, rows // 4))
-    zeros = [integers(rng, "uint8", of_a), np.int8(3), np.uint8(7)]
+    zeros = [integers(rng, "uint8", of_zero), np.int8(3), np.uint8(7)]
     zeros = [None if number in without else zero for number, zero in enumerate(zeros)]
     given = a, a_scale, zeros[0], b, np.float32(1.7), zeros[1], np.float32(-1.3), zeros[2]
     with forms_of("cuda"):

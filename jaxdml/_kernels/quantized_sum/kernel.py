@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 import jax
@@ -12,6 +13,7 @@ from jax import lax
 from jaxdml._arithmetic.residuals import Scales, clamp
 from jaxdml._arithmetic.signedness import as_int8, centred
 from jaxdml._arithmetic.sizes import at_most
+from jaxdml._base.shapes import is_static
 from jaxdml._kernels.quantized_sum import float32_sum, float64_sum
 from jaxdml._kernels.quantized_sum.fixed_point_sum import Limbs, addends, clear_limbs, rounded_sum
 from jaxdml._kernels.quantized_sum.float64_sum import Factors
@@ -111,21 +113,31 @@ def _in_float64(
     """Add in float64, with the error of each sum; what depends on no array of data is computed ``before``."""
     del by
     with jax.enable_x64(True):
-        factors = float64_sum.factors_of(scales)
-        if before:
-            factors = Factors(*_stacked(factors))
-            given = [x.astype(jnp.int32) for x in (za, zb, zero) if x is not None]
-            if len({x.shape for x in given}) == 1:
-                each = iter(_stacked(given))
-                za, zb, zero = (None if x is None else next(each) for x in (za, zb, zero))
+        factors, zeros = float64_sum.factors_of(scales), [za, zb, zero]
+        if before and is_static(*chain.from_iterable(x.shape for x in scales)):
+            factors, zeros = _computed_together(factors, zeros)
+        za, zb, zero = (None if x is None else x.astype(jnp.int32) for x in zeros)
         total = float64_sum.rounded_sum(centred(a, za), centred(b, zb), factors)
-        return clamp(total, None if zero is None else zero.astype(jnp.int32), dtype)
+        return clamp(total, zero, dtype)
 
 
-def _stacked(parts: Sequence[jax.Array]) -> jax.Array:
-    """Compute small arrays in one GPU kernel. Without this XLA has one for each of them where outputs are many."""
-    stacked: jax.Array = lax.optimization_barrier(jnp.stack(jnp.broadcast_arrays(*parts)))  # type: ignore[no-untyped-call]
-    return stacked
+def _computed_together(factors: Factors, zeros: Sequence[Any]) -> tuple[Factors, list[Any]]:
+    """Return what is given, from one small array: XLA has a GPU kernel for each number where outputs are many.
+
+    Zero points of a larger shape than the factors are left as they are.
+    """
+    shape = jnp.broadcast_shapes(*(x.shape for x in factors))
+    small = [x is not None and jnp.broadcast_shapes(x.shape, shape) == shape for x in zeros]
+    words = [lax.bitcast_convert_type(x, jnp.int64) for x in factors]
+    words += [x.astype(jnp.int64) for x, taken in zip(zeros, small, strict=True) if taken]
+    stacked: jax.Array = lax.optimization_barrier(  # type: ignore[no-untyped-call]
+        jnp.stack(jnp.broadcast_arrays(*words))
+    )
+    # The whole array is read as halves: XLA may have one more GPU kernel to convert it.
+    wide, low = lax.bitcast_convert_type(stacked, jnp.float64), lax.bitcast_convert_type(stacked, jnp.int32)[..., 0]
+    rest = iter(low[len(factors) :])
+    read = [next(rest) if taken else x for x, taken in zip(zeros, small, strict=True)]
+    return Factors(*wide[: len(factors)]), read
 
 
 def _by_proof(by: Addends, a: Any, b: Any, scales: Any, za: Any, zb: Any, zero: Any, *, dtype: jnp.dtype) -> jax.Array:
