@@ -120,7 +120,7 @@ def _exact(multiplier: Multiplier) -> np.ndarray[Any, Any]:
 
 def _offset(zero_point: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """Return what to add to integers that are stored as int8."""
-    return zero_point.astype(np.float32) - np.float32(128 if dtype == np.uint8 else 0)
+    return stored_zero(zero_point.astype(np.float32), dtype)
 
 
 def _reach(zero_point: int, dtype: np.dtype[Any]) -> int:

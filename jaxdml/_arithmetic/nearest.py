@@ -8,6 +8,7 @@ import numpy as np
 from jax import lax
 
 from jaxdml._arithmetic.bits import with_flipped_sign
+from jaxdml._arithmetic.signedness import stored_zero
 
 TO_INTEGER = np.float32(1.5 * 2**23)
 """Adding this to a float32 below 2**22 in magnitude rounds it, ties to even, and leaves it in the lower bits.
@@ -51,8 +52,7 @@ def nearest_without_ties(values: jax.Array, zero_point: jax.Array | None, dtype:
       dtype: int8 or uint8.
     """
     limits = np.iinfo(np.int8)
-    zero = jnp.int32(0) if zero_point is None else zero_point.astype(jnp.int32)
-    zero = zero - 128 if dtype == np.uint8 else zero
+    zero = stored_zero(jnp.int32(0) if zero_point is None else zero_point.astype(jnp.int32), dtype)
     # With no ties an odd zero point turns none, so one addition rounds and adds the zero point. Greater values than it
     # rounds to integers saturate.
     above = jnp.maximum(values, (limits.min - zero).astype(jnp.float32)) + (TO_INTEGER + zero.astype(jnp.float32))

@@ -24,8 +24,8 @@ def as_int8(x: jax.Array, zero_point: jax.Array | None) -> tuple[jax.Array, jax.
     return _shift(x, zero_point, jnp.int8, -128)
 
 
-def stored_zero(zero_point: int, dtype: Any) -> int:
-    """Return the zero point of integers that are stored as int8, less 128 if they are uint8."""
+def stored_zero(zero_point: Any, dtype: Any) -> Any:
+    """Return the zero point, a number or an array, of integers that are stored as int8: less 128 if they are uint8."""
     return zero_point - 128 if dtype == np.uint8 else zero_point
 
 

@@ -114,11 +114,12 @@ def _in_float64(
     del by
     with jax.enable_x64(True):
         factors, zeros = float64_sum.factors_of(scales), [za, zb, zero]
+        # XLA does not refine a bitcast of unknown sizes.
         if before and is_static(*chain.from_iterable(x.shape for x in scales)):
             factors, zeros = _computed_together(factors, zeros)
-        za, zb, zero = (None if x is None else x.astype(jnp.int32) for x in zeros)
+        za, zb, zero = zeros
         total = float64_sum.rounded_sum(centred(a, za), centred(b, zb), factors)
-        return clamp(total, zero, dtype)
+        return clamp(total, None if zero is None else zero.astype(jnp.int32), dtype)
 
 
 def _computed_together(factors: Factors, zeros: Sequence[Any]) -> tuple[Factors, list[Any]]:
