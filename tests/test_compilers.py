@@ -4,6 +4,7 @@ They need the packages libtpu and jax-cuda12-pjrt, but no TPU and no GPU.
 """
 
 import re
+from functools import partial
 
 import jax
 import numpy as np
@@ -17,7 +18,7 @@ import jaxdml.onnx
 from benchmarks.compiling import compilers
 from jaxdml._networks import attention
 from jaxdml._networks.caches import tensor_scatter
-from jaxdml._placement import tiles
+from jaxdml._placement.options import BLOCKS, INTEGERS, OPTIONS, traced_alone, with_options
 from tests.onnx import models
 from tests.sharded_calls import SMALL, WAYS, named
 
@@ -70,6 +71,34 @@ def test_argmax_converts_its_indices_in_no_gpu_kernel(devices, shape, axis, kern
     data = jax.ShapeDtypeStruct(shape, np.float32, sharding=SingleDeviceSharding(devices[0]))
     entry = entry_of(jax.jit(lambda x: jaxdml.argmax(x, axis=axis, index_dtype=dtype)).lower(data))
     assert entry.count(" fusion(") == kernels, entry
+
+
+@pytest.mark.parametrize("looped", [False, True])
+@pytest.mark.parametrize(
+    ("dtype", "of_a"), [("int4", "float16"), ("int4", "float32"), ("int8", "bfloat16"), ("int8", "float32")]
+)
+def test_a_few_bits_are_unpacked_in_the_kernel_of_a_product(devices, dtype, of_a, looped):
+    """One multiplies sections of K, and one adds them up."""
+    if devices[0].platform == "tpu":
+        pytest.skip("a TPU unpacks what it multiplies in operations of its own")
+    b, scale = jax.ShapeDtypeStruct((512, 2048), dtype), jax.ShapeDtypeStruct((16, 2048), of_a)
+    packed = jax.eval_shape(partial(jaxdml.prepack_blocks, block_size=32), b, scale)
+    given = (jax.ShapeDtypeStruct((8, 512), of_a), packed)
+    given = jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=SingleDeviceSharding(devices[0])), given
+    )
+
+    def function(a, b):
+        if not looped:
+            return jaxdml.matrix_multiply_block_quantized(a, b)
+        return jax.lax.scan(lambda a, _: (jaxdml.matrix_multiply_block_quantized(a, b)[:, :512], None), a, length=3)[0]
+
+    with with_options(BLOCKS):
+        lowered = jax.jit(traced_alone(function), compiler_options=OPTIONS[BLOCKS]).lower(*given)
+    found = [line for line in lowered.compile().as_text().splitlines() if " fusion(" in line]
+    # A loop counts its passes, and cuts what it passes on.
+    assert len(found) == 2 + 2 * looped, found
+    assert sum("kind=kCustom" in line for line in found) == 1
 
 
 def test_attention_of_a_token_is_three_gpu_kernels(devices):
@@ -156,8 +185,8 @@ def test_a_pooling_between_convolutions_compiles(devices):
     if devices[0].platform == "tpu":
         assert jax.jit(model.apply).trace(*given).lower().compile().as_text()
         return
-    with tiles.with_option():
-        lowered = jax.jit(tiles.traced_alone(model.apply)).trace(*given).lower()
-    text = lowered.compile(compiler_options=tiles.OPTIONS).as_text()
+    with with_options(INTEGERS):
+        lowered = jax.jit(traced_alone(model.apply)).trace(*given).lower()
+    text = lowered.compile(compiler_options=OPTIONS[INTEGERS]).as_text()
     # What is between the convolutions is stored as int8. A product that converts its rows takes longer.
     assert set(re.findall(r" = s32\S* dot\(%([a-z_]+?)[_.\d]*,", text)) == {"parameter"}

@@ -14,7 +14,8 @@ from numpy.testing import assert_array_equal
 import jaxdml
 from jaxdml import reference
 from jaxdml._functions import jit as jits
-from jaxdml._placement import tiles
+from jaxdml._placement import lowering
+from jaxdml._placement.options import BLOCKS, INTEGERS, OPTIONS, traced_alone, with_options
 from jaxdml.onnx.running.program import jit_for
 from jaxdml.onnx.values.stored import Transposed
 
@@ -34,8 +35,8 @@ def products(function, *operands, platform="cuda", option=False):
 
 def text_of(function, *operands, platform="cuda", option=True):
     """Return what is lowered for a platform, with the options or without."""
-    traced = jax.jit(tiles.traced_alone(function)).trace(*operands)
-    with tiles.with_option(option):
+    traced = jax.jit(traced_alone(function)).trace(*operands)
+    with with_options(INTEGERS if option else ""):
         return traced.lower(lowering_platforms=(platform,)).as_text()
 
 
@@ -67,7 +68,7 @@ def test_few_rows_are_multiplied_as_int8_in_sections():
     # XLA would join two of one input, and transpose and join their matrices for that in each call.
     assert "optimization_barrier" in text
     assert "optimization_barrier" not in text_of(layer, x[:1], w)
-    assert tiles.OPTIONS["xla_gpu_experimental_force_split_k"] == 1
+    assert OPTIONS[INTEGERS]["xla_gpu_experimental_force_split_k"] == 1
 
 
 def test_the_product_of_a_convolution_is_cut_otherwise():
@@ -83,7 +84,7 @@ def test_the_product_of_a_convolution_is_cut_otherwise():
 
 
 def test_no_tile_is_shorter_than_what_one_instruction_multiplies():
-    with open(tiles.OPTIONS["xla_gpu_gemm_autotuner_override_file"], encoding="utf-8") as file:
+    with open(OPTIONS[INTEGERS]["xla_gpu_gemm_autotuner_override_file"], encoding="utf-8") as file:
         depths = [int(depth) for depth in re.findall(r"block_k: (\d+)", file.read())]
     assert len(depths) > 20
     assert min(depths) == 32
@@ -113,7 +114,7 @@ def test_what_one_program_has_traced_is_lowered_for_each():
 
 
 def test_an_exported_program_is_compiled_without_the_option():
-    with tiles.with_option():
+    with with_options(INTEGERS):
         text = export.export(jax.jit(layer), platforms=["cuda"])(X, jaxdml.prepack(W)).mlir_module()
     assert multiplied(text.replace("contracting_dims", "")) == {"bf16"}
 
@@ -121,14 +122,14 @@ def test_an_exported_program_is_compiled_without_the_option():
 @pytest.fixture
 def lowered(monkeypatch):
     """For each product that is lowered, as for an NVIDIA GPU, whether its program is compiled with the option."""
-    found, is_given = [], tiles.is_given
+    found, given = [], lowering.given
 
     def recorded(context):
-        found.append(is_given(context))
-        return found[-1]
+        found.append(given(context) == INTEGERS)
+        return INTEGERS if found[-1] else ""
 
-    monkeypatch.setattr(tiles, "is_given", recorded)
-    monkeypatch.setattr(jits, "_on_cuda", lambda: True)
+    monkeypatch.setattr(lowering, "given", recorded)
+    monkeypatch.setattr(jits, "_on_cuda", lambda weights: True)
     jax.clear_caches()
     return found
 
@@ -208,7 +209,7 @@ def test_what_leaves_the_program_is_lowered_without_the_option(leaving, lowered)
 @pytest.fixture(params=[False, True])
 def compiled(request, monkeypatch):
     """A function, compiled for the device that is here as it is and as an NVIDIA GPU would compile it."""
-    monkeypatch.setattr(jits, "_on_cuda", lambda: request.param)
+    monkeypatch.setattr(jits, "_on_cuda", lambda weights: request.param)
     return jaxdml.jit(layer, static_argnums=2)
 
 
@@ -217,6 +218,7 @@ def test_a_compiled_function_computes_what_it_is_of(compiled):
     assert_array_equal(compiled(X, W), want)
     assert_array_equal(compiled(X, W, 3), 3 * want)
     assert compiled.__name__ == "layer"
+    assert compiled._cache_size() == 2
     compiled.clear_cache()
     assert_array_equal(compiled.lower(X, W, 2).compile()(X, W), 2 * want)
     assert compiled.trace(X, W, 2).out_info.shape == want.shape
@@ -249,15 +251,47 @@ def test_models_of_packed_integers_are_compiled_so():
     assert jit_for({"scale": X, "w": packed}) is jaxdml.jit
     assert jit_for({"w": Transposed(packed)}) is jaxdml.jit
     assert jit_for({"scale": X, "w": W}) is jax.jit
+    blocks = jaxdml.prepack_blocks(jnp.asarray(W), jnp.ones((24, 48)), block_size=32)
+    assert jit_for({"scale": X, "w": blocks}).keywords == {"weights": BLOCKS}
+    assert jit_for({"w": blocks, "v": packed}) is jaxdml.jit
 
 
 def test_options_of_a_caller_stay(monkeypatch):
-    monkeypatch.setattr(jits, "_on_cuda", lambda: True)
+    monkeypatch.setattr(jits, "_on_cuda", lambda weights: True)
     compiled = jaxdml.jit(layer, compiler_options={"xla_embed_ir_in_executable": False}, keep_unused=True)
     assert_array_equal(compiled(X, W), reference.matrix_multiply_integer(X, np.uint8(3), W, None))
 
 
 def test_it_is_known_whether_the_option_serves_here():
-    assert jits._on_cuda() == ("cuda" in str(jax.devices()[0].client.platform_version).lower())
-    assert jits._is_taken(tiles.OPTIONS)
+    on_cuda = "cuda" in str(jax.devices()[0].client.platform_version).lower()
+    assert jits._on_cuda(INTEGERS) == on_cuda
+    assert jits._on_cuda(BLOCKS) == (on_cuda and jits.UNPACKS_IN_PRODUCTS and jits._has_tf32())
+    assert all(map(jits._is_taken, OPTIONS.values()))
     assert not jits._is_taken({"xla_no_such_option": "1"})
+
+
+@pytest.mark.parametrize("capability", [None, "7.5", "8.0", "10.0"])
+def test_a_gpu_without_tf32_multiplies_blocks_as_before(monkeypatch, capability):
+    class Device:
+        client = jax.devices()[0].client
+
+    if capability:
+        Device.compute_capability = capability
+    monkeypatch.setattr(jax, "devices", lambda: [Device()])
+    assert jits._has_tf32() == (capability in ("8.0", "10.0"))
+
+
+def test_blocks_have_options_of_their_own(monkeypatch):
+    monkeypatch.setattr(jits, "_on_cuda", lambda weights: True)
+    found, given = [], lowering.given
+    monkeypatch.setattr(lowering, "given", lambda context: found.append(given(context)) or "")
+    packed = jaxdml.prepack_blocks(jnp.ones((64, 4), jnp.int4), jnp.ones((2, 4)), block_size=32)
+    product = jaxdml.jit(jaxdml.matrix_multiply_block_quantized, weights="blocks")
+    assert_array_equal(product(np.ones((3, 64), np.float32), packed), np.full((3, 4), 64))
+    assert found == [BLOCKS]
+
+
+def test_other_weights_are_refused():
+    with pytest.raises(ValueError, match="weights must be one of integers, blocks; got 'floats'") as info:
+        jaxdml.jit(layer, weights="floats")
+    assert len(str(info.value).splitlines()) == 3

@@ -1,5 +1,6 @@
 """Products with matrices of few bits are those of the floats that these stand for, however they are stored."""
 
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -12,6 +13,7 @@ from jax.sharding import PartitionSpec as P
 
 import jaxdml
 from jaxdml._kernels.block_product import PackedBlocks, kernel, pack
+from jaxdml._placement.options import BLOCKS, INTEGERS, traced_alone, with_options
 from tests.kit import quick
 from tests.kit.known_parameters import lowered
 from tests.kit.meshes import COUNT, mesh_of, needs_devices
@@ -24,8 +26,11 @@ METHODS = {
     "sums": kernel.by_sums,
     "floats": kernel.by_floats,
     "dimensions": kernel.by_dimensions,
+    "unpacking": kernel.by_unpacking,
     "chosen": jaxdml.matrix_multiply_block_quantized,
 }
+WAYS = [(layout, method) for method in METHODS for layout in LAYOUTS if not layout or method != "unpacking"]
+"""Whether words lie by columns, and a method that reads them so."""
 
 
 def drawn(dtype, k, n, size, zero=False, scale=np.float32, seed=0):
@@ -74,14 +79,15 @@ def test_what_is_packed_stands_for_the_floats(dtype, k, n, size, zero, by_column
     np.testing.assert_array_equal(first, whole[:, 0])
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("by_columns", LAYOUTS)
+@pytest.mark.parametrize(("by_columns", "method"), WAYS)
 @pytest.mark.parametrize("dtype", RANGES)
 @pytest.mark.parametrize("shape", [(50,), (1, 50), (2, 3, 50), (0, 50)])
 def test_products_are_those_of_the_floats(shape, dtype, by_columns, method):
     if method == "sums" and not np.prod(shape):
         pytest.skip("no row is few rows for no platform's choice")
-    for zero in (False, True):
+    if method == "unpacking" and dtype not in ("int4", "int8"):
+        pytest.skip("no platform unpacks these in a product")
+    for zero in (False, True)[: 1 if method == "unpacking" else 2]:
         b, floats = packed(dtype, 50, 8, 16, by_columns, zero=zero)
         a = rows(*shape)
         found = jax.jit(METHODS[method])(a, b)
@@ -103,7 +109,7 @@ def test_one_row_reads_a_large_matrix_of_bytes_in_words(monkeypatch):
     a = rows(1, 96)
     for most in (8 * 96, 8 * 96 - 1):
         monkeypatch.setattr(kernel, "_MOST_BYTES", most)
-        bytewise = "tensor<8x3x16x2xui8>" in lowered(partial(kernel.by_sums), a, b)  # A new function is traced anew.
+        bytewise = "tensor<8x3x16x2xi8>" in lowered(partial(kernel.by_sums), a, b)  # A new function is traced anew.
         assert bytewise == (most == 8 * 96)
         np.testing.assert_allclose(kernel.by_sums(a, b), a @ floats, rtol=1e-4, atol=1e-4)
 
@@ -119,8 +125,7 @@ def test_a_block_that_is_longer_than_a_column_takes_no_more_memory(dtype, size):
     np.testing.assert_allclose(jaxdml.matrix_multiply_block_quantized(a, packed), a @ floats, rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("by_columns", LAYOUTS)
+@pytest.mark.parametrize(("by_columns", "method"), WAYS)
 @pytest.mark.parametrize(("k", "n"), [(0, 3), (32, 0), (0, 0)])
 def test_a_matrix_may_be_empty(k, n, by_columns, method):
     b, s = jnp.zeros((k, n), jnp.int4), jnp.ones((k // 16, n))
@@ -272,6 +277,107 @@ def test_sums_of_narrow_floats_are_rounded_once(dtype, count):
     wanted = np.asarray(a, np.float64) @ floats
     found = np.asarray(kernel.by_sums(a, b), np.float64)
     np.testing.assert_allclose(found, wanted, rtol=float(jnp.finfo(dtype).eps) / 2, atol=1e-4)
+
+
+def program(a, b, options=BLOCKS, platform="cuda"):
+    """Return the program of a product as it is lowered with options."""
+    traced = jax.jit(traced_alone(partial(jaxdml.matrix_multiply_block_quantized))).trace(a, b)
+    with with_options(options):
+        return traced.lower(lowering_platforms=(platform,)).as_text()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "of_a", "least", "most"),
+    [
+        ("int4", jnp.float16, 2, 128),
+        ("int4", jnp.bfloat16, 2, 128),
+        ("int8", jnp.float16, 2, 128),
+        ("int4", jnp.float32, 4, 256),
+        ("int8", jnp.float32, 6, 256),
+    ],
+)
+def test_with_options_a_product_unpacks_on_cuda(dtype, of_a, least, most):
+    b, _ = packed(dtype, 1024, 8, 32, by_columns=False, scale=of_a)
+    unpacks = f"tensor<8x4x8x32x{ {jnp.float16: 'f16', jnp.bfloat16: 'bf16', jnp.float32: 'f32'}[of_a] }>"
+    for count in (least, most):
+        text = program(np.zeros((count, 1024), of_a), b)
+        assert unpacks in text
+        assert f"xi{b.bits}>" in text
+        assert ("tf32" in text) == (of_a == jnp.float32)
+        for others in ({"options": ""}, {"options": INTEGERS}, {"platform": "tpu"}, {"platform": "rocm"}):
+            assert unpacks not in program(np.zeros((count, 1024), of_a), b, **others)
+    for count in (least - 1, most + 1):
+        assert unpacks not in program(np.zeros((count, 1024), of_a), b)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "options", "of_a"),
+    [
+        ("int2", {}, jnp.float16),
+        ("int8", {"zero": True}, jnp.float16),
+        ("int4", {"zero": True}, jnp.float16),
+        ("uint4", {}, jnp.float16),
+        ("int4", {"by_columns": True}, jnp.float16),
+        ("int4", {}, jnp.float32),
+        ("int4", {}, jnp.bfloat16),
+    ],
+)
+def test_what_no_product_unpacks_is_multiplied_as_without_options(dtype, options, of_a):
+    b, _ = packed(dtype, 64, 8, 32, **{"by_columns": False, "scale": jnp.float16} | options)
+    a = np.zeros((8, 64), of_a)
+    assert program(a, b) == program(a, b, "")
+
+
+@pytest.mark.parametrize(("n", "blocks", "sections"), [(8192, 64, 4), (2048, 256, 16), (576, 48, 6), (10**6, 64, 1)])
+def test_k_is_cut_until_a_gpu_is_busy(n, blocks, sections):
+    assert kernel._sections(n, blocks, 32) == sections
+
+
+@pytest.mark.parametrize(("n", "blocks", "sections"), [(16, 67, 1), (16, 1, 1), (0, 0, 1), (3, 0, 1), (16, 34, 2)])
+def test_sections_divide_the_blocks(n, blocks, sections):
+    assert kernel._sections(n, blocks, 32) == sections
+
+
+@pytest.mark.parametrize("dtype", ["int4", "int8"])
+@pytest.mark.parametrize("of_a", [jnp.float16, jnp.bfloat16])
+def test_narrow_floats_of_a_product_that_unpacks_are_rounded_once(dtype, of_a):
+    b, floats = packed(dtype, 1024, 8, 32, by_columns=False, scale=of_a)
+    a = jnp.asarray(rows(5, 1024)).astype(of_a)
+    with jax.default_matmul_precision("F16_F16_F16"):  # That of a caller does not count.
+        found = np.asarray(jax.jit(kernel.by_unpacking)(a, b), np.float64)
+    rounded = np.asarray(jnp.asarray(floats, np.float32).astype(of_a), np.float64)
+    wanted = np.asarray(a, np.float64) @ rounded
+    np.testing.assert_allclose(found, wanted, rtol=float(jnp.finfo(of_a).eps), atol=1e-2)
+
+
+@pytest.mark.parametrize("method", [kernel.by_unpacking, kernel.by_sums])
+def test_infinities_and_nan_stay(method):
+    b, floats = packed("int4", 64, 8, 32, by_columns=False)
+    a = np.ones((4, 64), np.float32)
+    a[0, 3], a[1, 5], a[2], a[3, 7] = np.inf, np.nan, 1e36, -np.inf
+    with np.errstate(invalid="ignore"):
+        wanted = np.where(floats == 0, np.nan, np.sign(floats) * np.inf)
+    found = method(a, b)
+    np.testing.assert_array_equal(found[0], wanted[3])
+    np.testing.assert_array_equal(found[3], -wanted[7])
+    assert np.isnan(found[1]).all()
+    np.testing.assert_allclose(found[2], 1e36 * floats.sum(0), rtol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4", "int8", "uint8"])
+@pytest.mark.parametrize("zero", [False, True])
+def test_what_earlier_versions_packed_stands_for_the_same(dtype, zero):
+    """Their words of 16 bits were unsigned, and held unsigned elements."""
+    b, floats = packed(dtype, 96, 8, 32, by_columns=False, zero=zero)
+    half = 2 ** (b.bits - 1)
+    flips = np.uint16(sum(half << shift for shift in range(0, 16, b.bits)))
+    zeros = None if b.zero_point is None else (b.zero_point.astype(jnp.int32) + half).astype(jnp.uint8)
+    old = replace(b, words=lax.bitcast_convert_type(b.words, jnp.uint16) ^ flips, zero_point=zeros)
+    np.testing.assert_array_equal(old.dequantized(), floats.astype(np.float32))
+    for count in (1, 3):
+        a = rows(count, 96)
+        np.testing.assert_allclose(kernel.by_sums(a, old), a @ floats, rtol=1e-4, atol=1e-3)
+    assert not kernel._is_unpacked(rows(8, 96), old, 8)
 
 
 def test_products_with_the_same_rows_are_not_merged_on_cuda():

@@ -26,7 +26,8 @@ def matrix_multiply_block_quantized(a: ArrayLike, b: PackedBlocks) -> jax.Array:
     Returns:
       An array ``[..., N]`` of the dtype of ``a``, differentiable in ``a``. It differs from the sum in real numbers by
       the rounding of float32 sums, whose order depends on the device. Off CPUs, and on
-      meshes, the floats of ``b`` are rounded to the dtype of ``a`` unless ``a`` has few rows on an NVIDIA GPU.
+      meshes, the floats of ``b`` are rounded to the dtype of ``a``; with ``jax.jit`` on an NVIDIA GPU only if ``a`` has
+      more than eight rows.
 
     Raises:
       TypeError: ``a`` is not an array of these dtypes, or ``b`` is not packed or has more than two dimensions.

@@ -20,7 +20,7 @@ from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import batching, mlir
 
 from jaxdml._base.shapes import is_static
-from jaxdml._placement import tiles
+from jaxdml._placement.options import BLOCKS, INTEGERS, given
 
 Form = Callable[..., Any]
 """A function that does one computation in one of several ways."""
@@ -38,13 +38,23 @@ class Target(NamedTuple):
     static: bool = True
     """Whether all sizes are known."""
 
-    tiled: bool = False
-    """Whether it is compiled with the options of ``tiles``: XLA for CUDA multiplies int8 rightly for every K then."""
+    options: str = ""
+    """The kind of the options that it is compiled with for CUDA, one of ``jaxdml._placement.options``; else empty."""
 
     @property
     def alone(self) -> bool:
         """Whether a form may merge dimensions, pad them and branch on data: no other device has a part of them."""
         return self.devices == 1 and self.static
+
+    @property
+    def tiled(self) -> bool:
+        """Whether XLA for CUDA multiplies int8 rightly for every K."""
+        return self.options == INTEGERS
+
+    @property
+    def unpacks(self) -> bool:
+        """Whether XLA for CUDA makes floats of a few bits in the kernel of a product."""
+        return self.options == BLOCKS
 
     @property
     def is_gpu(self) -> bool:
@@ -86,8 +96,8 @@ def at_lowering(choose: Choice, *operands: Any, **static: Any) -> Any:
     # One function for one form, so that JAX sees where platforms have the same.
     of_leaves: dict[Hashable, Form] = {_identity(first): known}
 
-    def chosen(platform: str, devices: int, tiled: bool) -> Form:
-        target = Target(platform, devices if sizes_known else 1, sizes_known, tiled)
+    def chosen(platform: str, devices: int, options: str) -> Form:
+        target = Target(platform, devices if sizes_known else 1, sizes_known, options)
         if target == likely:
             return known
         form = choose(target)
@@ -123,8 +133,8 @@ def _identity(form: Form) -> Hashable:
     return form
 
 
-Chosen = Callable[[str, int, bool], Form]
-"""Returns the form from leaves to leaves for a platform, a number of devices, and whether a program is tiled."""
+Chosen = Callable[[str, int, str], Form]
+"""Returns the form from leaves to leaves for a platform, a number of devices, and the kind of a program's options."""
 
 
 def _bind(choose: Chosen, first: Form, traced: ClosedJaxpr, leaves: Sequence[Any]) -> list[Any]:
@@ -141,7 +151,7 @@ _lowered.multiple_results = True
 def _(*operands: Any, choose: Chosen, first: Form, traced: ClosedJaxpr) -> Any:
     """Evaluate a form where JAX runs operation by operation, because ``jax.jit`` is disabled."""
     del first, traced
-    return choose(_here(), 1, False)(*operands)
+    return choose(_here(), 1, "")(*operands)
 
 
 @_lowered.def_abstract_eval  # type: ignore[untyped-decorator]
@@ -160,8 +170,8 @@ def _lower(
     del first, traced
     devices = _partitioned_devices(context.module_context.axis_context)
     platforms = context.platforms or context.module_context.platforms
-    tiled = tiles.is_given(context)
-    forms = {platform: choose(platform, devices, tiled and platform == "cuda") for platform in platforms}
+    options = given(context)
+    forms = {platform: choose(platform, devices, options if platform == "cuda" else "") for platform in platforms}
     form, *others = dict.fromkeys(forms.values())
     if others:  # An exported program may be for several platforms.
         return mlir.lower_fun(lambda *leaves: lax.platform_dependent(*leaves, **forms))(context, *operands)
@@ -191,8 +201,8 @@ def _batch(
     traced_again = jax.make_jaxpr(mapped(first))(*operands)
     known = jaxpr_as_fun(traced_again)
 
-    def chosen(platform: str, devices: int, tiled: bool) -> Form:
-        form = choose(platform, devices, tiled)
+    def chosen(platform: str, devices: int, options: str) -> Form:
+        form = choose(platform, devices, options)
         return known if form is first else mapped(form)
 
     results = _bind(chosen, known, traced_again, operands)

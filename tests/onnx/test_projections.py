@@ -12,7 +12,7 @@ import jaxdml.onnx
 from jaxdml._kernels.requantization import proved_terms
 from jaxdml._networks import projection
 from jaxdml._networks.packed_projections import Projection, Projections
-from jaxdml._placement import tiles
+from jaxdml._placement.options import INTEGERS, traced_alone, with_options
 from tests.kit import assert_same_bits, quick
 
 pytestmark = quick
@@ -161,8 +161,8 @@ def test_bits_are_those_of_the_nodes_one_by_one(name, dtype, forms, on_gpu, monk
 def lowered(made, x):
     """Return the program for CUDA, as ``jaxdml.jit`` compiles it."""
     model = jaxdml.onnx.load(made)
-    with tiles.with_option():
-        traced = jax.jit(tiles.traced_alone(model.apply)).trace(dict(model.params), x)
+    with with_options(INTEGERS):
+        traced = jax.jit(traced_alone(model.apply)).trace(dict(model.params), x)
         return traced.lower(lowering_platforms=("cuda",)).as_text()
 
 

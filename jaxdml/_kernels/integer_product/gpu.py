@@ -26,7 +26,7 @@ from jaxdml._kernels.integer_product.tensor_core_dot import (
 )
 from jaxdml._kernels.integer_product.unmerged_dot import deep_dot, sum_of_segments, unmerged_dot
 from jaxdml._kernels.integer_sums import RawProduct
-from jaxdml._placement import tiles
+from jaxdml._placement.options import marked
 
 MAX_ROWS_UNTRANSPOSED = 64
 """Transposing the right matrix pays with more rows than this; ``python -m benchmarks constants`` times it."""
@@ -126,7 +126,7 @@ def on_gpu(
     in_tiles = isinstance(b, PackedMatrix) and cut is not None and k >= LEAST_DEPTH_IN_TILES
     if k <= LONGEST_FLOAT_SUM and not in_tiles:
         return bfloat16_dot(a, za, b, zb)
-    with nullcontext() if cut is None else tiles.marked():
+    with nullcontext() if cut is None else marked():
         if isinstance(b, PackedMatrix):
             return packed_dot(a, za, b, zb, _min_rows(k), cut or WHOLE)
         few = row_count(a, b) <= MAX_ROWS_UNTRANSPOSED

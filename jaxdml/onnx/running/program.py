@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, starmap
 from typing import Any
 
@@ -21,8 +22,6 @@ from jaxdml.onnx.values.kinds import Value, channels_first
 from jaxdml.onnx.values.stored import FloatFilters, on_device, without_uniform_constants
 
 NUMERICS = ("exact", "literal")
-
-_PACKED = jaxdml.PackedMatrix, jaxdml.PackedFilters
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,9 +105,12 @@ def _values_of(name: str, parameter: Parameter) -> tuple[str, ...]:
 
 
 def jit_for(params: Mapping[str, Any]) -> Callable[..., Any]:
-    """Return what compiles a program: ``jaxdml.jit`` if it has packed 8-bit integers. Floats keep XLA's own tiles."""
-    leaves = jax.tree.leaves(dict(params), is_leaf=lambda x: isinstance(x, _PACKED))
-    return jaxdml.jit if any(isinstance(leaf, _PACKED) for leaf in leaves) else jax.jit
+    """Return what compiles a program: ``jaxdml.jit`` if it has packed weights. Floats keep XLA's own options."""
+    packed = jaxdml.PackedMatrix, jaxdml.PackedFilters, jaxdml.PackedBlocks
+    kinds = set(map(type, jax.tree.leaves(dict(params), is_leaf=lambda x: isinstance(x, packed))))
+    if not kinds.isdisjoint(packed[:2]):
+        return jaxdml.jit
+    return partial(jaxdml.jit, weights="blocks") if jaxdml.PackedBlocks in kinds else jax.jit
 
 
 def as_output(result: Any) -> Any:
