@@ -218,7 +218,6 @@ def test_a_compiled_function_computes_what_it_is_of(compiled):
     assert_array_equal(compiled(X, W), want)
     assert_array_equal(compiled(X, W, 3), 3 * want)
     assert compiled.__name__ == "layer"
-    assert compiled._cache_size() == 2
     compiled.clear_cache()
     assert_array_equal(compiled.lower(X, W, 2).compile()(X, W), 2 * want)
     assert compiled.trace(X, W, 2).out_info.shape == want.shape
@@ -235,6 +234,15 @@ def test_packed_products_are_right(sizes):
     a, b = (RNG.integers(-128, 128, (*batch, *shape)).astype(np.int8) for shape in ((m, k), (k, n)))
     got = jaxdml.jit(jaxdml.matrix_multiply_integer)(a, None, jaxdml.prepack(jnp.asarray(b)), None)
     assert_array_equal(got, (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int32))
+
+
+@pytest.mark.parametrize("on_cuda", [False, True])
+def test_programs_are_counted(monkeypatch, on_cuda):
+    monkeypatch.setattr(jits, "_on_cuda", lambda weights: on_cuda)
+    doubled = jaxdml.jit(lambda x: x + x)
+    for x in (np.ones(2), np.zeros(2), np.ones(3)):
+        doubled(x)
+    assert doubled._cache_size() == 2
 
 
 def test_within_another_trace_it_is_as_jax_compiles(compiled):
