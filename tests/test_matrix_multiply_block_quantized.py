@@ -87,7 +87,7 @@ def test_products_are_those_of_the_floats(shape, dtype, by_columns, method):
         pytest.skip("no row is few rows for no platform's choice")
     if method == "unpacking" and dtype not in ("int4", "int8"):
         pytest.skip("no platform unpacks these in a product")
-    for zero in (False, True)[: 1 if method == "unpacking" else 2]:
+    for zero in (False,) if method == "unpacking" else (False, True):
         b, floats = packed(dtype, 50, 8, 16, by_columns, zero=zero)
         a = rows(*shape)
         found = jax.jit(METHODS[method])(a, b)

@@ -84,8 +84,8 @@ def jit(
         """Return how many programs are compiled, as that of ``jax.jit`` does, which tests of programs ask."""
         return int(plain._cache_size()) + int(optioned._cache_size())
 
-    vars(compiled).update(lower=lower, trace=plain.trace, eval_shape=plain.eval_shape, clear_cache=clear_cache)
-    vars(compiled).update(_cache_size=_cache_size)
+    vars(compiled).update(lower=lower, trace=plain.trace, eval_shape=plain.eval_shape)
+    vars(compiled).update(clear_cache=clear_cache, _cache_size=_cache_size)
     return cast(Wrapped, compiled)
 
 

@@ -106,9 +106,10 @@ def _values_of(name: str, parameter: Parameter) -> tuple[str, ...]:
 
 def jit_for(params: Mapping[str, Any]) -> Callable[..., Any]:
     """Return what compiles a program: ``jaxdml.jit`` if it has packed weights. Floats keep XLA's own options."""
-    packed = jaxdml.PackedMatrix, jaxdml.PackedFilters, jaxdml.PackedBlocks
+    integers = jaxdml.PackedMatrix, jaxdml.PackedFilters
+    packed = *integers, jaxdml.PackedBlocks
     kinds = set(map(type, jax.tree.leaves(dict(params), is_leaf=lambda x: isinstance(x, packed))))
-    if not kinds.isdisjoint(packed[:2]):
+    if not kinds.isdisjoint(integers):
         return jaxdml.jit
     return partial(jaxdml.jit, weights="blocks") if jaxdml.PackedBlocks in kinds else jax.jit
 
