@@ -273,7 +273,7 @@ def test_options_of_a_caller_stay(monkeypatch):
 def test_it_is_known_whether_the_option_serves_here():
     on_cuda = "cuda" in str(jax.devices()[0].client.platform_version).lower()
     assert jits._on_cuda(INTEGERS) == on_cuda
-    assert jits._on_cuda(BLOCKS) == (on_cuda and jits.UNPACKS_IN_PRODUCTS and jits._has_tf32())
+    assert jits._on_cuda(BLOCKS) == (on_cuda and jits.FUSES_BITS_WITH_PRODUCTS and jits._has_tf32())
     assert all(map(jits._is_taken, OPTIONS.values()))
     assert not jits._is_taken({"xla_no_such_option": "1"})
 

@@ -15,7 +15,7 @@ from jaxdml._base.dtypes import QUANTIZED
 from jaxdml._kernels import integer_product, requantization
 from jaxdml._kernels.requantization import Chain, Multiplier
 
-_FORMAT = b"2"
+_FORMAT = b"3"
 """Of chains. One of another format that was stored with weights is not used."""
 
 

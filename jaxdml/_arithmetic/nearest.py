@@ -15,6 +15,8 @@ TO_INTEGER = np.float32(1.5 * 2**23)
 
 A GPU does that in one operation. Rounding and converting take about nine there, since XLA's conversion saturates."""
 
+_INT8 = np.iinfo(np.int8)
+
 
 def by_addition(values: jax.Array) -> jax.Array:
     """Return float32 below ``2**22`` in magnitude as int32, rounded, ties to even.
@@ -51,16 +53,27 @@ def nearest_without_ties(values: jax.Array, zero_point: jax.Array | None, dtype:
       zero_point: as ``nearest`` takes it.
       dtype: int8 or uint8.
     """
-    limits = np.iinfo(np.int8)
     zero = stored_zero(jnp.int32(0) if zero_point is None else zero_point.astype(jnp.int32), dtype)
     # With no ties an odd zero point turns none, so one addition rounds and adds the zero point. Greater values than it
     # rounds to integers saturate.
-    above = jnp.maximum(values, (limits.min - zero).astype(jnp.float32)) + (TO_INTEGER + zero.astype(jnp.float32))
-    # The bits of positive floats are in the order of the floats. The lowest byte of those of ``TO_INTEGER`` is 0, and a
-    # conversion to int8 keeps the lowest byte.
-    bits = lax.bitcast_convert_type(above, jnp.int32)
-    stored = jnp.minimum(bits, TO_INTEGER.view(np.int32) + limits.max).astype(jnp.int8)
+    above = jnp.maximum(values, (_INT8.min - zero).astype(jnp.float32)) + (TO_INTEGER + zero.astype(jnp.float32))
+    stored = _lowest_byte(above)
     return stored if dtype == np.int8 else with_flipped_sign(stored, dtype)
+
+
+def stored_int8(above: jax.Array) -> jax.Array:
+    """Return ``clamp(above - TO_INTEGER)`` as int8, of float32 whose difference is an integer, or is clamped."""
+    return _lowest_byte(jnp.maximum(above, TO_INTEGER + _INT8.min))
+
+
+def _lowest_byte(above: jax.Array) -> jax.Array:
+    """Return ``min(above - TO_INTEGER, 127)`` as int8, of float32 that is at least ``TO_INTEGER - 128``.
+
+    The bits of positive floats are in the order of the floats. The lowest byte of those of ``TO_INTEGER`` is 0, and a
+    conversion to int8 keeps the lowest byte. The minimum is one of integers: see ``_stored``.
+    """
+    bits = lax.bitcast_convert_type(above, jnp.int32)
+    return jnp.minimum(bits, TO_INTEGER.view(np.int32) + _INT8.max).astype(jnp.int8)
 
 
 def _stored(whole: jax.Array, dtype: Any) -> jax.Array:

@@ -12,7 +12,7 @@ from jax.extend.core import get_opaque_trace_state
 from jax.stages import Wrapped
 
 from jaxdml._arguments.call import Call
-from jaxdml._placement.jax_versions import UNPACKS_IN_PRODUCTS
+from jaxdml._placement.jax_versions import FUSES_BITS_WITH_PRODUCTS
 from jaxdml._placement.options import BLOCKS, OPTIONS, traced_alone, with_options
 
 with jax.core.eval_context():
@@ -97,7 +97,7 @@ def _is_outermost_on_cuda(weights: str) -> bool:
 @cache
 def _on_cuda(weights: str) -> bool:
     is_cuda = jax.default_backend() == "gpu" and "cuda" in get_backend().platform_version.lower()
-    serves = weights != BLOCKS or (UNPACKS_IN_PRODUCTS and _has_tf32())
+    serves = weights != BLOCKS or (FUSES_BITS_WITH_PRODUCTS and _has_tf32())
     return is_cuda and serves and _is_taken(OPTIONS[weights])
 
 

@@ -12,7 +12,6 @@ import numpy as np
 from jax import export
 
 from jaxdml._arguments.chains import digest
-from jaxdml._arithmetic.signedness import stored_zero
 from jaxdml._base.dtypes import QUANTIZED
 from jaxdml._kernels.integer_product import ALIGNMENT, PackedMatrix
 from jaxdml._kernels.requantization import Terms, proved_terms
@@ -58,7 +57,7 @@ class _OfMatrix:
         return self.matrix.dtype
 
 
-_FIELDS = ["matrix", "factor", "terms", "offset", "among"]
+_FIELDS = ["matrix", "factor", "terms", "among"]
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=_FIELDS, meta_fields=["of", "number"])
@@ -69,9 +68,8 @@ class Projection(_OfMatrix):
     Attributes:
       matrix: ``[K, N]``.
       factor: of the product, float32 ``[N]``, the same number for all columns. XLA takes vectors into the kernel. This
-        and the next two are () if the sum is not split into heads: nothing would read them.
-      terms: of the vector, float32 ``[N]``.
-      offset: float32 ``[N]``, the zero point of the sum, less 128 if that is uint8.
+        and the next are () if the sum is not split into heads: nothing would read them.
+      terms: of the vector and the zero point of the sum, float32 ``[N]``. XLA takes eight operands into the kernel.
       of: a digest of the sum's parameters. Static.
       among: the stack of projections of which it is one, as in ``Projections``; or ``()``.
       number: its place in that. Static.
@@ -80,7 +78,6 @@ class Projection(_OfMatrix):
     matrix: PackedMatrix
     factor: Any
     terms: Any
-    offset: Any
     of: str
     among: Any = ()
     number: int = 0
@@ -161,20 +158,15 @@ def with_sum(matrix: PackedMatrix, added: Sum, *, by_heads: bool) -> PackedMatri
     if found is None or found.terms.terms.size not in (1, columns):
         return matrix
     if not by_heads:
-        return Projection(matrix, (), (), (), of=found.of)
-    vectors = found.terms.factor, found.terms.terms, np.float32(found.offset)
-    factor, terms, offset = (np.broadcast_to(each, columns) for each in vectors)
-    return from_host(Projection(matrix, factor, terms, offset, of=found.of))
+        return Projection(matrix, (), (), of=found.of)
+    factor, terms = (np.broadcast_to(each, columns) for each in (found.terms.factor, found.terms.terms))
+    return from_host(Projection(matrix, factor, terms, of=found.of))
 
 
 class Proved(NamedTuple):
     """Hold what rounds a sum, as NumPy arrays."""
 
     terms: Terms
-
-    offset: int
-    """The zero point of the sum, less 128 if that is uint8."""
-
     of: str
     """A digest of the parameters."""
 
@@ -187,8 +179,7 @@ def proved(added: Sum) -> Proved | None:
     scales, zero_points, vector = known[:3], known[3:6], known[6]
     dtypes = [zero.dtype for zero in zero_points]
     found = proved_terms([each.item() for each in scales], [each.item() for each in zero_points], dtypes, vector)
-    offset = stored_zero(zero_points[2].item(), dtypes[2])
-    return None if found is None else Proved(found, offset, digest(known))
+    return None if found is None else Proved(found, digest(known))
 
 
 def facts(added: Sum) -> list[np.ndarray[Any, Any]] | None:

@@ -1,13 +1,11 @@
 """Multiply by a matrix and add a vector, and split the sum into heads, as attention does, or look it up in a table.
 
-In 8 bits the product is rounded before the vector is added. On a GPU product, sum and split are one kernel: heads are a
-batch dimension of the product, whose left matrix is the same for all. Else the sums are read and written again, byte by
-byte, to bring heads before rows. Where matrices multiply the same rows they are packed as one, and so is their product:
-then one more kernel, which moves four numbers at once, takes less time. A sum and a table are one kernel that reads
-four numbers at once.
+In 8 bits the product is rounded before the vector is added. Where matrices multiply the same rows they are packed as
+one, and so is their product. On a GPU one more kernel adds the vectors and brings heads before rows, four numbers at
+once. A sum and a table are one such kernel, too.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -22,9 +20,9 @@ from jaxdml._arguments.chains import digest, is_for
 from jaxdml._arithmetic.bits import bits_of, with_flipped_sign
 from jaxdml._arithmetic.signedness import WORD, as_int8, as_int8_words, int8_of_words
 from jaxdml._base.shapes import is_static
-from jaxdml._kernels.integer_product import product_on_gpu
+from jaxdml._kernels.integer_product import PackedMatrix, product_on_gpu
 from jaxdml._kernels.integer_sums import as_stored
-from jaxdml._kernels.requantization import Terms, round_chain_and_sum, round_terms
+from jaxdml._kernels.requantization import Terms, round_chain, round_terms
 from jaxdml._networks.lookup import entries_of, of_int8
 from jaxdml._networks.packed_projections import Projection, Sum, facts, proved
 from jaxdml._networks.reordering import reordered
@@ -91,18 +89,14 @@ def by_heads(product: Product, heads: int) -> jax.Array:
     )
     if not packed or not is_static(*x.shape) or on_explicit_axes(x):
         return split
-    result: jax.Array = at_lowering(partial(form, together=bool(by.among)), (x, by), split, heads=heads)
+    result: jax.Array = at_lowering(form, (x, by), split, heads=heads)
     return result
 
 
-def form(target: Target, *, together: bool = False) -> Form:
-    """Say who projects where a program is lowered for ``target``.
-
-    It is one kernel where XLA for CUDA multiplies int8 rightly for every K, or two for all that are packed together.
-    """
-    if not (target.alone and target.tiled and target.platform == "cuda"):
-        return _otherwise
-    return _together if together else _in_one_kernel
+def form(target: Target) -> Form:
+    """Say who projects where a program is lowered for ``target``: XLA for CUDA if it multiplies int8 rightly."""
+    serves = target.alone and target.tiled and target.platform == "cuda"
+    return partial(_in_two_kernels, adds=target.adds) if serves else _otherwise
 
 
 def _otherwise(operands: Any, otherwise: jax.Array, **_: Any) -> jax.Array:
@@ -111,39 +105,36 @@ def _otherwise(operands: Any, otherwise: jax.Array, **_: Any) -> jax.Array:
     return otherwise
 
 
-def _in_one_kernel(operands: tuple[jax.Array, Projection], otherwise: jax.Array, *, heads: int) -> jax.Array:
-    """Multiply with heads as a batch dimension."""
-    x, by = operands
-    rows, _ = as_int8(x.reshape(-1, x.shape[-1]), None)
-    of_heads = jax.tree.map(lambda array: array.reshape(heads, -1, *array.shape[1:]), replace(by, among=()))
-    return _sums(jnp.broadcast_to(rows, (heads, *rows.shape)), of_heads, otherwise.dtype).reshape(otherwise.shape)
+def _in_two_kernels(
+    operands: tuple[jax.Array, Projection], otherwise: jax.Array, *, heads: int, adds: bool
+) -> jax.Array:
+    """Multiply by all matrices at once; then add the vectors, and move rows of heads. XLA computes that once for all.
 
-
-def _together(operands: tuple[jax.Array, Projection], otherwise: jax.Array, *, heads: int) -> jax.Array:
-    """Multiply by all matrices at once, and move rows of heads. XLA computes that once for all projections."""
+    With both roundings the kernel of the product would have more operands than XLA takes into it.
+    """
     x, by = operands
+    stack: Projection = by.among or jax.tree.map(lambda array: array[None], by)
+    matrix = jax.tree.map(lambda array: array.reshape(-1, *array.shape[2:]), stack.matrix)
     rows, _ = as_int8(x.reshape(-1, x.shape[-1]), None)
-    count, columns = by.among.factor.shape
-    all_columns = jax.tree.map(lambda array: array.reshape(-1, *array.shape[2:]), by.among)
-    split = _sums(rows, all_columns, jnp.dtype("int8")).reshape(-1, count, heads, columns // heads)
-    if split.size >= MIN_SIZE_OF_PARTS_IN_WORDS and split.shape[-1] % WORD == 0:
-        words = jnp.transpose(as_int8_words(split, None)[0], (1, 2, 0, 3))
-        own = int8_of_words(lax.optimization_barrier(words)[by.number])  # type: ignore[no-untyped-call]
+    rounded = _rounded(rows, matrix, adds)
+    terms = Terms(stack.factor.reshape(1, -1), stack.terms.reshape(1, -1))
+    in_words = rounded.size >= MIN_SIZE_OF_PARTS_IN_WORDS and by.shape[-1] % (heads * WORD) == 0
+    if in_words:
+        sums = _in_words(as_int8_words(rounded, None)[0], terms, bits_of)
     else:
-        own = jnp.transpose(split, (1, 2, 0, 3))[by.number]
-        # An array of one dimension has only one layout: XLA would store the columns of heads as rows, as bfloat16.
-        own = lax.optimization_barrier(own.reshape(-1))  # type: ignore[no-untyped-call]
-    own = own.reshape(otherwise.shape)
-    return own if otherwise.dtype == jnp.int8 else with_flipped_sign(own, otherwise.dtype)
+        sums = round_terms(rounded, terms, dtype=jnp.int8, by_addition=True)
+    own = sums.reshape(len(rows), len(stack.factor), heads, sums.shape[-1] // (len(stack.factor) * heads))[:, by.number]
+    # An array of one dimension has only one layout: XLA would store the columns of heads as rows, as bfloat16.
+    stored = lax.optimization_barrier(jnp.transpose(own, (1, 0, 2)).reshape(-1))  # type: ignore[no-untyped-call]
+    sums = (int8_of_words(stored) if in_words else stored).reshape(otherwise.shape)
+    return sums if otherwise.dtype == jnp.int8 else with_flipped_sign(sums, otherwise.dtype)
 
 
-def _sums(rows: jax.Array, by: Projection, dtype: Any) -> jax.Array:
-    """Return rounded sums of int8 rows ``[..., M, K]`` and a projection, whose arrays have the same batch first."""
-    raw = product_on_gpu(rows, None, replace(by.matrix, chain=()), None, tiled=True)
-    vectors = by.matrix.chain, Terms(by.factor, by.terms), by.offset
-    chain, terms, offset = jax.tree.map(lambda vector: jnp.expand_dims(vector, -2), vectors)
-    total = as_stored(raw, (*rows.shape[:-1], by.shape[-1]))
-    return round_chain_and_sum(total, chain, terms, offset, dtype)
+def _rounded(rows: jax.Array, matrix: PackedMatrix, adds: bool) -> jax.Array:
+    """Return the products of int8 ``[M, K]`` and a matrix, int8 ``[M, N]``."""
+    raw = product_on_gpu(rows, None, replace(matrix, chain=()), None, tiled=True)
+    chain = jax.tree.map(lambda vector: vector.reshape(1, -1), matrix.chain)
+    return round_chain(as_stored(raw, (len(rows), matrix.shape[-1])), chain, jnp.dtype("int8"), adds=adds)
 
 
 def looked_up(product: Product, entries: np.ndarray[Any, Any]) -> jax.Array:
@@ -160,27 +151,40 @@ def looked_up(product: Product, entries: np.ndarray[Any, Any]) -> jax.Array:
         return otherwise
     rounded = whole(product._replace(added=None))
     stored = of_int8(entries, product.dtype)
-    terms = Terms(found.terms.factor, np.broadcast_to(found.terms.terms, columns))
-    operands = rounded, terms, np.int8(found.offset), jnp.asarray(stored.view(np.uint8))
+    terms = Terms(found.terms.factor, np.broadcast_to(found.terms.terms, (*[1] * (rounded.ndim - 1), columns)))
+    operands = rounded, terms, jnp.asarray(stored.view(np.uint8))
     result: jax.Array = at_lowering(form_of_table, operands, otherwise)
     return result
 
 
 def form_of_table(target: Target) -> Form:
     """Say who looks up sums where a program is lowered for ``target``."""
-    return _in_words if target.alone and target.platform == "cuda" else _otherwise
+    return _in_one_kernel if target.alone and target.platform == "cuda" else _otherwise
 
 
-def _in_words(operands: tuple[jax.Array, Terms, jax.Array, jax.Array], otherwise: jax.Array) -> jax.Array:
+def _in_one_kernel(operands: tuple[jax.Array, Terms, jax.Array], otherwise: jax.Array) -> jax.Array:
     """Read and write four numbers at once. XLA has one kernel for it if it is one expression."""
-    rounded, by, offset, entries = operands
+    rounded, by, entries = operands
     words, _ = as_int8_words(as_int8(rounded, None)[0], None)  # As int8, which the product stores.
+
+    def entry(added: jax.Array) -> jax.Array:
+        found: jax.Array = entries.at[bits_of(added).astype(jnp.uint32)].get(mode="promise_in_bounds")
+        return found
+
+    stored = int8_of_words(_in_words(words, by, entry))
+    return stored if otherwise.dtype == jnp.int8 else with_flipped_sign(stored, otherwise.dtype)
+
+
+def _in_place(place: int, vector: Any) -> Any:
+    """Return what belongs to one of the numbers of words, of a vector along the last dimension, or of one number."""
+    return vector.reshape(*vector.shape[:-1], -1, WORD)[..., place] if vector.ndim else vector
+
+
+def _in_words(words: jax.Array, by: Terms, then: Callable[[jax.Array], jax.Array]) -> jax.Array:
+    """Return words of what ``then``, which returns uint8, makes of the rounded sums of four int8 in each word."""
     joined = jnp.zeros((), jnp.uint32)
     for place in range(WORD):
-        terms = Terms(by.factor, by.terms.reshape(-1, WORD)[:, place])
-        number = words << (24 - 8 * place) >> 24
-        added = round_terms(number, terms, offset, dtype=jnp.int8, by_addition=True)
-        entry = entries.at[bits_of(added).astype(jnp.uint32)].get(mode="promise_in_bounds")
-        joined = joined | entry.astype(jnp.uint32) << 8 * place
-    stored = int8_of_words(lax.bitcast_convert_type(joined, jnp.int32))
-    return stored if otherwise.dtype == jnp.int8 else with_flipped_sign(stored, otherwise.dtype)
+        terms = jax.tree.map(partial(_in_place, place), by)
+        added = round_terms(words << (24 - 8 * place) >> 24, terms, dtype=jnp.int8, by_addition=True)
+        joined = joined | then(added).astype(jnp.uint32) << 8 * place
+    return lax.bitcast_convert_type(joined, jnp.int32)

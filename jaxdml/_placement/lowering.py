@@ -20,6 +20,7 @@ from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import batching, mlir
 
 from jaxdml._base.shapes import is_static
+from jaxdml._placement.jax_versions import FUSES_BITS_WITH_PRODUCTS
 from jaxdml._placement.options import BLOCKS, INTEGERS, given
 
 Form = Callable[..., Any]
@@ -50,6 +51,11 @@ class Target(NamedTuple):
     def tiled(self) -> bool:
         """Whether XLA for CUDA multiplies int8 rightly for every K."""
         return self.options == INTEGERS
+
+    @property
+    def adds(self) -> bool:
+        """Whether XLA for CUDA rounds by an addition in the kernel of a product."""
+        return self.tiled and FUSES_BITS_WITH_PRODUCTS
 
     @property
     def unpacks(self) -> bool:

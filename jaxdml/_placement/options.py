@@ -21,10 +21,19 @@ from typing import Any
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.interpreters import mlir
 
+from jaxdml._placement.jax_versions import FUSES_BITS_WITH_PRODUCTS
+
 INTEGERS, BLOCKS = "integers", "blocks"
 
 _WHOLE = {"xla_gpu_experimental_force_split_k": 1}
 """XLA splits no K, whose sums it would store: the products that rely on options are cut into sections of K."""
+
+_FUSING = {
+    # XLA takes the bits of a float into the kernel of a product, so that an addition may round there.
+    "xla_gpu_experimental_gemm_fusion_v2": True,
+    # With that it would also let cuBLAS store the sums of small products, and round them later, which takes longer.
+    "xla_gpu_cublas_fallback": False,
+}
 
 OPTIONS: Mapping[str, dict[str, Any]] = MappingProxyType(
     {
@@ -33,6 +42,7 @@ OPTIONS: Mapping[str, dict[str, Any]] = MappingProxyType(
             # Larger products that share an operand are not joined to one. Its sums would be stored, and its matrices
             # joined in each call. Smaller ones are faster if they are joined.
             "xla_gpu_dot_merger_threshold_mb": 6,
+            **(_FUSING if FUSES_BITS_WITH_PRODUCTS else {}),
             **_WHOLE,
         },
         BLOCKS: {

@@ -1,6 +1,7 @@
-"""Inputs of attention: a product, the sum with a vector, and heads before rows, in one kernel of a GPU."""
+"""Inputs of attention: products of the same rows, sums with vectors, and heads before rows, in two kernels of a GPU."""
 
 from fractions import Fraction
+from functools import partial
 
 import jax
 import jax.export
@@ -131,16 +132,14 @@ def projections(model):
     return sum(len(each.names) if isinstance(each, Projections) else isinstance(each, Projection) for each in found)
 
 
-@pytest.fixture(params=["together", "together in bytes", "one kernel", "otherwise"])
+@pytest.fixture(params=["in words", "in bytes", "otherwise"])
 def forms(request, monkeypatch):
     """Lower projections in each form, whatever the device is."""
     monkeypatch.setattr(projection, "MIN_SIZE_IN_WORDS", 1)
     monkeypatch.setattr(projection, "MIN_SIZE_OF_PARTS_IN_WORDS", 2**30 if "bytes" in request.param else 1)
     if request.param != "otherwise":
-        joins = "together" in request.param
-        choose = lambda _, together: projection._together if together and joins else projection._in_one_kernel  # noqa: E731
-        monkeypatch.setattr(projection, "form", choose)
-        monkeypatch.setattr(projection, "form_of_table", lambda target: projection._in_words)
+        monkeypatch.setattr(projection, "form", lambda target: partial(projection._in_two_kernels, adds=True))
+        monkeypatch.setattr(projection, "form_of_table", lambda target: projection._in_one_kernel)
     jax.clear_caches()
     yield request.param
     jax.clear_caches()
@@ -166,19 +165,22 @@ def lowered(made, x):
         return traced.lower(lowering_platforms=("cuda",)).as_text()
 
 
-BY_HEADS = f"(tensor<{HEADS}x{BATCH * LENGTH}x{WIDTH}xi8>, tensor<{HEADS}x{WIDTH // HEADS}x{WIDTH}xi8>)"
-"""The types of a product with heads as a batch dimension."""
+ROWS, OF_HEAD = BATCH * LENGTH, WIDTH // HEADS
+MOVED = f"(tensor<{ROWS}x{HEADS}x{OF_HEAD}xi8>) -> tensor<{HEADS}x{ROWS}x{OF_HEAD}xi8>"
+"""The types of the transposition that brings heads before all rows, after a sum."""
 
 
-def test_heads_are_a_batch_dimension_of_the_product_and_stay_first(on_gpu):
-    assert lowered(proto(GRAPHS["a result"], np.uint8), drawn(np.uint8)).count(BY_HEADS) == 1
+def test_a_sum_is_added_where_heads_are_moved(on_gpu):
+    text = lowered(proto(GRAPHS["a result"], np.uint8), drawn(np.uint8))
+    assert text.count(MOVED) == 1
+    assert f"tensor<{ROWS}x{WIDTH}xi32>" in text
 
 
 def test_products_of_the_same_rows_are_one_and_scores_are_of_heads_first(on_gpu):
     text = lowered(proto(GRAPHS["attention"], np.uint8), drawn(np.uint8))
     # Each of the three writes it, and XLA computes it once.
-    assert text.count(f"tensor<{BATCH * LENGTH}x{3 * WIDTH}xi32>") > 0
-    assert BY_HEADS not in text
+    assert text.count(f"tensor<{ROWS}x{3 * WIDTH}xi32>") > 0
+    assert text.count(MOVED) == 3
     assert f"tensor<{HEADS}x{BATCH}x{LENGTH}x{LENGTH}xi8>" in text
 
 
@@ -260,7 +262,7 @@ def test_a_packed_sum_is_computed_by_itself_where(name, on_gpu, monkeypatch):
             kind = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
             made.graph.input.append(onnx.helper.make_tensor_value_info(each, kind, array.shape))
     model = jaxdml.onnx.load(made)
-    assert others or BY_HEADS not in lowered(made, x)
+    assert others or MOVED not in lowered(made, x)
     found = model(x=x, **others)
     monkeypatch.undo()
     assert_same_bits(found, jaxdml.onnx.load(made)(x=x, **others))
@@ -269,7 +271,7 @@ def test_a_packed_sum_is_computed_by_itself_where(name, on_gpu, monkeypatch):
 def test_a_program_that_is_not_compiled_with_chosen_tiles_computes_sums_by_themselves(on_gpu):
     model = jaxdml.onnx.load(proto(GRAPHS["attention"], np.uint8))
     traced = jax.jit(model.apply).trace(dict(model.params), drawn(np.uint8))
-    assert BY_HEADS not in traced.lower(lowering_platforms=("cuda",)).as_text()
+    assert MOVED not in traced.lower(lowering_platforms=("cuda",)).as_text()
 
 
 @pytest.mark.parametrize("dtypes", [(np.uint8, np.int8, np.uint8), (np.int8, np.uint8, np.int8)])
@@ -286,7 +288,8 @@ def test_terms_of_stored_numbers_round_every_sum(dtypes):
         wanted = np.clip(sums, limits.min, limits.max)
         for exact in (np.float32, np.float64):  # A device may round the product before it adds, or not.
             total = (exact(stored) * exact(by.factor) + by.terms.astype(exact)).astype(np.float32)
-            assert (np.clip(np.rint(total) + zeros[2], limits.min, limits.max) == wanted).all()
+            stored_as = 128 if dtypes[2] == np.uint8 else 0
+            assert (np.clip(np.rint(total) + stored_as, limits.min, limits.max) == wanted).all()
 
 
 def test_a_projection_is_a_pytree_that_is_exported(on_gpu):
@@ -366,7 +369,7 @@ def test_a_matrix_with_a_parameter_of_its_own_is_computed_by_itself(on_gpu, monk
 def test_what_is_looked_up_has_no_vectors(on_gpu):
     (packed,) = jaxdml.onnx.load(proto(GRAPHS["a table"], np.uint8)).params.values()
     assert isinstance(packed, Projection)
-    assert (packed.factor, packed.terms, packed.offset) == ((), (), ())
+    assert (packed.factor, packed.terms) == ((), ())
 
 
 def test_what_is_packed_together_is_one_parameter_with_no_more_bytes(on_gpu):

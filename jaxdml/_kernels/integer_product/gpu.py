@@ -40,7 +40,8 @@ kernel XLA would convert each part anew for each tile of columns; what computes 
 nothing. With fewer columns the bytes that are read decide."""
 
 LEAST_DEPTH_IN_TILES = 32
-"""The shortest tile along K. From this K on a product of int8 is faster than one of bfloat16."""
+"""The shortest tile along K. From this K on a product of int8 is faster than one of bfloat16, and with a smaller K if
+that need not be padded."""
 
 LONGEST_SINGLE_ROW, MIN_ROWS_IF_LONGER = 2**14, 8
 """XLA's GPU backend computes the product of a single row as a reduction. With a larger K than this, a product of so
@@ -123,7 +124,7 @@ def on_gpu(
     k = a.shape[-1]
     if isinstance(b, PackedMatrix) and cut is None and (section := section_of(a, b)):
         return sectioned_dot(a, za, b, zb, section)
-    in_tiles = isinstance(b, PackedMatrix) and cut is not None and k >= LEAST_DEPTH_IN_TILES
+    in_tiles = isinstance(b, PackedMatrix) and cut is not None and (k >= LEAST_DEPTH_IN_TILES or k % ALIGNMENT == 0)
     if k <= LONGEST_FLOAT_SUM and not in_tiles:
         return bfloat16_dot(a, za, b, zb)
     with nullcontext() if cut is None else marked():

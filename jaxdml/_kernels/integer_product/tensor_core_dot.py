@@ -66,10 +66,17 @@ def bfloat16_dot(a: jax.Array, za: jax.Array | None, b: Right, zb: jax.Array | N
     """
     greatest = a.shape[-1] * greatest_factor(a, za) * greatest_factor(b, zb)
     if not isinstance(b, PackedMatrix) and greatest <= _GREATEST_FLOAT_SUM:
-        return RawProduct(float_dot(*with_merged_rows(_centred(a, za), _centred(b, zb))))
+        return RawProduct(float_dot(*_with_merged_batch(*with_merged_rows(_centred(a, za), _centred(b, zb)))))
     left, right = with_merged_rows(a, matrix_of(b))
     total = float_dot(left, right, isinstance(b, PackedMatrix))
     return with_corrections(total, a.shape[-1], za, zb, lambda: _row_sums(a), lambda: column_sums(b))
+
+
+def _with_merged_batch(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Merge equal batch dimensions. XLA does so, too, but after it has chosen what the kernel of a product takes in."""
+    if a.ndim > 3 and a.shape[:-2] == b.shape[:-2]:
+        return a.reshape(-1, *a.shape[-2:]), b.reshape(-1, *b.shape[-2:])
+    return a, b
 
 
 def _centred(x: jax.Array, zero_point: jax.Array | None) -> jax.Array:

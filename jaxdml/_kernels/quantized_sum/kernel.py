@@ -54,7 +54,7 @@ def add(
         ``b``, or None.
     """
     if isinstance(known, Terms):
-        rounded: jax.Array = at_lowering(form_of_terms, a, za, known, zero_point, dtype=dtype)
+        rounded: jax.Array = at_lowering(form_of_terms, a, known, dtype=dtype)
         return rounded
     outputs = math.prod(jnp.broadcast_shapes(a.shape, b.shape))
     few, within = (at_most(outputs, most) is True for most in (FEW_OUTPUTS, MOST_WITHIN))
@@ -69,9 +69,8 @@ def form_of_terms(target: Target) -> Form:
     return partial(_by_terms, by_addition=target.platform != "tpu")
 
 
-def _by_terms(a: Any, za: Any, by: Terms, zero: Any, *, dtype: jnp.dtype, by_addition: bool) -> jax.Array:
-    del za
-    return round_terms(as_int8(a, None)[0], by, zero, dtype=dtype, by_addition=by_addition)
+def _by_terms(a: jax.Array, by: Terms, *, dtype: jnp.dtype, by_addition: bool) -> jax.Array:
+    return round_terms(as_int8(a, None)[0], by, dtype=dtype, by_addition=by_addition)
 
 
 class Proved(NamedTuple):

@@ -1,7 +1,7 @@
 """Round int32 sums times scales to 8 bits, once and correctly."""
 
 from jaxdml._kernels.requantization.chain_factors import factors, shifted_factors
-from jaxdml._kernels.requantization.float32_chain import Chain, round_chain_and_sum
+from jaxdml._kernels.requantization.float32_chain import Chain, round_chain
 from jaxdml._kernels.requantization.float32_pair import pair_sum
 from jaxdml._kernels.requantization.float32_terms import Terms, proved_terms, round_terms
 from jaxdml._kernels.requantization.float64_rounding import (
@@ -28,7 +28,7 @@ __all__ = [
     "proved_sum",
     "proved_terms",
     "requantize",
-    "round_chain_and_sum",
+    "round_chain",
     "round_products",
     "round_sums",
     "round_terms",

@@ -9,7 +9,8 @@ are so near, since results near 0 keep more bits: 255 has 16 bits after the poin
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -127,13 +128,31 @@ def _factors(
             break
         trial = (unit[left, None] * tried).astype(np.float32)
         other = (sizes[left, None] / trial).astype(np.float32)
-        products = sums[left, None].astype(np.float32) * trial[..., None] * other[..., None]
-        right = (np.minimum(np.rint(products), reach + 1) == nearest[left, None]).all(-1)
+        once = sums[left, None].astype(np.float32) * trial[..., None]
+        right = _are_right(once, other, nearest[left, None], lambda x: np.minimum(np.rint(x), reach + 1))
         found, which = right.any(-1), right.argmax(-1)
         first[left[found]], second[left[found]] = (x[found, which[found]] for x in (trial, other))
         left = left[~found]
     signed = np.copysign(first, multipliers).astype(np.float32)
     return signed, second, np.sort(np.concatenate([left, np.flatnonzero(hopeless)]))
+
+
+def _are_right(
+    once: np.ndarray, second: np.ndarray, wanted: np.ndarray, rounded: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """Say which second factors are right for all numbers along the last dimension of ``once``.
+
+    A device may round the last product to float32, or not, since an addition that rounds it may be one operation with
+    it. Both must be right.
+    """
+    right: np.ndarray = (rounded(once * second[..., None]) == wanted).all(-1)
+    products = once[right].astype(np.float64) * second[right][:, None]
+    right[right] = (rounded(products) == np.broadcast_to(wanted, once.shape)[right]).all(-1)
+    return right
+
+
+def _clipped(middle: float, limits: tuple[int, int], products: np.ndarray) -> np.ndarray:
+    return np.clip(np.rint(products) + middle, *limits)
 
 
 def _are_hopeless(sizes: np.ndarray, least: Any, greatest: Any, reach: int, bound: float) -> Any:
@@ -205,14 +224,14 @@ def _around_the_middle(
     most = _NEAR * (np.abs(between - centre) + _AROUND) + error[order].max()
     near = (np.abs(sums * multiplier - between) <= most) & (sums >= ends[0]) & (sums <= ends[1])
     sums = np.concatenate([sums[near], ends])
-    wanted = np.clip(np.rint(sums * multiplier), *limits)[:, None]
+    wanted = np.clip(np.rint(sums * multiplier), *limits)
     power = 2.0 ** np.floor(np.log2(multiplier))
     for tried in _candidates(_TRIALS_AROUND_THE_MIDDLE):
         first = (power * tried).astype(np.float32)
         second = (multiplier / first).astype(np.float32)
         for place in order:
-            rounded = np.rint((sums - shift[place]).astype(np.float32)[:, None] * first * second) + middle[place]
-            right = (np.clip(rounded, *limits) == wanted).all(0)
+            once = (sums - shift[place]).astype(np.float32) * first[:, None]
+            right = _are_right(once, second, wanted, partial(_clipped, middle[place], limits))
             if right.any():
                 which = right.argmax()
                 return first[which], second[which], shift[place], middle[place]

@@ -16,7 +16,7 @@ import numpy as np
 from jax import export, lax
 
 from jaxdml._arithmetic.bits import with_flipped_sign
-from jaxdml._kernels.requantization.float32_terms import Terms
+from jaxdml._arithmetic.nearest import TO_INTEGER, stored_int8
 
 _BEYOND = np.float32(2.0**64)
 """A greater product of a sum and a first factor saturates, as this does: a second one is more than a half."""
@@ -60,34 +60,22 @@ export.register_pytree_node_serialization(
 )
 
 
-def round_chain(total: jax.Array, by: Chain, dtype: jnp.dtype) -> jax.Array:
+def round_chain(total: jax.Array, by: Chain, dtype: jnp.dtype, *, adds: bool = False) -> jax.Array:
     """Return ``clamp(round((total - subtracted) * first * second) + offset)`` as int8, or 128 more as uint8.
 
     Args:
       total: int32 or float32, the sums of products as stored, or complete sums.
       by: what it is rounded with, broadcast against ``total``.
       dtype: int8 or uint8.
+      adds: whether an addition rounds. It takes fewer instructions, but XLA must take a bitcast of a float into the
+        kernel of a product.
     """
-    return _as_integers(_rounded(total, by), dtype)
+    stored = (_by_addition if adds else _as_integers)(*_products(total, by))
+    return _of_dtype(stored, dtype)
 
 
-def round_chain_and_sum(total: jax.Array, by: Chain, terms: Terms, offset: jax.Array, dtype: jnp.dtype) -> jax.Array:
-    """Round a second time: return ``clamp(round(y * factor + terms) + offset)`` of what ``round_chain`` stores as int8.
-
-    Between the two all stays float32. XLA ends the kernel of a product where it makes integers of 8 bits wider.
-
-    Args:
-      total: int32 or float32, the sums of products as stored.
-      by: what ``y`` is rounded with.
-      terms: what ``proved_terms`` returns for ``y`` as it is stored, vectors that broadcast against ``total``.
-      offset: float32, the zero point of the sum, less 128 if that is uint8.
-      dtype: int8 or uint8, that of the sum.
-    """
-    return _as_integers(_whole(_rounded(total, by) * terms.factor + terms.terms, offset), dtype)
-
-
-def _rounded(total: jax.Array, by: Chain) -> jax.Array:
-    """Return the integers that are stored as int8, as float32."""
+def _products(total: jax.Array, by: Chain) -> tuple[jax.Array, jax.Array]:
+    """Return what is rounded, as float32, and what is then added."""
     first, second, offset = by.first, by.second, by.offset
     if by.of_complete_sums:
         # Behind a barrier, numbers that are known are operands of the kernel. XLA takes such scalars, and no arrays.
@@ -98,15 +86,24 @@ def _rounded(total: jax.Array, by: Chain) -> jax.Array:
     # XLA would join factors that are constants, and a vector of one number is such a constant, too. So a limit stands
     # between them.
     once = jnp.maximum(difference.astype(jnp.float32) * first, -_BEYOND)
-    return _whole(once * second, offset)
+    return once * second, offset
 
 
-def _whole(x: jax.Array, offset: jax.Array) -> jax.Array:
-    """Return ``clamp(round(x) + offset)`` as float32. Where that does not hold the sum of the two, it saturates."""
-    return jnp.clip(lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN) + offset, -128, 127)
+def _as_integers(x: jax.Array, offset: jax.Array) -> jax.Array:
+    """Return ``clamp(round(x) + offset)`` as int8. Where float32 does not hold the sum of the two, it saturates."""
+    whole = jnp.clip(lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN) + offset, -128, 127)
+    return whole.astype(jnp.int32).astype(jnp.int8)
 
 
-def _as_integers(whole: jax.Array, dtype: jnp.dtype) -> jax.Array:
-    # A conversion to uint8 would end the chain, and so would a bitcast of a float.
-    stored = whole.astype(jnp.int32).astype(jnp.int8)
+def _by_addition(x: jax.Array, offset: jax.Array) -> jax.Array:
+    """Return ``clamp(round(x) + offset)`` as int8, rounded by an addition. Greater numbers than that rounds saturate.
+
+    XLA joins two additions of numbers that it knows, but not two subtractions. The offset comes after the rounding,
+    since it may be odd, and would turn ties.
+    """
+    return stored_int8(offset - (-TO_INTEGER - x))
+
+
+def _of_dtype(stored: jax.Array, dtype: jnp.dtype) -> jax.Array:
+    # A conversion to uint8 would end the chain.
     return stored if dtype == jnp.int8 else with_flipped_sign(stored, dtype)

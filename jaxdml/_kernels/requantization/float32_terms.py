@@ -1,8 +1,9 @@
 """Add a quantized array that is known while tracing, such as a bias: one product and one sum in float32.
 
-``(p * A + q * B)`` is rounded, where q and both scales over the output's are known. Each q leaves room for its term
-``q * B``: all 256 numbers p must be rounded to their result. Mostly that is some thousandths, and the errors of float32
-are some hundred-thousandths. So what float32 rounds at all is proved for each q by itself.
+``(p * A + q * B)`` is rounded, where q and both scales over the output's are known. The zero point of the output is a
+part of the terms: no sum is next to a half, so an odd one turns no tie. Each q leaves room for its term: all 256
+numbers p must be rounded to their result. Mostly that is some thousandths, and the errors of float32 are some
+hundred-thousandths. So what float32 rounds at all is proved for each q by itself.
 """
 
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxdml._arithmetic.bits import with_flipped_sign
 from jaxdml._arithmetic.nearest import nearest_without_ties
 from jaxdml._arithmetic.residuals import clamp
 from jaxdml._arithmetic.signedness import stored_zero
@@ -34,7 +36,7 @@ class Terms:
 
     Attributes:
       factor: float32, which the array is multiplied by.
-      terms: float32 of the shape of the known array, which are added to that.
+      terms: float32 of the shape of the known array, which are added to that. What is rounded then is stored as int8.
     """
 
     factor: Any
@@ -75,13 +77,13 @@ def _proved(
     by = proved_sum(scales, zero_points[:2], dtypes[:2])
     if by is None or not by.fits:
         return None
-    given, out = (np.iinfo(dtypes[which]) for which in (0, 2))
-    low, high = out.min - zero_points[2], out.max - zero_points[2]
+    given, offset = np.iinfo(dtypes[0]), stored_zero(zero_points[2], dtypes[2])
+    low, high = np.iinfo(np.int8).min, np.iinfo(np.int8).max
     p, q = np.arange(given.min, given.max + 1) - zero_points[0], np.asarray(values, np.int64)[:, None] - zero_points[1]
     first, second = by.factors.reshape(-1).view(np.float64)
     zero = stored_zero(zero_points[0], dtypes[0])
     sums = p * first + q * second
-    wanted = np.clip(np.rint(np.rint(sums / STEP) * STEP if by.with_halves else sums), low, high)
+    wanted = np.clip(np.rint(np.rint(sums / STEP) * STEP if by.with_halves else sums) + offset, low, high)
     for units in _FACTORS:
         factor = np.float32(first + units * np.spacing(np.float32(first)))
         products = (p + zero) * np.float64(factor)
@@ -89,24 +91,25 @@ def _proved(
         error = (np.abs(products) + np.abs(wanted) + 1) * _ERROR
         least = np.where(wanted > low, wanted - 0.5 - products + error, -np.inf).max(-1)
         most = np.where(wanted < high, wanted + 0.5 - products - error, np.inf).min(-1)
-        terms = np.clip(q[:, 0] * second - zero * first, least, most).astype(np.float32)
+        terms = np.clip(q[:, 0] * second - zero * first + offset, least, most).astype(np.float32)
         if ((least <= terms) & (terms <= most)).all():
             return factor, terms
     return None
 
 
-def round_terms(p: jax.Array, by: Terms, zero_point: jax.Array | None, *, dtype: Any, by_addition: bool) -> jax.Array:
-    """Return ``clamp(round(p * factor + terms) + zero_point)``.
+def round_terms(p: jax.Array, by: Terms, *, dtype: Any, by_addition: bool) -> jax.Array:
+    """Return ``clamp(round(p * factor + terms))`` as int8, or 128 more as uint8.
 
     Args:
       p: integers as they are stored, less 128 if that is uint8; int8 or int32.
       by: the terms, which broadcast against it.
-      zero_point: integers that broadcast against it, or None for 0.
       dtype: int8 or uint8.
       by_addition: whether to round by an addition, which must round ties to even.
     """
     values = p.astype(jnp.float32) * by.factor + by.terms
     if by_addition:
-        return nearest_without_ties(values, zero_point, dtype)
-    rounded = lax.round(values, lax.RoundingMethod.TO_NEAREST_EVEN).astype(jnp.int32)
-    return clamp(rounded, None if zero_point is None else zero_point.astype(jnp.int32), dtype)
+        stored = nearest_without_ties(values, None, jnp.int8)
+    else:
+        rounded = lax.round(values, lax.RoundingMethod.TO_NEAREST_EVEN).astype(jnp.int32)
+        stored = clamp(rounded, None, jnp.dtype(jnp.int8))
+    return stored if dtype == jnp.int8 else with_flipped_sign(stored, dtype)

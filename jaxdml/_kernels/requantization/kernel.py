@@ -112,7 +112,7 @@ def form(
       chained: whether it has a chain.
     """
     if chained and target.alone and target.platform == "cuda":
-        return _by_chain
+        return partial(_by_chain, adds=target.adds)
     if digits is not None:
         round_total = proved_rounding(target, digits)
         # On TPUs an image may be a part of a convolution that is computed by itself.
@@ -167,17 +167,22 @@ def _by_chain(
     zero_point: jax.Array | None,
     bias: jax.Array | None,
     *,
+    adds: bool,
     how: Rounding,
 ) -> jax.Array:
     """Round what is stored, if the chain subtracts what belongs to zero points and the bias; or the complete sums."""
     del scales, zero_point
     chain, total = multiplier.chain, as_stored(raw, how.shape)
     if raw.chain is not None:
-        return round_chain(total.reshape(-1, raw.chain.first.size), raw.chain, how.dtype).reshape(how.shape)
+        return round_chain(total.reshape(-1, raw.chain.first.size), raw.chain, how.dtype, adds=adds).reshape(how.shape)
     if chain.of_complete_sums and not (raw.rows is None and raw.columns is None and bias is None):
         total = accumulator(raw, how.shape)
         total = total if bias is None else total + bias
-    return round_chain(total, chain, how.dtype)
+    if adds and chain.of_complete_sums and total.ndim > 3:
+        # XLA would end the kernel of the product before its batch dimension is divided again.
+        flat = total.reshape(-1, *total.shape[-2:])
+        return round_chain(flat, chain, how.dtype, adds=adds).reshape(how.shape)
+    return round_chain(total, chain, how.dtype, adds=adds)
 
 
 def _by_residuals(
