@@ -18,6 +18,7 @@ from jaxdml._kernels import requantization
 from jaxdml._kernels.requantization import chain_factors
 from jaxdml._kernels.requantization.chain_factors import factors, shifted_factors
 from jaxdml._kernels.requantization.float32_chain import Chain, round_chain
+from jaxdml._placement.options import INTEGERS
 from tests.kit import assert_same_bits, compiled
 from tests.kit.forms import forms_of
 from tests.kit.known_parameters import COLUMNS, PARAMETERS, lowered, named
@@ -210,12 +211,11 @@ def test_a_product_is_rounded_in_a_chain(on_gpu, w_dtype, shape):
         return jaxdml.quantized_linear_matrix_multiply(a, b=b, **parameters)
 
     assert "f64" not in lowered(product, a, packed)
-    with forms_of("cuda"):
-        got = compiled(product)(a, packed)
-        unchained = compiled(product)(a, replace(packed, chain=()))
     wanted = reference.quantized_linear_matrix_multiply(a, b=b, **parameters)
-    assert_same_bits(got, wanted)
-    assert_same_bits(unchained, wanted)
+    for options in ("", INTEGERS):
+        with forms_of("cuda", options):
+            assert_same_bits(compiled(product)(a, packed), wanted)
+            assert_same_bits(compiled(product)(a, replace(packed, chain=())), wanted)
 
 
 def test_layers_of_one_shape_share_a_program(on_gpu):
@@ -259,9 +259,10 @@ def test_a_product_of_two_arrays_is_rounded_by_two_numbers(name):
     assert "f64" not in text
     # What float32 holds stays float32 until it is rounded.
     assert ("5x7xi32>" not in text.partition("round_nearest_even")[0]) == (name in ("shallow", "of zeros"))
-    with forms_of("cuda"):
-        got = compiled(product)(a, b)
-    assert_same_bits(got, reference.quantized_linear_matrix_multiply(a, b=b, **known))
+    wanted = reference.quantized_linear_matrix_multiply(a, b=b, **known)
+    for options in ("", INTEGERS):
+        with forms_of("cuda", options):
+            assert_same_bits(compiled(product)(a, b), wanted)
 
 
 def test_numbers_that_round_are_sought_once(monkeypatch):
@@ -316,9 +317,10 @@ def test_a_convolution_is_rounded_in_a_chain(on_gpu, name, last):
         return jaxdml.quantized_linear_convolution(x, w=w, **parameters, **options)
 
     assert "f64" not in lowered(convolve, x, packed)
-    with forms_of("cuda"):
-        got = compiled(convolve)(x, packed)
-    assert_same_bits(got, reference.quantized_linear_convolution(x, w=w, **parameters, **options))
+    wanted = reference.quantized_linear_convolution(x, w=w, **parameters, **options)
+    for kind in ("", INTEGERS):
+        with forms_of("cuda", kind):
+            assert_same_bits(compiled(convolve)(x, packed), wanted)
 
 
 W = RNG.integers(-128, 128, (COLUMNS, 6, 1, 1)).astype(np.int8)

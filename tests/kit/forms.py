@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from unittest import mock
 
 import jax
@@ -14,11 +14,19 @@ from jaxdml._placement.lowering import Target
 
 
 @contextmanager
-def forms_of(platform: str) -> Iterator[None]:
-    """Lower every program with the forms of this platform, on whichever device it runs."""
+def forms_of(platform: str, options: str = "") -> Iterator[None]:
+    """Lower every program with the forms of this platform, on whichever device it runs.
+
+    They may be those of a program with ``options``, a kind of ``jaxdml._placement.options``, as of the newest JAX.
+    """
+
+    def target(_: str, devices: int = 1, static: bool = True, given: str = "") -> Target:
+        return Target(platform, devices, static, options or given)
+
     # What was lowered before has the forms of its own platform, and so has what is lowered here.
     jax.clear_caches()
-    with mock.patch.object(lowering, "Target", lambda _, *others: Target(platform, *others)):
+    newest = mock.patch.object(lowering, "FUSES_BITS_WITH_PRODUCTS", True) if options else nullcontext()
+    with mock.patch.object(lowering, "Target", target), newest:
         yield
     jax.clear_caches()
 
