@@ -25,10 +25,10 @@ def jit(
     """Compile as ``jax.jit`` does, and let products with packed weights use the matrix units of an NVIDIA GPU.
 
     Integers have the same bits; products of floats may be summed in another order. The program gets options of XLA.
-    For integers these are options with which it multiplies int8 rightly for every K. Without them jaxdml multiplies
-    bfloat16 up to a K of 1024. For blocks these are options with which it makes floats of packed integers in the kernel
-    of a product. Models of ``jaxdml.onnx`` are called so, if they have such weights, and initialized graphs of
-    ``jaxdml.directml``, if they have packed integers.
+    For integers these are options with which it multiplies int8 rightly for every K, and rounds in fewer operations.
+    Without them jaxdml multiplies bfloat16 up to a K of 1024. For blocks these are options with which it makes floats
+    of packed integers in the kernel of a product. Models of ``jaxdml.onnx`` are called so, if they have such weights,
+    and initialized graphs of ``jaxdml.directml``, if they have packed integers.
 
     Args:
       function: what to compile.

@@ -2,7 +2,7 @@
 
 ``INTEGERS``: XLA tries several tiles for a product, and takes the fastest. With one of 16 along K it adds each product
 of int8 twice, since one instruction multiplies 32. An option names a file of tiles that XLA tries instead: the one
-beside this file has none below 32 along K.
+beside this file has none below 32 along K. Its newer fusion of products takes in what rounds by an addition.
 
 ``BLOCKS``: XLA takes the scales of blocks into the kernel of a product only if its newer fusion of products is on.
 
