@@ -218,6 +218,17 @@ def test_a_product_is_rounded_in_a_chain(on_gpu, w_dtype, shape):
             assert_same_bits(compiled(product)(a, replace(packed, chain=())), wanted)
 
 
+@pytest.mark.parametrize(("shape", "columns"), [((1, 50), 7), ((2, 3, 50), 1), ((2, 3, 16), 7)])
+@pytest.mark.parametrize("packs", [False, True])
+def test_one_row_or_column_and_a_short_k_are_right_in_tiles(on_gpu, shape, columns, packs):
+    a = RNG.integers(0, 256, shape).astype(np.uint8)
+    b = RNG.integers(-128, 128, (shape[-1], columns)).astype(np.int8)
+    with forms_of("cuda", INTEGERS):
+        given = jaxdml.prepack(b) if packs else b
+        got = compiled(lambda a, b: jaxdml.matrix_multiply_integer(a, np.uint8(7), b, None))(a, given)
+    assert_same_bits(got, reference.matrix_multiply_integer(a, np.uint8(7), b, None))
+
+
 def test_layers_of_one_shape_share_a_program(on_gpu):
     """Their numbers are operands: XLA for CUDA compiles and times a kernel for each that is not."""
     a, b = np.zeros((5, 32), np.uint8), np.ones((32, COLUMNS), np.int8)

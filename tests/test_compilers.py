@@ -7,6 +7,7 @@ import re
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import onnx
 import pytest
@@ -104,30 +105,80 @@ def test_a_few_bits_are_unpacked_in_the_kernel_of_a_product(devices, dtype, of_a
     assert sum("kind=kCustom" in line for line in found) == 1
 
 
+def with_options_for(devices, function, *given):
+    """Return the text of a program with the options for integers."""
+    given = jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=SingleDeviceSharding(devices[0])), given
+    )
+    with with_options(INTEGERS):
+        lowered = jax.jit(traced_alone(function), compiler_options=OPTIONS[INTEGERS]).lower(*given)
+    return lowered.compile().as_text()
+
+
+def parameters_of(input_, weights, dtype, columns):
+    return {
+        f"{input_}_scale": np.float32(0.02), f"{input_}_zero_point": dtype(3),
+        f"{weights}_scale": np.linspace(0.01, 0.02, columns).astype(np.float32),
+        f"{weights}_zero_point": np.zeros(columns, np.int8),
+        "bias": None, "output_scale": np.float32(0.4), "output_zero_point": dtype(9),
+    }  # fmt: skip
+
+
+def weights_of(*shape):
+    return np.random.default_rng(0).integers(-128, 128, shape).astype(np.int8)
+
+
 @pytest.mark.parametrize("rows", [1024, 100352])
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
 def test_a_product_is_rounded_by_an_addition_in_its_kernel(devices, dtype, rows, on_gpu):
     if devices[0].platform == "tpu":
         pytest.skip("a TPU has no kernels")
-    scale = np.linspace(0.01, 0.02, 256).astype(np.float32)
-    known = {
-        "a_scale": np.float32(0.02), "a_zero_point": dtype(3), "b_scale": scale, "b_zero_point": np.zeros(256, np.int8),
-        "output_scale": np.float32(0.4), "output_zero_point": dtype(9),
-    }  # fmt: skip
-    b = np.random.default_rng(0).integers(-128, 128, (64, 256)).astype(np.int8)
-    given = np.zeros((rows, 64), dtype), jaxdml.prepack(b, parameters=known)
-    given = jax.tree.map(
-        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=SingleDeviceSharding(devices[0])), given
+    known = parameters_of("a", "b", dtype, 256)
+    packed = jaxdml.prepack(weights_of(64, 256), parameters=known)
+    text = with_options_for(
+        devices,
+        lambda a, b: jaxdml.quantized_linear_matrix_multiply(a, b=b, **known),
+        *(np.zeros((rows, 64), dtype), packed),
     )
-    with with_options(INTEGERS):
-        function = traced_alone(lambda a, b: jaxdml.quantized_linear_matrix_multiply(a, b=b, **known))
-        text = jax.jit(function, compiler_options=OPTIONS[INTEGERS]).lower(*given).compile().as_text()
     (kernel,) = (line for line in text.splitlines() if " fusion(" in line)
     assert re.search(rf"= [su]8\[{rows},256\].*kind=kCustom", kernel)
     if FUSES_BITS_WITH_PRODUCTS:
         assert "round-nearest-even" not in text
         # ptxas converts the float whose lowest byte is stored, unless an operation of integers comes between.
         assert re.search(r"convert\(%(min|clamp)[\w.]*\)", text)
+
+
+@pytest.mark.parametrize(("shape", "columns"), [((1, 100), 144), ((3, 2, 64, 130), 1), ((2, 49, 144), 31)])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+@pytest.mark.parametrize("rounds", [False, True])
+@pytest.mark.parametrize("turned", [False, True])
+def test_products_compile_that_pad_one_row_or_merge_rows_of_bytes(
+    devices, shape, columns, dtype, rounds, turned, on_gpu
+):
+    """XLA for CUDA made no code of them where they were cut, or converted, in the kernel of the product."""
+    known = parameters_of("a", "b", dtype, columns)
+    packed = jaxdml.prepack(weights_of(shape[-1], columns), parameters=known)
+
+    def product(a, b):
+        a = jnp.swapaxes(a, -1, -2) if turned else a
+        if rounds:
+            return jaxdml.quantized_linear_matrix_multiply(a, b=b, **known)
+        return jaxdml.matrix_multiply_integer(a, None, b, None)
+
+    if devices[0].platform != "tpu":
+        a = np.zeros(shape, dtype)
+        assert with_options_for(devices, product, a.swapaxes(-1, -2) if turned else a, packed)
+
+
+def test_a_convolution_of_pixels_compiles_whose_bytes_are_converted(devices, on_gpu):
+    known = parameters_of("x", "w", np.uint8, 768)
+    packed = jaxdml.prepack_filters(weights_of(768, 512, 1, 1), parameters=known)
+
+    def convolution(x, w):
+        return jaxdml.quantized_linear_convolution(x, w=w, **known, dimension_numbers=("NHWC", "OIHW", "NHWC"))
+
+    if devices[0].platform != "tpu":
+        assert with_options_for(devices, convolution, np.zeros((1, 7, 7, 512), np.uint8), packed)
 
 
 def test_attention_of_a_token_is_three_gpu_kernels(devices):

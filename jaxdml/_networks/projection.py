@@ -20,7 +20,7 @@ from jaxdml._arguments.chains import digest, is_for
 from jaxdml._arithmetic.bits import bits_of, with_flipped_sign
 from jaxdml._arithmetic.signedness import WORD, as_int8, as_int8_words, int8_of_words
 from jaxdml._base.shapes import is_static
-from jaxdml._kernels.integer_product import PackedMatrix, product_on_gpu
+from jaxdml._kernels.integer_product import PackedMatrix, product_on_gpu, stored_as_int8
 from jaxdml._kernels.integer_sums import as_stored
 from jaxdml._kernels.requantization import Terms, round_chain, round_terms
 from jaxdml._networks.lookup import entries_of, of_int8
@@ -115,7 +115,7 @@ def _in_two_kernels(
     x, by = operands
     stack: Projection = by.among or jax.tree.map(lambda array: array[None], by)
     matrix = jax.tree.map(lambda array: array.reshape(-1, *array.shape[2:]), stack.matrix)
-    rows, _ = as_int8(x.reshape(-1, x.shape[-1]), None)
+    rows = stored_as_int8(x, None)[0].reshape(-1, x.shape[-1])
     rounded = _rounded(rows, matrix, adds)
     terms = Terms(stack.factor.reshape(1, -1), stack.terms.reshape(1, -1))
     in_words = rounded.size >= MIN_SIZE_OF_PARTS_IN_WORDS and by.shape[-1] % (heads * WORD) == 0

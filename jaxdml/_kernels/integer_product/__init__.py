@@ -1,6 +1,7 @@
 """Multiply 8-bit matrices with zero points exactly."""
 
 from jaxdml._kernels.integer_product.cpu import methods_on_cpu, packed_on_cpu, storage
+from jaxdml._kernels.integer_product.gpu import stored_as_int8
 from jaxdml._kernels.integer_product.integer_dot import MIN_SIZE, dot, with_min_size
 from jaxdml._kernels.integer_product.kernel import (
     METHODS,
@@ -38,5 +39,6 @@ __all__ = [
     "product_on_gpu",
     "product_shape",
     "storage",
+    "stored_as_int8",
     "with_min_size",
 ]

@@ -83,6 +83,24 @@ def kept_apart(a: jax.Array, b: Right, cut: Cut | None) -> tuple[jax.Array, Righ
     return a, replace(b, matrix=matrix)
 
 
+def stored_as_int8(x: jax.Array, zero_point: jax.Array | None) -> Quantized:
+    """Return what ``as_int8`` does, stored as the rows of one product if it has more dimensions.
+
+    XLA for CUDA, in JAX 0.11.2, takes what comes before merged rows into the kernel of the product, and does not
+    compile some of these kernels: where bytes get another type and another shape at once, and where dimensions are
+    exchanged.
+    """
+    stored, zero_point = as_int8(x, zero_point)
+    if x.ndim > 2:
+        stored = _kept_apart(stored.reshape(math.prod(x.shape[:-1]), x.shape[-1])).reshape(x.shape)
+    return stored, zero_point
+
+
+def _kept_apart(x: jax.Array) -> jax.Array:
+    result: jax.Array = lax.optimization_barrier(x)  # type: ignore[no-untyped-call]
+    return result
+
+
 def cut_of(a: jax.Array, b: Right, tiled: bool, adds_a_kernel: bool) -> Cut | None:
     """Return how to cut a product of int8 in a ``tiled`` program, where XLA splits no K, or None in others."""
     if not tiled:
@@ -129,6 +147,12 @@ def on_gpu(
         return bfloat16_dot(a, za, b, zb)
     with nullcontext() if cut is None else marked():
         if isinstance(b, PackedMatrix):
-            return packed_dot(a, za, b, zb, _min_rows(k), cut or WHOLE)
-        few = row_count(a, b) <= MAX_ROWS_UNTRANSPOSED
-        return (padded_dot if few else transposed_dot)(a, za, b, zb, cut or WHOLE)
+            raw = packed_dot(a, za, b, zb, _min_rows(k), cut or WHOLE)
+        else:
+            few = row_count(a, b) <= MAX_ROWS_UNTRANSPOSED
+            raw = (padded_dot if few else transposed_dot)(a, za, b, zb, cut or WHOLE)
+    sizes = zip((row_count(a, b), b.shape[-1]), raw.product.shape[-2:], strict=True)
+    if any(size == 1 < padded for size, padded in sizes):
+        # XLA for CUDA, in JAX 0.11.2, does not compile the kernel of a product that ends with such a cut.
+        return raw._replace(product=_kept_apart(raw.product))
+    return raw

@@ -12,7 +12,7 @@ import numpy as np
 from jaxdml._arithmetic.signedness import Quantized, as_int8, as_uint8
 from jaxdml._base.shapes import is_static
 from jaxdml._kernels.integer_product.cpu import methods_on_cpu, on_cpu, packed_on_cpu
-from jaxdml._kernels.integer_product.gpu import cut_of, kept_apart, on_gpu, on_gpus, stored_for
+from jaxdml._kernels.integer_product.gpu import cut_of, kept_apart, on_gpu, on_gpus, stored_as_int8, stored_for
 from jaxdml._kernels.integer_product.integer_dot import dot_with_ones, sum_of_slices
 from jaxdml._kernels.integer_product.merged_dot import merged_dot
 from jaxdml._kernels.integer_product.operands import Product, greatest_factor, product_shape
@@ -174,8 +174,8 @@ def product_on_gpu(
     """
     cut = cut_of(a, b, tiled, adds_a_kernel)
     if cut is not None:
-        # Before the barrier, so that XLA sees what made the input.
-        a, za = as_int8(a, za)
+        # Before barriers, so that XLA sees what made the input.
+        a, za = (stored_as_int8 if math.prod(b.shape[:-2]) == 1 else as_int8)(a, za)
     else:
         a, za = stored_for(b, a, za)
     a, b = kept_apart(a, b, cut)
