@@ -75,6 +75,16 @@ def test_argmax_converts_its_indices_in_no_gpu_kernel(devices, shape, axis, kern
     assert entry.count(" fusion(") == kernels, entry
 
 
+def compiled_with(kind, devices, function, *given):
+    """Return the text of a program with the options of this kind."""
+    given = jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=SingleDeviceSharding(devices[0])), given
+    )
+    with with_options(kind):
+        lowered = jax.jit(traced_alone(function), compiler_options=OPTIONS[kind]).lower(*given)
+    return lowered.compile().as_text()
+
+
 @pytest.mark.parametrize("looped", [False, True])
 @pytest.mark.parametrize(
     ("dtype", "of_a"), [("int4", "float16"), ("int4", "float32"), ("int8", "bfloat16"), ("int8", "float32")]
@@ -87,32 +97,17 @@ def test_a_few_bits_are_unpacked_in_the_kernel_of_a_product(devices, dtype, of_a
         pytest.skip("this version of XLA writes the floats of int4")
     b, scale = jax.ShapeDtypeStruct((512, 2048), dtype), jax.ShapeDtypeStruct((16, 2048), of_a)
     packed = jax.eval_shape(partial(jaxdml.prepack_blocks, block_size=32), b, scale)
-    given = (jax.ShapeDtypeStruct((8, 512), of_a), packed)
-    given = jax.tree.map(
-        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=SingleDeviceSharding(devices[0])), given
-    )
 
     def function(a, b):
         if not looped:
             return jaxdml.matrix_multiply_block_quantized(a, b)
         return jax.lax.scan(lambda a, _: (jaxdml.matrix_multiply_block_quantized(a, b)[:, :512], None), a, length=3)[0]
 
-    with with_options(BLOCKS):
-        lowered = jax.jit(traced_alone(function), compiler_options=OPTIONS[BLOCKS]).lower(*given)
-    found = [line for line in lowered.compile().as_text().splitlines() if " fusion(" in line]
+    text = compiled_with(BLOCKS, devices, function, jax.ShapeDtypeStruct((8, 512), of_a), packed)
+    found = [line for line in text.splitlines() if " fusion(" in line]
     # A loop counts its passes, and cuts what it passes on.
     assert len(found) == 2 + 2 * looped, found
     assert sum("kind=kCustom" in line for line in found) == 1
-
-
-def with_options_for(devices, function, *given):
-    """Return the text of a program with the options for integers."""
-    given = jax.tree.map(
-        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=SingleDeviceSharding(devices[0])), given
-    )
-    with with_options(INTEGERS):
-        lowered = jax.jit(traced_alone(function), compiler_options=OPTIONS[INTEGERS]).lower(*given)
-    return lowered.compile().as_text()
 
 
 def parameters_of(input_, weights, dtype, columns):
@@ -135,7 +130,8 @@ def test_a_product_is_rounded_by_an_addition_in_its_kernel(devices, dtype, rows,
         pytest.skip("a TPU has no kernels")
     known = parameters_of("a", "b", dtype, 256)
     packed = jaxdml.prepack(weights_of(64, 256), parameters=known)
-    text = with_options_for(
+    text = compiled_with(
+        INTEGERS,
         devices,
         lambda a, b: jaxdml.quantized_linear_matrix_multiply(a, b=b, **known),
         *(np.zeros((rows, 64), dtype), packed),
@@ -156,6 +152,8 @@ def test_products_compile_that_pad_one_row_or_merge_rows_of_bytes(
     devices, shape, columns, dtype, rounds, turned, on_gpu
 ):
     """XLA for CUDA made no code of them where they were cut, or converted, in the kernel of the product."""
+    if devices[0].platform == "tpu":
+        pytest.skip("a TPU has no kernels")
     known = parameters_of("a", "b", dtype, columns)
     packed = jaxdml.prepack(weights_of(shape[-1], columns), parameters=known)
 
@@ -165,20 +163,20 @@ def test_products_compile_that_pad_one_row_or_merge_rows_of_bytes(
             return jaxdml.quantized_linear_matrix_multiply(a, b=b, **known)
         return jaxdml.matrix_multiply_integer(a, None, b, None)
 
-    if devices[0].platform != "tpu":
-        a = np.zeros(shape, dtype)
-        assert with_options_for(devices, product, a.swapaxes(-1, -2) if turned else a, packed)
+    a = np.zeros(shape, dtype)
+    assert compiled_with(INTEGERS, devices, product, a.swapaxes(-1, -2) if turned else a, packed)
 
 
 def test_a_convolution_of_pixels_compiles_whose_bytes_are_converted(devices, on_gpu):
+    if devices[0].platform == "tpu":
+        pytest.skip("a TPU has no kernels")
     known = parameters_of("x", "w", np.uint8, 768)
     packed = jaxdml.prepack_filters(weights_of(768, 512, 1, 1), parameters=known)
 
     def convolution(x, w):
         return jaxdml.quantized_linear_convolution(x, w=w, **known, dimension_numbers=("NHWC", "OIHW", "NHWC"))
 
-    if devices[0].platform != "tpu":
-        assert with_options_for(devices, convolution, np.zeros((1, 7, 7, 512), np.uint8), packed)
+    assert compiled_with(INTEGERS, devices, convolution, np.zeros((1, 7, 7, 512), np.uint8), packed)
 
 
 def test_attention_of_a_token_is_three_gpu_kernels(devices):

@@ -1,7 +1,6 @@
 """Sum the windows of 8-bit arrays times filters exactly; choose the algorithm by platform and shape."""
 
 import math
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -101,11 +100,7 @@ def form(
         return partial(_by_slices, target.is_gpu, target.is_gpu and target.alone, windows)
     if target.alone and target.platform == "cuda" and not forced and on_cuda:
         return partial(cuda.convolve, windows)
-    by_patches = _by_patches
-    if target.is_gpu and target.alone:
-        # The rows of a product are the pixels themselves, with no copy between.
-        is_product = target.tiled and windows.taps == 1 and windows.channels_last and windows.groups == 1
-        by_patches = partial(_by_patches_of_int8, integer_product.stored_as_int8 if is_product else as_int8)
+    by_patches = _by_patches_of_int8 if target.is_gpu and target.alone else _by_patches
     return partial(by_patches, integer_product.form_of_patches(target, by_rows, forced), windows)
 
 
@@ -136,17 +131,9 @@ def _by_patches(product: Product, windows: Windows, x: jax.Array, zx: Zero, w: F
     return patch_product(product, padded(x, zx, windows), zx, columns, zw, windows)
 
 
-def _by_patches_of_int8(
-    stored: Callable[[jax.Array, Zero], Quantized],
-    product: Product,
-    windows: Windows,
-    x: jax.Array,
-    zx: Zero,
-    w: Filters,
-    zw: Zero,
-) -> RawProduct:
+def _by_patches_of_int8(product: Product, windows: Windows, x: jax.Array, zx: Zero, w: Filters, zw: Zero) -> RawProduct:
     """Copy int8, which the operator before stores. A product would convert uint8 in its kernel, which takes longer."""
-    return _by_patches(product, windows, *stored(x, zx), w, zw)
+    return _by_patches(product, windows, *as_int8(x, zx), w, zw)
 
 
 def _by_slices(

@@ -92,11 +92,11 @@ def stored_as_int8(x: jax.Array, zero_point: jax.Array | None) -> Quantized:
     """
     stored, zero_point = as_int8(x, zero_point)
     if x.ndim > 2:
-        stored = _kept_apart(stored.reshape(math.prod(x.shape[:-1]), x.shape[-1])).reshape(x.shape)
+        stored = _stored(stored.reshape(math.prod(x.shape[:-1]), x.shape[-1])).reshape(x.shape)
     return stored, zero_point
 
 
-def _kept_apart(x: jax.Array) -> jax.Array:
+def _stored(x: jax.Array) -> jax.Array:
     result: jax.Array = lax.optimization_barrier(x)  # type: ignore[no-untyped-call]
     return result
 
@@ -154,5 +154,5 @@ def on_gpu(
     sizes = zip((row_count(a, b), b.shape[-1]), raw.product.shape[-2:], strict=True)
     if any(size == 1 < padded for size, padded in sizes):
         # XLA for CUDA, in JAX 0.11.2, does not compile the kernel of a product that ends with such a cut.
-        return raw._replace(product=_kept_apart(raw.product))
+        return raw._replace(product=_stored(raw.product))
     return raw
