@@ -13,6 +13,7 @@ from jax.sharding import PartitionSpec as P
 
 import jaxdml
 from jaxdml import reference
+from jaxdml._arithmetic.nearest import TO_INTEGER
 from jaxdml._functions import prepack_filters
 from jaxdml._kernels import requantization
 from jaxdml._kernels.requantization import chain_factors
@@ -37,10 +38,15 @@ def rounded(sums, factor):
     return (whole + ((2 * rest > under) | ((2 * rest == under) & (whole % 2 == 1)))).astype(np.int64)
 
 
+@pytest.mark.parametrize(("odd", "ties"), [(False, True), (True, True), (True, False)])
 @pytest.mark.parametrize(("greatest", "reach"), [(2**24, 255), (2**24, 128), (1000, 255)])
-def test_factors_round_the_sums_beside_every_half_as_real_numbers_are_rounded(greatest, reach):
+def test_factors_round_the_sums_beside_every_half_as_real_numbers_are_rounded(greatest, reach, odd, ties):
     multipliers = SIZES * np.where(np.arange(SIZES.size) % 2, -1, 1)
-    first, second = factors(multipliers, greatest, reach)
+    if not ties:
+        multipliers = multipliers[~chain_factors._have_ties(np.abs(multipliers), greatest, reach)]
+    first, second, at_once = factors(multipliers, greatest, reach, odd)
+    assert multipliers.size >= 4
+    assert at_once == (not odd or not ties)
     for multiplier, *pair in zip(multipliers, first, second, strict=True):
         halves = np.arange(-reach, reach) + 0.5
         sums = np.unique(np.floor(halves / multiplier)[:, None] + np.arange(-1, 3)).astype(np.int64)
@@ -48,31 +54,33 @@ def test_factors_round_the_sums_beside_every_half_as_real_numbers_are_rounded(gr
         once = sums.astype(np.float32) * pair[0]
         wanted = np.clip(rounded(sums, multiplier), -reach, reach)
         for exact in (np.float32, np.float64):  # A device may round the last product before it is rounded, or not.
-            got = np.rint(once.astype(exact) * exact(pair[1]))
+            products = once.astype(exact) * exact(pair[1])
+            offset = 7 if at_once and odd else 0
+            got = np.rint(products.astype(float) + offset) - offset
             np.testing.assert_array_equal(np.clip(got, -reach, reach), wanted)
 
 
 def test_float32_multipliers_alone_would_not_do():
     sums, nearest = chain_factors._decisive(SMALL, 0, 2**24, np.arange(256) + 0.5)
-    first, second = factors(SMALL, 2**24, 255)
+    first, second, _ = factors(SMALL, 2**24, 255, odd=False)
     narrow = sums.astype(np.float32)
     assert (np.minimum(np.rint(narrow * np.float32(SMALL)[:, None]), 256) != nearest).any()
     assert (np.minimum(np.rint(narrow * first[:, None] * second[:, None]), 256) == nearest).all()
 
 
 def test_there_need_be_no_factors(monkeypatch):
-    assert factors(np.array([0.5, 1e-4]), 2**24, 255) is None
+    assert factors(np.array([0.5, 1e-4]), 2**24, 255, odd=False) is None
     monkeypatch.setattr(chain_factors, "_BITS", 1)
-    first, second = factors(SIZES[:3], 2**24, 255)
+    first, second, _ = factors(SIZES[:3], 2**24, 255, odd=False)
     np.testing.assert_array_equal(first.astype(float) * second, SIZES[:3])
     monkeypatch.setattr(chain_factors, "_TRIALS", 0)
-    assert factors(SMALL, 2**24, 255) is None
+    assert factors(SMALL, 2**24, 255, odd=False) is None
 
 
 def test_factors_may_be_found_at_random(monkeypatch):
     monkeypatch.setattr(chain_factors, "_BITS", 1)
     sums, nearest = chain_factors._decisive(SMALL, 0, 2**24, np.arange(256) + 0.5)
-    first, second = factors(SMALL, 2**24, 255)
+    first, second, _ = factors(SMALL, 2**24, 255, odd=False)
     assert (np.minimum(np.rint(sums.astype(np.float32) * first[:, None] * second[:, None]), 256) == nearest).all()
 
 
@@ -86,14 +94,16 @@ def assert_rounds(multipliers, ends, limits, found, subtracted):
         sums = sums[(sums >= low[at]) & (sums <= high[at])]
         stored = jnp.asarray((sums + subtracted[at]).astype(dtype))
         offset = np.float32(found.middle[at] - 128 - limits[0])
-        by_chain = Chain(found.subtracted[at], found.first[at], found.second[at], offset, of="")
+        vectors = found.subtracted[at], found.first[at], found.second[at], offset + TO_INTEGER
         wanted = np.clip(rounded(sums, by), *limits) - 128 - limits[0]
+        by_chain = Chain(*vectors, of="", at_once=found.at_once)
         for adds in (False, True):
             got = np.asarray(round_chain(stored, by_chain, np.dtype("int8"), adds=adds))
             np.testing.assert_array_equal(got, wanted)
         difference = np.asarray(stored).astype(dtype) - found.subtracted[at]
         products = (difference.astype(np.float32) * found.first[at]).astype(np.float64) * found.second[at]
-        np.testing.assert_array_equal(np.clip(np.rint(products) + offset, -128, 127), wanted)
+        got = np.rint(products + offset) if found.at_once else np.rint(products) + offset
+        np.testing.assert_array_equal(np.clip(got, -128, 127), wanted)
 
 
 def test_sums_that_reach_no_half_have_factors_whatever_the_multiplier_is():
@@ -126,6 +136,16 @@ def test_sums_are_shifted_where_a_multiplier_is_small(limits, stored, room):
     assert_rounds(multipliers, ends, limits, found, subtracted)
 
 
+@pytest.mark.parametrize("limits", [(0, 255), (-3, 252)])
+def test_ties_are_rounded_before_an_odd_zero_point_is_added(limits):
+    """Scales that are powers of two make ties, of every 2**9-th sum here."""
+    multipliers = np.float32([2.0**-9, 0.0123, 2.0**-11]).astype(np.float64)
+    ends, none = (-(2**22) + 5, 2**22), np.zeros(3, np.int64)
+    found = shifted_factors(multipliers, ends, limits, none, 2**24)
+    assert found.at_once == (limits[0] % 2 == 0)
+    assert_rounds(multipliers, ends, limits, found, none)
+
+
 def test_sums_that_may_not_saturate_are_integers():
     """float32 rounds sums beyond 2**24, which must not matter."""
     ends, none = (-(2**17), 2**17), np.zeros(1, np.int64)
@@ -147,7 +167,7 @@ def test_sums_are_not_shifted_where_no_shift_serves(monkeypatch):
 
 
 def test_no_shift_serves(monkeypatch):
-    shifted = chain_factors._around_the_middle
+    shifted = partial(chain_factors._around_the_middle, at_once=True)
     given = (2.0**-11.3, (-(2**22), 2**22), (0, 255))
     assert shifted(*given, 0)
     assert shifted(*given, 2**23) is None  # float32 would not hold the sum with the shift.
@@ -157,18 +177,18 @@ def test_no_shift_serves(monkeypatch):
     assert shifted(*given, 0) is None
 
 
-@pytest.mark.parametrize("adds", [False, True])
+@pytest.mark.parametrize(("adds", "at_once"), [(False, False), (True, False), (True, True)])
 @pytest.mark.parametrize("columns", [None, 1, 3])
-def test_factors_that_are_constants_of_a_program_stay_two(columns, adds):
+def test_factors_that_are_constants_of_a_program_stay_two(columns, adds, at_once):
     """XLA joins two constants that a number is multiplied by, and vectors of one number are such constants to it."""
     wrong = 0
     for multiplier in SMALL[::2]:
         sums, nearest = chain_factors._decisive(np.array([multiplier]), 0, 2**24, np.arange(128) + 0.5)
-        first, second = factors(np.array([multiplier]), 2**24, 128)
+        first, second, _ = factors(np.array([multiplier]), 2**24, 128, odd=False)
         wrong += (np.rint(sums.astype(np.float32) * (first * second)) != nearest).any()
         shape = () if columns is None else (1, columns)
-        vectors = (np.broadcast_to(x, shape) for x in (first[0], second[0], np.float32(0)))
-        by = Chain(() if columns is None else np.zeros(shape, np.int32), *vectors, of="")
+        vectors = (np.broadcast_to(x, shape) for x in (first[0], second[0], TO_INTEGER))
+        by = Chain(() if columns is None else np.zeros(shape, np.int32), *vectors, of="", at_once=at_once)
         total = np.int32(sums[0] if columns is None else np.repeat(sums[0][:, None], columns, 1))
         got = np.asarray(jax.jit(lambda total, by=by: round_chain(total, by, np.dtype("int8"), adds=adds))(total))
         wanted = np.clip(nearest[0], -128, 127).astype(np.int8)
@@ -184,8 +204,9 @@ def test_factors_that_are_constants_of_a_program_stay_two(columns, adds):
 def test_a_chain_subtracts_scales_and_clamps(dtype, zero, stored, subtracted, adds, known):
     """Ties are among them, also with odd offsets: XLA may not add what is known before the rounding."""
     total = np.append(np.arange(-4000, 4000, 7), [-(2**30), 2**30]).astype(stored)[:, None]
-    offset = np.float32([[zero, zero]]) - (128 if dtype == "uint8" else 0)
-    by = Chain(np.array([[5, -9]], subtracted), np.float32([[0.25, 0.5]]), np.float32([[1, 0.5]]), offset, of="")
+    offset = np.float32([[zero, zero]]) - (128 if dtype == "uint8" else 0) + TO_INTEGER
+    vectors = np.array([[5, -9]], subtracted), np.float32([[0.25, 0.5]]), np.float32([[1, 0.5]]), offset
+    by = Chain(*vectors, of="", at_once=zero % 2 == 0)
     round_by = partial(round_chain, dtype=np.dtype(dtype), adds=adds)
     got = jax.jit(partial(round_by, by=by))(total) if known else jax.jit(round_by)(total, by)
     limits = np.iinfo(dtype)
@@ -269,7 +290,7 @@ def test_a_product_of_two_arrays_is_rounded_by_two_numbers(name):
     assert barrier.endswith(": tensor<f32>, tensor<f32>, tensor<f32>")
     assert "f64" not in text
     # What float32 holds stays float32 until it is rounded.
-    assert ("5x7xi32>" not in text.partition("round_nearest_even")[0]) == (name in ("shallow", "of zeros"))
+    assert ("5x7xi32>" not in text.partition("stablehlo.maximum")[0]) == (name in ("shallow", "of zeros"))
     wanted = reference.quantized_linear_matrix_multiply(a, b=b, **known)
     for options in ("", INTEGERS):
         with forms_of("cuda", options):
@@ -443,7 +464,8 @@ def test_a_chain_subtracts_floats_if_float32_holds_all_that_it_adds_and_subtract
     ]:
         chain = packed(depth, weight, bias).chain
         assert str(chain.subtracted.dtype) == dtype
-        assert (chain.subtracted == -bias).all()
+        # A column may have factors for shifted sums only.
+        assert np.count_nonzero(chain.subtracted == -bias) >= COLUMNS - 2
 
 
 def test_a_chain_is_exported_and_pickled(on_gpu):

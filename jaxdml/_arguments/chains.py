@@ -10,12 +10,13 @@ import jax
 import numpy as np
 
 from jaxdml._arguments.call import Call
+from jaxdml._arithmetic.nearest import TO_INTEGER
 from jaxdml._arithmetic.signedness import stored_zero
 from jaxdml._base.dtypes import QUANTIZED
 from jaxdml._kernels import integer_product, requantization
 from jaxdml._kernels.requantization import Chain, Multiplier
 
-_FORMAT = b"3"
+_FORMAT = b"4"
 """Of chains. One of another format that was stored with weights is not used."""
 
 
@@ -99,18 +100,21 @@ def _with_one(
     """Return a multiplier that is one number with a chain for complete sums, if there are factors."""
     if multiplier.high.size != 1 or zero_point is None or zero_point.size != 1:
         return multiplier
-    found = _factors_of_one(_exact(multiplier).item(), greatest, _reach(zero_point.item(), dtype))
+    offset = _offset(zero_point.reshape(1), dtype)
+    odd = offset.item() % 2 == 1
+    found = _factors_of_one(_exact(multiplier).item(), greatest, _reach(zero_point.item(), dtype), odd)
     if found is None:
         return multiplier
-    return replace(multiplier, chain=Chain((), *found, _offset(zero_point.reshape(1), dtype), of=""))
+    first, second, at_once = found
+    return replace(multiplier, chain=Chain((), first, second, offset, of="", at_once=at_once))
 
 
 @lru_cache(2**10)
 def _factors_of_one(
-    multiplier: float, greatest: int, reach: int
-) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None:
+    multiplier: float, greatest: int, reach: int, odd: bool
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], bool] | None:
     """Find factors once for all calls: some take long to find."""
-    return requantization.factors(np.array([multiplier]), greatest, reach)
+    return requantization.factors(np.array([multiplier]), greatest, reach, odd)
 
 
 def _exact(multiplier: Multiplier) -> np.ndarray[Any, Any]:
@@ -119,8 +123,8 @@ def _exact(multiplier: Multiplier) -> np.ndarray[Any, Any]:
 
 
 def _offset(zero_point: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Return what to add to integers that are stored as int8."""
-    return stored_zero(zero_point.astype(np.float32), dtype)
+    """Return what is added to integers that are stored as int8, with what an addition rounds by."""
+    return stored_zero(zero_point.astype(np.float32), dtype) + TO_INTEGER
 
 
 def _reach(zero_point: int, dtype: np.dtype[Any]) -> int:
@@ -183,4 +187,4 @@ def _made(known: Sequence[np.ndarray[Any, Any]], packed: Any, dtype: np.dtype[An
     first, second, subtracted, offset = (
         each.reshape(sums.shape) for each in (found.first, found.second, found.subtracted, offset)
     )
-    return Chain(subtracted, first, second, offset, of=digest(known))
+    return Chain(subtracted, first, second, offset, of=digest(known), at_once=found.at_once)

@@ -6,11 +6,14 @@ product is within a relative ``_NEAR`` of a half can be wrong. Whether one is de
 if by chance, and mostly there are few. So other factors of the same product are tried until all are right. A small
 multiplier has many; but the sums of a filter that is nearly zero may reach no half at all. Shifted sums have fewer that
 are so near, since results near 0 keep more bits: 255 has 16 bits after the point, 15 has 20.
+
+The addition that rounds may add an offset, too. An odd zero point turns ties: 1/2 and 3 are 7/2, which is rounded to 4,
+and 4 - 3 is not 0. So it does not where some sum is a tie. Other products may be halves only because float32 rounds
+them, and factors are proved for the way in which these are rounded then.
 """
 
 import math
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,18 +58,33 @@ class Found(NamedTuple):
     """float32 or int32, from the sums."""
     middle: np.ndarray
     """The integer that is added to what is rounded."""
+    at_once: bool
+    """Whether the addition of that and the zero point is to round, for which the factors are proved then."""
 
 
-def factors(multipliers: np.ndarray, greatest: Any, reach: int) -> tuple[np.ndarray, np.ndarray] | None:
+def factors(
+    multipliers: np.ndarray, greatest: Any, reach: int, odd: bool
+) -> tuple[np.ndarray, np.ndarray, bool] | None:
     """Return two float32 factors of each multiplier that round every sum correctly, or None if none are found.
+
+    Return also whether the addition of the offset is to round, for which they are proved then.
 
     Args:
       multipliers: float64 ``[N]``, which round every sum correctly.
       greatest: no sum is greater in magnitude.
       reach: results beyond this magnitude saturate, at most 255.
+      odd: whether the offset is odd.
     """
-    first, second, left = _factors(multipliers, 0, greatest, reach, _TRIALS)
-    return None if left.size else (first, second)
+    for at_once in _ways(odd and _have_ties(np.abs(multipliers), greatest, reach).any()):
+        first, second, left = _factors(multipliers, 0, greatest, reach, odd and at_once, _TRIALS)
+        if not left.size:
+            return first, second, at_once
+    return None
+
+
+def _ways(turns: Any) -> tuple[bool, ...]:
+    """Return whether the addition of an offset is to round, in the order of trial; it may not where it turns ties."""
+    return (False,) if turns else (True, False)
 
 
 def shifted_factors(
@@ -85,9 +103,7 @@ def shifted_factors(
     # A filter that is nearly zero has one result, which its bias decides. In its units a bias may be large.
     results = [np.clip(np.rint(end * multipliers), *limits) for end in (low, high)]
     varies = results[0] != results[1]
-    first, second = (np.zeros(multipliers.size, np.float32) for _ in range(2))
-    shifted, middle = np.where(varies, subtracted, 0).astype(np.float64), np.where(varies, 0, results[0])
-    sizes, most = np.abs(multipliers[varies]), np.abs(shifted).max(initial=0)
+    sizes, most = np.abs(multipliers[varies]), np.abs(subtracted[varies]).max(initial=0)
     # Sums that float32 does not hold may saturate, whatever they are rounded to.
     saturate = most <= _HELD // 4 and sizes.min(initial=1) >= _SATURATING
     in_float32 = bool(most <= _HELD and (stored <= _HELD or saturate))
@@ -95,27 +111,44 @@ def shifted_factors(
     reach = max(map(abs, limits))
     if _are_hopeless(sizes, least, greatest, reach, _LEAST_AROUND_THE_MIDDLE).any():
         return None
-    first[varies], second[varies], left = _factors(multipliers[varies], least, greatest, reach, _FEW_TRIALS)
-    # The smallest first: if one has no factors, the others need none.
-    for at in np.flatnonzero(varies)[left[np.argsort(sizes[left])]]:
-        one = _around_the_middle(
-            multipliers[at].item(), (low[at], high[at]), limits, abs(shifted[at]) if in_float32 else None
-        )
-        if one is None:
-            some, end = slice(at, at + 1), max(abs(low[at]), abs(high[at]))
-            first[some], second[some], none = _factors(multipliers[some], 0, end, reach, _TRIALS)
-            if none.size:
-                return None
-        else:
-            first[at], second[at], shift, middle[at] = one
-            shifted[at] += shift
-    return Found(first, second, shifted.astype(np.float32 if in_float32 else np.int32), middle)
+    turns = limits[0] % 2 == 1 and _have_ties(sizes, np.maximum(np.abs(low), np.abs(high))[varies], reach).any()
+
+    def found(at_once: bool) -> Found | None:
+        odd = at_once and limits[0] % 2 == 1
+        first, second = (np.zeros(multipliers.size, np.float32) for _ in range(2))
+        shifted, middle = np.where(varies, subtracted, 0).astype(np.float64), np.where(varies, 0, results[0])
+        first[varies], second[varies], left = _factors(multipliers[varies], least, greatest, reach, odd, _FEW_TRIALS)
+        # The smallest first: if one has no factors, the others need none.
+        for at in np.flatnonzero(varies)[left[np.argsort(sizes[left])]]:
+            held = abs(shifted[at]) if in_float32 else None
+            one = _around_the_middle(multipliers[at].item(), (low[at], high[at]), limits, held, at_once)
+            if one is None:
+                some, end = slice(at, at + 1), max(abs(low[at]), abs(high[at]))
+                first[some], second[some], none = _factors(multipliers[some], 0, end, reach, odd, _TRIALS)
+                if none.size:
+                    return None
+            else:
+                first[at], second[at], shift, middle[at] = one
+                shifted[at] += shift
+        return Found(first, second, shifted.astype(np.float32 if in_float32 else np.int32), middle, at_once)
+
+    return next((by for by in map(found, _ways(turns)) if by), None)
+
+
+def _have_ties(sizes: np.ndarray, greatest: Any, reach: int) -> Any:
+    """Say which multipliers have a sum up to ``greatest`` whose product is an integer plus 1/2. float64 tells."""
+    halves = HALVES[: reach + 1]
+    sums = np.rint(halves / sizes[:, None])
+    return ((sums * sizes[:, None] == halves) & (sums <= np.asarray(greatest)[..., None])).any(-1)
 
 
 def _factors(
-    multipliers: np.ndarray, least: Any, greatest: Any, reach: int, trials: int
+    multipliers: np.ndarray, least: Any, greatest: Any, reach: int, odd: bool, trials: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return two factors of each multiplier, and the places of those for which none are found."""
+    """Return two factors of each multiplier, and the places of those for which none are found.
+
+    They are proved for an addition that rounds and adds an ``odd`` offset, or an even one.
+    """
     sizes = np.abs(multipliers)
     halves = HALVES[: reach + 1]
     sums, nearest = _decisive(sizes, least, greatest, halves)
@@ -129,7 +162,7 @@ def _factors(
         trial = (unit[left, None] * tried).astype(np.float32)
         other = (sizes[left, None] / trial).astype(np.float32)
         once = sums[left, None].astype(np.float32) * trial[..., None]
-        right = _are_right(once, other, nearest[left, None], lambda x: np.minimum(np.rint(x), reach + 1))
+        right = _are_right(once, other, nearest[left, None], odd, (0, reach + 1))
         found, which = right.any(-1), right.argmax(-1)
         first[left[found]], second[left[found]] = (x[found, which[found]] for x in (trial, other))
         left = left[~found]
@@ -138,21 +171,25 @@ def _factors(
 
 
 def _are_right(
-    once: np.ndarray, second: np.ndarray, wanted: np.ndarray, rounded: Callable[[np.ndarray], np.ndarray]
+    once: np.ndarray, second: np.ndarray, wanted: np.ndarray, odd: Any, limits: tuple[Any, Any]
 ) -> np.ndarray:
     """Say which second factors are right for all numbers along the last dimension of ``once``.
 
     A device may round the last product to float32, or not, since an addition that rounds it may be one operation with
-    it. Both must be right.
+    it. Both must be right, with an ``odd`` offset in that addition, or an even one. Greater results are clamped to
+    ``limits``.
     """
-    right: np.ndarray = (rounded(once * second[..., None]) == wanted).all(-1)
+
+    def results(products: np.ndarray, offset: Any, low: Any, high: Any) -> np.ndarray:
+        whole: np.ndarray = np.rint(products + offset if np.any(offset) else products) - offset
+        return np.clip(whole, low, high)
+
+    given = odd, *limits
+    right: np.ndarray = (results((once * second[..., None]).astype(np.float64), *given) == wanted).all(-1)
     products = once[right].astype(np.float64) * second[right][:, None]
-    right[right] = (rounded(products) == np.broadcast_to(wanted, once.shape)[right]).all(-1)
+    some = [np.broadcast_to(x, once.shape)[right] for x in (wanted, *given)]
+    right[right] = (results(products, *some[1:]) == some[0]).all(-1)
     return right
-
-
-def _clipped(middle: float, limits: tuple[int, int], products: np.ndarray) -> np.ndarray:
-    return np.clip(np.rint(products) + middle, *limits)
 
 
 def _are_hopeless(sizes: np.ndarray, least: Any, greatest: Any, reach: int, bound: float) -> Any:
@@ -194,7 +231,7 @@ def _beside(halves: np.ndarray, sizes: Any) -> list[np.ndarray]:
 
 
 def _around_the_middle(
-    multiplier: float, ends: tuple[int, int], limits: tuple[int, int], subtracted: int | None
+    multiplier: float, ends: tuple[int, int], limits: tuple[int, int], subtracted: int | None, at_once: bool
 ) -> tuple[np.float32, np.float32, float, float] | None:
     """Return two factors, a shift and a middle, or None if none are found.
 
@@ -207,6 +244,7 @@ def _around_the_middle(
       ends: the least and the greatest sum.
       limits: the least and the greatest result; others saturate.
       subtracted: the magnitude of what is subtracted from sums in float32, or None if it is an int32.
+      at_once: whether the addition of the offset rounds.
     """
     # A negative multiplier, which no model has, is not served.
     centre = sum(limits) / 2
@@ -226,13 +264,14 @@ def _around_the_middle(
     sums = np.concatenate([sums[near], ends])
     wanted = np.clip(np.rint(sums * multiplier), *limits)
     power = 2.0 ** np.floor(np.log2(multiplier))
+    moved = middle[order, None, None]
+    odd = (limits[0] + moved) % 2 if at_once else np.zeros(1)
     for tried in _candidates(_TRIALS_AROUND_THE_MIDDLE):
         first = (power * tried).astype(np.float32)
-        second = (multiplier / first).astype(np.float32)
-        for place in order:
-            once = (sums - shift[place]).astype(np.float32) * first[:, None]
-            right = _are_right(once, second, wanted, partial(_clipped, middle[place], limits))
-            if right.any():
-                which = right.argmax()
-                return first[which], second[which], shift[place], middle[place]
+        second = np.broadcast_to((multiplier / first).astype(np.float32), (order.size, first.size))
+        once = (sums - shift[order, None, None]).astype(np.float32) * first[:, None]
+        right = _are_right(once, second, wanted - moved, odd, (limits[0] - moved, limits[1] - moved))
+        if right.any():
+            place, which = np.argwhere(right)[0]
+            return first[which], second[place, which], shift[order[place]], middle[order[place]]
     return None

@@ -22,7 +22,11 @@ _BEYOND = np.float32(2.0**64)
 """A greater product of a sum and a first factor saturates, as this does: a second one is more than a half."""
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["subtracted", "first", "second", "offset"], meta_fields=["of"])
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["subtracted", "first", "second", "offset"],
+    meta_fields=["of", "at_once"],
+)
 @dataclass(frozen=True, eq=False)
 class Chain:
     """Hold the vectors with which sums are rounded, one number for each column; a pytree of operands.
@@ -35,9 +39,11 @@ class Chain:
         int32. () if the chain is for complete sums, by one number each.
       first: float32, which the difference is multiplied by.
       second: float32, which that is multiplied by.
-      offset: float32, the zero point of the output, less 128 if that is uint8, and ``Found.middle``; it is added to
-        what is rounded. A column with a single result has it here, and factors of 0.
+      offset: float32, ``TO_INTEGER``, the zero point of the output, less 128 if that is uint8, and ``Found.middle``.
+        What is rounded is added to it. A column with a single result has it here, and factors of 0.
       of: a digest of the parameters that all of it is computed from. Static.
+      at_once: whether the addition of ``offset`` rounds. It does not where it is odd and some sums are ties, which it
+        would turn. Static.
     """
 
     subtracted: Any
@@ -45,6 +51,7 @@ class Chain:
     second: Any
     offset: Any
     of: str
+    at_once: bool = False
 
     @property
     def of_complete_sums(self) -> bool:
@@ -55,13 +62,19 @@ class Chain:
 export.register_pytree_node_serialization(
     Chain,
     serialized_name="jaxdml.Chain",
-    serialize_auxdata=lambda static: static[0].encode(),
-    deserialize_auxdata=lambda text: (text.decode(),),
+    serialize_auxdata=lambda static: f"{static[0]} {int(static[1])}".encode(),
+    deserialize_auxdata=lambda text: _static(*text.decode().split(" ")),
 )
 
 
+def _static(of: str, at_once: str = "0") -> tuple[str, bool]:
+    return of, at_once == "1"
+
+
 def round_chain(total: jax.Array, by: Chain, dtype: jnp.dtype, *, adds: bool = False) -> jax.Array:
-    """Return ``clamp(round((total - subtracted) * first * second) + offset)`` as int8, or 128 more as uint8.
+    """Return ``clamp(round((total - subtracted) * first * second) + offset)``, as int8, or 128 more as uint8.
+
+    ``TO_INTEGER`` in the offset does not count.
 
     Args:
       total: int32 or float32, the sums of products as stored, or complete sums.
@@ -70,12 +83,15 @@ def round_chain(total: jax.Array, by: Chain, dtype: jnp.dtype, *, adds: bool = F
       adds: whether an addition rounds. It takes fewer instructions, but XLA must take a bitcast of a float into the
         kernel of a product.
     """
-    stored = (_by_addition if adds else _as_integers)(*_products(total, by))
-    return _of_dtype(stored, dtype)
+    products, offset = _products(total, by)
+    if not by.at_once:
+        # XLA joins two additions of numbers that it knows, but not two subtractions.
+        products = -TO_INTEGER - (-TO_INTEGER - products)
+    return _of_dtype((stored_int8 if adds else _as_integers)(products + offset), dtype)
 
 
 def _products(total: jax.Array, by: Chain) -> tuple[jax.Array, jax.Array]:
-    """Return what is rounded, as float32, and what is then added."""
+    """Return what is rounded, as float32, and the offset."""
     first, second, offset = by.first, by.second, by.offset
     if by.of_complete_sums:
         # Behind a barrier, numbers that are known are operands of the kernel. XLA takes such scalars, and no arrays.
@@ -89,19 +105,10 @@ def _products(total: jax.Array, by: Chain) -> tuple[jax.Array, jax.Array]:
     return once * second, offset
 
 
-def _as_integers(x: jax.Array, offset: jax.Array) -> jax.Array:
-    """Return ``clamp(round(x) + offset)`` as int8. Where float32 does not hold the sum of the two, it saturates."""
-    whole = jnp.clip(lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN) + offset, -128, 127)
+def _as_integers(above: jax.Array) -> jax.Array:
+    """Do what ``stored_int8`` does without a bitcast of floats, which XLA's older fusion of products does not take."""
+    whole = jnp.clip(above, TO_INTEGER - 128, TO_INTEGER + 127) - TO_INTEGER
     return whole.astype(jnp.int32).astype(jnp.int8)
-
-
-def _by_addition(x: jax.Array, offset: jax.Array) -> jax.Array:
-    """Return ``clamp(round(x) + offset)`` as int8, rounded by an addition. Greater numbers than that rounds saturate.
-
-    XLA joins two additions of numbers that it knows, but not two subtractions. The offset comes after the rounding,
-    since it may be odd, and would turn ties.
-    """
-    return stored_int8(offset - (-TO_INTEGER - x))
 
 
 def _of_dtype(stored: jax.Array, dtype: jnp.dtype) -> jax.Array:
