@@ -16,6 +16,7 @@ from jaxdml import reference
 from jaxdml._arithmetic.nearest import TO_INTEGER
 from jaxdml._functions import prepack_filters
 from jaxdml._kernels import requantization
+from jaxdml._kernels.integer_convolution import kernel
 from jaxdml._kernels.requantization import chain_factors
 from jaxdml._kernels.requantization.chain_factors import factors, shifted_factors
 from jaxdml._kernels.requantization.float32_chain import Chain, round_chain
@@ -353,6 +354,64 @@ def test_a_convolution_is_rounded_in_a_chain(on_gpu, name, last):
     for kind in ("", INTEGERS):
         with forms_of("cuda", kind):
             assert_same_bits(compiled(convolve)(x, packed), wanted)
+
+
+IN_PATCHES = {
+    # The shape, the filters, options, and whether patches are copied as words.
+    "3 x 3": ((2, 5, 4, 16), (COLUMNS, 16, 3, 3), {"start_padding": 1, "end_padding": 2}, True),
+    "strided": ((1, 9, 7, 12), (COLUMNS, 12, 3, 2), {"strides": 2, "dilations": (2, 1)}, True),
+    "groups": ((1, 5, 4, 8), (COLUMNS, 4, 3, 3), {"group_count": 2, "start_padding": 1}, True),
+    "one dimension": ((2, 7, 8), (COLUMNS, 8, 3), {"start_padding": 2}, True),
+    "no whole words": ((1, 5, 4, 12), (COLUMNS, 6, 3, 3), {"group_count": 2, "start_padding": 1}, False),
+    "1 x 1": ((2, 5, 4, 16), (COLUMNS, 16, 1, 1), {"strides": 2}, False),
+}
+
+
+@pytest.mark.parametrize("name", IN_PATCHES)
+@pytest.mark.parametrize(("dtype", "w_zero"), [("uint8", None), ("int8", None), ("uint8", np.int8(3))])
+def test_patches_of_many_numbers_are_copied_as_words(on_gpu, name, dtype, w_zero, monkeypatch):
+    shape, filters, options, in_words = IN_PATCHES[name]
+    limits, spatial = np.iinfo(dtype), "HW"[4 - len(shape) :]
+    x = RNG.integers(limits.min, limits.max + 1, shape).astype(dtype)
+    w = RNG.integers(-128, 128, filters).astype(np.int8)
+    options = options | {"dimension_numbers": (f"N{spatial}C", f"OI{spatial}", f"N{spatial}C")}
+    parameters = named("x", "w", w_zero=w_zero, zero_point=np.asarray(3, dtype))
+
+    def convolve(x, w):
+        return jaxdml.quantized_linear_convolution(x, w=w, **parameters, **options)
+
+    wanted = reference.quantized_linear_convolution(x, w=w, **parameters, **options)
+    for least in (1, kernel.MIN_NUMBERS_IN_WORDS):
+        monkeypatch.setattr(kernel, "MIN_NUMBERS_IN_WORDS", least)
+        # What packs for no parameters, so that cuDNN's convolution does not serve either.
+        for given in (w, jaxdml.prepack_filters(w, parameters=parameters)):
+            with forms_of("cuda", INTEGERS):
+                monkeypatch.setattr(kernel.cuda, "serves", lambda *given: False)
+                text = jax.jit(convolve).lower(x, given).as_text()
+                assert_same_bits(compiled(convolve)(x, given), wanted)
+            copies = [line for line in text.splitlines() if "stablehlo.concatenate" in line]
+            assert any(line.endswith("xi32>") for line in copies) == (in_words and least == 1)
+
+
+@pytest.mark.parametrize("last", [True, False])
+@pytest.mark.parametrize(("options", "packs", "size"), [("", True, 9), (INTEGERS, False, 9), (INTEGERS, True, 65)])
+def test_few_windows_are_a_product_if_tiles_are_chosen(on_gpu, last, options, packs, size):
+    """Others are cuDNN's convolution."""
+    w = RNG.integers(-128, 128, (COLUMNS, 16, 3, 3)).astype(np.int8)
+    parameters = named("x", "w", w_zero=None)
+    order = ("NHWC", "OIHW", "NHWC") if last else ("NCHW", "OIHW", "NCHW")
+
+    def convolve(x, w):
+        return jaxdml.quantized_linear_convolution(x, w=w, **parameters, start_padding=1, dimension_numbers=order)
+
+    def native(options, packs, size):
+        x = np.zeros((1, size, size, 16) if last else (1, 16, size, size), np.uint8)
+        given = jaxdml.prepack_filters(w, parameters=parameters) if packs else w
+        with forms_of("cuda", options):
+            return "stablehlo.convolution" in jax.jit(convolve).lower(x, given).as_text()
+
+    assert native(options, packs, size)
+    assert native(INTEGERS, packs=True, size=9) == (not last)
 
 
 W = RNG.integers(-128, 128, (COLUMNS, 6, 1, 1)).astype(np.int8)

@@ -26,11 +26,13 @@ FEW_CHANNELS, MULTIPLE = 8, 16
 SMALL_WINDOW = 64
 """Patches of so few numbers are copied and multiplied: a product takes the rounding into its kernel."""
 
-MIN_POSITIONS_IF_DEEP = 2**10
-"""With fewer windows than this, a product of patches is faster than a convolution with filters of a large depth."""
+MIN_POSITIONS_IF_DEEP, MIN_POSITIONS_IN_TILES = 2**10, 2**12
+"""With fewer windows than this, a product of patches is faster than a convolution with filters of a large depth; in a
+program whose tiles are chosen than one with any packed filters. On an H200 four images of 28 x 28 with 128 channels
+take 8.7 us by patches and 10.8 by cuDNN, eight 11.7 and 11.8; 16 of 14 x 14 with 256 channels 13.9 both."""
 
 
-def serves(depth: int, windows: Windows, positions: Any, bound: int) -> bool:
+def serves(depth: int, windows: Windows, positions: Any, bound: int, in_tiles: bool) -> bool:
     """Tell whether to convolve so; without patches and transposition a product is as fast, and with strides faster.
 
     Args:
@@ -38,10 +40,14 @@ def serves(depth: int, windows: Windows, positions: Any, bound: int) -> bool:
       windows: where the windows lie.
       positions: how many there are in all images.
       bound: on the magnitudes of a filter, or 0 if none is known.
+      in_tiles: whether filters are packed, and the tiles of products are chosen.
     """
     if len(windows.sizes) != 2 or windows.groups > 1 or not is_static(depth, positions):
         return False
     if depth > LONGEST_FLOAT_SUM and not (0 < bound <= GREATEST_FLOAT_BOUND and positions >= MIN_POSITIONS_IF_DEEP):
+        return False
+    many = depth > FEW_CHANNELS * windows.taps
+    if in_tiles and many and windows.channels_last and positions < MIN_POSITIONS_IN_TILES:
         return False
     return windows.taps > 1 or not windows.channels_last
 

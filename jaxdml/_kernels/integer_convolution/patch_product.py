@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxdml._arithmetic.signedness import Zero
+from jaxdml._arithmetic.signedness import Zero, int8_of_words
 from jaxdml._arithmetic.windows import Windows, shifted_slices, sums_of_groups
 from jaxdml._kernels.integer_product import MIN_SIZE, PackedMatrix, Product, Right, dot, product_shape, with_min_size
 from jaxdml._kernels.integer_sums import RawProduct, accumulator, as_stored
@@ -40,9 +40,10 @@ def patch_product(product: Product, x: jax.Array, zx: Zero, columns: Right, zw: 
     """Convolve padded ``x`` with ``product``, which gets the patches as rows and the filters as columns.
 
     The filters are ``[1, groups, taps * I, O / groups]``. The zero points are ``[1]``, or ``[O]`` that of the filters,
-    or None for 0.
+    or None for 0. int32 is four channels of int8 each, ``as_int8_words``.
     """
     rows = patch_rows(x, windows)
+    rows = int8_of_words(rows) if x.dtype == jnp.int32 else rows
     zx = None if zx is None else zx.reshape(1, 1, 1, 1)
     raw = product(rows, zx, columns, None if zw is None else by_group(zw, windows.groups))
     counts, shape = _counts(x, windows), product_shape(rows, columns)
