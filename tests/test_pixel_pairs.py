@@ -1,4 +1,4 @@
-"""Convolutions of few channels on GPUs, two windows side by side, have the bits of the oracle."""
+"""Convolutions on GPUs of two windows side by side have the bits of the oracle."""
 
 import pickle
 
@@ -11,6 +11,7 @@ from jax.sharding import PartitionSpec as P
 
 import jaxdml
 from jaxdml import reference
+from jaxdml._placement.options import INTEGERS
 from tests.kit import assert_same_bits, compiled
 from tests.kit.forms import forms_of
 from tests.kit.known_parameters import lowered, named
@@ -28,10 +29,17 @@ STEMS = {
 }
 """Shapes of images and filters, and options."""
 
+BLOCKS = {
+    "16 channels": ((2, 6, 8, 16), (20, 16, 3, 3), {"start_padding": 1, "end_padding": 1}),
+    "64 channels": ((1, 4, 4, 64), (64, 64, 3, 3), {"start_padding": 1, "end_padding": 1}),
+    "strided, of 20 channels": ((1, 9, 12, 20), (8, 20, 3, 5), {"strides": (1, 2), "end_padding": (0, 3)}),
+}
+"""Of more channels, which pairs serve if tiles are chosen."""
+
 
 def of_stem(name, x_dtype="uint8", w_dtype="int8"):
     """Return images, filters, the parameters of a call, its options, and what is packed."""
-    shape, of_filters, options = STEMS[name]
+    shape, of_filters, options = (STEMS | BLOCKS)[name]
     x, w = (
         RNG.integers(np.iinfo(dtype).min, np.iinfo(dtype).max + 1, sizes).astype(dtype)
         for sizes, dtype in ((shape, x_dtype), (of_filters, w_dtype))
@@ -73,6 +81,25 @@ def test_two_windows_side_by_side_are_one_row_of_a_product(on_gpu, name, x_dtype
     assert_same_bits(compiled(convolve)(x, packed), wanted)
 
 
+@pytest.mark.parametrize("name", [*BLOCKS, "3 x 3, strided"])
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_more_channels_are_convolved_so_if_tiles_are_chosen(on_gpu, name, dtype):
+    x, w, parameters, options, packed = of_stem(name, dtype)
+
+    def convolve(x, w):
+        return jaxdml.quantized_linear_convolution(x, w=w, **parameters, **options)
+
+    wanted = reference.quantized_linear_convolution(x, w=w, **parameters, **options)
+    one_product = pairs_of(wanted.size // w.shape[0] // 2, 2 * w.shape[0])
+    assert (one_product in lowered(convolve, x, packed)) == (name in STEMS)
+    with forms_of("cuda", INTEGERS):
+        assert one_product in jax.jit(convolve).lower(x, packed).as_text()
+        assert_same_bits(compiled(convolve)(x, packed), wanted)
+        got = compiled(jax.vmap(convolve, (1, None), 1))(np.stack([x, x[:, ::-1]], 1), packed)
+    assert_same_bits(got[:, 0], wanted)
+    assert_same_bits(got[:, 1], reference.quantized_linear_convolution(x[:, ::-1], w=w, **parameters, **options))
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -107,7 +134,9 @@ def test_sums_of_packed_filters_are_convolved_window_by_window(on_gpu):
 @pytest.mark.parametrize(
     ("shape", "strides"),
     [
-        pytest.param((16, 5, 3, 3), 2, id="many channels"),
+        pytest.param((16, 5, 3, 3), 2, id="no whole words"),
+        pytest.param((16, 12, 3, 3), 2, id="neither few channels nor many"),
+        pytest.param((96, 64, 3, 3), 2, id="many bytes"),
         pytest.param((16, 1, 3, 3), 2, id="one channel, as those of groups"),
         pytest.param((16, 3, 3, 3), 3, id="windows share nothing"),
         pytest.param((3, 3, 7, 7), 2, id="few filters"),

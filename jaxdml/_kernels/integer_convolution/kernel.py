@@ -46,7 +46,7 @@ each the platform if only one can be forced to take it."""
 MIN_NUMBERS_IN_WORDS = 2**20
 """Patches of so many numbers a GPU copies in words. With fewer that saves nothing, and XLA for CUDA has a kernel more
 where it would compute what is copied in the same kernel: it takes nothing before a bitcast. On an H200 patches of
-1568 x 4608 take 3.7 us so, and 9.9 as bytes."""
+1568 x 4608 took 3.7 us so, and 9.9 as bytes."""
 
 
 def convolve(
@@ -67,7 +67,7 @@ def convolve(
     by_rows = isinstance(w[0], PackedFilters) and w[0].by_rows
     positions = x[0].shape[0] * math.prod(counts)
     on_cuda = partial(cuda.serves, depth, windows, positions, getattr(w[0], "bound", 0))
-    paired = pixel_pairs.serves(getattr(w[0], "pairs", ()), w[0].shape, windows, counts) and not implementation
+    paired = partial(pixel_pairs.serves, getattr(w[0], "pairs", ()), w[0].shape, windows, counts)
     choose = partial(
         form, method=method, windows=windows, on_cuda=on_cuda, by_rows=by_rows, forced=implementation, paired=paired
     )
@@ -82,7 +82,7 @@ def form(
     on_cuda: Callable[[bool], bool],
     by_rows: bool,
     forced: Forced | None,
-    paired: bool = False,
+    paired: Callable[[bool], bool],
 ) -> Form:
     """Say who convolves where a program is lowered for ``target``.
 
@@ -93,11 +93,11 @@ def form(
       on_cuda: says whether XLA's own convolution serves there, given whether filters are packed and tiles are chosen.
       by_rows: whether the filters are packed, and stored as rows.
       forced: the method that is forced, or None.
-      paired: whether to multiply patches of two windows, as ``pixel_pairs`` does.
+      paired: says whether to multiply patches of two windows, as ``pixel_pairs`` does, given whether tiles are chosen.
     """
     if forced:
         forced.require(target)
-    if paired and target.alone and target.platform == "cuda":
+    if target.alone and target.platform == "cuda" and not forced and paired(target.tiled):
         return partial(pixel_pairs.convolve, integer_product.form_of_patches(target, True, None), windows)
     if target.alone and target.platform == "cpu":
         return partial(cpu.convolve, windows, method)

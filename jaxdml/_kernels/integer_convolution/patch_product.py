@@ -42,8 +42,7 @@ def patch_product(product: Product, x: jax.Array, zx: Zero, columns: Right, zw: 
     The filters are ``[1, groups, taps * I, O / groups]``. The zero points are ``[1]``, or ``[O]`` that of the filters,
     or None for 0. int32 is four channels of int8 each, ``as_int8_words``.
     """
-    rows = patch_rows(x, windows)
-    rows = int8_of_words(rows) if x.dtype == jnp.int32 else rows
+    rows = patch_rows(x, windows) if x.dtype != jnp.int32 else patch_rows_of_words(x, windows)
     zx = None if zx is None else zx.reshape(1, 1, 1, 1)
     raw = product(rows, zx, columns, None if zw is None else by_group(zw, windows.groups))
     counts, shape = _counts(x, windows), product_shape(rows, columns)
@@ -70,6 +69,51 @@ def patch_rows(x: jax.Array, windows: Windows) -> jax.Array:
         # Without the barrier XLA would transpose each slice, or the patches.
         x = lax.optimization_barrier(jnp.moveaxis(x, 1, -1))  # type: ignore[no-untyped-call]
     return _patches(x, windows.with_channels_last())
+
+
+def patch_rows_of_words(words: jax.Array, windows: Windows) -> jax.Array:
+    """Return the patches of padded int8 in words, ``[N, *spatial, C / 4]``, as ``patch_rows`` returns those of int8."""
+    if windows.groups > 1 or windows.dilations[-1] > 1:
+        return int8_of_words(patch_rows(words, windows))
+    read = gathered_patches(words, windows)
+    return int8_of_words(read.reshape(len(read), 1, math.prod(read.shape[1:-1]), read.shape[-1]))
+
+
+def gathered_patches(x: jax.Array, windows: Windows, missing: int = 0) -> jax.Array:
+    """Return the patches of padded ``[N, *spatial, C]``, stored as ``[N, *counts, taps * C + missing]``.
+
+    Each row of a window is one slice of neighbours. A GPU computes less for each number than where it looks for the
+    part of a concatenation that has it.
+
+    Args:
+      x: the images.
+      windows: where the windows lie, without padding and without a dilation along the last dimension.
+      missing: how many zeros follow each patch.
+    """
+    *front, width, channels = x.shape
+    counts, (*rows, row) = _counts(x, windows), windows.sizes
+    # The window counts first, then the rows of a window.
+    grid = (*counts, *rows)
+    starts = [
+        lax.broadcasted_iota(jnp.int32, grid, d) * windows.strides[d]
+        + lax.broadcasted_iota(jnp.int32, grid, len(counts) + d) * windows.dilations[d]
+        for d in range(len(rows))
+    ]
+    starts.append(lax.broadcasted_iota(jnp.int32, grid, len(rows)) * (windows.strides[-1] * channels))
+    numbers = lax.GatherDimensionNumbers(
+        offset_dims=(0, len(grid) + 1),
+        collapsed_slice_dims=tuple(range(1, len(counts))),
+        start_index_map=tuple(range(1, len(counts) + 1)),
+    )
+    slices = (x.shape[0], *[1] * len(rows), row * channels)
+    read = lax.gather(
+        x.reshape(*front, width * channels), jnp.stack(starts, -1), numbers, slices, mode="promise_in_bounds"
+    )
+    patches = read.reshape(x.shape[0], *counts, math.prod(rows) * row * channels)
+    patches = lax.pad(patches, jnp.zeros((), x.dtype), [(0, 0, 0)] * (len(grid) - len(rows) + 1) + [(0, missing, 0)])
+    # XLA for CUDA aborts where it fuses a product with what reads so: issue 47381 of openxla/xla.
+    stored: jax.Array = lax.optimization_barrier(patches)  # type: ignore[no-untyped-call]
+    return stored
 
 
 def in_order(product: jax.Array, counts: tuple[int, ...], windows: Windows) -> jax.Array:

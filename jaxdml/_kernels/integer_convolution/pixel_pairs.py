@@ -1,14 +1,14 @@
-"""Convolve images of few channels on a GPU by a product of patches, each of two windows side by side.
+"""Convolve images on a GPU by a product of patches, each of two windows side by side.
 
-A window of an image has few numbers, and neighbours share most of them. So the patches of two of them together have
-little more than those of one, the product has twice as many columns, and its kernel rounds. The first two columns of
-a 3 x 3 window with a stride of two, and the next two::
+Neighbouring windows share most of their numbers. So the patches of two of them together have little more than those of
+one, the product has twice as many columns, and its kernel rounds. That is for few channels, which cuDNN reads slowly.
+The first two columns of a 3 x 3 window with a stride of two, and the next two::
 
     patch      a b c d e
     one        x x x
     the next       x x x
 
-A pixel is a word of 32 bits, since a GPU copies a word as fast as a byte.
+Four channels are a word of 32 bits, since a GPU copies a word as fast as a byte.
 """
 
 import math
@@ -22,10 +22,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import export, lax
 
-from jaxdml._arithmetic.signedness import WORD, Zero, as_int8, int8_of_words
+from jaxdml._arithmetic.signedness import WORD, Zero, as_int8, as_int8_words, int8_of_words
 from jaxdml._arithmetic.windows import Windows, padded
 from jaxdml._base.static_fields import settle
 from jaxdml._kernels.integer_convolution.packed_filters import PackedFilters
+from jaxdml._kernels.integer_convolution.patch_product import gathered_patches
 from jaxdml._kernels.integer_product import PackedMatrix, Product, product_shape
 from jaxdml._kernels.integer_product import pack as pack_columns
 from jaxdml._kernels.integer_sums import RawProduct, as_stored
@@ -35,7 +36,12 @@ _DEPTH = 64
 of 208 75."""
 
 _LONGEST, _LONGEST_FOR_ONE = 2**9, 2**3
-"""Patches of more numbers are not copied, nor of more than the second number times the filters."""
+"""Patches of pixels with up to four channels are not copied if they have more numbers, nor more than the second number
+times the filters."""
+
+_FEWEST_CHANNELS, _MOST_BYTES = 2**4, 2**17
+"""Of more than four channels; and of the columns, which are stored beside the filters and take 2.7 times their bytes if
+windows are 3 x 3."""
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["columns"], meta_fields=["features", "stride"])
@@ -74,12 +80,16 @@ def pair(w: PackedFilters, stride: int) -> PixelPairs | tuple[()]:
       stride: the distance between neighbouring windows of a row.
     """
     features, channels, height, width = (w.shape[d] for d in w.dimensions)
-    depth = height * (width + stride) * WORD
-    # Filters of one channel mostly are those of groups.
-    if not 1 < channels <= WORD or stride >= width or depth > min(_LONGEST, _LONGEST_FOR_ONE * features):
+    depth = height * (width + stride) * (channels + -channels % WORD)
+    if channels <= WORD:
+        # Filters of one channel mostly are those of groups.
+        serves = channels > 1 and depth <= min(_LONGEST, _LONGEST_FOR_ONE * features)
+    else:
+        serves = channels % WORD == 0 and channels >= _FEWEST_CHANNELS and 2 * features * depth <= _MOST_BYTES
+    if not serves or stride >= width:
         return ()
     order = [w.order.index(w.dimensions[place]) for place in (0, 2, 3, 1)]
-    last = np.pad(np.transpose(w.filters, order), [(0, 0)] * 3 + [(0, WORD - channels)])
+    last = np.pad(np.transpose(w.filters, order), [(0, 0)] * 3 + [(0, -channels % WORD)])
     both = [np.pad(last, [(0, 0), (0, 0), (before, stride - before), (0, 0)]) for before in (0, stride)]
     matrix = np.pad(np.concatenate(both).reshape(2 * features, depth), [(0, 0), (0, -depth % _DEPTH)])
     twice = jax.tree.map(lambda vector: np.concatenate([vector, vector]), w.chain)
@@ -87,7 +97,7 @@ def pair(w: PackedFilters, stride: int) -> PixelPairs | tuple[()]:
     return PixelPairs(columns=columns, features=features, stride=stride)
 
 
-def serves(pairs: Any, w_shape: tuple[int, ...], windows: Windows, counts: tuple[int, ...]) -> bool:
+def serves(pairs: Any, w_shape: tuple[int, ...], windows: Windows, counts: tuple[int, ...], in_tiles: bool) -> bool:
     """Tell whether a convolution is one of pairs.
 
     Args:
@@ -95,7 +105,10 @@ def serves(pairs: Any, w_shape: tuple[int, ...], windows: Windows, counts: tuple
       w_shape: the shape of the filters ``[O, I, *sizes]``.
       windows: where the windows lie.
       counts: how many there are along each spatial dimension.
+      in_tiles: whether the tiles of products are chosen.
     """
+    if not in_tiles and w_shape[1] > WORD:
+        return False
     if isinstance(pairs, tuple) or not windows.channels_last or windows.groups > 1 or len(counts) != 2:
         return False
     whole = pairs.features == w_shape[0] and pairs.columns.shape[-1] == 2 * w_shape[0]
@@ -127,25 +140,30 @@ def convolve(product: Product, windows: Windows, x: jax.Array, zx: Zero, w: Pack
 
 def _patches(x: jax.Array, zx: Zero, windows: Windows, pairs: PixelPairs) -> jax.Array:
     """Return for each pair of windows of int8 images the pixels of both as a row, padded to K."""
-    height, width = windows.sizes
-    down, unit, needed = windows.strides[0], 2 * pairs.stride, width + pairs.stride
-    rows, count = windows.counts(x.shape)[0], windows.counts(x.shape)[1] // 2
-    steps = -(-needed // unit)
+    (height, width), (down, right) = windows.sizes, windows.strides
+    needed, count = width + right, windows.counts(x.shape)[1] // 2
     # Crop or pad the columns after the last pair.
-    end = (count - 1 + steps) * unit - x.shape[2] - windows.start_padding[1]
-    placed = windows._replace(end_padding=(windows.end_padding[0], end))
-    words = padded(_words(x)[..., None], None if zx is None else _words(jnp.broadcast_to(zx, x.shape[3:])), placed)
-    words = words.reshape(*words.shape[:2], count - 1 + steps, unit)
-    pixels = [words[:, :, step : step + count, : needed - step * unit] for step in range(steps)]
-    joined: jax.Array = lax.optimization_barrier(lax.concatenate(pixels, 3))  # type: ignore[no-untyped-call]
-    parts = [joined[:, row : row + (rows - 1) * down + 1 : down] for row in range(height)]
-    missing = pairs.columns.shape[0] // WORD - height * needed
-    zeros = jnp.zeros((*parts[0].shape[:3], missing), jnp.int32)
-    # XLA for CUDA aborts where it fuses a product with a strided slice: issue 47381 of openxla/xla.
-    patches: jax.Array = lax.optimization_barrier(lax.concatenate([*parts, zeros], 3))  # type: ignore[no-untyped-call]
-    return int8_of_words(patches).reshape(math.prod(patches.shape[:3]), pairs.columns.shape[0])
+    end = (count - 1) * 2 * right + needed - x.shape[2] - windows.start_padding[1]
+    of_pairs = windows._replace(
+        sizes=(height, needed), strides=(down, 2 * right), end_padding=(windows.end_padding[0], end)
+    )
+    words, zero = _words(x, zx)
+    depth = pairs.columns.shape[0]
+    missing = depth // WORD - of_pairs.taps * words.shape[-1]
+    patches = gathered_patches(padded(words, zero, of_pairs), of_pairs, missing)
+    return int8_of_words(patches).reshape(math.prod(patches.shape[:3]), depth)
 
 
-def _words(x: jax.Array) -> jax.Array:
+def _words(x: jax.Array, zx: Zero) -> tuple[jax.Array, Zero]:
+    """Return int8 ``[N, H, W, C]`` as int32, and its zero point: four channels in each, or all if they are few."""
+    if x.shape[-1] % WORD == 0:
+        return as_int8_words(x, zx)
+    zero = None if zx is None else _joined(jnp.broadcast_to(zx, x.shape[3:]))
+    # Stored: else XLA would compute the images anew for each patch.
+    words: jax.Array = lax.optimization_barrier(_joined(x)[..., None])  # type: ignore[no-untyped-call]
+    return words, zero
+
+
+def _joined(x: jax.Array) -> jax.Array:
     """Join the numbers of the last dimension to one int32, the first lowest."""
     return reduce(or_, ((x[..., place].astype(jnp.int32) & 0xFF) << 8 * place for place in range(x.shape[-1])))
