@@ -1,7 +1,9 @@
-"""Poolings of floats and integers, of arrays whose spatial dimensions come last."""
+"""Poolings of floats and integers, of arrays whose spatial dimensions come last if nothing else is said."""
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -10,6 +12,9 @@ import numpy as np
 from jax import lax
 
 from jaxdml._arithmetic.bits import with_flipped_sign
+from jaxdml._base.shapes import is_static
+from jaxdml._placement.layout import on_explicit_axes
+from jaxdml._placement.lowering import Form, Target, at_lowering
 
 
 class Pool(NamedTuple):
@@ -32,6 +37,65 @@ def least(dtype: Any) -> Any:
 def greatest_by_int8(pool: Callable[[jax.Array], jax.Array], x: jax.Array) -> jax.Array:
     """Return the greatest elements of windows of uint8, from int8, which the operators before and after it store."""
     return with_flipped_sign(pool(with_flipped_sign(x, np.int8)), np.uint8)
+
+
+def greatest_inside(x: jax.Array, pool: Pool, otherwise: jax.Array) -> jax.Array:
+    """Return the greatest elements of windows of integers ``[N, *spatial, C]``, which are ``otherwise``, too.
+
+    One GPU reads them without padding: a place beyond an edge counts as the nearest one inside, which the window has as
+    well. XLA's kernel would ask of each element of a padded array where it lies.
+    """
+    lengths = x.shape[1:-1]
+    if set(pool.dilations) != {1} or not is_static(*x.shape) or on_explicit_axes(x):
+        return otherwise
+    each = zip(lengths, pool.sizes, pool.strides, pool.start_padding, pool.counts, strict=True)
+    # With an element inside the window has the nearest one, since nothing is left out.
+    if not all(
+        start < size and max((count - 1) * stride - start, 0) < length for length, size, stride, start, count in each
+    ):
+        return otherwise
+    result: jax.Array = at_lowering(partial(_form_of_greatest, pool=pool), x, otherwise)
+    return result
+
+
+def _form_of_greatest(target: Target, pool: Pool) -> Form:
+    return partial(_greatest_inside, pool=pool) if target.alone and target.platform == "cuda" else _otherwise
+
+
+def _otherwise(x: jax.Array, otherwise: jax.Array) -> jax.Array:
+    """Return what other forms do not read, and XLA does not compute there."""
+    del x
+    return otherwise
+
+
+def _greatest_inside(x: jax.Array, otherwise: jax.Array, *, pool: Pool) -> jax.Array:
+    del otherwise
+    if x.dtype == jnp.uint8:
+        return greatest_by_int8(partial(_greatest_of_nearest, pool=pool), x)
+    return _greatest_of_nearest(x, pool)
+
+
+def _greatest_of_nearest(x: jax.Array, pool: Pool) -> jax.Array:
+    rank = len(pool.sizes)
+    numbers = lax.GatherDimensionNumbers(
+        offset_dims=(0, rank + 1),
+        collapsed_slice_dims=tuple(range(1, rank + 1)),
+        start_index_map=tuple(range(1, rank + 1)),
+    )
+
+    def read(places: Sequence[int]) -> jax.Array:
+        each = zip(places, pool.strides, pool.start_padding, x.shape[1:-1], strict=True)
+        found = [
+            jnp.clip(lax.broadcasted_iota(jnp.int32, pool.counts, d) * stride + (place - start), 0, length - 1)
+            for d, (place, stride, start, length) in enumerate(each)
+        ]
+        slices = (x.shape[0], *[1] * rank, x.shape[-1])
+        return lax.gather(x, jnp.stack(found, -1), numbers, slices, mode="promise_in_bounds")
+
+    result, *others = map(read, itertools.product(*map(range, pool.sizes)))
+    for other in others:
+        result = jnp.maximum(result, other)
+    return result
 
 
 def reduced(x: jax.Array, pool: Pool, reduce: Callable[..., Any], neutral: Any) -> jax.Array:

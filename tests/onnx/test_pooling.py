@@ -6,14 +6,18 @@ from functools import partial
 import jax
 import numpy as np
 import pytest
+from jax.sharding import PartitionSpec as P
 from onnx import helper
 
 import jaxdml.onnx
 from jaxdml._networks.coordinates import product, quotient
+from jaxdml._networks.pooling import Pool, greatest_inside
 from jaxdml.onnx import backend
 from jaxdml.onnx.nodes import pooling
 from jaxdml.onnx.nodes._windows import windows
 from tests.kit import assert_same_bits, quick
+from tests.kit.forms import forms_of
+from tests.kit.meshes import COUNT, mesh_of, needs_devices
 from tests.onnx._onnxruntime import assert_agree, model
 
 pytestmark = quick
@@ -114,6 +118,54 @@ def test_integers_are_pooled_alike_in_the_forms_of_tpus_and_of_cuda(dtype, optio
     np.testing.assert_array_equal(pooling._reduced(x, where, jax.lax.max, pooling.least(x.dtype)), want)
     if dtype == np.uint8:
         assert_same_bits(pooling.greatest_by_int8(by_slices, x), want)
+
+
+POOLED = {
+    # The shape, the window, options, and whether each window has an element, next to any that it lacks.
+    "of ResNet": ((2, 9, 8, 5), (3, 3), {"strides": [2, 2], "pads": [1] * 4}, True),
+    "ceil": ((1, 7, 8, 2), (3, 2), {"strides": [2, 3], "ceil_mode": 1, "pads": [0, 1, 1, 0]}, True),
+    "without padding": ((1, 7, 8, 2), (2, 3), {}, True),
+    "one dimension": ((2, 7, 3), (4,), {"strides": [2], "pads": [3, 2]}, True),
+    "three": ((1, 3, 4, 5, 2), (2, 1, 2), {"pads": [1, 0, 1, 0, 0, 1]}, True),
+    "dilated": ((1, 7, 8, 2), (2, 2), {"dilations": [2, 1], "pads": [1] * 4}, False),
+    "of padding alone": ((1, 4, 4, 2), (2, 2), {"strides": [4, 1], "pads": [0, 0, 2, 0]}, False),
+    "no images": ((0, 5, 4, 2), (2, 2), {}, False),
+}
+
+
+@pytest.mark.parametrize("name", POOLED)
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32])
+def test_one_gpu_reads_integers_without_padding(name, dtype):
+    shape, window, options, reads = POOLED[name]
+    x = np.random.default_rng(0).integers(*np.iinfo(np.int8).min + np.array([0, 256]), shape).astype(dtype)
+    where = windows(shape[1:-1], window, **options)
+    want = pooling._greatest_of_slices(x, where)
+    pool = Pool(where.sizes, where.strides, where.dilations, where.start_padding, where.counts)
+
+    def pooled(x):
+        return greatest_inside(x, pool, pooling._greatest_of_slices(x, where))
+
+    for platform in ("cpu", "cuda"):
+        with forms_of(platform):
+            lowered = jax.jit(pooled).lower(x)
+            # Nothing reads what the other form pads.
+            assert ("stablehlo.gather" in lowered.as_text()) == (reads and platform == "cuda")
+            assert_same_bits(lowered.compile()(x), want)
+            assert_same_bits(jax.vmap(pooled, 1, 1)(np.stack([x, x[::-1]], 1))[:, 0], want)
+
+
+@needs_devices
+@pytest.mark.parametrize("kind", ["auto", "explicit"])
+def test_images_of_a_mesh_are_pooled_by_slices(kind):
+    x = np.random.default_rng(0).integers(-128, 128, (COUNT, 6, 6, 2)).astype(np.int8)
+    where = windows(x.shape[1:3], (3, 3), pads=[1] * 4)
+    pool = Pool(where.sizes, where.strides, where.dilations, where.start_padding, where.counts)
+    mesh = mesh_of(kind, d=COUNT)
+    with jax.set_mesh(mesh), forms_of("cuda"):
+        images = jax.device_put(x, jax.NamedSharding(mesh, P("d")))
+        pooled = jax.jit(lambda x: greatest_inside(x, pool, pooling._greatest_of_slices(x, where)))
+        assert "stablehlo.gather" not in pooled.lower(images).as_text()
+        assert_same_bits(pooled(images), pooling._greatest_of_slices(x, where))
 
 
 def test_means_and_norms_agree_with_onnxruntime():

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxdml._networks.pooling import greatest_by_int8
+from jaxdml._networks.pooling import Pool, greatest_by_int8, greatest_inside
 from jaxdml.onnx.nodes import pooling_regions
 from jaxdml.onnx.nodes._handler import FIRST, Handler, NodeCall, Table
 from jaxdml.onnx.nodes._windows import NodeWindows, slices, windows
@@ -55,7 +55,9 @@ def _max_pool(
     if jnp.issubdtype(x.dtype, jnp.integer) and int(np.prod(where.sizes)) <= _FEW_TAPS:
         # A CPU has no fast reduce_window of integers. The TPU's compiler aborts on some fusions of strided slices.
         on_cuda = partial(greatest_by_int8, by_slices) if x.dtype == np.uint8 else by_slices
-        return ChannelsLast(lax.platform_dependent(x, default=by_slices, cuda=on_cuda, tpu=reduced))
+        found = lax.platform_dependent(x, default=by_slices, cuda=on_cuda, tpu=reduced)
+        pool = Pool(where.sizes, where.strides, where.dilations, where.start_padding, where.counts)
+        return ChannelsLast(greatest_inside(x, pool, found))
     # A dilated reduce_window has no derivative.
     return ChannelsLast((reduced if set(where.dilations) <= {1} else by_slices)(x))
 
