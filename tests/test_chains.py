@@ -18,7 +18,7 @@ from jaxdml._arithmetic.nearest import TO_INTEGER
 from jaxdml._functions import prepack_filters
 from jaxdml._kernels import requantization
 from jaxdml._kernels.integer_convolution import kernel
-from jaxdml._kernels.requantization import chain_factors
+from jaxdml._kernels.requantization import chain_factors, float32_chain
 from jaxdml._kernels.requantization.chain_factors import factors, shifted_factors
 from jaxdml._kernels.requantization.float32_chain import Chain, round_chain
 from jaxdml._placement.options import INTEGERS
@@ -384,7 +384,6 @@ def test_patches_of_many_numbers_are_copied_as_words(on_gpu, name, dtype, w_zero
     wanted = reference.quantized_linear_convolution(x, w=w, **parameters, **options)
     for least in (1, kernel.MIN_NUMBERS_IN_WORDS):
         monkeypatch.setattr(kernel, "MIN_NUMBERS_IN_WORDS", least)
-        # What packs for no parameters, so that cuDNN's convolution does not serve either.
         for given in (w, jaxdml.prepack_filters(w, parameters=parameters)):
             with forms_of("cuda", INTEGERS):
                 monkeypatch.setattr(kernel.cuda, "serves", lambda *given: False)
@@ -538,6 +537,7 @@ def test_a_chain_is_exported_and_pickled(on_gpu):
     assert jax.tree.structure(again) == jax.tree.structure(packed)
     written = export.export(jax.jit(convolved), platforms=["cpu", "cuda"])(X, packed).serialize()
     assert_same_bits(export.deserialize(written).call(X, again), wanted)
+    assert float32_chain._static("of an earlier version") == ("of an earlier version", False)
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,13 @@ def test_other_calls_convolve_window_by_window(on_gpu, changes):
         assert_same_bits(compiled(convolve)(x, packed), wanted)
 
 
+@pytest.mark.parametrize("kind", ["", INTEGERS])
+def test_no_filters_are_kept_when_a_program_is_traced(on_gpu, kind):
+    x, _, parameters, options, packed = of_stem("7 x 7")
+    with forms_of("cuda", kind), jax.checking_leaks():
+        jax.jit(lambda x, w: jaxdml.quantized_linear_convolution(x, w=w, **parameters, **options)).lower(x, packed)
+
+
 def test_sums_of_packed_filters_are_convolved_window_by_window(on_gpu):
     x, w, _, options, packed = of_stem("7 x 7")
     with forms_of("cuda"):

@@ -34,7 +34,7 @@ def prepack_filters(
         a convolution takes; None means ``w`` is as above. Static.
       parameters: the scales, the zero points and the bias of calls of ``quantized_linear_convolution`` that will take
         the result, as for ``prepack``; and their ``strides``, with which a GPU convolves images of few channels faster:
-        of two to four, and in functions of ``jaxdml.jit`` of up to 64 or so. Static.
+        of two to four, and in functions of ``jaxdml.jit`` of 16 to about 64, in multiples of four. Static.
 
     Returns:
       ``PackedFilters``: ``w`` as int8 in the order that is read fastest, and the sums of the filters as int32 ``[M]``.

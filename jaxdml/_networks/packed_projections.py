@@ -129,7 +129,8 @@ for _record in (Projection, Projections):
 
 def likeness(projection: Projection) -> Hashable:
     """Return what is equal for projections that may be stacked."""
-    return tuple((array.shape, array.dtype) for array in jax.tree.leaves(projection)), projection.dtype
+    leaves = tuple((array.shape, array.dtype) for array in jax.tree.leaves(projection))
+    return leaves, projection.dtype, projection.matrix.chain.at_once
 
 
 def joined(projections: Mapping[str, Projection]) -> Projections:
@@ -137,9 +138,8 @@ def joined(projections: Mapping[str, Projection]) -> Projections:
     matrices = [each.matrix for each in projections.values()]
     digests = tuple((each.of, each.matrix.chain.of) for each in projections.values())
     bound = max(matrix.bound for matrix in matrices) if all(matrix.bound for matrix in matrices) else 0
-    at_once = all(matrix.chain.at_once for matrix in matrices)
     alike = [
-        replace(each, of="", matrix=replace(matrix, bound=bound, chain=replace(matrix.chain, of="", at_once=at_once)))
+        replace(each, of="", matrix=replace(matrix, bound=bound, chain=replace(matrix.chain, of="")))
         for each, matrix in zip(projections.values(), matrices, strict=True)
     ]
     return Projections(jax.tree.map(lambda *arrays: jnp.stack(arrays), *alike), tuple(projections), digests)

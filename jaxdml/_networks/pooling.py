@@ -40,16 +40,16 @@ def greatest_by_int8(pool: Callable[[jax.Array], jax.Array], x: jax.Array) -> ja
 
 
 def greatest_inside(x: jax.Array, pool: Pool, otherwise: jax.Array) -> jax.Array:
-    """Return the greatest elements of windows of integers ``[N, *spatial, C]``, which are ``otherwise``, too.
+    """Return ``otherwise``, or on one GPU the same, the greatest elements of windows of ``[N, *spatial, C]``.
 
-    One GPU reads them without padding: a place beyond an edge counts as the nearest one inside, which the window has as
-    well. XLA's kernel would ask of each element of a padded array where it lies.
+    A GPU reads integers without padding: a place beyond an edge counts as the nearest one inside, which the window has
+    as well. XLA's kernel would ask of each element of a padded array where it lies.
     """
     lengths = x.shape[1:-1]
     if set(pool.dilations) != {1} or not is_static(*x.shape) or on_explicit_axes(x):
         return otherwise
     each = zip(lengths, pool.sizes, pool.strides, pool.start_padding, pool.counts, strict=True)
-    # With an element inside the window has the nearest one, since nothing is left out.
+    # Each window has an element inside. Without dilations it then has the one that is nearest to any place beyond.
     if not all(
         start < size and max((count - 1) * stride - start, 0) < length for length, size, stride, start, count in each
     ):
@@ -63,7 +63,7 @@ def _form_of_greatest(target: Target, pool: Pool) -> Form:
 
 
 def _otherwise(x: jax.Array, otherwise: jax.Array) -> jax.Array:
-    """Return what other forms do not read, and XLA does not compute there."""
+    """Return what was computed before. XLA leaves that out of programs with another form, which do not read it."""
     del x
     return otherwise
 

@@ -1,5 +1,6 @@
 """Inputs of attention: products of the same rows, sums with vectors, and heads before rows, in two kernels of a GPU."""
 
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
@@ -12,9 +13,10 @@ import pytest
 import jaxdml.onnx
 from jaxdml._kernels.requantization import proved_terms
 from jaxdml._networks import projection
-from jaxdml._networks.packed_projections import Projection, Projections
+from jaxdml._networks.packed_projections import Projection, Projections, likeness
 from jaxdml._placement.options import INTEGERS, traced_alone, with_options
 from tests.kit import assert_same_bits, quick
+from tests.kit.known_parameters import COLUMNS, named
 
 pytestmark = quick
 
@@ -182,6 +184,17 @@ def test_products_of_the_same_rows_are_one_and_scores_are_of_heads_first(on_gpu)
     assert text.count(f"tensor<{ROWS}x{3 * WIDTH}xi32>") > 0
     assert text.count(MOVED) == 3
     assert f"tensor<{HEADS}x{BATCH}x{LENGTH}x{LENGTH}xi8>" in text
+
+
+def test_only_projections_that_round_alike_are_one_record(on_gpu):
+    """Factors are proved for the way in which an addition rounds."""
+    known = named("a", "b", w_zero=np.int8(0))
+    matrix = jaxdml.prepack(np.ones((32, COLUMNS), np.int8), parameters=known)
+    one = Projection(matrix, (), (), of="one")
+    chain = replace(matrix.chain, at_once=not matrix.chain.at_once)
+    other = replace(one, matrix=replace(matrix, chain=chain))
+    assert likeness(one) == likeness(replace(one, of="another"))
+    assert likeness(one) != likeness(other)
 
 
 REFUSED = {

@@ -1,7 +1,6 @@
 """Sum the windows of 8-bit arrays times filters exactly; choose the algorithm by platform and shape."""
 
 import math
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -44,9 +43,9 @@ METHODS = {"integer_dot": None, "mixed_dot": "cpu", "native_convolution": "cpu",
 each the platform if only one can be forced to take it."""
 
 MIN_NUMBERS_IN_WORDS = 2**20
-"""Patches of so many numbers a GPU copies in words. With fewer that saves nothing, and XLA for CUDA has a kernel more
-where it would compute what is copied in the same kernel: it takes nothing before a bitcast. On an H200 patches of
-1568 x 4608 took 3.7 us so, and 9.9 as bytes."""
+"""From so many numbers on a GPU copies patches in words. Fewer are as fast in bytes, and XLA for CUDA may compute the
+images in the kernel that copies them; not so if they become words, since it takes nothing before a bitcast. On an H200
+patches of 1568 x 4608 took 3.7 us in words, and 9.9 in bytes."""
 
 
 def convolve(
@@ -66,8 +65,10 @@ def convolve(
     method = implementation.method if implementation else cpu.fastest(x[0], w[0], windows)
     by_rows = isinstance(w[0], PackedFilters) and w[0].by_rows
     positions = x[0].shape[0] * math.prod(counts)
-    on_cuda = partial(cuda.serves, depth, windows, positions, getattr(w[0], "bound", 0))
-    paired = partial(pixel_pairs.serves, getattr(w[0], "pairs", ()), w[0].shape, windows, counts)
+    bound, pairs = getattr(w[0], "bound", 0), getattr(w[0], "pairs", ())
+    either = (False, True)
+    on_cuda = tuple(cuda.serves(depth, windows, positions, bound, by_rows and tiled) for tiled in either)
+    paired = tuple(pixel_pairs.serves(pairs, w[0].shape, windows, counts, tiled) for tiled in either)
     choose = partial(
         form, method=method, windows=windows, on_cuda=on_cuda, by_rows=by_rows, forced=implementation, paired=paired
     )
@@ -79,10 +80,10 @@ def form(
     target: Target,
     method: str,
     windows: Windows,
-    on_cuda: Callable[[bool], bool],
+    on_cuda: tuple[bool, ...],
     by_rows: bool,
     forced: Forced | None,
-    paired: Callable[[bool], bool],
+    paired: tuple[bool, ...],
 ) -> Form:
     """Say who convolves where a program is lowered for ``target``.
 
@@ -90,14 +91,14 @@ def form(
       target: the target.
       method: the method of CPUs: the one that is forced, or the fastest.
       windows: where the windows lie.
-      on_cuda: says whether XLA's own convolution serves there, given whether filters are packed and tiles are chosen.
+      on_cuda: whether XLA's own convolution serves there, if tiles are not chosen, and if they are.
       by_rows: whether the filters are packed, and stored as rows.
       forced: the method that is forced, or None.
-      paired: says whether to multiply patches of two windows, as ``pixel_pairs`` does, given whether tiles are chosen.
+      paired: whether to multiply patches of two windows, as ``pixel_pairs`` does, likewise.
     """
     if forced:
         forced.require(target)
-    if target.alone and target.platform == "cuda" and not forced and paired(target.tiled):
+    if target.alone and target.platform == "cuda" and not forced and paired[target.tiled]:
         return partial(pixel_pairs.convolve, integer_product.form_of_patches(target, True, None), windows)
     if target.alone and target.platform == "cpu":
         return partial(cpu.convolve, windows, method)
@@ -106,7 +107,7 @@ def form(
         return partial(tpu.convolve, windows)
     if method == "shifted_slices":
         return partial(_by_slices, target.is_gpu, target.is_gpu and target.alone, windows)
-    if target.alone and target.platform == "cuda" and not forced and on_cuda(by_rows and target.tiled):
+    if target.alone and target.platform == "cuda" and not forced and on_cuda[target.tiled]:
         return partial(cuda.convolve, windows)
     by_patches = _by_patches_of_int8 if target.is_gpu and target.alone else _by_patches
     return partial(by_patches, integer_product.form_of_patches(target, by_rows, forced), windows)

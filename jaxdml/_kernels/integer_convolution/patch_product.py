@@ -82,8 +82,8 @@ def patch_rows_of_words(words: jax.Array, windows: Windows) -> jax.Array:
 def gathered_patches(x: jax.Array, windows: Windows, missing: int = 0) -> jax.Array:
     """Return the patches of padded ``[N, *spatial, C]``, stored as ``[N, *counts, taps * C + missing]``.
 
-    Each row of a window is one slice of neighbours. A GPU computes less for each number than where it looks for the
-    part of a concatenation that has it.
+    Each row of a window is one slice of neighbours. In a concatenation of shifted images a GPU would compute for each
+    number which of them has it.
 
     Args:
       x: the images.

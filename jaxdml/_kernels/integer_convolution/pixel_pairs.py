@@ -1,8 +1,8 @@
 """Convolve images on a GPU by a product of patches, each of two windows side by side.
 
 Neighbouring windows share most of their numbers. So the patches of two of them together have little more than those of
-one, the product has twice as many columns, and its kernel rounds. That is for few channels, which cuDNN reads slowly.
-The first two columns of a 3 x 3 window with a stride of two, and the next two::
+one, the product has twice as many columns, and its kernel rounds. cuDNN, which has tiles of 128 channels, is slow with
+fewer. The first two columns of a 3 x 3 window with a stride of two, and the next two::
 
     patch      a b c d e
     one        x x x
@@ -40,8 +40,8 @@ _LONGEST, _LONGEST_FOR_ONE = 2**9, 2**3
 times the filters."""
 
 _FEWEST_CHANNELS, _MOST_BYTES = 2**4, 2**17
-"""Of more than four channels; and of the columns, which are stored beside the filters and take 2.7 times their bytes if
-windows are 3 x 3."""
+"""More than four channels serve if they are so many, and if the columns take no more bytes than the second number.
+These are stored beside the filters, and take 2.7 times their bytes if windows are 3 x 3."""
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["columns"], meta_fields=["features", "stride"])

@@ -59,7 +59,7 @@ class Found(NamedTuple):
     middle: np.ndarray
     """The integer that is added to what is rounded."""
     at_once: bool
-    """Whether the addition of that and the zero point is to round, for which the factors are proved then."""
+    """Whether the addition of that and the zero point is to round. The factors are proved for the way that it says."""
 
 
 def factors(
@@ -67,7 +67,7 @@ def factors(
 ) -> tuple[np.ndarray, np.ndarray, bool] | None:
     """Return two float32 factors of each multiplier that round every sum correctly, or None if none are found.
 
-    Return also whether the addition of the offset is to round, for which they are proved then.
+    Return also whether the addition of the offset is to round. They are proved for the way that it says.
 
     Args:
       multipliers: float64 ``[N]``, which round every sum correctly.
@@ -83,7 +83,7 @@ def factors(
 
 
 def _ways(turns: Any) -> tuple[bool, ...]:
-    """Return whether the addition of an offset is to round, in the order of trial; it may not where it turns ties."""
+    """Return whether the addition of an offset may round, each answer to try; not if it ``turns`` ties."""
     return (False,) if turns else (True, False)
 
 
@@ -136,7 +136,7 @@ def shifted_factors(
 
 
 def _have_ties(sizes: np.ndarray, greatest: Any, reach: int) -> Any:
-    """Say which multipliers have a sum up to ``greatest`` whose product is an integer plus 1/2. float64 tells."""
+    """Say which multipliers have a sum up to ``greatest`` whose product is an integer plus 1/2, which float64 holds."""
     halves = HALVES[: reach + 1]
     sums = np.rint(halves / sizes[:, None])
     return ((sums * sizes[:, None] == halves) & (sums <= np.asarray(greatest)[..., None])).any(-1)

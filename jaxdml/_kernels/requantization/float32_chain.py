@@ -39,8 +39,8 @@ class Chain:
         int32. () if the chain is for complete sums, by one number each.
       first: float32, which the difference is multiplied by.
       second: float32, which that is multiplied by.
-      offset: float32, ``TO_INTEGER``, the zero point of the output, less 128 if that is uint8, and ``Found.middle``.
-        What is rounded is added to it. A column with a single result has it here, and factors of 0.
+      offset: float32, the sum of ``TO_INTEGER``, the zero point of the output, less 128 if that is uint8, and
+        ``Found.middle``. It is added to the products. A column with a single result has it here, and factors of 0.
       of: a digest of the parameters that all of it is computed from. Static.
       at_once: whether the addition of ``offset`` rounds. It does not where it is odd and some sums are ties, which it
         would turn. Static.
@@ -68,6 +68,7 @@ export.register_pytree_node_serialization(
 
 
 def _static(of: str, at_once: str = "0") -> tuple[str, bool]:
+    """Return the static fields; what earlier versions exported has one."""
     return of, at_once == "1"
 
 
