@@ -403,16 +403,17 @@ def test_patches_are_multiplied_if_tiles_are_chosen(on_gpu, last, options, packs
     parameters = named("x", "w", w_zero=None)
     order = ("NHWC", "OIHW", "NHWC") if last else ("NCHW", "OIHW", "NCHW")
 
-    def convolve(x, w):
-        return jaxdml.quantized_linear_convolution(x, w=w, **parameters, start_padding=1, dimension_numbers=order)
-
-    def native(options, packs):
+    def native(options, packs, dilations=1):
+        where = {"start_padding": 1, "dilations": dilations, "dimension_numbers": order}
+        convolve = partial(jaxdml.quantized_linear_convolution, **parameters, **where)
         x = np.zeros((1, 9, 8, 16) if last else (1, 16, 9, 8), np.uint8)
         given = jaxdml.prepack_filters(w, parameters=parameters) if packs else w
         with forms_of("cuda", options):
-            return "stablehlo.convolution" in jax.jit(convolve).lower(x, given).as_text()
+            return "stablehlo.convolution" in jax.jit(lambda x, w: convolve(x, w=w)).lower(x, given).as_text()
 
     assert native(INTEGERS, packs=True) == (not last)
+    assert native(INTEGERS, packs=True, dilations=(1, 2))
+    assert native(INTEGERS, packs=True, dilations=(2, 1)) == (not last)
     monkeypatch.setattr(kernel.cuda, "MIN_NUMBERS_IN_TILES", most)
     assert native(options, packs)
 

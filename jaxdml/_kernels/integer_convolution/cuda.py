@@ -49,8 +49,9 @@ def serves(depth: int, windows: Windows, positions: Any, bound: int, in_tiles: b
         return False
     if depth > LONGEST_FLOAT_SUM and not (0 < bound <= GREATEST_FLOAT_BOUND and positions >= MIN_POSITIONS_IF_DEEP):
         return False
-    many = depth > FEW_CHANNELS * windows.taps
-    if in_tiles and many and windows.channels_last and positions * depth < MIN_NUMBERS_IN_TILES:
+    channels = depth // windows.taps
+    gathered = channels > FEW_CHANNELS and channels % WORD == 0 and windows.dilations[-1] == 1
+    if in_tiles and gathered and windows.channels_last and positions * depth < MIN_NUMBERS_IN_TILES:
         return False
     return windows.taps > 1 or not windows.channels_last
 
