@@ -123,7 +123,7 @@ def _exact(multiplier: Multiplier) -> np.ndarray[Any, Any]:
 
 
 def _offset(zero_point: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Return what is added to integers that are stored as int8, with what an addition rounds by."""
+    """Return what is added to integers that are stored as int8, plus ``TO_INTEGER``, whose addition rounds."""
     return stored_zero(zero_point.astype(np.float32), dtype) + TO_INTEGER
 
 

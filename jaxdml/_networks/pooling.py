@@ -40,9 +40,9 @@ def greatest_by_int8(pool: Callable[[jax.Array], jax.Array], x: jax.Array) -> ja
 
 
 def greatest_inside(x: jax.Array, pool: Pool, otherwise: jax.Array) -> jax.Array:
-    """Return ``otherwise``, or on one GPU the same, the greatest elements of windows of ``[N, *spatial, C]``.
+    """Return the greatest elements of windows of integers ``[N, *spatial, C]``, which ``otherwise`` has, too.
 
-    A GPU reads integers without padding: a place beyond an edge counts as the nearest one inside, which the window has
+    One GPU reads them without padding: a place beyond an edge counts as the nearest one inside, which the window has
     as well. XLA's kernel would ask of each element of a padded array where it lies.
     """
     lengths = x.shape[1:-1]

@@ -43,9 +43,9 @@ METHODS = {"integer_dot": None, "mixed_dot": "cpu", "native_convolution": "cpu",
 each the platform if only one can be forced to take it."""
 
 MIN_NUMBERS_IN_WORDS = 2**20
-"""From so many numbers on a GPU copies patches in words. Fewer are as fast in bytes, and XLA for CUDA may compute the
-images in the kernel that copies them; not so if they become words, since it takes nothing before a bitcast. On an H200
-patches of 1568 x 4608 took 3.7 us in words, and 9.9 in bytes."""
+"""With at least so many numbers, a GPU copies patches in words. Fewer are as fast in bytes, and XLA for CUDA may
+compute the images in the kernel that copies them; not so if they become words, since it takes nothing before a bitcast.
+On an H200 patches of 1568 x 4608 took 3.7 us in words, and 9.9 in bytes."""
 
 
 def convolve(

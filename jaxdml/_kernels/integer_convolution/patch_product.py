@@ -40,7 +40,7 @@ def patch_product(product: Product, x: jax.Array, zx: Zero, columns: Right, zw: 
     """Convolve padded ``x`` with ``product``, which gets the patches as rows and the filters as columns.
 
     The filters are ``[1, groups, taps * I, O / groups]``. The zero points are ``[1]``, or ``[O]`` that of the filters,
-    or None for 0. int32 is four channels of int8 each, ``as_int8_words``.
+    or None for 0. If ``x`` is int32, each number holds four channels of int8, as ``as_int8_words`` joins them.
     """
     rows = patch_rows(x, windows) if x.dtype != jnp.int32 else patch_rows_of_words(x, windows)
     zx = None if zx is None else zx.reshape(1, 1, 1, 1)

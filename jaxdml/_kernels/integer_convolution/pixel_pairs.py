@@ -36,12 +36,12 @@ _DEPTH = 64
 of 208 75."""
 
 _LONGEST, _LONGEST_FOR_ONE = 2**9, 2**3
-"""Patches of pixels with up to four channels are not copied if they have more numbers, nor more than the second number
-times the filters."""
+"""Patches of pixels with up to four channels are not copied if they have more numbers than the first, or than the
+second times the number of filters."""
 
 _FEWEST_CHANNELS, _MOST_BYTES = 2**4, 2**17
-"""More than four channels serve if they are so many, and if the columns take no more bytes than the second number.
-These are stored beside the filters, and take 2.7 times their bytes if windows are 3 x 3."""
+"""With more than four channels pairs serve from the first number of channels on, while their columns take at most the
+second number of bytes. These are stored beside the filters, and take 2.7 times their bytes if windows are 3 x 3."""
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["columns"], meta_fields=["features", "stride"])

@@ -8,8 +8,8 @@ multiplier has many; but the sums of a filter that is nearly zero may reach no h
 are so near, since results near 0 keep more bits: 255 has 16 bits after the point, 15 has 20.
 
 The addition that rounds may add an offset, too. An odd zero point turns ties: 1/2 and 3 are 7/2, which is rounded to 4,
-and 4 - 3 is not 0. So it does not where some sum is a tie. Other products may be halves only because float32 rounds
-them, and factors are proved for the way in which these are rounded then.
+and 4 - 3 is not 0. So it adds no odd one where some sum is a tie. Other products may be halves only because float32
+rounds them, and factors are proved for the way in which these are rounded then.
 """
 
 import math
@@ -59,7 +59,7 @@ class Found(NamedTuple):
     middle: np.ndarray
     """The integer that is added to what is rounded."""
     at_once: bool
-    """Whether the addition of that and the zero point is to round. The factors are proved for the way that it says."""
+    """Whether the addition of that and the zero point is to round. The factors are proved for that order only."""
 
 
 def factors(
@@ -67,7 +67,7 @@ def factors(
 ) -> tuple[np.ndarray, np.ndarray, bool] | None:
     """Return two float32 factors of each multiplier that round every sum correctly, or None if none are found.
 
-    Return also whether the addition of the offset is to round. They are proved for the way that it says.
+    Return also whether the addition of the offset is to round. They are proved for that order only.
 
     Args:
       multipliers: float64 ``[N]``, which round every sum correctly.
@@ -83,7 +83,7 @@ def factors(
 
 
 def _ways(turns: Any) -> tuple[bool, ...]:
-    """Return whether the addition of an offset may round, each answer to try; not if it ``turns`` ties."""
+    """Return the values of ``at_once`` to try, in order: only False if one addition ``turns`` ties."""
     return (False,) if turns else (True, False)
 
 
@@ -176,8 +176,7 @@ def _are_right(
     """Say which second factors are right for all numbers along the last dimension of ``once``.
 
     A device may round the last product to float32, or not, since an addition that rounds it may be one operation with
-    it. Both must be right, with an ``odd`` offset in that addition, or an even one. Greater results are clamped to
-    ``limits``.
+    it. Both must be right, with an ``odd`` offset in that addition, or an even one. Results are clamped to ``limits``.
     """
 
     def results(products: np.ndarray, offset: Any, low: Any, high: Any) -> np.ndarray:

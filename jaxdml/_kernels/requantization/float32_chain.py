@@ -42,8 +42,8 @@ class Chain:
       offset: float32, the sum of ``TO_INTEGER``, the zero point of the output, less 128 if that is uint8, and
         ``Found.middle``. It is added to the products. A column with a single result has it here, and factors of 0.
       of: a digest of the parameters that all of it is computed from. Static.
-      at_once: whether the addition of ``offset`` rounds. It does not where it is odd and some sums are ties, which it
-        would turn. Static.
+      at_once: whether the addition of ``offset`` also rounds. It does not if that would turn ties, or if no factors are
+        right so. Static.
     """
 
     subtracted: Any
@@ -75,14 +75,14 @@ def _static(of: str, at_once: str = "0") -> tuple[str, bool]:
 def round_chain(total: jax.Array, by: Chain, dtype: jnp.dtype, *, adds: bool = False) -> jax.Array:
     """Return ``clamp(round((total - subtracted) * first * second) + offset)``, as int8, or 128 more as uint8.
 
-    ``TO_INTEGER`` in the offset does not count.
+    The offset is without ``TO_INTEGER`` here. If ``by.at_once``, it is added before the rounding, with the same result.
 
     Args:
       total: int32 or float32, the sums of products as stored, or complete sums.
       by: what it is rounded with, broadcast against ``total``.
       dtype: int8 or uint8.
-      adds: whether an addition rounds. It takes fewer instructions, but XLA must take a bitcast of a float into the
-        kernel of a product.
+      adds: whether the result is the lowest byte of a float. That takes fewer instructions than a conversion, but XLA
+        must take a bitcast of a float into the kernel of a product.
     """
     products, offset = _products(total, by)
     if not by.at_once:
