@@ -107,9 +107,9 @@ def serves(pairs: Any, w_shape: tuple[int, ...], windows: Windows, counts: tuple
       counts: how many there are along each spatial dimension.
       in_tiles: whether the tiles of products are chosen.
     """
-    if not in_tiles and w_shape[1] > WORD:
-        return False
     if isinstance(pairs, tuple) or not windows.channels_last or windows.groups > 1 or len(counts) != 2:
+        return False
+    if not in_tiles and w_shape[1] > WORD:
         return False
     whole = pairs.features == w_shape[0] and pairs.columns.shape[-1] == 2 * w_shape[0]
     return whole and windows.strides[1] == pairs.stride and windows.dilations == (1, 1) and counts[1] % 2 == 0
