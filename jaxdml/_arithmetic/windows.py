@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import jax
@@ -103,6 +103,24 @@ def shifted_slices(x: jax.Array, windows: Windows) -> Iterator[jax.Array]:
         ends.insert(channel, x.shape[channel + 1])
         strides.insert(channel, 1)
         yield lax.slice(x, [0, *starts], [x.shape[0], *ends], [1, *strides])
+
+
+def slices_at(x: jax.Array, starts: Sequence[jax.Array], length: int) -> jax.Array:
+    """Return slices along the last dimension of ``[N, ..., K]`` as ``[N, *grid, length]``.
+
+    Args:
+      x: the array.
+      starts: int32 of the shape of the grid, for each dimension from the second one on: where slices start. They lie
+        inside as a whole. Without one for the last dimension they start at its beginning.
+      length: of a slice.
+    """
+    numbers = lax.GatherDimensionNumbers(
+        offset_dims=(0, starts[0].ndim + 1),
+        collapsed_slice_dims=tuple(range(1, x.ndim - 1)),
+        start_index_map=tuple(range(1, len(starts) + 1)),
+    )
+    sizes = (x.shape[0], *[1] * (x.ndim - 2), length)
+    return lax.gather(x, jnp.stack(starts, -1), numbers, sizes, mode="promise_in_bounds")
 
 
 def sums_of_groups(x: jax.Array, windows: Windows, features: int) -> jax.Array:

@@ -135,12 +135,12 @@ def likeness(projection: Projection) -> Hashable:
 
 def joined(projections: Mapping[str, Projection]) -> Projections:
     """Return projections that multiply the same rows, and are alike, as one."""
-    matrices = [each.matrix for each in projections.values()]
     digests = tuple((each.of, each.matrix.chain.of) for each in projections.values())
-    bound = max(matrix.bound for matrix in matrices) if all(matrix.bound for matrix in matrices) else 0
+    bounds = [each.matrix.bound for each in projections.values()]
+    bound = max(bounds) if all(bounds) else 0
     alike = [
-        replace(each, of="", matrix=replace(matrix, bound=bound, chain=replace(matrix.chain, of="")))
-        for each, matrix in zip(projections.values(), matrices, strict=True)
+        replace(each, of="", matrix=replace(each.matrix, bound=bound, chain=replace(each.matrix.chain, of="")))
+        for each in projections.values()
     ]
     return Projections(jax.tree.map(lambda *arrays: jnp.stack(arrays), *alike), tuple(projections), digests)
 

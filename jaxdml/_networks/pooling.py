@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 
 from jaxdml._arithmetic.bits import with_flipped_sign
+from jaxdml._arithmetic.windows import slices_at
 from jaxdml._base.shapes import is_static
 from jaxdml._placement.layout import on_explicit_axes
 from jaxdml._placement.lowering import Form, Target, at_lowering
@@ -76,21 +77,13 @@ def _greatest_inside(x: jax.Array, otherwise: jax.Array, *, pool: Pool) -> jax.A
 
 
 def _greatest_of_nearest(x: jax.Array, pool: Pool) -> jax.Array:
-    rank = len(pool.sizes)
-    numbers = lax.GatherDimensionNumbers(
-        offset_dims=(0, rank + 1),
-        collapsed_slice_dims=tuple(range(1, rank + 1)),
-        start_index_map=tuple(range(1, rank + 1)),
-    )
-
     def read(places: Sequence[int]) -> jax.Array:
         each = zip(places, pool.strides, pool.start_padding, x.shape[1:-1], strict=True)
         found = [
             jnp.clip(lax.broadcasted_iota(jnp.int32, pool.counts, d) * stride + (place - start), 0, length - 1)
             for d, (place, stride, start, length) in enumerate(each)
         ]
-        slices = (x.shape[0], *[1] * rank, x.shape[-1])
-        return lax.gather(x, jnp.stack(found, -1), numbers, slices, mode="promise_in_bounds")
+        return slices_at(x, found, x.shape[-1])
 
     result, *others = map(read, itertools.product(*map(range, pool.sizes)))
     for other in others:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxdml._arithmetic.signedness import Zero, int8_of_words
-from jaxdml._arithmetic.windows import Windows, shifted_slices, sums_of_groups
+from jaxdml._arithmetic.windows import Windows, shifted_slices, slices_at, sums_of_groups
 from jaxdml._kernels.integer_product import MIN_SIZE, PackedMatrix, Product, Right, dot, product_shape, with_min_size
 from jaxdml._kernels.integer_sums import RawProduct, accumulator, as_stored
 
@@ -100,15 +100,7 @@ def gathered_patches(x: jax.Array, windows: Windows, missing: int = 0) -> jax.Ar
         for d in range(len(rows))
     ]
     starts.append(lax.broadcasted_iota(jnp.int32, grid, len(rows)) * (windows.strides[-1] * channels))
-    numbers = lax.GatherDimensionNumbers(
-        offset_dims=(0, len(grid) + 1),
-        collapsed_slice_dims=tuple(range(1, len(counts))),
-        start_index_map=tuple(range(1, len(counts) + 1)),
-    )
-    slices = (x.shape[0], *[1] * len(rows), row * channels)
-    read = lax.gather(
-        x.reshape(*front, width * channels), jnp.stack(starts, -1), numbers, slices, mode="promise_in_bounds"
-    )
+    read = slices_at(x.reshape(*front, width * channels), starts, row * channels)
     patches = read.reshape(x.shape[0], *counts, math.prod(rows) * row * channels)
     patches = lax.pad(patches, jnp.zeros((), x.dtype), [(0, 0, 0)] * (len(grid) - len(rows) + 1) + [(0, missing, 0)])
     # XLA for CUDA aborts where it fuses a product with what reads so: issue 47381 of openxla/xla.
