@@ -234,7 +234,7 @@ IN_WORDS = "x4xi8>) ->"
     ],
 )
 def test_words_of_a_gpu_have_the_same_bits(dtypes, in_words, monkeypatch):
-    monkeypatch.setattr(float32_sum, "MIN_OUTPUTS_IN_WORDS", 2**16)
+    monkeypatch.setattr(float32_sum, "MIN_OUTPUTS_IN_WORDS", {2: 2**16})
     rng = np.random.default_rng(7)
     a, b = (np.arange(2**16).reshape(256, 256) // step % 256 for step in (1, 256))
     a, b = a.astype(dtypes[0]), b.astype(dtypes[1])
@@ -247,6 +247,24 @@ def test_words_of_a_gpu_have_the_same_bits(dtypes, in_words, monkeypatch):
     assert "f64" not in lowered.as_text()
     assert_same_bits(lowered.compile()(a, b), want)
     assert_same_bits(want[::37], reference.quantized_linear_add(a[::37], *given[1:3], b[::37], *given[4:]))
+
+
+@pytest.mark.parametrize(
+    ("shape", "in_words"),
+    [
+        ((8, 28, 28, 512), True),
+        ((1, 56, 56, 256), False),
+        ((32, 28, 28, 511), False),
+        ((64, 128, 768), False),
+        ((8192, 768), True),
+        ((4096, 768), False),
+    ],
+)
+def test_large_images_are_added_in_words_and_texts_never(shape, in_words):
+    given = jax.ShapeDtypeStruct(shape, np.int8)
+    with forms_of("cuda"):
+        lowered = jax.jit(lambda a, b: add(a, np.float32(0.031), None, b, np.float32(0.0507), None, 0.0613, np.int8(5)))
+        assert (IN_WORDS in lowered.lower(given, given).as_text()) == in_words
 
 
 @pytest.mark.parametrize(
@@ -276,7 +294,7 @@ def test_a_constant_and_ties_have_the_same_bits_on_cuda(scales, zeros):
 @pytest.mark.parametrize("dtypes", [("uint8", "uint8", "uint8"), ("int8", "uint8", "int8"), ("uint8", "int8", "uint8")])
 @pytest.mark.parametrize("without", [(), (0,), (1, 2)])
 def test_between_operators_large_sums_are_int8(dtypes, without, monkeypatch):
-    monkeypatch.setattr(float32_sum, "MIN_OUTPUTS_IN_WORDS", 2**12)
+    monkeypatch.setattr(float32_sum, "MIN_OUTPUTS_IN_WORDS", {2: 2**12})
     rng = np.random.default_rng(11)
     a, b = (integers(rng, dtype, (64, 64)) for dtype in dtypes[:2])
     zeros = [None if number in without else integers(rng, dtype, ()) for number, dtype in enumerate(dtypes)]

@@ -84,14 +84,14 @@ def round_chain(total: jax.Array, by: Chain, dtype: jnp.dtype, *, adds: bool = F
       adds: whether the result is the lowest byte of a float. That takes fewer instructions than a conversion, but XLA
         must take a bitcast of a float into the kernel of a product.
     """
-    products, offset = _products(total, by)
+    products, offset = _products(total, by, apart=adds)
     if not by.at_once:
         # XLA joins two additions of numbers that it knows, but not two subtractions.
         products = -TO_INTEGER - (-TO_INTEGER - products)
     return _of_dtype((stored_int8 if adds else _as_integers)(products + offset), dtype)
 
 
-def _products(total: jax.Array, by: Chain) -> tuple[jax.Array, jax.Array]:
+def _products(total: jax.Array, by: Chain, apart: bool) -> tuple[jax.Array, jax.Array]:
     """Return what is rounded, as float32, and the offset."""
     first, second, offset = by.first, by.second, by.offset
     if by.of_complete_sums:
@@ -100,9 +100,13 @@ def _products(total: jax.Array, by: Chain) -> tuple[jax.Array, jax.Array]:
         first, second, offset = lax.optimization_barrier(scalars)  # type: ignore[no-untyped-call]
     # Rounded once if float32 holds both numbers, as int32 and a conversion do; a greater sum saturates either way.
     difference = total if by.of_complete_sums else total.astype(by.subtracted.dtype) - by.subtracted
-    # XLA would join factors that are constants, and a vector of one number is such a constant, too. So a limit stands
-    # between them.
-    once = jnp.maximum(difference.astype(jnp.float32) * first, -_BEYOND)
+    once = difference.astype(jnp.float32) * first
+    # XLA would join factors that are constants, and a vector of one number is such a constant, too. A barrier takes no
+    # operation, but XLA's older fusion takes no vector behind one, and scalars are behind one together.
+    if apart and not by.of_complete_sums:
+        second = lax.optimization_barrier(second)  # type: ignore[no-untyped-call]
+    else:
+        once = jnp.maximum(once, -_BEYOND)
     return once * second, offset
 
 
