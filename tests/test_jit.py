@@ -15,7 +15,7 @@ import jaxdml
 from jaxdml import reference
 from jaxdml._functions import jit as jits
 from jaxdml._placement import lowering
-from jaxdml._placement.options import BLOCKS, INTEGERS, OPTIONS, traced_alone, with_options
+from jaxdml._placement.options import BLOCKS, INTEGERS, OPTIONS, options_for, traced_alone, with_options
 from jaxdml.onnx.running.program import jit_for
 from jaxdml.onnx.values.stored import Transposed
 
@@ -268,6 +268,9 @@ def test_options_of_a_caller_stay(monkeypatch):
     monkeypatch.setattr(jits, "_on_cuda", lambda weights: True)
     compiled = jaxdml.jit(layer, compiler_options={"xla_embed_ir_in_executable": False}, keep_unused=True)
     assert_array_equal(compiled(X, W), reference.matrix_multiply_integer(X, np.uint8(3), W, None))
+    mode, tiles = "xla_gpu_command_buffer_scheduling_mode", "xla_gpu_gemm_autotuner_override_file"
+    given = options_for(INTEGERS, {mode: "LHS", tiles: "mine", "xla_embed_ir_in_executable": False})
+    assert given == {**OPTIONS[INTEGERS], mode: "LHS", "xla_embed_ir_in_executable": False}
 
 
 def test_it_is_known_whether_the_option_serves_here():

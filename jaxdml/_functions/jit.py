@@ -13,7 +13,7 @@ from jax.stages import Wrapped
 
 from jaxdml._arguments.call import Call
 from jaxdml._placement.jax_versions import FUSES_BITS_WITH_PRODUCTS
-from jaxdml._placement.options import BLOCKS, OPTIONS, traced_alone, with_options
+from jaxdml._placement.options import BLOCKS, OPTIONS, options_for, traced_alone, with_options
 
 with jax.core.eval_context():
     _OUTSIDE = get_opaque_trace_state()  # type: ignore[no-untyped-call]
@@ -26,15 +26,17 @@ def jit(
 
     Integers have the same bits; products of floats may be summed in another order. The program gets options of XLA.
     For integers these are options with which it multiplies int8 rightly for every K, and rounds in fewer operations.
-    Without them jaxdml multiplies bfloat16 up to a K of 1024. For blocks these are options with which it makes floats
-    of packed integers in the kernel of a product. Models of ``jaxdml.onnx`` are called so, if they have such weights,
-    and initialized graphs of ``jaxdml.directml``, if they have packed integers.
+    Without them jaxdml multiplies bfloat16 up to a K of 1024. Kernels that do not wait for one another run side by side,
+    so what lies in memory between kernels may take 1.6 times as much. For blocks these are options with which it makes
+    floats of packed integers in the kernel of a product. Models of ``jaxdml.onnx`` are called so, if they have such
+    weights, and initialized graphs of ``jaxdml.directml``, if they have packed integers.
 
     Args:
       function: what to compile.
       weights: what it multiplies by: "integers" for what ``prepack`` and ``prepack_filters`` return, "blocks" for what
         ``prepack_blocks`` returns. Weights of the other kind are multiplied as with ``jax.jit``.
-      options: those of ``jax.jit``.
+      options: those of ``jax.jit``. What ``compiler_options`` says counts before the options that the program gets, but
+        for the list of tiles.
 
     Returns:
       A function with the methods ``lower``, ``trace``, ``eval_shape`` and ``clear_cache``, as that of ``jax.jit``. It
@@ -60,7 +62,7 @@ def jit(
     given: Any = options.pop("compiler_options", None) or {}
     plain: Any = jax.jit(function, **options)  # type: ignore[call-overload]
     optioned: Any = jax.jit(  # type: ignore[call-overload]
-        traced_alone(function), compiler_options={**given, **OPTIONS[weights]}, **options
+        traced_alone(function), compiler_options=options_for(weights, given), **options
     )
 
     @wraps(function, updated=())

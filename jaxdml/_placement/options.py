@@ -2,7 +2,8 @@
 
 ``INTEGERS``: XLA tries several tiles for a product, and takes the fastest. With one of 16 along K it adds each product
 of int8 twice, since one instruction multiplies 32. An option names a file of tiles that XLA tries instead: the one
-beside this file has none below 32 along K. Its newer fusion of products takes in what rounds by an addition.
+beside this file has none below 32 along K. Its newer fusion of products takes in what rounds by an addition. Its
+kernels run side by side where none waits for another.
 
 ``BLOCKS``: XLA takes the scales of blocks into the kernel of a product only if its newer fusion of products is on.
 
@@ -25,6 +26,8 @@ from jaxdml._placement.jax_versions import FUSES_BITS_WITH_PRODUCTS
 
 INTEGERS, BLOCKS = "integers", "blocks"
 
+_TILES = "xla_gpu_gemm_autotuner_override_file"
+
 _WHOLE = {"xla_gpu_experimental_force_split_k": 1}
 """XLA splits no K, whose sums it would store: the products that rely on options are cut into sections of K."""
 
@@ -38,10 +41,13 @@ _FUSING = {
 OPTIONS: Mapping[str, dict[str, Any]] = MappingProxyType(
     {
         INTEGERS: {
-            "xla_gpu_gemm_autotuner_override_file": str(Path(__file__).with_name("tiles.txtpb")),
+            _TILES: str(Path(__file__).with_name("tiles.txtpb")),
             # Larger products that share an operand are not joined to one. Its sums would be stored, and its matrices
             # joined in each call. Smaller ones are faster if they are joined.
             "xla_gpu_dot_merger_threshold_mb": 6,
+            # Kernels that do not wait for one another run side by side, as those of a block and of the shortcut around
+            # it. What they store is kept apart, which may take 1.6 times the memory.
+            "xla_gpu_command_buffer_scheduling_mode": "CONCURRENT",
             **(_FUSING if FUSES_BITS_WITH_PRODUCTS else {}),
             **_WHOLE,
         },
@@ -54,6 +60,12 @@ OPTIONS: Mapping[str, dict[str, Any]] = MappingProxyType(
     }
 )
 """The options of such a program, by the kind of the packed weights that it multiplies."""
+
+
+def options_for(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a program: what is ``given`` counts before ``OPTIONS``, but for tiles, which sums need."""
+    return {**OPTIONS[kind], **given, **{name: file for name, file in OPTIONS[kind].items() if name == _TILES}}
+
 
 _given: ContextVar[str] = ContextVar("jaxdml_options", default="")
 
