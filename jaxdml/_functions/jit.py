@@ -24,10 +24,10 @@ def jit(
 ) -> Wrapped:
     """Compile as ``jax.jit`` does, and let products with packed weights use the matrix units of an NVIDIA GPU.
 
-    Integers have the same bits; products of floats may be summed in another order. The program gets options of XLA.
-    For integers these are options with which it multiplies int8 rightly for every K, and rounds in fewer operations.
-    Without them jaxdml multiplies bfloat16 up to a K of 1024. Kernels that do not wait for one another run side by side,
-    so what lies in memory between kernels may take 1.6 times as much. For blocks these are options with which it makes
+    Integers have the same bits; products of floats may be summed in another order. The program gets options of XLA. For
+    integers these are options with which it multiplies int8 rightly for every K, and rounds in fewer operations.
+    Without them jaxdml multiplies bfloat16 up to a K of 1024. Kernels run side by side where none waits for another, so
+    what is stored between kernels may take 1.6 times the memory. For blocks these are options with which it makes
     floats of packed integers in the kernel of a product. Models of ``jaxdml.onnx`` are called so, if they have such
     weights, and initialized graphs of ``jaxdml.directml``, if they have packed integers.
 

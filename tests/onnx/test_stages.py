@@ -252,7 +252,7 @@ def test_weights_stay_parameters():
     model = load(chosen())
     model(IMAGES[0])
     (_, first), *_ = model._calls.parts
-    text = jax.jit(partial(first.traced, ())).lower({}, {**model.params, "x": IMAGES[0]}, None).as_text()
+    text = jax.jit(partial(first.traced, ())).lower(first._leaves, {"x": IMAGES[0]}, None).as_text()
     (main,) = (line for line in text.splitlines() if "@main" in line)
     assert "tensor<3x3x3x2xf32>" in main
 

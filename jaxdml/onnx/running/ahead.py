@@ -78,7 +78,7 @@ class _Ahead(Programs):
         super().__init__(model)
         some = ", ".join(f"{name} {list(sizes)}" for name, sizes in model.lengths.items())
         self._some = f"It has some for {some}; 0, 1 and what stands alone serve no other."
-        pairs = zip(_operands(model.inputs, model.lengths), map(_called, model.programs), strict=True)
+        pairs = zip(_operands(model.inputs, model.lengths), map(self._called, model.programs), strict=True)
         self._there = {self._place((), given, key): program for given, program in pairs for key in (None, 0)}
 
     def compiled(self, place: Place) -> Any:
@@ -91,6 +91,26 @@ class _Ahead(Programs):
             wanted = ", ".join(f"{value.name} {sizes[value.name]}" for value in self._program.inputs)
             raise ValueError(errors.compose("onnx.Model", f"the artifact has no program for {wanted}.", self._some))
         return program
+
+    def _called(self, program: export.Exported) -> Callable[[Any, Any, Any], Any]:
+        """Return a program as a function of the leaves of weights, inputs and a key, which it may not need."""
+        bits = program.in_avals[-1]
+        is_random = len(program.in_avals) - 1 in program.module_kept_var_idx
+
+        @jax.jit
+        def function(leaves: Any, given: Any, bits: Any) -> Any:
+            weights = jax.tree.unflatten(self._structure, leaves)
+            return program.call(weights, given, bits)  # type: ignore[no-untyped-call]
+
+        def call(leaves: Any, given: Any, key: Any) -> Any:
+            if not is_random:
+                return function(leaves, given, np.zeros(bits.shape, bits.dtype))
+            if key is None:
+                rule = "the model is random, and the call gives no key."
+                raise ValueError(errors.compose("onnx.Model", rule, "Give one: model(..., key=jax.random.key(0))."))
+            return function(leaves, given, jax.random.key_data(key))
+
+        return call
 
 
 def _operands(inputs: Sequence[TensorType], lengths: Table) -> Iterator[dict[str, Any]]:
@@ -114,22 +134,6 @@ def _struct(shape: Sequence[int], dtype: Any) -> Any:
     return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
 
 
-def _called(program: export.Exported) -> Callable[[Any, Any, Any], Any]:
-    """Return a program as a function of weights, inputs and a key, which it may not need."""
-    function, bits = jax.jit(program.call), program.in_avals[-1]
-    is_random = len(program.in_avals) - 1 in program.module_kept_var_idx
-
-    def call(params: Any, given: Any, key: Any) -> Any:
-        if not is_random:
-            return function(params, given, np.zeros(bits.shape, bits.dtype))
-        if key is None:
-            rule = "the model is random, and the call gives no key."
-            raise ValueError(errors.compose("onnx.Model", rule, "Give one: model(..., key=jax.random.key(0))."))
-        return function(params, given, jax.random.key_data(key))
-
-    return call
-
-
 def write(model: Model, lengths: Table, path: Path, platforms: Sequence[str] | None = None) -> int:
     """Export a model's programs and write them with its weights; return the size of the file.
 
@@ -146,13 +150,12 @@ def write(model: Model, lengths: Table, path: Path, platforms: Sequence[str] | N
       NotImplementedError: an input must be known while tracing, or a shape depends on values.
     """
     _must_be_all(model.inputs, lengths)
-    leaves, structure = tree_flatten_with_path(dict(model.params))
+    leaves, _ = tree_flatten_with_path(dict(model.params))
     weights = {keystr(place): leaf for place, leaf in leaves}
     of_model = Programs(model)
 
     def program(params: Mapping[str, Any], given: Mapping[str, Any], bits: Any) -> Any:
-        own = jax.tree.unflatten(structure, [params[name] for name in weights])
-        return of_model.traced((), own, given, jax.random.wrap_key_data(bits))
+        return of_model.traced((), [params[name] for name in weights], given, jax.random.wrap_key_data(bits))
 
     exporting = export.export(jax.jit(program), platforms=platforms)
     params = {name: _struct(leaf.shape, leaf.dtype) for name, leaf in weights.items()}

@@ -72,7 +72,7 @@ class Calls:
         if self.parts is not None:
             outputs = self._in_stages(self.parts, known, inputs, key, named)
             return Called(tuple(map(cut_at, outputs, map(places, outputs))), None)
-        call = self.programs.computed(known, dict(self._program.params), inputs, key, named)
+        call = self.programs.computed(known, inputs, key, named)
         cuts = tuple(map(places, call.results))
         again = self.programs.again(call, cuts) if call.settled and not known and key is None else None
         return Called(tuple(map(cut_at, call.results, cuts)), again)
@@ -90,9 +90,12 @@ class Calls:
         found = stages(self._program.graph, traced | self._program.weights)
         if len(found) == 1 and not found[0].on_host:
             return None
-        return tuple(
-            (stage, Programs(replace(self._program, graph=stage.graph), number)) for number, stage in enumerate(found)
-        )
+
+        def programs(stage: Stage, number: int) -> Programs:
+            params = self._program.params_of(stage.given)
+            return Programs(replace(self._program, graph=stage.graph, params=params), number)
+
+        return tuple((stage, programs(stage, number)) for number, stage in enumerate(found))
 
     def _in_stages(
         self, parts: tuple[tuple[Stage, Programs], ...], known: Known, given: dict[str, Any], key: Any, named: Sizes
@@ -103,13 +106,13 @@ class Calls:
         for number, (stage, part) in enumerate(parts):
             # Nodes are numbered within a stage.
             own = None if key is None else jax.random.fold_in(key, number)
-            params = self._program.params_of(stage.given)
             read = {name: values[name] for name in {*stage.given, *overridden} & values.keys()}
             names = [output.name for output in stage.graph.outputs]
             if stage.on_host:
-                results = self._on_host(stage.graph, names, known, self._program.as_read(params) | read, own)
+                params = self._program.as_read(self._program.params_of(stage.given))
+                results = self._on_host(stage.graph, names, known, params | read, own)
             else:
-                results = part.computed(known, params, read, own, named).results
+                results = part.computed(known, read, own, named).results
             values = values | dict(zip(names, results, strict=True))
         names = [output.name for output in self._program.outputs]
         values = self._program.as_read(self._program.params_of(names)) | values

@@ -145,7 +145,8 @@ class Decoder:
             step if step == 1 or before.any() else min(max(_SHORTEST_PROMPT, 1 << (step - 1).bit_length()), self.length)
         )
         tokens = tokens if padded == step else np.pad(np.asarray(tokens), ((0, 0), (0, padded - step)))
-        scores, after = self._compiled(dict(self.model.params), state, tokens, counts)
+        leaves, _ = self._flat
+        scores, after = self._compiled(leaves, state, tokens, counts)
         return scores, after._replace(lengths=before + counts)
 
     def _check(self, before: np.ndarray, counts: np.ndarray, step: int) -> None:
@@ -158,8 +159,18 @@ class Decoder:
             raise ValueError(errors.compose("onnx.Decoder", rule, where, "Pad the first step alone, at its end."))
 
     @cached_property
+    def _flat(self) -> tuple[list[Any], Any]:
+        """The leaves of the parameters, and their structure: a call flattens no records of packed weights."""
+        return jax.tree.flatten(dict(self.model.params))
+
+    @cached_property
     def _compiled(self) -> Any:
-        return jit_for(self.model.params)(self.apply, donate_argnums=1)
+        _, structure = self._flat
+
+        def step(leaves: Any, *others: Any) -> Any:
+            return self.apply(jax.tree.unflatten(structure, leaves), *others)
+
+        return jit_for(self.model.params)(step, donate_argnums=1)
 
 
 def _of_dtype(array: Any, value: TensorType) -> Any:

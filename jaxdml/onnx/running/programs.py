@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
 from threading import Lock
@@ -110,6 +110,8 @@ class Programs:
     def __init__(self, program: Program, number: int | None = None) -> None:
         self._program = program
         self._number = number
+        # A call flattens no records of packed weights, which would take a third of its time on the host.
+        self._leaves, self._structure = jax.tree.flatten(dict(program.params))
         self._masking = number is not None
         self._capacities = Capacities()
         self._newest = Newest()
@@ -118,9 +120,7 @@ class Programs:
     def __len__(self) -> int:
         return len(self._newest)
 
-    def computed(
-        self, known: Known, params: Mapping[str, Any], given: Mapping[str, Any], key: Any, named: Sizes
-    ) -> Computed:
+    def computed(self, known: Known, given: Mapping[str, Any], key: Any, named: Sizes) -> Computed:
         """Compute a program on arrays that are longer than what counts; what a node cannot mask has its true length."""
         while True:
             refused = _named_in_vain(self.in_the_way, named)
@@ -130,9 +130,9 @@ class Programs:
             place = self._place(known, arrays, key)
             try:
                 if refused:  # Unless an If that has to be decided first stands in the way: the trace raises its error.
-                    jax.eval_shape(partial(self.traced, known), params, arrays, key)
+                    jax.eval_shape(partial(self.traced, known), self._leaves, arrays, key)
                     raise refused
-                results = self._results(place, params, arrays, key)
+                results = self._results(place, arrays, key)
             except InTheWayError as error:
                 self._newest.drop(place)
                 self.in_the_way |= error.why
@@ -151,7 +151,7 @@ class Programs:
 
         def compute(arrays: Mapping[str, Any]) -> tuple[Any, ...]:
             more = {name: Held(padded(arrays[name], shape), *others) for name, (shape, *others) in shapes.items()}
-            results, _ = self.compiled(call.place)(dict(self._program.params), {**arrays, **more}, None)
+            results, _ = self.compiled(call.place)(self._leaves, {**arrays, **more}, None)
             return tuple(map(cut_at, results, cuts))
 
         return compute
@@ -162,7 +162,7 @@ class Programs:
         while True:
             given = shapes(self.in_the_way)
             try:
-                jax.eval_shape(partial(self.traced, constants), dict(self._program.params), given, jax.random.key(0))
+                jax.eval_shape(partial(self.traced, constants), self._leaves, given, jax.random.key(0))
             except InTheWayError as error:
                 self.in_the_way |= error.why
             else:
@@ -174,19 +174,20 @@ class Programs:
         shapes = tuple((leaf.shape, jax.dtypes.canonicalize_dtype(leaf.dtype)) for leaf in leaves)
         return known, (key is None, structure, shapes, jax.dtypes.canonicalize_dtype(np.int64))
 
-    def _results(self, place: Place, params: Any, given: Mapping[str, Any], key: Any) -> tuple[Any, ...]:
+    def _results(self, place: Place, given: Mapping[str, Any], key: Any) -> tuple[Any, ...]:
         """Compute a program, which is compiled if it was not called for long."""
-        results, promises = self.compiled(place)(params, given, key)
+        results, promises = self.compiled(place)(self._leaves, given, key)
         must_be_kept(promises)
         return results
 
     def compiled(self, place: Place) -> Any:
-        """Return a program as a function of parameters, arrays and a key."""
+        """Return a program as a function of the leaves of parameters, arrays and a key."""
         return self._newest.of(place, lambda: jit_for(self._program.params)(partial(self.traced, place[0])))
 
-    def traced(self, known: Known, params: Any, given: Any, key: Any) -> Any:
+    def traced(self, known: Known, leaves: Sequence[Any], given: Any, key: Any) -> Any:
         """Return the results of a program, and the promises on which it relies."""
         keys = keys_of(given.values())
+        params = jax.tree.unflatten(self._structure, leaves)
         values = self._program.as_read(params) | {name: opened(value) for name, value in given.items()}
         bounds = Bounds({}, self._program.graph.symbols, active=bool(keys) or self._masking)
         with collected() as promises, watched(keys, bounds.active):
