@@ -15,7 +15,7 @@ from jax.sharding import PartitionSpec as P
 import jaxdml
 from jaxdml import reference
 from jaxdml._arithmetic.nearest import TO_INTEGER
-from jaxdml._functions import prepack_filters
+from jaxdml._functions import prepack, prepack_filters
 from jaxdml._kernels import requantization
 from jaxdml._kernels.integer_convolution import kernel
 from jaxdml._kernels.requantization import chain_factors, float32_chain
@@ -179,23 +179,57 @@ def test_no_shift_serves(monkeypatch):
     assert shifted(*given, 0) is None
 
 
+JOINED = np.array([0.0010520213010644097, 0.001241675714094345, 0.0010048994149885757, 0.0013032010126642452])
+"""Multipliers whose two factors, joined to one float32, round some sum wrongly, however products are rounded."""
+
+
 @pytest.mark.parametrize(("adds", "at_once"), [(False, False), (True, False), (True, True)])
 @pytest.mark.parametrize("columns", [None, 1, 3])
 def test_factors_that_are_constants_of_a_program_stay_two(columns, adds, at_once):
     """XLA joins two constants that a number is multiplied by, and vectors of one number are such constants to it."""
-    wrong = 0
-    for multiplier in SMALL[::2]:
-        sums, nearest = chain_factors._decisive(np.array([multiplier]), 0, 2**24, np.arange(128) + 0.5)
+    for multiplier in JOINED:
+        sums, nearest = chain_factors._decisive(np.array([multiplier]), 0, 2**24, np.arange(127) + 0.5)
+        wanted = np.clip(nearest[0], -128, 127).astype(np.int8)
         first, second, _ = factors(np.array([multiplier]), 2**24, 128, odd=False)
-        wrong += (np.rint(sums.astype(np.float32) * (first * second)) != nearest).any()
+        for exact in (np.float32, np.float64):
+            products = np.rint(sums[0].astype(np.float32).astype(exact) * exact(first * second))
+            assert (np.clip(products, -128, 127) != wanted).any()
         shape = () if columns is None else (1, columns)
         vectors = (np.broadcast_to(x, shape) for x in (first[0], second[0], TO_INTEGER))
         by = Chain(() if columns is None else np.zeros(shape, np.int32), *vectors, of="", at_once=at_once)
         total = np.int32(sums[0] if columns is None else np.repeat(sums[0][:, None], columns, 1))
-        got = np.asarray(jax.jit(lambda total, by=by: round_chain(total, by, np.dtype("int8"), adds=adds))(total))
-        wanted = np.clip(nearest[0], -128, 127).astype(np.int8)
+        program = (
+            jax.jit(lambda total, by=by: round_chain(total, by, np.dtype("int8"), adds=adds)).lower(total).compile()
+        )
+        got = np.asarray(program(total))
         np.testing.assert_array_equal(got.reshape(len(wanted), -1), np.repeat(wanted[:, None], columns or 1, 1))
-    assert wrong > 2
+        # A product of the factors alone has the shape of these.
+        of_sums = rf"f32\[{','.join(map(str, total.shape))}\](?:\{{[\d,]*\}})? multiply\("
+        assert len(re.findall(of_sums, program.as_text())) == 2
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_weights_that_are_constants_of_a_program_round_as_arguments_do(seed, monkeypatch):
+    monkeypatch.setattr(prepack, "is_on_cpu", lambda x: False)
+    monkeypatch.setattr(prepack, "is_on_gpu", lambda x: not isinstance(x, jax.core.Tracer))
+    rng = np.random.default_rng(seed)
+    b = np.repeat(np.int8([127, 1]), 64)[:, None].repeat(8, 1)
+    scales = [np.float32(rng.uniform(low, high)) for low, high in ((0.01, 0.05), (0.001, 0.002), (0.4, 0.6))]
+    multiplier = np.prod(np.float64(scales[:2])) / np.float64(scales[2])
+    sums = np.unique(np.floor((np.arange(127) + 0.5) / multiplier)[:, None] + [0, 1]).astype(np.int64)
+    a = np.zeros((sums.size, 128), np.uint8)  # Each row has one of these sums with the columns.
+    for row, total in zip(a, sums[sums < 127 * 64 * 255], strict=False):
+        many, few = divmod(int(total), 127)
+        row[:64], row[64:] = many // 64, few // 64
+        row[: many % 64] += 1
+        row[64 : 64 + few % 64] += 1
+    names = [f"{name}_{what}" for name in ("a", "b", "output") for what in ("scale", "zero_point")]
+    known = dict(zip(names, (scales[0], np.uint8(0), scales[1], np.int8(0), scales[2], np.int8(0)), strict=True))
+    packed = jaxdml.prepack(b, parameters=known)
+    assert packed.chain
+    with forms_of("cuda", INTEGERS):
+        program = jax.jit(lambda a: jaxdml.quantized_linear_matrix_multiply(a, b=packed, **known)).lower(a).compile()
+    assert_same_bits(program(a), reference.quantized_linear_matrix_multiply(a, b=b, **known))
 
 
 @pytest.mark.parametrize(("dtype", "zero"), [("int8", 0), ("int8", -128), ("int8", 3), ("uint8", 255), ("uint8", 7)])

@@ -271,6 +271,8 @@ def test_options_of_a_caller_stay(monkeypatch):
     mode, tiles = "xla_gpu_command_buffer_scheduling_mode", "xla_gpu_gemm_autotuner_override_file"
     given = options_for(INTEGERS, {mode: "LHS", tiles: "mine", "xla_embed_ir_in_executable": False})
     assert given == {**OPTIONS[INTEGERS], mode: "LHS", "xla_embed_ir_in_executable": False}
+    with pytest.raises(jax.errors.JaxRuntimeError):
+        jaxdml.jit(layer, compiler_options={mode: "no such mode"})(X, W)
 
 
 def test_it_is_known_whether_the_option_serves_here():

@@ -24,19 +24,19 @@ def jit(
 ) -> Wrapped:
     """Compile as ``jax.jit`` does, and let products with packed weights use the matrix units of an NVIDIA GPU.
 
-    Integers have the same bits; products of floats may be summed in another order. The program gets options of XLA. For
-    integers these are options with which it multiplies int8 rightly for every K, and rounds in fewer operations.
-    Without them jaxdml multiplies bfloat16 up to a K of 1024. Kernels run side by side where none waits for another, so
-    what is stored between kernels may take 1.6 times the memory. For blocks these are options with which it makes
-    floats of packed integers in the kernel of a product. Models of ``jaxdml.onnx`` are called so, if they have such
-    weights, and initialized graphs of ``jaxdml.directml``, if they have packed integers.
+    Integers have the same bits; products of floats may be summed in another order. The program gets options of XLA.
+    For integers these are options with which it multiplies int8 rightly for every K, and rounds in fewer operations.
+    Without them jaxdml multiplies bfloat16 up to a K of 1024. Two kernels may run at the same time if neither needs
+    the other's result, so temporary buffers may take 1.6 times the memory. For blocks these are options with which it
+    makes floats of packed integers in the kernel of a product. Models of ``jaxdml.onnx`` are called so, if they have
+    such weights, and initialized graphs of ``jaxdml.directml``, if they have packed integers.
 
     Args:
       function: what to compile.
       weights: what it multiplies by: "integers" for what ``prepack`` and ``prepack_filters`` return, "blocks" for what
         ``prepack_blocks`` returns. Weights of the other kind are multiplied as with ``jax.jit``.
-      options: those of ``jax.jit``. What ``compiler_options`` says counts before the options that the program gets, but
-        for the list of tiles.
+      options: those of ``jax.jit``. Where the program gets options of jaxdml, ``compiler_options`` override them,
+        except ``xla_gpu_gemm_autotuner_override_file``.
 
     Returns:
       A function with the methods ``lower``, ``trace``, ``eval_shape`` and ``clear_cache``, as that of ``jax.jit``. It

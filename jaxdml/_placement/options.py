@@ -2,8 +2,8 @@
 
 ``INTEGERS``: XLA tries several tiles for a product, and takes the fastest. With one of 16 along K it adds each product
 of int8 twice, since one instruction multiplies 32. An option names a file of tiles that XLA tries instead: the one
-beside this file has none below 32 along K. Its newer fusion of products takes in what rounds by an addition. Its
-kernels run side by side where none waits for another.
+beside this file has none below 32 along K. Its newer fusion of products takes in what rounds by an addition. Two
+kernels may run at the same time if neither needs the other's result.
 
 ``BLOCKS``: XLA takes the scales of blocks into the kernel of a product only if its newer fusion of products is on.
 
@@ -45,8 +45,8 @@ OPTIONS: Mapping[str, dict[str, Any]] = MappingProxyType(
             # Larger products that share an operand are not joined to one. Its sums would be stored, and its matrices
             # joined in each call. Smaller ones are faster if they are joined.
             "xla_gpu_dot_merger_threshold_mb": 6,
-            # Kernels that do not wait for one another run side by side, as those of a block and of the shortcut around
-            # it. What they store is kept apart, which may take 1.6 times the memory.
+            # Kernels run at the same time if neither needs the other's result, as those of a block and of the shortcut
+            # around it. Then they share no temporary buffers, which may take 1.6 times the memory.
             "xla_gpu_command_buffer_scheduling_mode": "CONCURRENT",
             **(_FUSING if FUSES_BITS_WITH_PRODUCTS else {}),
             **_WHOLE,

@@ -251,7 +251,10 @@ def test_a_sequence_passes_between_stages():
 def test_weights_stay_parameters():
     model = load(chosen())
     model(IMAGES[0])
-    (_, first), *_ = model._calls.parts
+    (_, first), *_ = parts = model._calls.parts
+    assert [part._program.params.keys() for _, part in parts] == [
+        model.params_of(stage.given).keys() for stage, _ in parts
+    ]
     text = jax.jit(partial(first.traced, ())).lower(first._leaves, {"x": IMAGES[0]}, None).as_text()
     (main,) = (line for line in text.splitlines() if "@main" in line)
     assert "tensor<3x3x3x2xf32>" in main

@@ -100,12 +100,14 @@ def _products(total: jax.Array, by: Chain, apart: bool) -> tuple[jax.Array, jax.
         first, second, offset = lax.optimization_barrier(scalars)  # type: ignore[no-untyped-call]
     # Rounded once if float32 holds both numbers, as int32 and a conversion do; a greater sum saturates either way.
     difference = total if by.of_complete_sums else total.astype(by.subtracted.dtype) - by.subtracted
+    # XLA would join factors that are constants, and a vector of one number is such a constant, too. A barrier before
+    # each takes no operation. XLA's older fusion of products takes no vector behind one, and single numbers are behind
+    # one already: there a limit stands between the factors.
+    barred = apart and not by.of_complete_sums
+    if barred:
+        first, second = (lax.optimization_barrier(each) for each in (first, second))  # type: ignore[no-untyped-call]
     once = difference.astype(jnp.float32) * first
-    # XLA would join factors that are constants, and a vector of one number is such a constant, too. A barrier takes no
-    # operation, but XLA's older fusion takes no vector behind one, and scalars are behind one together.
-    if apart and not by.of_complete_sums:
-        second = lax.optimization_barrier(second)  # type: ignore[no-untyped-call]
-    else:
+    if not barred:
         once = jnp.maximum(once, -_BEYOND)
     return once * second, offset
 

@@ -19,7 +19,7 @@ from jaxdml.onnx.running.inputs import must_not_be_cut
 from jaxdml.onnx.running.interpreter import Report
 from jaxdml.onnx.running.open_dimensions import OpenDimensions
 from jaxdml.onnx.running.parameters import constant_inputs
-from jaxdml.onnx.running.program import Program, as_output
+from jaxdml.onnx.running.program import Program, as_output, jit_for
 from jaxdml.onnx.running.programs import Known, KnownArray, Programs, arrays_of
 from jaxdml.onnx.running.stages import Stage, stages
 from jaxdml.onnx.values.bounded import NONE, Padded, checking, must_be_bounds
@@ -91,9 +91,11 @@ class Calls:
         if len(found) == 1 and not found[0].on_host:
             return None
 
+        compile_by = jit_for(self._program.params)
+
         def programs(stage: Stage, number: int) -> Programs:
             params = self._program.params_of(stage.given)
-            return Programs(replace(self._program, graph=stage.graph, params=params), number)
+            return Programs(replace(self._program, graph=stage.graph, params=params), number, compile_by)
 
         return tuple((stage, programs(stage, number)) for number, stage in enumerate(found))
 

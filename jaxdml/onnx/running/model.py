@@ -31,7 +31,8 @@ MANY = 1024
 class Model(Program):
     """An ONNX model as a function of JAX arrays.
 
-    ``jaxdml.onnx.load`` makes it. It never changes: it may be closed over by what JAX traces.
+    ``jaxdml.onnx.load`` makes it. It never changes: it may be closed over by what JAX traces. For other weights make
+    another one: ``dataclasses.replace(model, params=...)``.
 
     Attributes:
       graph: what it computes.
