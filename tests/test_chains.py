@@ -15,7 +15,7 @@ from jax.sharding import PartitionSpec as P
 import jaxdml
 from jaxdml import reference
 from jaxdml._arithmetic.nearest import TO_INTEGER
-from jaxdml._functions import prepack, prepack_filters
+from jaxdml._functions import prepack_filters
 from jaxdml._kernels import requantization
 from jaxdml._kernels.integer_convolution import kernel
 from jaxdml._kernels.requantization import chain_factors, float32_chain
@@ -209,9 +209,7 @@ def test_factors_that_are_constants_of_a_program_stay_two(columns, adds, at_once
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_weights_that_are_constants_of_a_program_round_as_arguments_do(seed, monkeypatch):
-    monkeypatch.setattr(prepack, "is_on_cpu", lambda x: False)
-    monkeypatch.setattr(prepack, "is_on_gpu", lambda x: not isinstance(x, jax.core.Tracer))
+def test_weights_that_are_constants_of_a_program_round_as_arguments_do(seed, on_gpu):
     rng = np.random.default_rng(seed)
     b = np.repeat(np.int8([127, 1]), 64)[:, None].repeat(8, 1)
     scales = [np.float32(rng.uniform(low, high)) for low, high in ((0.01, 0.05), (0.001, 0.002), (0.4, 0.6))]

@@ -26,7 +26,7 @@ from jaxdml._placement.jax_versions import FUSES_BITS_WITH_PRODUCTS
 
 INTEGERS, BLOCKS = "integers", "blocks"
 
-_TILES = "xla_gpu_gemm_autotuner_override_file"
+_TILES = {"xla_gpu_gemm_autotuner_override_file": str(Path(__file__).with_name("tiles.txtpb"))}
 
 _WHOLE = {"xla_gpu_experimental_force_split_k": 1}
 """XLA splits no K, whose sums it would store: the products that rely on options are cut into sections of K."""
@@ -41,7 +41,7 @@ _FUSING = {
 OPTIONS: Mapping[str, dict[str, Any]] = MappingProxyType(
     {
         INTEGERS: {
-            _TILES: str(Path(__file__).with_name("tiles.txtpb")),
+            **_TILES,
             # Larger products that share an operand are not joined to one. Its sums would be stored, and its matrices
             # joined in each call. Smaller ones are faster if they are joined.
             "xla_gpu_dot_merger_threshold_mb": 6,
@@ -64,7 +64,7 @@ OPTIONS: Mapping[str, dict[str, Any]] = MappingProxyType(
 
 def options_for(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a program: what is ``given`` counts before ``OPTIONS``, but for tiles, which sums need."""
-    return {**OPTIONS[kind], **given, **{name: file for name, file in OPTIONS[kind].items() if name == _TILES}}
+    return {**OPTIONS[kind], **given, **(_TILES if kind == INTEGERS else {})}
 
 
 _given: ContextVar[str] = ContextVar("jaxdml_options", default="")

@@ -255,7 +255,7 @@ def test_weights_stay_parameters():
     assert [part._program.params.keys() for _, part in parts] == [
         model.params_of(stage.given).keys() for stage, _ in parts
     ]
-    text = jax.jit(partial(first.traced, ())).lower(first._leaves, {"x": IMAGES[0]}, None).as_text()
+    text = jax.jit(partial(first.traced, ())).lower(first._program.leaves, {"x": IMAGES[0]}, None).as_text()
     (main,) = (line for line in text.splitlines() if "@main" in line)
     assert "tensor<3x3x3x2xf32>" in main
 

@@ -99,7 +99,7 @@ class _Ahead(Programs):
 
         @jax.jit
         def function(leaves: Any, given: Any, bits: Any) -> Any:
-            weights = jax.tree.unflatten(self._structure, leaves)
+            weights = self._program.params_from(leaves)
             return program.call(weights, given, bits)  # type: ignore[no-untyped-call]
 
         def call(leaves: Any, given: Any, key: Any) -> Any:

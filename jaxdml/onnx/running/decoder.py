@@ -145,8 +145,7 @@ class Decoder:
             step if step == 1 or before.any() else min(max(_SHORTEST_PROMPT, 1 << (step - 1).bit_length()), self.length)
         )
         tokens = tokens if padded == step else np.pad(np.asarray(tokens), ((0, 0), (0, padded - step)))
-        leaves, _ = self._flat
-        scores, after = self._compiled(leaves, state, tokens, counts)
+        scores, after = self._compiled(self.model.leaves, state, tokens, counts)
         return scores, after._replace(lengths=before + counts)
 
     def _check(self, before: np.ndarray, counts: np.ndarray, step: int) -> None:
@@ -159,16 +158,9 @@ class Decoder:
             raise ValueError(errors.compose("onnx.Decoder", rule, where, "Pad the first step alone, at its end."))
 
     @cached_property
-    def _flat(self) -> tuple[list[Any], Any]:
-        """The leaves of the parameters, and their structure: a call flattens no records of packed weights."""
-        return jax.tree.flatten(dict(self.model.params))
-
-    @cached_property
     def _compiled(self) -> Any:
-        _, structure = self._flat
-
         def step(leaves: Any, *others: Any) -> Any:
-            return self.apply(jax.tree.unflatten(structure, leaves), *others)
+            return self.apply(self.model.params_from(leaves), *others)
 
         return jit_for(self.model.params)(step, donate_argnums=1)
 
