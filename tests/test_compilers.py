@@ -5,6 +5,7 @@ They need the packages libtpu and jax-cuda12-pjrt, but no TPU and no GPU.
 
 import re
 from functools import partial
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -227,6 +228,26 @@ def test_a_model_compiles(devices, name, count):
     params = jax.tree.map(on_devices, dict(model.params))
     given = [on_devices(inputs[value.name], "batch") for value in model.inputs]
     assert jax.jit(model.apply).trace(params, *given).lower().compile().as_text()
+
+
+@pytest.mark.parametrize("name", ["mobilenet_v2", "resnet", "bert"])
+def test_constants_of_a_model_add_no_gpu_kernel(devices, name, on_gpu):
+    if devices[0].platform == "tpu":
+        pytest.skip("no program for TPUs has options")
+    model, inputs = jaxdml.onnx.load(models.model(name, "qoperator")), models.inputs(name, batch=4)
+    given = [inputs[value.name].astype(jax.dtypes.canonicalize_dtype(value.dtype)) for value in model.inputs]
+
+    def computed(leaves, *given):
+        return model.apply(model.params_from(leaves), *given)
+
+    def kernels(leaves):
+        text = compiled_with(INTEGERS, devices, computed, leaves, *given)
+        entry = text.partition("ENTRY")[2]
+        return sum(f" {kind}(" in line for line in entry.splitlines() for kind in ("fusion", "custom-call", "copy"))
+
+    passed = model.passed_to(SimpleNamespace(has_options=lambda: True))
+    assert len(passed) < len(model.leaves)
+    assert kernels(passed) == kernels(model.leaves)
 
 
 def test_a_pooling_between_convolutions_compiles(devices):

@@ -39,8 +39,9 @@ def jit(
         except ``xla_gpu_gemm_autotuner_override_file``.
 
     Returns:
-      A function with the methods ``lower``, ``trace``, ``eval_shape`` and ``clear_cache``, as that of ``jax.jit``. It
-      does what ``jax.jit`` does on other devices, and within another trace, such as that of ``jax.jit``, ``jax.vmap``,
+      A function with the methods ``lower``, ``trace``, ``eval_shape`` and ``clear_cache``, as that of ``jax.jit``, and
+      ``has_options()``: whether a call where this is asked would be compiled with options of jaxdml. It does what
+      ``jax.jit`` does on other devices, and within another trace, such as that of ``jax.jit``, ``jax.vmap``,
       ``jax.grad`` or ``jax.export``. So does a program that is lowered from its ``trace``. Where XLA divides a program
       between devices, products are those of ``jax.jit``, too, but the program has the options.
 
@@ -65,15 +66,19 @@ def jit(
         traced_alone(function), compiler_options=options_for(weights, given), **options
     )
 
+    def has_options() -> bool:
+        """Whether a call here would compile with options of jaxdml."""
+        return _is_outermost_on_cuda(weights)
+
     @wraps(function, updated=())
     def compiled(*operands: object, **named: object) -> Any:
-        if not _is_outermost_on_cuda(weights):
+        if not has_options():
             return plain(*operands, **named)
         with with_options(weights):
             return optioned(*operands, **named)
 
     def lower(*operands: object, **named: object) -> Any:
-        if not _is_outermost_on_cuda(weights):
+        if not has_options():
             return plain.lower(*operands, **named)
         with with_options(weights):
             return optioned.lower(*operands, **named)
@@ -86,7 +91,7 @@ def jit(
         """Return how many programs are compiled, as that of ``jax.jit`` does, which tests of programs ask."""
         return int(plain._cache_size()) + int(optioned._cache_size())
 
-    vars(compiled).update(lower=lower, trace=plain.trace, eval_shape=plain.eval_shape)
+    vars(compiled).update(lower=lower, trace=plain.trace, eval_shape=plain.eval_shape, has_options=has_options)
     vars(compiled).update(clear_cache=clear_cache, _cache_size=_cache_size)
     return cast(Wrapped, compiled)
 

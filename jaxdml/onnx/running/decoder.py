@@ -145,7 +145,7 @@ class Decoder:
             step if step == 1 or before.any() else min(max(_SHORTEST_PROMPT, 1 << (step - 1).bit_length()), self.length)
         )
         tokens = tokens if padded == step else np.pad(np.asarray(tokens), ((0, 0), (0, padded - step)))
-        scores, after = self._compiled(self.model.leaves, state, tokens, counts)
+        scores, after = self._compiled(self.model.passed_to(self._compiled), state, tokens, counts)
         return scores, after._replace(lengths=before + counts)
 
     def _check(self, before: np.ndarray, counts: np.ndarray, step: int) -> None:

@@ -9,6 +9,9 @@ from itertools import chain, starmap
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
 
 import jaxdml
 from jaxdml._networks.packed_projections import Projections
@@ -22,6 +25,9 @@ from jaxdml.onnx.values.kinds import Value, channels_first
 from jaxdml.onnx.values.stored import FloatFilters, on_device, without_uniform_constants
 
 NUMERICS = ("exact", "literal")
+
+_LARGEST_CONSTANT = 2**14
+"""In bytes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,9 +89,35 @@ class Program:
         """
         return jax.tree.leaves(dict(self.params))
 
+    @cached_property
+    def _constants(self) -> dict[int, np.ndarray[Any, Any]]:
+        """Which of the leaves are constants of programs with options, by their places: small arrays on one device.
+
+        Of equal numbers XLA would write an array anew in each call.
+        """
+        small = ((at, x) for at, x in enumerate(self.leaves) if x.nbytes <= _LARGEST_CONSTANT and len(x.devices()) == 1)
+        on_host = ((at, np.asarray(x)) for at, x in small)
+        return {at: x for at, x in on_host if x.size > 1 and (x != x.flat[0]).any()}
+
+    @cached_property
+    def _others(self) -> list[Any]:
+        return [leaf for at, leaf in enumerate(self.leaves) if at not in self._constants]
+
+    def passed_to(self, compiled: Any) -> list[Any]:
+        """Return the leaves that a compiled function gets, and makes parameters of by ``params_from``.
+
+        A call takes 1.1 us for each array on a GPU, and most are vectors with one number for each channel. Where
+        ``jaxdml.jit`` compiles for CUDA these are constants of the program.
+        """
+        return self._others if getattr(compiled, "has_options", bool)() else self.leaves
+
     def params_from(self, leaves: Sequence[Any]) -> dict[str, Any]:
-        """Return the parameters with other arrays in the place of ``leaves``."""
-        params: dict[str, Any] = jax.tree.unflatten(jax.tree.structure(dict(self.params)), leaves)
+        """Return the parameters with other arrays in the place of ``leaves``, or of those that are no constants."""
+        each = iter(leaves)
+        if len(leaves) < len(self.leaves):
+            constants = {at: _opaque(constant) for at, constant in self._constants.items()}
+            each = iter([constants[at] if at in constants else next(each) for at in range(len(self.leaves))])
+        params: dict[str, Any] = jax.tree.unflatten(jax.tree.structure(dict(self.params)), each)
         return params
 
     def params_of(self, values: Iterable[str]) -> dict[str, Parameter]:
@@ -115,6 +147,12 @@ class Program:
 def _values_of(name: str, parameter: Parameter) -> tuple[str, ...]:
     """Return the names of the values that a parameter of this name is."""
     return parameter.names if isinstance(parameter, Projections) else (name,)
+
+
+def _opaque(x: np.ndarray[Any, Any]) -> jax.Array:
+    """Return a constant of which XLA knows no more than of an argument: it would join factors, and round otherwise."""
+    constant: jax.Array = lax.optimization_barrier(jnp.asarray(x))  # type: ignore[no-untyped-call]
+    return constant
 
 
 def jit_for(params: Mapping[str, Any]) -> Callable[..., Any]:

@@ -152,7 +152,8 @@ class Programs:
 
         def compute(arrays: Mapping[str, Any]) -> tuple[Any, ...]:
             more = {name: Held(padded(arrays[name], shape), *others) for name, (shape, *others) in shapes.items()}
-            results, _ = self.compiled(call.place)(self._program.leaves, {**arrays, **more}, None)
+            compiled = self.compiled(call.place)
+            results, _ = compiled(self._program.passed_to(compiled), {**arrays, **more}, None)
             return tuple(map(cut_at, results, cuts))
 
         return compute
@@ -177,7 +178,8 @@ class Programs:
 
     def _results(self, place: Place, given: Mapping[str, Any], key: Any) -> tuple[Any, ...]:
         """Compute a program, which is compiled if it was not called for long."""
-        results, promises = self.compiled(place)(self._program.leaves, given, key)
+        compiled = self.compiled(place)
+        results, promises = compiled(self._program.passed_to(compiled), given, key)
         must_be_kept(promises)
         return results
 
