@@ -80,8 +80,8 @@ def parameters(call: Call, given: InputAndFilters, **dtypes: Any) -> dict[str, j
     return quantized.without_zeros(call, aligned)
 
 
-def with_pairs(call: Call, given: InputAndFilters, multiplier: Multiplier | None) -> InputAndFilters:
-    """Return the arrays of a call, with the pairs of packed filters if their chain rounds the sums.
+def with_runs(call: Call, given: InputAndFilters, multiplier: Multiplier | None) -> InputAndFilters:
+    """Return the arrays of a call, with the runs of packed filters if their chain rounds the sums.
 
     Args:
       call: the call.
@@ -92,7 +92,7 @@ def with_pairs(call: Call, given: InputAndFilters, multiplier: Multiplier | None
     chain: Any = multiplier and multiplier.chain
     if not isinstance(given.w, PackedFilters) or not chain or chain.of_complete_sums:
         return given
-    return given._replace(w=replace(given.w, pairs=packed.pairs))
+    return given._replace(w=replace(given.w, runs=packed.runs))
 
 
 _BY_CHANNEL = "w_scale", "w_zero_point", "bias"
@@ -151,8 +151,8 @@ def convolve(
     of_w = dimensions.ordered(("features", of_depth, *(f"{label} w" for label in spatial)), order.rhs_spec)
     of_filters: tuple[Labels, ...] = (of_w,)
     if isinstance(given.w, PackedFilters):
-        # Pairs of windows, and what belongs to edges, are whole on every device.
-        whole = ((None,) * leaf.ndim for leaf in jax.tree.leaves((given.w.pairs, given.w.edges)))
+        # Runs of windows, and what belongs to edges, are whole on every device.
+        whole = ((None,) * leaf.ndim for leaf in jax.tree.leaves((given.w.runs, given.w.edges)))
         of_filters = (tuple(of_w[d] for d in given.w.order), ("features",), *whole)
     labelled = [(given.x, of_x), *zip(jax.tree.leaves(given.w), of_filters, strict=True)]
     labelled += [

@@ -67,7 +67,7 @@ def filters(call: Call, name: str, packed: PackedFilters, shards: int) -> Packed
         if edges.dtype != jnp.int32 or edges.ndim != stored.ndim - 1:
             fail(f"{name}.edges must be () or int32 [*spatial, M]; got {edges.dtype} {[*edges.shape]}.")
     call.operands[name] = replace(packed, filters=stored, sums=sums, edges=edges)
-    return replace(call.operands[name], chain=(), pairs=())
+    return replace(call.operands[name], chain=(), runs=())
 
 
 def _arrays(call: Call, name: str, field: str, advice: str) -> tuple[jax.Array, jax.Array, Callable[..., NoReturn]]:

@@ -14,7 +14,7 @@ from jaxdml._arguments import dimensions, quantized
 from jaxdml._arguments.call import Call
 from jaxdml._arguments.chains import with_chain
 from jaxdml._arithmetic.magnitudes import bound_of
-from jaxdml._kernels.integer_convolution import PackedFilters, edge_sums, has_edges, in_rows, pack, pair
+from jaxdml._kernels.integer_convolution import PackedFilters, edge_sums, has_edges, in_rows, pack, runs
 from jaxdml._placement.from_host import from_host
 from jaxdml._placement.processor import is_on_gpu
 
@@ -83,7 +83,7 @@ def prepack_filters(
     if parameters is not None and on_gpu and has_edges(packed):
         packed = replace(packed, edges=(edge_sums if on_host else _edge_sums)(packed.filters))
     if len(strides) == 2 and packed.chain:
-        packed = replace(packed, pairs=pair(packed, strides[-1]))
+        packed = replace(packed, runs=runs(packed, strides[-1]))
     return from_host(packed)
 
 

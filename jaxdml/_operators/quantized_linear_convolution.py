@@ -120,6 +120,6 @@ def quantized_linear_convolution(
     added = convolutions.parameters(call, given, bias=np.int32, output_zero_point=dtype)
     greatest = rounding.greatest_sum(call, given.terms, x=given.x, w=given.w)
     multiplier = chained(rounding.multiplier(call, scales, greatest), call, ("x", "w"), given.x, dtype, 0, greatest)
-    given = convolutions.with_pairs(call, given, multiplier)
+    given = convolutions.with_runs(call, given, multiplier)
     parameters = *zeros.values(), *scales.values(), *added.values(), multiplier
     return convolutions.convolve(call, given, implementation, requantize, *parameters, dtype=dtype)

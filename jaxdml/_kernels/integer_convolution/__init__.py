@@ -9,7 +9,7 @@ from jaxdml._kernels.integer_convolution.packed_filters import (
     in_rows,
     pack,
 )
-from jaxdml._kernels.integer_convolution.pixel_pairs import pair
+from jaxdml._kernels.integer_convolution.window_runs import runs
 from jaxdml._kernels.integer_convolution.shards import convolve
 
 __all__ = [
@@ -22,6 +22,6 @@ __all__ = [
     "in_canonical_order",
     "in_rows",
     "pack",
-    "pair",
+    "runs",
     "why_not",
 ]

@@ -11,7 +11,7 @@ from jaxdml._arithmetic.signedness import WORD, Quantized, Zero, as_int8, as_int
 from jaxdml._arithmetic.windows import Windows, padded
 from jaxdml._base.shapes import is_static
 from jaxdml._kernels import integer_product
-from jaxdml._kernels.integer_convolution import cpu, cuda, pixel_pairs, tpu
+from jaxdml._kernels.integer_convolution import cpu, cuda, tpu, window_runs
 from jaxdml._kernels.integer_convolution.channel_convolution import (
     channel_weights,
     convolve_channels,
@@ -65,12 +65,12 @@ def convolve(
     method = implementation.method if implementation else cpu.fastest(x[0], w[0], windows)
     by_rows = isinstance(w[0], PackedFilters) and w[0].by_rows
     positions = x[0].shape[0] * math.prod(counts)
-    bound, pairs = getattr(w[0], "bound", 0), getattr(w[0], "pairs", ())
+    bound, runs = getattr(w[0], "bound", 0), getattr(w[0], "runs", ())
     either = (False, True)
     on_cuda = tuple(cuda.serves(depth, windows, positions, bound, by_rows and tiled) for tiled in either)
-    paired = tuple(pixel_pairs.serves(pairs, w[0].shape, windows, counts, tiled) for tiled in either)
+    run = tuple(window_runs.chosen(runs, w[0].shape, windows, counts, x[0].shape[0], tiled) for tiled in either)
     choose = partial(
-        form, method=method, windows=windows, on_cuda=on_cuda, by_rows=by_rows, forced=implementation, paired=paired
+        form, method=method, windows=windows, on_cuda=on_cuda, by_rows=by_rows, forced=implementation, run=run
     )
     shape = windows.with_channels(x[0].shape[0], counts, w[0].shape[0])
     return Accumulator(choose, (*x, *w), shape, integer_product.greatest_total(x, w, depth))
@@ -83,7 +83,7 @@ def form(
     on_cuda: tuple[bool, ...],
     by_rows: bool,
     forced: Forced | None,
-    paired: tuple[bool, ...],
+    run: tuple[int | None, ...],
 ) -> Form:
     """Say who convolves where a program is lowered for ``target``.
 
@@ -94,12 +94,13 @@ def form(
       on_cuda: whether XLA's own convolution serves there, if tiles are not chosen, and if they are.
       by_rows: whether the filters are packed, and stored as rows.
       forced: the method that is forced, or None.
-      paired: whether to multiply patches of two windows, as ``pixel_pairs`` does, likewise.
+      run: the place of the run of windows whose patches are multiplied, as ``window_runs`` does, or None, likewise.
     """
     if forced:
         forced.require(target)
-    if target.alone and target.platform == "cuda" and not forced and paired[target.tiled]:
-        return partial(pixel_pairs.convolve, integer_product.form_of_patches(target, True, None), windows)
+    at = run[target.tiled]
+    if target.alone and target.platform == "cuda" and not forced and at is not None:
+        return partial(window_runs.convolve, integer_product.form_of_patches(target, True, None), windows, at)
     if target.alone and target.platform == "cpu":
         return partial(cpu.convolve, windows, method)
     moves = method == "shifted_slices" or windows.taps > 1 or max(windows.strides) > 1

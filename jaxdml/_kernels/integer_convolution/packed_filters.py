@@ -24,7 +24,7 @@ time than XLA's own convolution takes."""
 
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["filters", "sums", "chain", "pairs", "edges"],
+    data_fields=["filters", "sums", "chain", "runs", "edges"],
     meta_fields=["dtype", "dimensions", "by_rows", "k", "bound"],
 )
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -45,7 +45,8 @@ class PackedFilters:
         many filters that shorter sums are exact, so other numbers need another bound.
       chain: the vectors with which a GPU rounds sums in the kernel of the product, for the parameters that were known
         when it was packed; ``()`` if none were.
-      pairs: filters of few channels for two windows at once, ``PixelPairs``; ``()`` where those do not serve.
+      runs: filters of few channels for two or four windows at once, each a ``WindowRun``; ``()`` where those do not
+        serve.
       edges: int32 ``[*spatial, O]``, the sums of what each kind of window has beyond the edges of an image, so that a
         GPU may pad with zeros; ``()`` if they are not needed. Other numbers need other ones.
     """
@@ -58,13 +59,13 @@ class PackedFilters:
     k: int
     bound: int = 0
     chain: Any = ()
-    pairs: Any = ()
+    runs: tuple[Any, ...] = ()
     edges: Any = ()
 
     def __post_init__(self) -> None:
         """Accept the name of a dtype, and for static fields the arrays that ``numpy.load`` returns."""
         settle(self, dtype=np.dtype, dimensions=tuple, by_rows=bool, k=int, bound=int)
-        for name in ("chain", "pairs", "edges"):
+        for name in ("chain", "runs", "edges"):
             value = getattr(self, name)
             if isinstance(value, np.ndarray) and not value.size:  # What ``numpy.savez`` makes of nothing.
                 object.__setattr__(self, name, ())

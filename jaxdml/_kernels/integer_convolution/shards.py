@@ -27,8 +27,8 @@ def convolve(
     """
     if not over:
         return integer_convolution.convolve(x, w, windows, implementation)
-    if isinstance(w[0], PackedFilters):  # Pairs of windows hold all channels.
-        w = replace(w[0], pairs=()), w[1]
+    if isinstance(w[0], PackedFilters):  # Runs of windows hold all channels.
+        w = replace(w[0], runs=()), w[1]
     sums = integer_convolution.convolve(x, w, windows, implementation)
     depth = windows.taps * w[0].shape[1] * axis_size(over)
     return ShardedSums(sums, integer_product.fits(x, w, depth), over)

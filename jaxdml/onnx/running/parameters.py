@@ -72,7 +72,37 @@ def parameters(graph: Graph, *, exact: bool) -> tuple[Graph, dict[str, Parameter
     }
     if exact:
         weights = _together(weights, sums)
+    weights = _with_few_runs(graph, weights)
     return replace(graph, constants=constants, filters=filters), weights | packed
+
+
+_PART_OF_RUNS, _ALWAYS_FOR_RUNS = 16, 2**17
+"""Runs of windows, which are stored beside filters, take one part in so many of the bytes of weights at most, or so
+many bytes."""
+
+
+def _with_few_runs(graph: Graph, weights: dict[str, Parameter]) -> dict[str, Parameter]:
+    """Return weights without the runs of windows that would take too many bytes.
+
+    Each kind of network has some convolutions whose images are large, and those come first. Some have hundreds of
+    small ones with as many bytes of runs as of weights.
+    """
+    filters = {name: each for name, each in weights.items() if isinstance(each, jaxdml.PackedFilters) and each.runs}
+    names = dict.fromkeys(name for node in graph.walk() for name in node.inputs if name in filters)
+    plain = {name: replace(each, runs=()) for name, each in filters.items()}
+    left = max(_bytes(weights | plain) // _PART_OF_RUNS, _ALWAYS_FOR_RUNS)
+    # The short runs of all before longer ones.
+    for place in range(max((len(each.runs) for each in filters.values()), default=0)):
+        for name in names:
+            for run in filters[name].runs[place : place + 1]:
+                left -= _bytes(run)
+                if left >= 0:
+                    plain[name] = replace(plain[name], runs=(*plain[name].runs, run))
+    return weights | plain
+
+
+def _bytes(arrays: Any) -> int:
+    return sum(leaf.nbytes for leaf in jax.tree.leaves(arrays))
 
 
 def _together(weights: dict[str, Parameter], sums: Mapping[str, KnownSum]) -> dict[str, Parameter]:

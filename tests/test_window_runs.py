@@ -1,4 +1,4 @@
-"""Convolutions on GPUs of two windows side by side have the bits of the oracle."""
+"""Convolutions on GPUs of runs of windows have the bits of the oracle."""
 
 import pickle
 
@@ -11,6 +11,7 @@ from jax.sharding import PartitionSpec as P
 
 import jaxdml
 from jaxdml import reference
+from jaxdml._kernels.integer_convolution import window_runs
 from jaxdml._placement.options import INTEGERS
 from tests.kit import assert_same_bits, compiled
 from tests.kit.forms import forms_of
@@ -33,6 +34,7 @@ BLOCKS = {
     "16 channels": ((2, 6, 8, 16), (20, 16, 3, 3), {"start_padding": 1, "end_padding": 1}),
     "64 channels": ((1, 4, 4, 64), (64, 64, 3, 3), {"start_padding": 1, "end_padding": 1}),
     "strided, of 20 channels": ((1, 9, 12, 20), (8, 20, 3, 5), {"strides": (1, 2), "end_padding": (0, 3)}),
+    "two more windows": ((1, 6, 6, 16), (20, 16, 3, 3), {"start_padding": 1, "end_padding": 1}),
 }
 """Of more channels, which pairs serve if tiles are chosen."""
 
@@ -101,6 +103,38 @@ def test_more_channels_are_convolved_so_if_tiles_are_chosen(on_gpu, name, dtype)
 
 
 @pytest.mark.parametrize(
+    ("name", "count"),
+    [("16 channels", 4), ("64 channels", 4), ("strided, of 20 channels", 2), ("7 x 7", 2), ("two more windows", 2)],
+)
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_many_numbers_are_convolved_four_windows_at_once(monkeypatch, on_gpu, name, count, dtype):
+    x, w, parameters, options, packed = of_stem(name, dtype)
+
+    def convolve(x, w):
+        return jaxdml.quantized_linear_convolution(x, w=w, **parameters, **options)
+
+    wanted = reference.quantized_linear_convolution(x, w=w, **parameters, **options)
+    numbers = wanted.size // w.shape[0] // 2 * packed.runs[0].columns.shape[0]
+    product = pairs_of(wanted.size // w.shape[0] // count, count * w.shape[0])
+    for least, is_so in ((numbers, True), (numbers + 1, count == 2)):
+        monkeypatch.setattr(window_runs, "MIN_NUMBERS_OF_FOUR", least)
+        with forms_of("cuda", INTEGERS):
+            assert (product in jax.jit(convolve).lower(x, packed).as_text()) == is_so
+            assert_same_bits(compiled(convolve)(x, packed), wanted)
+
+
+def test_runs_of_four_have_a_limit(on_gpu):
+    """The columns of twos take 2.7 times the bytes of filters of 3 x 3, and those of fours 8 times."""
+    for features, counts in ((64, [2, 4]), (80, [2, 4]), (88, [])):
+        w = RNG.integers(-128, 128, (features, 64, 3, 3)).astype(np.int8)
+        parameters = named("x", "w", w_scale=np.float32(0.01), bias=None) | {"strides": 1}
+        packed = jaxdml.prepack_filters(w, parameters=parameters)
+        assert packed.chain
+        assert [run.count for run in packed.runs] == counts
+        assert [run.columns.matrix.size for run in packed.runs] == [w.size * 8 // 3, w.size * 8][: len(counts)]
+
+
+@pytest.mark.parametrize(
     "changes",
     [
         {"end_padding": (1, 3)},  # An odd number of columns.
@@ -157,15 +191,15 @@ def test_no_pairs_where_they_do_not_serve(on_gpu, shape, strides):
     parameters = named("x", "w", w_scale=np.float32(0.01), bias=None) | ({"strides": strides} if strides else {})
     packed = jaxdml.prepack_filters(w, parameters=parameters)
     assert packed.chain
-    assert packed.pairs == ()
+    assert packed.runs == ()
 
 
 def test_pairs_of_filters_in_another_order_and_on_the_device(on_gpu):
     _, w, parameters, _, packed = of_stem("7 x 7")
     given = jnp.asarray(w.transpose(2, 3, 1, 0))
     again = jaxdml.prepack_filters(given, dimension_numbers="HWIO", parameters=parameters | {"strides": (2, 2)})
-    assert_same_bits(again.pairs.columns.matrix, packed.pairs.columns.matrix)
-    assert again.pairs.columns.matrix.shape == (128, 256)  # K is padded.
+    assert_same_bits(again.runs[0].columns.matrix, packed.runs[0].columns.matrix)
+    assert again.runs[0].columns.matrix.shape == (128, 256)  # K is padded.
 
 
 def test_blocks_of_filters_are_convolved_window_by_window(on_gpu):
@@ -224,7 +258,7 @@ def test_channels_of_pairs_are_on_one_device(on_gpu):
     parameters = named("x", "w", w_zero=None, w_scale=np.float32(0.01), bias=None)
     options = {"strides": 2, "end_padding": 1, "dimension_numbers": ("NHWC", "OIHW", "NHWC")}
     packed = jaxdml.prepack_filters(w, parameters=parameters | {"strides": 2})
-    assert packed.pairs
+    assert packed.runs
     mesh = mesh_of("explicit", d=2)
     with jax.set_mesh(mesh), forms_of("cuda"):
         images = jax.device_put(x, jax.NamedSharding(mesh, P(None, None, None, "d")))
