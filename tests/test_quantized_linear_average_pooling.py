@@ -12,7 +12,8 @@ from jaxdml import reference
 from jaxdml._arithmetic.windows import Windows
 from jaxdml._kernels.average_pooling.pools import LARGEST_WINDOW, window_sums
 from jaxdml._kernels.average_pooling.rounded_mean import rounded_mean
-from tests.kit import assert_same_bits, quick
+from tests.kit import assert_same_bits, compiled, quick
+from tests.kit.forms import forms_of
 from tests.test_quantized_linear_matrix_multiply import integers
 
 pool = jaxdml.quantized_linear_average_pooling
@@ -187,6 +188,37 @@ def test_a_mean_next_to_a_half_that_float32_gets_wrong():
 X, S = np.zeros((1, 3, 4, 5), np.uint8), np.float32(1)
 CALL = "jaxdml.quantized_linear_average_pooling: "
 SHOWN = "x: uint8[1, 3, 4, 5]"
+
+
+@pytest.mark.parametrize(
+    ("shape", "options", "added"),
+    [
+        ((2, 7, 7, 5), {"window": 7}, True),
+        ((2, 8, 8, 3), {"window": 8}, True),
+        ((2, 9, 8, 3), {"window": (9, 8)}, False),  # Many numbers.
+        ((3, 4, 6, 2), {"window": (4, 3), "strides": (1, 3)}, True),  # One window along one of the dimensions.
+        ((2, 5, 3, 4), {"window": (7, 3), "start_padding": (1, 0), "end_padding": (1, 0)}, True),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_a_gpu_adds_the_numbers_of_a_window_that_is_a_whole_image(shape, options, added, dtype):
+    x = integers(np.random.default_rng(0), dtype, shape)
+    given = x, np.float32(0.3), np.asarray(5, dtype), np.float32(0.2), np.asarray(9, dtype)
+    numbers = options | {"dimension_numbers": ("NHWC", "NHWC")}
+    with forms_of("cuda"):
+        text = jax.jit(lambda x: pool(x, *given[1:], **numbers)).lower(x).as_text()
+        got = compiled(lambda x: pool(x, *given[1:], **numbers))(x)
+    assert ("stablehlo.reduce" not in text) == added
+    assert_same_bits(got, reference.quantized_linear_average_pooling(*given, **numbers))
+
+
+def test_a_gpu_reduces_images_whose_channels_come_first():
+    x = integers(np.random.default_rng(0), "int8", (2, 5, 7, 7))
+    with forms_of("cuda"):
+        text = jax.jit(lambda x: pool(x, S, None, S, window=7)).lower(x).as_text()
+        got = compiled(lambda x: pool(x, S, None, S, window=7))(x)
+    assert "stablehlo.reduce" in text
+    assert_same_bits(got, reference.quantized_linear_average_pooling(x, S, None, S, window=7))
 
 
 def refused(x=X, x_scale=S, x_zero_point=None, output_scale=S, output_zero_point=None, **options):

@@ -20,9 +20,12 @@ def _jaxdml(kind: str, case: Case, draws: Sequence[Arguments]) -> Contender:
     from jaxdml.onnx.running.program import jit_for
 
     model = door.load(networks.made(case.operator, kind))
-    narrow: Any = [(_of_kind(x, kind), dict(model.params)) for (x,) in draws]
+    jit = jit_for(model.params)
+    # As a call of the model, which has small arrays of packed weights as constants of its program.
+    leaves = model.passed_to(jit(model.apply))
+    narrow: Any = [(_of_kind(x, kind), leaves) for (x,) in draws]
     promises = kind.partition(" ")[0]
-    program = with_jax.Program(lambda x, params: model.apply(params, x), promises, jit_for(model.params))
+    program = with_jax.Program(lambda x, leaves: model.apply(model.params_from(leaves), x), promises, jit)
     return with_jax.prepare(program, case, narrow)
 
 

@@ -3,6 +3,7 @@
 import copy
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import onnx.parser
 import pytest
@@ -470,3 +471,9 @@ def test_padded_inputs_are_checked():
     checked = checkify.checkify(lambda given: model.apply({}, given, i, checks=True), errors=checkify.user_checks)
     error, _ = jax.jit(checked)(jaxdml.onnx.Padded(x, np.int32([2, 4])))
     assert "'N' has length 4, and its array has 3" in error.get()
+
+
+def test_an_array_that_is_long_enough_is_not_copied():
+    x = jnp.ones((4, 2))
+    assert held.padded(x, (4, 2)) is x
+    assert held.padded(x, (4, 3)).shape == (4, 3)

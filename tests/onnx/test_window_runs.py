@@ -47,9 +47,7 @@ FOUR, TWO = 4 * 3 * 6 * 16 * 16, 2 * 3 * 4 * 16 * 16
         (2**20, [[2, 4], [2, 4], [2, 4]]),
     ],
 )
-def test_the_first_convolutions_have_runs_and_all_short_ones_come_before_longer_ones(
-    monkeypatch, on_gpu, room, wanted
-):
+def test_the_first_convolutions_have_runs_and_all_short_ones_come_before_longer_ones(monkeypatch, on_gpu, room, wanted):
     monkeypatch.setattr(parameters, "_ALWAYS_FOR_RUNS", int(room))
     monkeypatch.setattr(parameters, "_PART_OF_RUNS", 2**30)
     made, filters = network(3)

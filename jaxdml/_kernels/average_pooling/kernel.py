@@ -9,7 +9,12 @@ import numpy as np
 
 from jaxdml._arithmetic.residuals import clamp
 from jaxdml._arithmetic.windows import Windows
-from jaxdml._kernels.average_pooling.pools import real_elements, window_sums, window_sums_at_once
+from jaxdml._kernels.average_pooling.pools import (
+    real_elements,
+    window_sums,
+    window_sums_at_once,
+    window_sums_by_adding,
+)
 from jaxdml._kernels.average_pooling.rounded_mean import rounded_mean
 from jaxdml._kernels.requantization import Multiplier, proved_rounding
 from jaxdml._placement.lowering import Form, Target, at_lowering
@@ -51,7 +56,9 @@ def average(
 
 def form(target: Target) -> Form:
     """Say who sums windows where a program is lowered for ``target``."""
-    return window_sums_at_once if target.alone and target.platform == "tpu" else window_sums
+    if not target.alone:
+        return window_sums
+    return {"tpu": window_sums_at_once, "cuda": window_sums_by_adding}.get(target.platform, window_sums)
 
 
 def form_of_rounding(target: Target, digits: int) -> Form:

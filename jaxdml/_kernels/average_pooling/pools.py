@@ -1,5 +1,7 @@
 """Sum the windows of a pooling exactly."""
 
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -11,6 +13,10 @@ from jaxdml._arithmetic.windows import Windows
 
 LARGEST_WINDOW = (2**31 - 1) // 255
 """The greatest number of elements whose differences from a zero point always have a sum that fits int32."""
+
+_MOST_ADDED = 64
+"""A GPU adds up to so many numbers one after the other. On an H200 32 x 7 x 7 x 2048 took 4.2 us so, and 7.3 by a
+reduction, which is a kernel of its own."""
 
 _FUSED = 8
 """Sums of up to so many neighbours are not stored: reading the elements again takes less time."""
@@ -29,8 +35,20 @@ def real_elements(windows: Windows, shape: tuple[int, ...]) -> np.ndarray[Any, A
     return result
 
 
-def window_sums(x: jax.Array, windows: Windows) -> jax.Array:
-    """Return the int32 sums of 8-bit integers over all windows. Padding adds 0."""
+def _reduced(x: jax.Array, dimensions: Sequence[int]) -> jax.Array:
+    return jnp.sum(x, axis=dimensions, keepdims=True, dtype=jnp.int32)
+
+
+def window_sums(
+    x: jax.Array, windows: Windows, summed: Callable[[jax.Array, Sequence[int]], jax.Array] = _reduced
+) -> jax.Array:
+    """Return the int32 sums of 8-bit integers over all windows. Padding adds 0.
+
+    Args:
+      x: the integers.
+      windows: where the windows lie.
+      summed: sums up dimensions along which there is one window, and keeps them.
+    """
     counts = windows.counts(x.shape)
     whole = []
     for d, count, size, step, start in zip(
@@ -49,10 +67,24 @@ def window_sums(x: jax.Array, windows: Windows) -> jax.Array:
             edges[d] = start, end, 0
     x = lax.pad(x, jnp.zeros((), x.dtype), edges).astype(jnp.int32)
     if whole:
-        x = jnp.sum(x, axis=whole, keepdims=True, dtype=jnp.int32)
+        x = summed(x, whole)
     for i, count in enumerate(counts):
         if count != 1:
             x = _sums_along(x, windows.dimensions[i], count, windows.sizes[i], windows.strides[i], windows.dilations[i])
+    return x
+
+
+def window_sums_by_adding(x: jax.Array, windows: Windows) -> jax.Array:
+    """Return what ``window_sums`` does. If a window is a whole image, XLA for CUDA sums and rounds it in one kernel."""
+    return window_sums(x, windows, _added)
+
+
+def _added(x: jax.Array, dimensions: Sequence[int]) -> jax.Array:
+    if x.ndim - 1 in dimensions or math.prod(x.shape[d] for d in dimensions) > _MOST_ADDED:
+        return _reduced(x, dimensions)
+    for d in dimensions:
+        first, *others = (lax.slice_in_dim(x, at, at + 1, axis=d) for at in range(x.shape[d]))
+        x = sum(others, first)
     return x
 
 

@@ -9,8 +9,8 @@ from jaxdml._kernels.integer_convolution.packed_filters import (
     in_rows,
     pack,
 )
-from jaxdml._kernels.integer_convolution.window_runs import runs
 from jaxdml._kernels.integer_convolution.shards import convolve
+from jaxdml._kernels.integer_convolution.window_runs import runs
 
 __all__ = [
     "METHODS",

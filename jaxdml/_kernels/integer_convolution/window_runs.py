@@ -121,7 +121,12 @@ def _run(w: PackedFilters, stride: int, count: int, depth: int) -> WindowRun:
 
 
 def chosen(
-    of: Sequence[WindowRun], w_shape: tuple[int, ...], windows: Windows, counts: tuple[int, ...], images: Any, tiled: bool
+    of: Sequence[WindowRun],
+    w_shape: tuple[int, ...],
+    windows: Windows,
+    counts: tuple[int, ...],
+    images: Any,
+    tiled: bool,
 ) -> int | None:
     """Return the place of the run by which to convolve, or None.
 
@@ -186,9 +191,7 @@ def _patches(x: jax.Array, zx: Zero, windows: Windows, run: WindowRun) -> jax.Ar
     count = windows.counts(x.shape)[1] // run.count
     # Crop or pad the columns after the last run.
     end = (count - 1) * step + needed - x.shape[2] - windows.start_padding[1]
-    of_runs = windows._replace(
-        sizes=(height, needed), strides=(down, step), end_padding=(windows.end_padding[0], end)
-    )
+    of_runs = windows._replace(sizes=(height, needed), strides=(down, step), end_padding=(windows.end_padding[0], end))
     words, zero = _words(x, zx)
     depth = run.columns.shape[0]
     missing = depth // WORD - of_runs.taps * words.shape[-1]

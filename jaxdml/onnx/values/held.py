@@ -114,7 +114,9 @@ def longer(value: Any, sizes: Sizes) -> Any:
 
 
 def padded(array: Any, shape: tuple[int, ...]) -> Any:
-    """Return an array that begins with another one."""
+    """Return an array that begins with another one, or is it."""
+    if array.shape == shape:
+        return array
     whole = np.empty(shape, array.dtype)
     whole[...] = fill(array.dtype)
     whole[tuple(map(slice, array.shape))] = array
