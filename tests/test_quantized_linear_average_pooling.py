@@ -10,6 +10,7 @@ import pytest
 import jaxdml
 from jaxdml import reference
 from jaxdml._arithmetic.windows import Windows
+from jaxdml._kernels.average_pooling import pools
 from jaxdml._kernels.average_pooling.pools import LARGEST_WINDOW, window_sums
 from jaxdml._kernels.average_pooling.rounded_mean import rounded_mean
 from tests.kit import assert_same_bits, compiled, quick
@@ -194,14 +195,16 @@ SHOWN = "x: uint8[1, 3, 4, 5]"
     ("shape", "options", "added"),
     [
         ((2, 7, 7, 5), {"window": 7}, True),
-        ((2, 8, 8, 3), {"window": 8}, True),
-        ((2, 9, 8, 3), {"window": (9, 8)}, False),  # Many numbers.
+        ((2, 7, 7, 4), {"window": 7}, False),  # Few results.
+        ((2, 8, 8, 6), {"window": 8}, True),
+        ((2, 9, 8, 6), {"window": (9, 8)}, False),  # Many numbers.
         ((3, 4, 6, 2), {"window": (4, 3), "strides": (1, 3)}, True),  # One window along one of the dimensions.
-        ((2, 5, 3, 4), {"window": (7, 3), "start_padding": (1, 0), "end_padding": (1, 0)}, True),
+        ((2, 5, 3, 6), {"window": (7, 3), "start_padding": (1, 0), "end_padding": (1, 0)}, True),
     ],
 )
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
-def test_a_gpu_adds_the_numbers_of_a_window_that_is_a_whole_image(shape, options, added, dtype):
+def test_a_gpu_adds_the_numbers_of_a_window_that_is_a_whole_image(monkeypatch, shape, options, added, dtype):
+    monkeypatch.setattr(pools, "_FEWEST_RESULTS", 10)
     x = integers(np.random.default_rng(0), dtype, shape)
     given = x, np.float32(0.3), np.asarray(5, dtype), np.float32(0.2), np.asarray(9, dtype)
     numbers = options | {"dimension_numbers": ("NHWC", "NHWC")}

@@ -14,9 +14,9 @@ from jaxdml._arithmetic.windows import Windows
 LARGEST_WINDOW = (2**31 - 1) // 255
 """The greatest number of elements whose differences from a zero point always have a sum that fits int32."""
 
-_MOST_ADDED = 64
-"""A GPU adds up to so many numbers one after the other. On an H200 32 x 7 x 7 x 2048 took 4.2 us so, and 7.3 by a
-reduction, which is a kernel of its own."""
+_MOST_ADDED, _FEWEST_RESULTS = 64, 2**13
+"""A GPU adds up to so many numbers one after the other, if there are at least so many results. On an H200
+32 x 7 x 7 x 2048 took 4.2 us so, and 7.3 by a reduction, which is a kernel of its own; 8 x 7 x 7 x 2048 3.1 and 3.6."""
 
 _FUSED = 8
 """Sums of up to so many neighbours are not stored: reading the elements again takes less time."""
@@ -80,7 +80,8 @@ def window_sums_by_adding(x: jax.Array, windows: Windows) -> jax.Array:
 
 
 def _added(x: jax.Array, dimensions: Sequence[int]) -> jax.Array:
-    if x.ndim - 1 in dimensions or math.prod(x.shape[d] for d in dimensions) > _MOST_ADDED:
+    count = math.prod(x.shape[d] for d in dimensions)
+    if x.ndim - 1 in dimensions or count > _MOST_ADDED or x.size < count * _FEWEST_RESULTS:
         return _reduced(x, dimensions)
     for d in dimensions:
         first, *others = (lax.slice_in_dim(x, at, at + 1, axis=d) for at in range(x.shape[d]))
