@@ -198,6 +198,7 @@ SHOWN = "x: uint8[1, 3, 4, 5]"
         ((2, 7, 7, 4), {"window": 7}, False),  # Few results.
         ((2, 8, 8, 6), {"window": 8}, True),
         ((2, 9, 8, 6), {"window": (9, 8)}, False),  # Many numbers.
+        ((2, 2, 7, 6), {"window": (3, 7), "start_padding": (3, 0), "strides": 10}, False),  # Padding alone.
         ((3, 4, 6, 2), {"window": (4, 3), "strides": (1, 3)}, True),  # One window along one of the dimensions.
         ((2, 5, 3, 6), {"window": (7, 3), "start_padding": (1, 0), "end_padding": (1, 0)}, True),
     ],

@@ -21,7 +21,7 @@ def _jaxdml(kind: str, case: Case, draws: Sequence[Arguments]) -> Contender:
 
     model = door.load(networks.made(case.operator, kind))
     jit = jit_for(model.params)
-    # As a call of the model, which has small arrays of packed weights as constants of its program.
+    # As a call of the model, whose program may have small arrays as constants. What is compiled does not matter here.
     leaves = model.passed_to(jit(model.apply))
     narrow: Any = [(_of_kind(x, kind), leaves) for (x,) in draws]
     promises = kind.partition(" ")[0]

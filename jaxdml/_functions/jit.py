@@ -40,8 +40,8 @@ def jit(
 
     Returns:
       A function with the methods ``lower``, ``trace``, ``eval_shape`` and ``clear_cache``, as that of ``jax.jit``, and
-      ``has_options()``: whether a call where this is asked would be compiled with options of jaxdml. It does what
-      ``jax.jit`` does on other devices, and within another trace, such as that of ``jax.jit``, ``jax.vmap``,
+      ``takes_constants()``: whether arrays may as well be constants of the program of a call where this is asked. It
+      does what ``jax.jit`` does on other devices, and within another trace, such as that of ``jax.jit``, ``jax.vmap``,
       ``jax.grad`` or ``jax.export``. So does a program that is lowered from its ``trace``. Where XLA divides a program
       between devices, products are those of ``jax.jit``, too, but the program has the options.
 
@@ -66,19 +66,19 @@ def jit(
         traced_alone(function), compiler_options=options_for(weights, given), **options
     )
 
-    def has_options() -> bool:
-        """Whether a call here would compile with options of jaxdml."""
-        return _is_outermost_on_cuda(weights)
+    def takes_constants() -> bool:
+        """Whether XLA would take constants, as it takes arguments, into the kernels of products of a call here."""
+        return FUSES_BITS_WITH_PRODUCTS and _is_outermost_on_cuda(weights)
 
     @wraps(function, updated=())
     def compiled(*operands: object, **named: object) -> Any:
-        if not has_options():
+        if not _is_outermost_on_cuda(weights):
             return plain(*operands, **named)
         with with_options(weights):
             return optioned(*operands, **named)
 
     def lower(*operands: object, **named: object) -> Any:
-        if not has_options():
+        if not _is_outermost_on_cuda(weights):
             return plain.lower(*operands, **named)
         with with_options(weights):
             return optioned.lower(*operands, **named)
@@ -91,7 +91,7 @@ def jit(
         """Return how many programs are compiled, as that of ``jax.jit`` does, which tests of programs ask."""
         return int(plain._cache_size()) + int(optioned._cache_size())
 
-    vars(compiled).update(lower=lower, trace=plain.trace, eval_shape=plain.eval_shape, has_options=has_options)
+    vars(compiled).update(lower=lower, trace=plain.trace, eval_shape=plain.eval_shape, takes_constants=takes_constants)
     vars(compiled).update(clear_cache=clear_cache, _cache_size=_cache_size)
     return cast(Wrapped, compiled)
 

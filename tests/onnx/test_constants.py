@@ -32,9 +32,10 @@ def passed(monkeypatch):
     return counted
 
 
-def with_options(monkeypatch):
+def with_options(monkeypatch, fuses=True):
     """Compile as for an NVIDIA GPU."""
     monkeypatch.setattr(jits, "_on_cuda", lambda weights: True)
+    monkeypatch.setattr(jits, "FUSES_BITS_WITH_PRODUCTS", fuses)
 
 
 @pytest.mark.parametrize("name", ["mobilenet_v2", "bert"])
@@ -56,6 +57,13 @@ def test_within_another_trace_all_are_arguments(monkeypatch, on_gpu, passed):
     assert passed[0] == len(model.leaves) > passed[-1]
 
 
+def test_a_version_that_takes_no_constants_into_kernels_passes_all(monkeypatch, on_gpu, passed):
+    with_options(monkeypatch, fuses=False)
+    model = jaxdml.onnx.load(models.model("mobilenet_v2", "qoperator"))
+    model(*models.inputs("mobilenet_v2").values())
+    assert set(passed) == {len(model.leaves)}
+
+
 def test_models_of_floats_pass_all(monkeypatch, passed):
     with_options(monkeypatch)
     model = jaxdml.onnx.load(models.model("mobilenet_v2"))
@@ -72,11 +80,15 @@ def test_large_arrays_and_those_of_equal_numbers_are_passed(on_gpu):
         "one": jnp.ones(1),
         "none": jnp.ones((0, 3)),
         "first differs": jnp.asarray([0.0, jnp.nan]),
+        "on a device": jax.device_put(jnp.arange(5), jax.devices()[0]),
+        "of NumPy": np.arange(6, dtype=np.int32),
     }
     program = Program(model.graph, params, "exact")
-    given = program.passed_to(SimpleNamespace(has_options=lambda: True))
-    assert [x.shape for x in given] == [(9,), (2**12 + 1,), (0, 3), (1,)]
+    given = program.passed_to(SimpleNamespace(takes_constants=lambda: True))
+    assert [x.shape for x in given] == [(9,), (2**12 + 1,), (0, 3), (6,), (5,), (1,)]
     got = jax.jit(program.params_from)(given)
+    # Else XLA would join two factors that are constants, and round sums wrongly.
+    assert jax.jit(program.params_from).lower(given).as_text().count("optimization_barrier") == 2
     for name, x in params.items():
         assert got[name].dtype == x.dtype
         np.testing.assert_array_equal(got[name], x)

@@ -8,8 +8,10 @@ import pytest
 import jaxdml
 import jaxdml.onnx
 from jaxdml import reference
+from jaxdml._placement.options import INTEGERS
 from jaxdml.onnx.running import parameters
-from tests.kit import assert_same_bits
+from tests.kit import assert_same_bits, compiled
+from tests.kit.forms import forms_of
 
 RNG = np.random.default_rng(0)
 SCALES = {"s": np.float32(0.02), "sw": np.float32(0.01), "so": np.float32(0.5), "z": np.uint8(128), "zw": np.int8(0)}
@@ -54,12 +56,13 @@ def test_the_first_convolutions_have_runs_and_all_short_ones_come_before_longer_
     model = jaxdml.onnx.load(made)
     assert counts(model) == wanted
     x = RNG.integers(0, 256, (1, 16, 4, 4)).astype(np.uint8)
-    want = x
+    want, (s, sw, so, z, _) = x, SCALES.values()
     for w in filters.values():
         want = reference.quantized_linear_convolution(
-            want, 0.02, np.uint8(128), w, 0.01, None, None, 0.5, np.uint8(128), start_padding=1, end_padding=1
+            want, s, z, w, sw, None, None, so, z, start_padding=1, end_padding=1
         )
-    (got,) = model(x)
+    with forms_of("cuda", INTEGERS):
+        got = compiled(model.apply)(dict(model.params), x)[0]
     assert_same_bits(got, want)
 
 

@@ -80,8 +80,8 @@ def window_sums_by_adding(x: jax.Array, windows: Windows) -> jax.Array:
 
 
 def _added(x: jax.Array, dimensions: Sequence[int]) -> jax.Array:
-    count = math.prod(x.shape[d] for d in dimensions)
-    if x.ndim - 1 in dimensions or count > _MOST_ADDED or x.size < count * _FEWEST_RESULTS:
+    count = math.prod(x.shape[d] for d in dimensions)  # 0 if a window has padding alone.
+    if x.ndim - 1 in dimensions or not 0 < count <= _MOST_ADDED or x.size < count * _FEWEST_RESULTS:
         return _reduced(x, dimensions)
     for d in dimensions:
         first, *others = (lax.slice_in_dim(x, at, at + 1, axis=d) for at in range(x.shape[d]))

@@ -15,6 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
+from itertools import takewhile
 from operator import or_
 from typing import Any
 
@@ -46,7 +47,8 @@ _FEWEST_CHANNELS = 2**4
 
 _MOST_BYTES = {2: 2**17, 4: 2**19}
 """How many bytes the columns for so many windows of more than four channels take at most. They are stored beside the
-filters, of whose bytes they take 2.7 and 8 times as many if windows are 3 x 3."""
+filters, and take 2.7 and 8 times their bytes if windows are 3 x 3 with strides of one, with strides of two 3.3 and 12
+times."""
 
 MIN_NUMBERS_OF_FOUR = 2**25
 """Four windows are a run where the patches of two have at least so many numbers. On an H200 32 images of 56 x 56 with
@@ -103,9 +105,9 @@ def runs(w: PackedFilters, stride: int) -> tuple[WindowRun, ...]:
         return (_run(w, stride, 2, depth(2)),) if serves else ()
     if channels % WORD or channels < _FEWEST_CHANNELS:
         return ()
-    counts = [count for count, most in _MOST_BYTES.items() if count * features * depth(count) <= most]
-    # Fours take the place of twos, where they are faster.
-    return tuple(_run(w, stride, count, depth(count)) for count in counts if 2 in counts)
+    # Both are stored, and ``chosen`` takes one.
+    fitting = takewhile(lambda of: of[0] * features * depth(of[0]) <= of[1], _MOST_BYTES.items())
+    return tuple(_run(w, stride, count, depth(count)) for count, _ in fitting)
 
 
 def _run(w: PackedFilters, stride: int, count: int, depth: int) -> WindowRun:

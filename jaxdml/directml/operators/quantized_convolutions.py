@@ -1,6 +1,7 @@
 """Convolutions of quantized images: to integers, and to quantized values."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from jaxdml import convolution_integer, prepack_filters, quantized_linear_convolution
@@ -129,7 +130,9 @@ def _packed_filters(desc: Any, name: str, tensor: Any, known: Mapping[str, Any])
     parameters = known_parameters(desc, known, {"input": "x", "filter": "w"})
     if parameters and desc.group_count == 1:
         parameters |= {"strides": desc.strides}
-    return prepack_filters(tensor, parameters=parameters)
+    packed = prepack_filters(tensor, parameters=parameters)
+    # Nothing limits here what longer runs would take, which are for many images.
+    return replace(packed, runs=packed.runs[:1])
 
 
 def _of_integers(desc: Any) -> Violations:

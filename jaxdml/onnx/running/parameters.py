@@ -77,26 +77,26 @@ def parameters(graph: Graph, *, exact: bool) -> tuple[Graph, dict[str, Parameter
 
 
 _PART_OF_RUNS, _ALWAYS_FOR_RUNS = 16, 2**17
-"""Runs of windows, which are stored beside filters, take one part in so many of the bytes of weights at most, or so
-many bytes."""
+"""Runs of windows, which are stored beside filters, take one part in so many of the bytes of weights, or so many
+bytes if that is more."""
 
 
 def _with_few_runs(graph: Graph, weights: dict[str, Parameter]) -> dict[str, Parameter]:
     """Return weights without the runs of windows that would take too many bytes.
 
-    Each kind of network has some convolutions whose images are large, and those come first. Some have hundreds of
-    small ones with as many bytes of runs as of weights.
+    The first convolutions of a network have the largest images, and runs are for these. Some networks have many small
+    convolutions with as many bytes of runs as of weights.
     """
     filters = {name: each for name, each in weights.items() if isinstance(each, jaxdml.PackedFilters) and each.runs}
     names = dict.fromkeys(name for node in graph.walk() for name in node.inputs if name in filters)
     plain = {name: replace(each, runs=()) for name, each in filters.items()}
     left = max(_bytes(weights | plain) // _PART_OF_RUNS, _ALWAYS_FOR_RUNS)
-    # The short runs of all before longer ones.
+    # The short runs of all before longer ones, of which none serves without the shorter one.
     for place in range(max((len(each.runs) for each in filters.values()), default=0)):
         for name in names:
             for run in filters[name].runs[place : place + 1]:
-                left -= _bytes(run)
-                if left >= 0:
+                if len(plain[name].runs) == place and _bytes(run) <= left:
+                    left -= _bytes(run)
                     plain[name] = replace(plain[name], runs=(*plain[name].runs, run))
     return weights | plain
 
