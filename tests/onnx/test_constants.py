@@ -16,6 +16,11 @@ from jaxdml.onnx.running.program import Program
 from tests.kit import assert_same_bits
 from tests.kit.meshes import COUNT, mesh_of, needs_devices
 from tests.onnx import models
+from tests.onnx.test_window_runs import network
+
+
+def image(count=1):
+    return np.random.default_rng(0).integers(0, 256, (count, 16, 4, 4)).astype(np.uint8)
 
 
 @pytest.fixture
@@ -38,29 +43,27 @@ def with_options(monkeypatch, fuses=True):
     monkeypatch.setattr(jits, "FUSES_BITS_WITH_PRODUCTS", fuses)
 
 
-@pytest.mark.parametrize("name", ["mobilenet_v2", "bert"])
-def test_a_program_with_options_has_small_arrays_as_constants(monkeypatch, on_gpu, passed, name):
-    model = jaxdml.onnx.load(models.model(name, "qoperator"))
-    given = [*models.inputs(name).values()]
-    plain = model(*given)
+def test_a_program_with_options_has_small_arrays_as_constants(monkeypatch, on_gpu, passed):
+    made, _ = network(3)
+    model = jaxdml.onnx.load(made)
+    plain = model(image())
     with_options(monkeypatch)
-    got = jaxdml.onnx.load(models.model(name, "qoperator"))(*given)
+    got = jaxdml.onnx.load(made)(image())
     jax.tree.map(assert_same_bits, got, plain)
     assert passed[0] == len(model.leaves) > passed[-1]
 
 
 def test_within_another_trace_all_are_arguments(monkeypatch, on_gpu, passed):
-    model = jaxdml.onnx.load(models.model("mobilenet_v2", "qoperator"))
-    given = [*models.inputs("mobilenet_v2").values()]
+    model = jaxdml.onnx.load(network(3)[0])
     with_options(monkeypatch)
-    assert_same_bits(jax.jit(model)(*given), model(*given))
+    assert_same_bits(jax.jit(model)(image()), model(image()))
     assert passed[0] == len(model.leaves) > passed[-1]
 
 
 def test_a_version_that_takes_no_constants_into_kernels_passes_all(monkeypatch, on_gpu, passed):
     with_options(monkeypatch, fuses=False)
-    model = jaxdml.onnx.load(models.model("mobilenet_v2", "qoperator"))
-    model(*models.inputs("mobilenet_v2").values())
+    model = jaxdml.onnx.load(network(3)[0])
+    model(image())
     assert set(passed) == {len(model.leaves)}
 
 
@@ -72,7 +75,7 @@ def test_models_of_floats_pass_all(monkeypatch, passed):
 
 
 def test_large_arrays_and_those_of_equal_numbers_are_passed(on_gpu):
-    model = jaxdml.onnx.load(models.model("mobilenet_v2", "qoperator"))
+    model = jaxdml.onnx.load(network(3)[0])
     params = {
         "large": jnp.arange(2**12 + 1),
         "small": jnp.arange(2**12),
@@ -97,33 +100,31 @@ def test_large_arrays_and_those_of_equal_numbers_are_passed(on_gpu):
 @needs_devices
 @pytest.mark.parametrize("kind", ["auto", "explicit"])
 def test_programs_of_sharded_images_have_constants_too(monkeypatch, on_gpu, passed, kind):
-    model = jaxdml.onnx.load(models.model("mobilenet_v2", "qoperator"))
-    (image,) = models.inputs("mobilenet_v2", batch=COUNT).values()
-    want = model(image)
+    model = jaxdml.onnx.load(network(3, COUNT)[0])
+    images = image(COUNT)
+    want = model(images)
     with_options(monkeypatch)
     mesh = mesh_of(kind, d=COUNT)
     with jax.set_mesh(mesh):
-        got = model(jax.device_put(image, jax.NamedSharding(mesh, P("d"))))
+        got = model(jax.device_put(images, jax.NamedSharding(mesh, P("d"))))
     jax.tree.map(assert_same_bits, got, want)
     assert passed[0] == len(model.leaves) > passed[-1]
 
 
 def test_other_weights_have_programs_of_their_own(monkeypatch, on_gpu):
     with_options(monkeypatch)
-    model = jaxdml.onnx.load(models.model("mobilenet_v2", "qoperator"))
-    (image,) = models.inputs("mobilenet_v2").values()
+    model = jaxdml.onnx.load(network(3)[0])
     changed = {name: jax.tree.map(jnp.zeros_like, each) for name, each in model.params.items()}
     other = replace(model, params=changed)
-    want = model.apply(changed, image)
-    first = model(image)
-    jax.tree.map(assert_same_bits, other(image), want)
-    jax.tree.map(assert_same_bits, model(image), first)
+    want = model.apply(changed, image())
+    first = model(image())
+    jax.tree.map(assert_same_bits, other(image()), want)
+    jax.tree.map(assert_same_bits, model(image()), first)
     assert not np.array_equal(np.asarray(first[0]), np.asarray(want[0]))
 
 
 def test_a_copied_model_computes_the_same(monkeypatch, on_gpu):
     with_options(monkeypatch)
-    model = jaxdml.onnx.load(models.model("mobilenet_v2", "qoperator"))
-    (image,) = models.inputs("mobilenet_v2").values()
-    want = model(image)
-    jax.tree.map(assert_same_bits, copy.deepcopy(model)(image), want)
+    model = jaxdml.onnx.load(network(3)[0])
+    want = model(image())
+    jax.tree.map(assert_same_bits, copy.deepcopy(model)(image()), want)

@@ -17,14 +17,14 @@ RNG = np.random.default_rng(0)
 SCALES = {"s": np.float32(0.02), "sw": np.float32(0.01), "so": np.float32(0.5), "z": np.uint8(128), "zw": np.int8(0)}
 
 
-def network(layers):
+def network(layers, batch=1):
     """Return a model of convolutions of 16 channels, one after another, and their filters in this order."""
     filters = {name: RNG.integers(-128, 128, (16, 16, 3, 3)).astype(np.int8) for name in "wvu"[:layers]}
     nodes = [
         f"{name}_y = QLinearConv<pads = [1, 1, 1, 1]>({before}, s, z, {name}, sw, zw, so, z)"
         for before, name in zip(("x", "w_y", "v_y"), filters, strict=False)
     ]
-    text = f"g (uint8[1, 16, 4, 4] x) => ({list(filters)[-1]}_y) {{ {' '.join(nodes)} }}"
+    text = f"g (uint8[{batch}, 16, 4, 4] x) => ({list(filters)[-1]}_y) {{ {' '.join(nodes)} }}"
     made = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> {text}')
     made.graph.initializer.extend(onnx.numpy_helper.from_array(x, name) for name, x in {**SCALES, **filters}.items())
     return made, filters
