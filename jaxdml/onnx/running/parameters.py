@@ -91,7 +91,7 @@ def _with_few_runs(graph: Graph, weights: dict[str, Parameter]) -> dict[str, Par
     names = dict.fromkeys(name for node in graph.walk() for name in node.inputs if name in filters)
     plain = {name: replace(each, runs=()) for name, each in filters.items()}
     left = max(_bytes(weights | plain) // _PART_OF_RUNS, _ALWAYS_FOR_RUNS)
-    # The short runs of all before longer ones, of which none serves without the shorter one.
+    # The short runs of all before longer ones, which are for many images only.
     for place in range(max((len(each.runs) for each in filters.values()), default=0)):
         for name in names:
             for run in filters[name].runs[place : place + 1]:
